@@ -1,10 +1,12 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import type { Command } from 'commander';
-import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
+import { got, type PeerId, type Result, rounded, success } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { comparedPlans } from '../../swarm/planner/comparedPlans.ts';
+import { planIslands } from '../../swarm/planner/islandPlan.ts';
+import { parsePlannedRun } from '../../swarm/planner/plannedRun.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replication.ts';
 import { type Progress, quickWork } from '../../swarm/planner/search.ts';
@@ -12,9 +14,9 @@ import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
-import { readRunFile } from '../files/runFileOnDisk.ts';
 import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
+import { type IslandAnswer, islandDocument, islandTable } from './planIslands.ts';
 
 interface PlanOptions {
   readonly cluster: string;
@@ -44,17 +46,32 @@ function positiveSeconds(text: string): number {
 
 async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const { cluster: clusterPath, seconds, whatIf, json } = options;
-  const run = need(await readRunFile(path), badInput);
+  const { run, islands, wires } = need(
+    parsePlannedRun(need(await readJsonFile(path, 'a run file'), badInput), path),
+    badInput,
+  );
   const given = need(parseCluster(need(await readJsonFile(clusterPath, 'a cluster'), badInput), clusterPath), badInput);
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
-  const [model, batch, replicas] = [modelOf(run), batchOf(run), replicaWish(run.state?.replicas)];
+  const [model, replicas] = [modelOf(run), replicaWish(run.state?.replicas)];
+  const batch = { ...batchOf(run), wire: wires.at(-1) ?? 'f32' };
   const problemOf = (of: Cluster): ClusterProblem => ({
     ...{ model, batch, replicas, cluster: of },
     ...{ keepers: true, gathers: true },
   });
   const search = (problem: ClusterProblem): Result<ClusterPlan> =>
     planCluster(problem, patience(seconds, problem.cluster.peers.length));
+  if (islands) {
+    const answerFor = (of: Cluster): Result<IslandAnswer> => {
+      const planned = planIslands(problemOf(of), islands);
+      if (!planned.ok) return planned;
+      return success({ islands: planned.value, synchronous: search(problemOf(of)), wire: run.precision.wire });
+    };
+    const after = need(answerFor(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));
+    const before = whatIf === undefined || json ? null : answerFor(given);
+    process.stdout.write(json ? `${JSON.stringify(islandDocument(after))}\n` : islandTable(after, before));
+    return;
+  }
   const { before, after } =
     whatIf === undefined
       ? { before: null, after: search(problemOf(given)) }

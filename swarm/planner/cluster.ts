@@ -51,6 +51,7 @@ const peer = fields({
   downloadBytesPerSecond: unlimited.default(null),
   region: text('a name').optional(),
   meanSessionSeconds: rate.optional(),
+  hostBytes: amount.optional(),
   measured: fields({
     forwardSecondsPerLayer: table,
     backwardSecondsPerLayer: table,

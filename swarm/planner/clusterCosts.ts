@@ -42,6 +42,8 @@ export interface ClusterProblem {
   readonly computes?: ReadonlyMap<string, Compute>;
   /** The search begins with it too, so that what is found is no worse. */
   readonly inForce?: Plan;
+  /** Bytes an element that its primary has beside value, gradient and moments: planes of islands. */
+  readonly planeBytes?: number;
   /** Of each shard of the plan that is found; absent: none. */
   readonly replicas?: ReplicaWish;
 }
@@ -50,6 +52,8 @@ export interface ClusterProblem {
 export interface PlannedPeer {
   readonly id: PeerId;
   readonly memoryBytes: number;
+  /** Main memory that it gives beside that, for planes. */
+  readonly hostBytes: number;
   readonly region: string;
   /** How long it stays on average; 0 where nobody knows. */
   readonly sessionSeconds: number;
@@ -118,6 +122,7 @@ export function clusterCosts({
   computes,
   keepers = false,
   gathers = false,
+  planeBytes = 0,
 }: ClusterProblem) {
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
@@ -143,6 +148,7 @@ export function clusterCosts({
     peers,
     keepers,
     gathers,
+    planeBytes,
     memory,
     /** Layers a second there and back, a sample at a time; of each peer by its place. */
     speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
@@ -198,6 +204,7 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1, compute: 
   return {
     id: peerId(peer.id),
     memoryBytes: peer.memoryBytes,
+    hostBytes: peer.hostBytes ?? 0,
     region: peer.region ?? '',
     sessionSeconds: peer.meanSessionSeconds ?? 0,
     upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,

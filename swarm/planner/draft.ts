@@ -106,8 +106,11 @@ export function memoryWith(
   const whole = keptWholeBy(plan, holders(costs.model, plan));
   const gathers = plan.stages.some(({ gathered }) => gathered);
   const known = new Map<PeerId, number>();
+  const peerOf = (id: PeerId) => costs.peers[costs.placeOf(id)];
+  const keptElements = (state: readonly BlockState[]): number =>
+    state.reduce((sum, { shards }) => shards.reduce((own, { range: [from, to] }) => own + to - from, sum), 0);
   const beside = (id: PeerId): number => {
-    const peer = costs.peers[costs.placeOf(id)];
+    const peer = peerOf(id);
     const compute = peer?.compute ?? null;
     let bytes = 0;
     const { sequence } = costs.batch;
@@ -133,9 +136,10 @@ export function memoryWith(
     const compute = costs.peers[costs.placeOf(id)]?.compute ?? costs.batch.compute;
     const work = known.get(id) ?? beside(id);
     known.set(id, work);
+    const planes = costs.planeBytes * keptElements(state);
     return shardBuffers(costs.model, own, id, whole, compute).reduce(
       (sum, buffer) => sum + buffer.bytes,
-      work + (gathers ? incomingBytes(costs, own, id) : 0),
+      work + (gathers ? incomingBytes(costs, own, id) : 0) + Math.max(0, planes - (peerOf(id)?.hostBytes ?? 0)),
     );
   };
 }

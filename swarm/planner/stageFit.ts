@@ -10,7 +10,7 @@ import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import type { Block, BlockName } from '../model/model.ts';
 import type { Gathered } from '../plan/plan.ts';
 import { STATE_KINDS } from '../plan/stateKinds.ts';
-import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
+import { type ClusterCosts, type PlannedPeer, remembered, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
 import type { Placement, StageLanes } from './layout.ts';
 
@@ -91,7 +91,7 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
     const peer = at(costs.peers, place);
     const bytes = (recomputed: number): number =>
       costs.memory.stageBytes(shape, { samples: int(largest, member), slots: 1, recomputed }, peer.compute);
-    const room = peer.memoryBytes - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
+    const room = roomOf(costs, peer, needs) - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
     if (room < 0) return false;
     free += room;
   }
@@ -112,7 +112,7 @@ function fit(
     const work = { samples: int(largest, member), slots: int(slots, member), recomputed: at(recomputed, member) };
     const bytes = costs.memory.stageBytes(shape, work, peer.compute) + costs.extraBytes(peer, shape.layers, work);
     const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
-    return peer.memoryBytes - bytes + spared - needs.beside;
+    return roomOf(costs, peer, needs) - bytes + spared - needs.beside;
   };
   const rooms = places.map((_, member) => room(member));
   const free = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0);
@@ -144,6 +144,10 @@ function fit(
     }
   return { recomputed, shares, missingBytes: Math.ceil(under + (left > 1 ? left : 0)) };
 }
+
+/** Its main memory holds planes, so it counts for no more than all of them take. What is in it is settled with the plan (memoryOf). */
+const roomOf = (costs: ClusterCosts, peer: PlannedPeer, { elements }: StateNeeds): number =>
+  peer.memoryBytes + Math.min(peer.hostBytes, costs.planeBytes * elements);
 
 interface StateNeeds {
   readonly elements: number;
@@ -179,7 +183,7 @@ function stateNeeds(
     const state = blocks.reduce((sum, block) => {
       // A tied table is another stage's too.
       const isAdded = isShared || (block.name === 'embedding' && model.tied && !last);
-      return sum + block.elements * ((isAdded ? 16 : 8) + (masters ? 4 : 0));
+      return sum + block.elements * ((isAdded ? 16 : 8) + (masters ? 4 : 0) + costs.planeBytes);
     }, 0);
     return {
       elements: elements.reduce((sum, one) => sum + one, 0),

@@ -1,0 +1,85 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Captured } from '../testing/captured.ts';
+import { runCommand } from './program.ts';
+
+const CORPUS = fileURLToPath(new URL('../../e2e/golden/gpt2-tiny/corpus.txt', import.meta.url));
+const RUN = {
+  name: 'homes',
+  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 },
+  data: { files: [CORPUS], tokenizer: 'bytes' },
+  init: { seed: 1 },
+  train: {
+    ...{ steps: 1000, globalBatchSize: 8, sequenceLength: 64 },
+    optimizer: { type: 'adamw', learningRate: 0.001, betas: [0.9, 0.95], epsilon: 1e-8 },
+  },
+};
+/** Good machines on lines so slow that gradients are no use to anybody else. */
+const CLUSTER = {
+  peers: ['a', 'b', 'c'].map((id) => ({ id, memoryBytes: 1e8, flopsPerSecond: 2e9, uploadBytesPerSecond: 2e4 })),
+  links: { default: { latencySeconds: 0.05, bytesPerSecond: 2e4 } },
+};
+
+const command = new Captured();
+beforeEach(() => command.begin());
+afterEach(() => command.end());
+
+function write(name: string, json: unknown): string {
+  const path = join(command.folder, name);
+  writeFileSync(path, JSON.stringify(json));
+  return path;
+}
+
+const plan = (train: object, cluster: object, words: readonly string[] = [], precision: object = {}): Promise<number> =>
+  runCommand([
+    ...['plan', write('run.json', { ...RUN, precision, train: { ...RUN.train, ...train } })],
+    ...['--cluster', write('cluster.json', cluster), ...words],
+  ]);
+
+it('[IS33] says what islands do beside one swarm, as one document', async () => {
+  const islands = { count: 'auto', roundSeconds: 60 };
+  expect(await plan({ islands }, CLUSTER, ['--json'], { wire: 'auto' })).toBe(0);
+  expect(command.errors).toBe('');
+  const answer = JSON.parse(command.out);
+  expect(Object.keys(answer)).toEqual(['islands', 'predicted', 'synchronous', 'idle', 'reasons']);
+  expect(Object.keys(answer.predicted)).toEqual(['roundSeconds', 'meetingSeconds', 'tokensPerSecond']);
+  expect(Object.keys(answer.synchronous)).toEqual(['stepSeconds', 'tokensPerSecond']);
+  expect(Object.keys(answer.islands[0])).toEqual(['stages', 'microBatches', 'state', 'schedule', 'predicted']);
+  expect(answer.islands).toHaveLength(3);
+  // Three who step apart do nearly three times what one of them does.
+  expect(answer.predicted.tokensPerSecond / answer.synchronous.tokensPerSecond).toBeGreaterThan(2);
+  expect(answer.predicted.tokensPerSecond / answer.synchronous.tokensPerSecond).toBeLessThan(3);
+  expect(answer.reasons.join('\n')).toMatch(/One swarm that takes its steps together does/);
+});
+
+it('[IS33] K islands of H steps are K, and a table is for people', async () => {
+  expect(await plan({ islands: { count: 5, innerSteps: 10 } }, CLUSTER, ['--json'])).toBe(0);
+  const { islands } = JSON.parse(command.out);
+  expect(islands).toHaveLength(5);
+  command.out = '';
+  expect(
+    await plan({ islands: { count: 2, innerSteps: 10 } }, CLUSTER, ['--seconds', '0.1', '--what-if', 'add 1 like a']),
+  ).toBe(0);
+  expect(command.out).toMatch(/tokens a second: 2 islands, a round of .* s of it the meeting/);
+  expect(command.out).toMatch(/before the change: .* tokens a second/);
+  expect(command.out).toMatch(/planned only/);
+});
+
+it.each([
+  [{ count: 'auto', roundSeconds: 0 }, 'train.islands.roundSeconds must be a number above 0, not 0'],
+  [{ count: 'some', innerSteps: 3 }, 'train.islands.count must be a positive integer'],
+  [{ count: 'auto', innerSteps: 3 }, 'train.islands.innerSteps'],
+  [{ count: 'auto', exchange: 'f64' }, 'train.islands.exchange must be'],
+  [{ count: 'auto', outer: 3 }, 'train.islands.outer must be an object'],
+])('[IS33] refuses islands %j in a sentence', async (islands, sentence) => {
+  expect(await plan({ islands }, CLUSTER)).toBe(2);
+  expect(command.errors).toContain(sentence);
+});
+
+it('[IS33] refuses peers of whom no group has room', async () => {
+  const small = { peers: [{ id: 'a', memoryBytes: 1e5, flopsPerSecond: 1e9 }] };
+  expect(await plan({ islands: { count: 'auto' } }, small)).toBe(2);
+  expect(command.errors).toMatch(/cluster\.json: no group of these peers has room for an island/);
+});

@@ -1,0 +1,101 @@
+/** What `shoal plan` says of a run with islands: a document and a table, beside one synchronous swarm. */
+import { got, type Result, rounded } from '../../swarm/base.ts';
+import { owner } from '../../swarm/plan/plan.ts';
+import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
+import type { IslandPlan, PlannedIsland } from '../../swarm/planner/islandPlan.ts';
+import { reasonText } from '../../swarm/planner/reason.ts';
+import { counted } from '../../swarm/quantityText.ts';
+import type { WireEncoding } from '../../swarm/wire.ts';
+import { aligned } from './aligned.ts';
+
+/** Islands and the plan of one swarm for the same donors. */
+export interface IslandAnswer {
+  readonly islands: IslandPlan;
+  readonly synchronous: Result<ClusterPlan>;
+  /** Of the run file. */
+  readonly wire: WireEncoding;
+}
+
+const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
+
+/** Why islands, or why not. */
+function verdict({ islands, synchronous }: IslandAnswer): string {
+  const own = islands.predicted.tokensPerSecond;
+  if (!synchronous.ok) return `One swarm that takes its steps together is none: ${synchronous.reason}.`;
+  const { tokensPerSecond, stepSeconds } = synchronous.value.predicted;
+  const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${rounded(stepSeconds, 3)} s`;
+  const times = `${rounded(own / tokensPerSecond, 3)} times as many`;
+  return own > tokensPerSecond
+    ? `${one}; islands ${times}, since they send each other what a model takes once a round and not at every step.`
+    : `${one}; islands ${times}: without train.islands this run is faster.`;
+}
+
+/** Of the stream between its donors, where that is not written as the run file says. */
+function linksOf({ plan, wire }: PlannedIsland) {
+  const found = new Map<string, { from: string; to: string; wire: WireEncoding; streams: 1 }>();
+  for (let stage = 1; stage < plan.stages.length; stage++)
+    for (const { id } of plan.microBatches) {
+      const [above, below] = [owner(plan, stage - 1, id), owner(plan, stage, id)];
+      if (above === below) continue;
+      for (const [from, to] of [
+        [above, below],
+        [below, above],
+      ] as const)
+        found.set(JSON.stringify([from, to]), { from, to, wire, streams: 1 });
+    }
+  return [...found.values()];
+}
+
+export function islandDocument(answer: IslandAnswer) {
+  const { islands: planned, synchronous, wire } = answer;
+  const { predicted, idle, reasons, islands } = planned;
+  return {
+    islands: islands.map((island) => ({
+      stages: island.plan.stages,
+      microBatches: island.plan.microBatches,
+      state: island.plan.state,
+      schedule: island.plan.schedule,
+      ...(island.wire !== wire && island.plan.stages.length > 1 && { links: linksOf(island) }),
+      predicted: island.predicted,
+    })),
+    predicted,
+    synchronous: synchronous.ok
+      ? {
+          stepSeconds: synchronous.value.predicted.stepSeconds,
+          tokensPerSecond: synchronous.value.predicted.tokensPerSecond,
+        }
+      : null,
+    idle,
+    reasons: [verdict(answer), ...reasons.map(reasonText)],
+  };
+}
+
+export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> | null): string {
+  const { predicted, islands, idle, reasons } = answer.islands;
+  const rows = islands.flatMap(({ plan, wire, predicted: { peers, stepSeconds } }, island) => {
+    const numbers = new Map(peers.map((peer) => [peer.peer, peer]));
+    return plan.stages.flatMap(({ layers, members }, stage) =>
+      members.map(({ peer, samples }) => {
+        const { memoryBytes, memoryLimitBytes } = got(numbers, peer);
+        return [
+          ...[String(island), peer, String(stage), `[${layers.join(', ')})`, String(samples)],
+          ...[plan.stages.length > 1 ? wire : '', `${rounded(stepSeconds, 3)} s`],
+          ...[megabytes(memoryBytes), megabytes(memoryLimitBytes)],
+        ];
+      }),
+    );
+  });
+  const head = ['island', 'peer', 'stage', 'layers', 'samples', 'wire', 'step', 'memory', 'of'];
+  const was = before?.ok ? rate(before.value.islands.predicted.tokensPerSecond) : before?.reason;
+  return [
+    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}, a round of ${rounded(predicted.roundSeconds, 3)} s, ${rounded(predicted.meetingSeconds, 3)} s of it the meeting`,
+    ...(was === undefined ? [] : [`before the change: ${was}`]),
+    verdict(answer),
+    ...aligned([head, ...rows], '  '),
+    ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
+    ...reasons.map(reasonText),
+    '',
+  ].join('\n');
+}
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

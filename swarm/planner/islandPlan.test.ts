@@ -1,0 +1,261 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { at, got, invariant, seededRandom } from '../base.ts';
+import { modelFromConfig } from '../model/families.ts';
+import type { Model } from '../model/model.ts';
+import { peers as peersOf, problems } from '../plan/plan.ts';
+import { type Cluster, parseCluster } from './cluster.ts';
+import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
+import { memoryOf } from './draft.ts';
+import { groupOf, groupsOf } from './islandGroups.ts';
+import { meetingOf } from './islandMeeting.ts';
+import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
+import { parsePlannedRun } from './plannedRun.ts';
+
+function modelWith(config: object): Model {
+  const made = modelFromConfig({ model_type: 'gpt2', n_head: 4, n_positions: 64, vocab_size: 256, ...config });
+  invariant(made.ok, 'a model');
+  return made.value;
+}
+const MODEL = modelWith({ n_layer: 4, n_embd: 64, tie_word_embeddings: false });
+const ELEMENTS = MODEL.blocks.reduce((sum, { elements }) => sum + elements, 0);
+const BATCH = { samples: 8, sequence: 64 };
+/** Not of a donor alone, of two together. */
+const SMALL = ELEMENTS * 18 + 2e6;
+const ASKED: IslandsAsked = {
+  rounds: { count: 'auto', roundSeconds: 60 },
+  outer: { learningRate: 1, momentum: 0.5 },
+  exchange: { top: 64, chunk: 4096, feedback: 0.95 },
+  publish: 'int8',
+  wires: ['f32'],
+};
+
+function clusterOf(peers: readonly object[], links: object = {}): Cluster {
+  const parsed = parseCluster({ peers, links: { default: { latencySeconds: 0.01, ...links } } }, 'cluster.json');
+  invariant(parsed.ok, parsed.ok ? '' : parsed.reason);
+  return parsed.value;
+}
+const problemOf = (cluster: Cluster): ClusterProblem => ({ model: MODEL, batch: BATCH, cluster });
+
+function planned(cluster: Cluster, asked: Partial<IslandsAsked> = {}): IslandPlan {
+  const found = planIslands(problemOf(cluster), { ...ASKED, ...asked });
+  invariant(found.ok, found.ok ? '' : found.reason);
+  return found.value;
+}
+
+const membersOf = ({ islands }: IslandPlan): string[][] =>
+  islands.map(({ plan }) => peersOf(plan).map(String).toSorted());
+
+/** Unequal in everything, some without room for the model. */
+function randomCluster(seed: number, count: number): Cluster {
+  const random = seededRandom(seed);
+  const peers = Array.from({ length: count }, (_, i) => ({
+    id: `p${i}`,
+    memoryBytes: ELEMENTS * (8 + 40 * random()) + 2e6,
+    flopsPerSecond: 2e9 * 10 ** random(),
+    uploadBytesPerSecond: 1e5 * 30 ** random(),
+    downloadBytesPerSecond: 1e6 * 10 ** random(),
+    hostBytes: random() < 0.5 ? 0 : ELEMENTS * 8 * random(),
+    region: random() < 0.5 ? 'eu' : 'us',
+    meanSessionSeconds: 600 * 10 ** random(),
+  }));
+  return clusterOf(peers, { bytesPerSecond: 1e6, windowBytes: 1e5 });
+}
+
+describe('islands', () => {
+  test.each([1, 2, 3, 4, 5, 6])('[IS30] are sound: cluster %d', (seed) => {
+    const cluster = randomCluster(seed, 12);
+    const found = planned(cluster, { wires: ['f32', 'int8'] });
+    const costs = clusterCosts(problemOf(cluster));
+    const members = membersOf(found).flat();
+    expect(new Set(members).size).toBe(members.length);
+    expect([...members, ...found.idle.map(({ peer }) => String(peer))].toSorted()).toEqual(
+      cluster.peers.map(({ id }) => id).toSorted(),
+    );
+    for (const { plan, predicted, wire } of found.islands) {
+      expect(problems(MODEL, BATCH, plan)).toEqual([]);
+      const own = clusterCosts({ ...problemOf(cluster), batch: { ...BATCH, wire } });
+      const memory = memoryOf(own, plan);
+      for (const { peer, memoryBytes, memoryLimitBytes } of predicted.peers) {
+        const kept = plan.state
+          .flatMap(({ shards }) => shards.filter((shard) => shard.peer === peer))
+          .reduce((sum, { range }) => sum + range[1] - range[0], 0);
+        // What was published and what was left over lie in main memory, as far as it is given.
+        const host = at(cluster.peers, costs.placeOf(peer)).hostBytes ?? 0;
+        expect(memoryBytes).toBe(got(memory, peer) + Math.max(0, 8 * kept - host));
+        expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
+      }
+    }
+    expect(found.predicted.tokensPerSecond).toBeLessThanOrEqual(
+      found.islands.reduce((sum, { predicted }) => sum + predicted.tokensPerSecond, 0),
+    );
+  });
+
+  test('[IS30] where a donor stands in the file changes nothing', () => {
+    const cluster = randomCluster(7, 10);
+    const turned = { ...cluster, peers: cluster.peers.toReversed() };
+    expect(planned(turned)).toEqual(planned(cluster));
+  });
+
+  test.each([11, 12, 13, 14])('[IS31] are worth about as much as the best of all groupings: cluster %d', (seed) => {
+    const cluster = randomCluster(seed, 5);
+    const asked = {
+      costs: clusterCosts({ ...problemOf(cluster), planeBytes: 8 }),
+      roundSeconds: 60,
+      publishedBytes: 1,
+    };
+    const worth = (members: readonly number[]): number => groupOf(asked, members)?.worth ?? 0;
+    const best = Math.max(
+      ...partitions([0, 1, 2, 3, 4]).map((groups) => groups.reduce((sum, members) => sum + worth(members), 0)),
+    );
+    const found = groupsOf(asked).groups.reduce((sum, group) => sum + group.worth, 0);
+    expect(best).toBeGreaterThan(0);
+    expect(found).toBeGreaterThan(0.97 * best);
+    expect(found).toBeLessThanOrEqual(best * (1 + 1e-9));
+  });
+
+  const roomy = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
+  test('[IS31] who has room is alone, and who has not makes an island with its like', () => {
+    const small = { ...roomy, memoryBytes: SMALL };
+    const found = planned(
+      clusterOf([...'ab'].map((id) => ({ id, ...roomy })).concat([...'cd'].map((id) => ({ id, ...small }))), {
+        bytesPerSecond: 3e5,
+      }),
+    );
+    expect(membersOf(found).toSorted()).toEqual([['a'], ['b'], ['c', 'd']]);
+  });
+
+  test('[IS31] fast links inside, slow ones between', () => {
+    const peers = ['a', 'b', 'c', 'd'].map((id, i) => ({
+      ...{ id, memoryBytes: SMALL, flopsPerSecond: 2e9, region: i % 2 ? 'eu' : 'us' },
+    }));
+    const parsed = parseCluster(
+      {
+        peers,
+        links: {
+          default: { latencySeconds: 0.1, bytesPerSecond: 2e5 },
+          regions: ['eu', 'us'].map((name) => ({ between: [name, name], latencySeconds: 0.001, bytesPerSecond: 1e8 })),
+        },
+      },
+      'cluster.json',
+    );
+    invariant(parsed.ok, 'a cluster');
+    const members = membersOf(planned(parsed.value));
+    expect(members.toSorted()).toEqual([
+      ['a', 'c'],
+      ['b', 'd'],
+    ]);
+  });
+
+  test('[IS32] a line that is too slow costs its own island steps, not the others', () => {
+    const [fast, slow] = [1e7, 3e4].map((downloadBytesPerSecond) => ({ ...roomy, downloadBytesPerSecond }));
+    const found = planned(clusterOf([...'abcd'].map((id) => ({ id, ...fast })).concat({ id: 'e', ...slow })));
+    expect(found.islands).toHaveLength(5);
+    const stepsOf = (name: string): number =>
+      Number(/(\d+) steps? of/.exec(found.reasons.find(({ peer }) => peer === name)?.text ?? '')?.[1]);
+    expect(stepsOf('e')).toBeLessThan(stepsOf('a'));
+    expect(found.predicted.meetingSeconds).toBeLessThan((17 / 16) * (ELEMENTS / 3e4));
+  });
+
+  test('[IS32] with K islands of H steps the slowest is waited for, and groups take turns', () => {
+    const found = planned(
+      clusterOf([
+        { id: 'a', ...roomy, memoryBytes: ELEMENTS * 90, flopsPerSecond: 4e9 },
+        { id: 'b', ...roomy },
+      ]),
+      { rounds: { count: 3, innerSteps: 10 } },
+    );
+    expect(membersOf(found).toSorted()).toEqual([['a'], ['a'], ['b']]);
+    const longest = Math.max(
+      ...found.islands.map(({ plan, predicted }) => (peersOf(plan)[0] === 'a' ? 20 : 10) * predicted.stepSeconds),
+    );
+    const { roundSeconds, meetingSeconds, tokensPerSecond } = found.predicted;
+    expect(roundSeconds - meetingSeconds).toBeCloseTo(longest, 9);
+    expect(tokensPerSecond).toBeCloseTo((3 * 10 * 8 * 64) / roundSeconds, 9);
+  });
+});
+
+describe('a meeting', () => {
+  const donors = (uploads: readonly number[]) =>
+    clusterCosts(
+      problemOf(
+        clusterOf(
+          uploads.map((uploadBytesPerSecond, i) => ({
+            id: `p${i}`,
+            memoryBytes: 1e9,
+            flopsPerSecond: 1e9,
+            uploadBytesPerSecond,
+          })),
+        ),
+      ),
+    );
+  const parts = [0, 1].map((place) => ({ place, primary: ELEMENTS, held: ELEMENTS, free: 1e9 }));
+  const DENSE = { ...ASKED, exchange: 'f32', publish: 'f32' } as const;
+
+  test('[IS32] takes as long as its owners take to send all of it', () => {
+    // Two packets of the model each, and half of the model to each of two: 12 bytes an element.
+    const even = meetingOf(donors([1e6, 1e6]), DENSE, parts, 2);
+    expect(even?.sendingSeconds).toBeCloseTo((12 * ELEMENTS) / 1e6, 6);
+    expect(even?.shares).toEqual([0.5, 0.5]);
+    // What the slower one's packets leave over of its line is half of what publishing takes it: (2T − 8E) + (T − 8E) = 8E.
+    const uneven = meetingOf(donors([2e6, 1e6]), DENSE, parts, 2);
+    expect(uneven?.sendingSeconds).toBeCloseTo((8 * ELEMENTS) / 1e6, 6);
+    expect(uneven?.shares[0]).toBeCloseTo(1, 6);
+    expect(uneven?.shares[1]).toBeCloseTo(0, 6);
+  });
+
+  test('[IS32] nobody owns what it has no room for', () => {
+    const [first, second] = parts;
+    invariant(first && second, 'two');
+    const full = meetingOf(donors([1e6, 1e6]), DENSE, [{ ...first, free: 0 }, second], 2);
+    expect(full?.shares).toEqual([0, 1]);
+    expect(
+      meetingOf(
+        donors([1e6, 1e6]),
+        DENSE,
+        [
+          { ...first, free: 0 },
+          { ...second, free: 0 },
+        ],
+        2,
+      ),
+    ).toBeNull();
+  });
+});
+
+/** All ways to put these into groups. */
+function partitions(items: readonly number[]): number[][][] {
+  const [first, ...rest] = items;
+  if (first === undefined) return [[]];
+  return partitions(rest).flatMap((groups) => [
+    [[first], ...groups],
+    ...groups.map((_, index) => groups.map((group, i) => (i === index ? [first, ...group] : group))),
+  ]);
+}
+
+const golden = (name: string): unknown =>
+  JSON.parse(readFileSync(fileURLToPath(new URL(`../../e2e/golden/homes/${name}.json`, import.meta.url)), 'utf8'));
+
+test.each(process.env.SHOAL_LONG ? (['125m', '1b'] as const) : (['125m'] as const))(
+  '[IS31] two hundred homes: %s',
+  (name) => {
+    const cluster = parseCluster(golden('cluster'), 'cluster.json');
+    const parsed = parsePlannedRun(golden(name), name);
+    invariant(cluster.ok && parsed.ok && parsed.value.islands, 'golden files');
+    const { run, islands } = parsed.value;
+    const model = modelFromConfig(run.model);
+    invariant(model.ok, 'a model');
+    const batch = { samples: run.train.globalBatchSize, sequence: run.train.sequenceLength };
+    const found = planIslands({ model: model.value, batch, cluster: cluster.value }, islands);
+    invariant(found.ok, 'a plan');
+    const least = { '125m': 100_000, '1b': 1_000 }[name];
+    expect(found.value.predicted.tokensPerSecond).toBeGreaterThan(least);
+    // Everyone who has room for the whole model is used.
+    const elements = model.value.blocks.reduce((sum, block) => sum + block.elements, 0);
+    const idle = new Set(found.value.idle.map(({ peer }) => String(peer)));
+    const roomy = cluster.value.peers.filter(({ memoryBytes }) => memoryBytes > 27 * elements);
+    if (name === '125m') expect(roomy.length).toBeGreaterThan(60);
+    expect(roomy.filter(({ id }) => idle.has(id))).toEqual([]);
+  },
+);
