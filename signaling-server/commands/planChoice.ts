@@ -54,9 +54,9 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
   const copies = replicas === undefined ? {} : { replicas };
   const said = donorsSaid(options);
   const model = modelOf(file);
-  const { globalBatchSize } = file.train;
+  const { globalBatchSize, islands } = file.train;
   if (plan !== undefined) {
-    const given = need(await readPlanFile(plan, model, globalBatchSize), badInput);
+    const given = need(await readPlanFile(plan, model, globalBatchSize, islands), badInput);
     const donors = peers(given).length;
     agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, given, donors, plan);
     return { donors, wishes: { plan: given, ...copies } };

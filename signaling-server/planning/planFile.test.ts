@@ -6,6 +6,7 @@ import { capacityOf, planWished } from '../../swarm/autoplan/wishes.ts';
 import { seededRandom } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import type { Islands } from '../../swarm/run/runFile.ts';
 import { scheduleProblems } from '../../swarm/schedule/check.ts';
 import { stepSchedule } from '../../swarm/schedule/lower.ts';
 import { randomPlanFor } from '../../swarm/testing/randomPlan.ts';
@@ -24,10 +25,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function read(document: unknown) {
+function read(document: unknown, islands?: Islands) {
   const path = join(folder, 'plan.json');
   writeFileSync(path, JSON.stringify(document));
-  return readPlanFile(path, model, SAMPLES);
+  return readPlanFile(path, model, SAMPLES, islands);
 }
 
 const elements = (name: string): number => model.blocks.find((block) => block.name === name)?.elements ?? 0;
@@ -83,6 +84,16 @@ const DOCUMENT = {
 };
 
 describe('a plan file', () => {
+  test('[PL22] with islands that send runs, a shard in the middle of one is refused', async () => {
+    const train = { outer: { learningRate: 1, momentum: 0.5 }, publish: 'f32', overlap: false } as const;
+    const exchange = { top: 2, chunk: 5, feedback: 0.95 };
+    expect(await read(DOCUMENT, { count: 2, innerSteps: 3, ...train, exchange: 'f32' })).toMatchObject({ ok: true });
+    expect(await read(DOCUMENT, { count: 2, innerSteps: 3, ...train, exchange })).toEqual({
+      ok: false,
+      reason: `${join(folder, 'plan.json')}: shard [7, ${elements('embedding')}) of embedding begins in the middle of what islands pack, every 5 elements of a tensor: it may begin at 5: expected a plan for this model and 7 samples a step`,
+    });
+  });
+
   test('the whole document of the planner is read; of its fields only those that decide something count', async () => {
     const plan = await read(DOCUMENT);
     const { stages, microBatches, state, schedule } = DOCUMENT;

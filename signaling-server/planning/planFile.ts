@@ -4,6 +4,7 @@ import { faultWords } from '../../swarm/fields.ts';
 import { sentence } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type Plan, planSchema, problems, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
+import type { Islands } from '../../swarm/run/runFile.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 
 /** Of what is known, and recognised, and not done yet. */
@@ -13,12 +14,17 @@ export const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eage
 /** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
 const HIGHEST_ID = 65_535;
 
-export async function readPlanFile(path: string, model: Model, samples: number): Promise<Result<Plan>> {
+export async function readPlanFile(
+  path: string,
+  model: Model,
+  samples: number,
+  islands?: Islands,
+): Promise<Result<Plan>> {
   const json = await readJsonFile(path, 'a plan');
-  return json.ok ? parsePlan(json.value, path, model, samples) : json;
+  return json.ok ? parsePlan(json.value, path, model, { samples, islands }) : json;
 }
 
-function parsePlan(json: unknown, path: string, model: Model, samples: number): Result<Plan> {
+function parsePlan(json: unknown, path: string, model: Model, batch: Parameters<typeof problems>[1]): Result<Plan> {
   const named = json !== null && typeof json === 'object' && 'schedule' in json ? json.schedule : undefined;
   if (typeof named === 'string' && LATER_SCHEDULES.includes(named))
     return refusal(`${path}: schedule ${named} ${COMES_LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);
@@ -30,10 +36,12 @@ function parsePlan(json: unknown, path: string, model: Model, samples: number): 
   const plan: Plan = parsed.data;
   const unread = unreadField(json, plan, '');
   if (unread !== null) return refusal(`${path}: ${unread}`);
-  const [first, ...more] = problems(model, { samples }, plan);
+  const [first, ...more] = problems(model, batch, plan);
   if (first !== undefined) {
     const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
-    return refusal(`${path}: ${first.text}${others}: expected a plan for this model and ${samples} samples a step`);
+    return refusal(
+      `${path}: ${first.text}${others}: expected a plan for this model and ${batch.samples} samples a step`,
+    );
   }
   const gap = unsupported(plan);
   return gap === null ? success(plan) : refusal(`${path}: ${gap}`);

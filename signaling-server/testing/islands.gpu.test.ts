@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { at, invariant, type PeerId, peerId, type Range } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
+import { hostBytes } from '../../swarm/memory/memory.ts';
 import { block, type Model } from '../../swarm/model/model.ts';
 import { type BlockState, keepersOf, type Plan } from '../../swarm/plan/plan.ts';
 import { stateKinds } from '../../swarm/plan/stateKinds.ts';
@@ -55,6 +56,8 @@ async function trained(golden: GoldenCase, plan: Plan, steps: number) {
       );
       for (const copy of copies) expect(copy.equals(at(copies, 0)), name).toBe(true);
     }
+  for (const { peer, islands } of swarm.roles)
+    expect(islands?.hostBytes, peer).toBe(hostBytes(plan, peer, run.train.islands));
   swarm.close();
   return losses;
 }

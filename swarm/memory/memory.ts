@@ -7,8 +7,9 @@ import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
 import { type Holder, holderOfAll, holders, keepersOf, type Plan } from '../plan/plan.ts';
-import { STATE_KINDS } from '../plan/stateKinds.ts';
+import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
+import type { Islands } from '../run/runFile.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { slots as slotsOf } from '../schedule/slots.ts';
 import { packedWords, type WireEncoding } from '../wire.ts';
@@ -286,6 +287,13 @@ export function plannedBytes(
 ): number {
   const floats = predictedBytes(model, plan, peer, sequence, wire);
   return compute === 'f16' ? Math.max(floats, predictedBytes(model, plan, peer, sequence, wire, compute)) : floats;
+}
+
+/** Bytes of main memory in which a peer keeps what a run with islands has beside the state on its GPUs. */
+export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined): number {
+  const kept = plan.state.flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)));
+  const elements = kept.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  return elements * FLOAT_BYTES * (stateKinds(islands).length - STATE_KINDS.length);
 }
 
 /** Bytes that a peer will allocate on its GPU for this plan. */

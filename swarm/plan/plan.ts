@@ -7,6 +7,8 @@ import { z } from 'zod';
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import type { Islands } from '../run/runFile.ts';
+import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** The orders that peers run. */
 export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
@@ -185,7 +187,7 @@ export interface Problem {
 /** Everything that is wrong with a plan for this model and a step of this many samples; none: it can be run. */
 export function problems(
   model: Pick<Model, 'layers' | 'blocks'>,
-  batch: { readonly samples: number },
+  batch: { readonly samples: number; readonly islands?: Islands | undefined },
   plan: Plan,
 ): readonly Problem[] {
   const found: Problem[] = [
@@ -206,6 +208,7 @@ export function problems(
     ),
     ...plan.stages.flatMap((stage, index) => stageProblems(plan, stage, index)),
     ...stateProblems(model, plan),
+    ...cutProblems(model, batch.islands, plan),
   ];
   if (!SCHEDULE_NAMES.includes(plan.schedule))
     found.push({ rule: 'PL11', text: `schedule ${plan.schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` });
@@ -275,6 +278,20 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
     }
   }
   return found;
+}
+
+/** Shards that begin where a meeting of islands cannot pack them by themselves. */
+function cutProblems(model: Pick<Model, 'blocks'>, islands: Islands | undefined, plan: Plan): Problem[] {
+  return plan.state.flatMap(({ block, shards }) => {
+    const known = model.blocks.find(({ name }) => name === block);
+    return shards.flatMap(({ range }): Problem[] => {
+      const allowed = known ? cutUpTo(known, islands, range[0]) : range[0];
+      if (allowed === range[0]) return [];
+      const every = `every ${cutElements(islands)} elements of a tensor`;
+      const text = `shard [${range.join(', ')}) of ${block} begins in the middle of what islands pack, ${every}: it may begin at ${allowed}`;
+      return [{ rule: 'PL22', text }];
+    });
+  });
 }
 
 interface Part {

@@ -3,6 +3,7 @@
  * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
  */
 import { got, type PeerId, type Result, refusal, rounded, success } from '../base.ts';
+import { hostBytes } from '../memory/memory.ts';
 import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
@@ -157,7 +158,9 @@ function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, 
   const busy = got(forecast.peers, peer.id).busySeconds;
   const percent = Math.round((100 * busy) / (forecast.stepSeconds || 1));
   const used = Math.round((100 * got(memory, peer.id)) / (peer.memoryBytes || 1));
-  return `${parts.join('; ') || keptWords(plan, peer)}: ${speed}, busy ${percent} % of the step, ${used} % of its memory.`;
+  const host = hostBytes(plan, peer.id, costs.batch.islands);
+  const beside = host > 0 ? `, ${bytesText(host)} of main memory` : '';
+  return `${parts.join('; ') || keptWords(plan, peer)}: ${speed}, busy ${percent} % of the step, ${used} % of its memory${beside}.`;
 }
 
 /** Of a peer that is in no stage. */

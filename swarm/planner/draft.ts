@@ -17,6 +17,7 @@ import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { slots } from '../schedule/slots.ts';
+import { withAllowedCuts } from './allowedCuts.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { shapeOf } from './forecast.ts';
 import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
@@ -57,7 +58,8 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
     return { layers, members, ...(gathered && { gathered }) };
   });
   const plan: Plan = { stages, microBatches: batches, state: [], schedule: draft.schedule };
-  return { plan: { ...plan, state: stateOf(costs, plan, shares) }, missingBytes };
+  const state = stateOf(costs, plan, shares);
+  return { plan: withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state }), missingBytes };
 }
 
 function batchesOf(sizes: Int32Array): MicroBatch[] {

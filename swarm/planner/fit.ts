@@ -11,8 +11,10 @@ import { plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
+import type { Islands } from '../run/runFile.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import type { WireEncoding } from '../wire.ts';
+import { withAllowedCuts } from './allowedCuts.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
 
 /** Bytes that each peer gives; a peer that is not in it gives what is needed. */
@@ -26,6 +28,7 @@ interface FitProblem {
     readonly sequence: number;
     readonly wire?: WireEncoding;
     readonly compute?: Compute;
+    readonly islands?: Islands;
   };
   readonly peers: readonly PeerId[];
   readonly caps: MemoryCaps;
@@ -56,7 +59,7 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   const { model, batch, peers, caps, options } = problem;
   const impossible = splitProblem(model, batch.samples, peers.length, options);
   if (impossible !== null) return refusal(impossible);
-  const first = equalSplit(model, batch.samples, peers, options);
+  const first = withAllowedCuts(model, batch.islands, equalSplit(model, batch.samples, peers, options));
   if (!peers.some((peer) => caps.has(peer))) return success(first);
   let nearest = shortage(problem, first);
   if (nearest.bytes === 0) return success(first);
@@ -127,7 +130,8 @@ const recomputingFirst = (plan: Plan, stage: number, peer: PeerId, count: number
 /** Moves layers one at a time from the stage that lacks most; a plan that fits, or the least that was lacking. */
 function shifted(problem: FitProblem, options: Required<SplitOptions>, relief: (plan: Plan) => Plan): Plan | Shortage {
   const { model, batch, peers } = problem;
-  let plan = relief(equalSplit(model, batch.samples, peers, options));
+  const cut = (split: Plan): Plan => relief(withAllowedCuts(model, batch.islands, split));
+  let plan = cut(equalSplit(model, batch.samples, peers, options));
   let least = shortage(problem, plan);
   let cuts = plan.stages.map(({ layers }) => layers);
   const seen = new Set([cuts.join()]);
@@ -137,7 +141,7 @@ function shifted(problem: FitProblem, options: Required<SplitOptions>, relief: (
     if (next === null || seen.has(next.join())) return least;
     seen.add(next.join());
     cuts = next;
-    plan = relief(splitAlong(model, batch.samples, peers, cuts, options));
+    plan = cut(splitAlong(model, batch.samples, peers, cuts, options));
     lacking = shortage(problem, plan);
     if (lacking.bytes < least.bytes) least = lacking;
   }

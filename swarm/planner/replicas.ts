@@ -3,7 +3,7 @@
  * members or not, each where a step's slices and values cost it least beside what it carries already. Rules RE in SPEC.md.
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
-import type { BlockName, Model } from '../model/model.ts';
+import { type BlockName, block, type Model } from '../model/model.ts';
 import {
   type BlockState,
   gatheringHome,
@@ -13,6 +13,8 @@ import {
   type Plan,
   type Shard,
 } from '../plan/plan.ts';
+import { cutUpTo } from '../plan/shardCuts.ts';
+import type { Islands } from '../run/runFile.ts';
 
 /** Shards are cut at multiples of this many elements, the alignment of tensors on a GPU. */
 const ALIGNMENT = 64;
@@ -46,6 +48,8 @@ export interface Placing {
   readonly model: Model;
   /** Its replicas are left out: all are placed anew. */
   readonly plan: Plan;
+  /** Say where a shard may be cut. */
+  readonly islands?: Islands | undefined;
   /** Wanted of each shard. */
   readonly count: number;
   /** Members and spares. */
@@ -264,8 +268,10 @@ function mostOf(desk: Desk, piece: Piece, peer: PeerId): number {
     if (fits(desk, piece, peer, middle * ALIGNMENT)) low = middle;
     else high = middle - 1;
   }
-  const elements = low * ALIGNMENT;
-  return elements < LEAST_PART * sizeOf(piece) ? 0 : elements;
+  const { model, islands } = desk.placing;
+  const [from] = piece.range;
+  const elements = cutUpTo(block(model, piece.block), islands, from + low * ALIGNMENT) - from;
+  return elements < Math.max(1, LEAST_PART * sizeOf(piece)) ? 0 : elements;
 }
 
 /** Whether all keepers of its first `elements` have room for what they would keep then: a cut costs them all. */

@@ -72,7 +72,7 @@ export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish
   const bare = withoutReplicas(chosen);
   const candidates = candidatesOf(bare, run.offer);
   const plan = withReplicas({
-    ...{ model: run.model, plan: bare, count: wish.count, candidates, before: wish.before },
+    ...{ model: run.model, islands: run.batch.islands, plan: bare, count: wish.count, candidates, before: wish.before },
     roomBytes: roomWithin(run, bare),
     byteCost: () => 1,
     nearness: nearness(wish.sites),
@@ -117,7 +117,7 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
   );
   const bytesWith = memoryWith(costs, plan);
   const placing = {
-    ...{ model: costs.model, plan, candidates, before: wish.before },
+    ...{ model: costs.model, islands: costs.batch.islands, plan, candidates, before: wish.before },
     roomBytes: (peer: PeerId, kept: readonly BlockState[]) =>
       (costs.peers[costs.placeOf(peer)]?.memoryBytes ?? 0) - bytesWith(peer, kept),
     byteCost: (from: PeerId, to: PeerId) => {

@@ -85,6 +85,15 @@ test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', ()
   expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
 });
 
+test('[IS1] a held-out loss of islands that publish int8 is refused in one sentence', () => {
+  const islands = { count: 2, innerSteps: 6, exchange: 'f32', publish: 'int8' };
+  const run = changed('train.islands', islands);
+  expect(parseRunFile(run, 'run.json')).toMatchObject({ ok: true });
+  expect(reason({ ...(run as object), evaluation: { files: ['a.txt'] } })).toBe(
+    'run.json: evaluation must be null where train.islands.publish is "int8": a held-out loss of the shared values is not supported yet there',
+  );
+});
+
 test.each<[islands: unknown, sentence: string]>([
   [
     { count: 'auto', roundSeconds: 300 },

@@ -201,6 +201,10 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
     return refusal(
       `${fileName}: train.sequenceLength must be at most the model's ${model.value.positions} positions, not ${sequenceLength}`,
     );
+  if (run.evaluation && run.train.islands?.publish === 'int8')
+    return refusal(
+      `${fileName}: evaluation must be null where train.islands.publish is "int8": a held-out loss of the shared values is not supported yet there`,
+    );
   return success(run);
 }
 

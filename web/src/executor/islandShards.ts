@@ -47,6 +47,12 @@ export class IslandShards implements Shards {
     );
   }
 
+  /** Of main memory, between steps. */
+  get hostBytes(): number {
+    const planes = [...this.#planes.values()].flatMap((own) => [...own.values()]);
+    return planes.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
   /** After the update of this step: where it ended a turn another island's state is on the GPU then. */
   async stepDone(step: number): Promise<void> {
     const { train, islands, kept } = this.#run;

@@ -1,0 +1,25 @@
+/**
+ * Where a shard may begin. In a run without islands anywhere. At a meeting each keeper packs what it keeps by itself, so with
+ * islands a shard begins where a sparse run and a block of int8 codes do, counted from the beginning of each tensor.
+ */
+import type { Block } from '../model/model.ts';
+import type { Islands } from '../run/runFile.ts';
+import { INT8_BLOCK } from '../wire.ts';
+
+export type Packing = Pick<Islands, 'exchange' | 'publish'> | undefined;
+
+/** Elements of a tensor between places where a shard may begin. */
+export function cutElements(islands: Packing): number {
+  const run = !islands || islands.exchange === 'f32' ? 1 : islands.exchange.chunk;
+  const codes = islands?.publish === 'int8' ? INT8_BLOCK : 1;
+  return (run * codes) / greatestDivisor(run, codes);
+}
+
+const greatestDivisor = (a: number, b: number): number => (b === 0 ? a : greatestDivisor(b, a % b));
+
+/** The last place up to this one where a shard may begin. */
+export function cutUpTo({ tensors }: Pick<Block, 'tensors'>, islands: Packing, place: number): number {
+  const tensor = tensors.findLast(({ offset }) => offset <= place);
+  if (!tensor || place >= tensor.offset + tensor.elements) return place;
+  return place - ((place - tensor.offset) % cutElements(islands));
+}
