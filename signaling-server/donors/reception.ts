@@ -35,7 +35,7 @@ const SHORT_VISIT_MS = 120_000;
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 
 /** What a donor says to the run itself. */
-export type RunMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'heartbeat' | 'signal' }>;
+export type RunMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'signal' }>;
 
 /** The run, as its reception sees it. */
 export interface ReceptionHost {
@@ -166,7 +166,7 @@ export class Reception implements DonorHost {
         this.#downloads.request();
         return this.#host.said(connection, message);
       case 'heartbeat':
-        return null;
+        return message.at && connection.profile ? this.#host.said(connection, message) : null;
     }
     if (connection.profile === null) return 'outOfOrder';
     if (message.type === 'signal') {

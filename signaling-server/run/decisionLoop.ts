@@ -4,7 +4,9 @@
  * machine cannot keep what has to be kept, everything stands, and so does its clock, until it can: nothing is undone.
  */
 
+import type { PeerId } from '../../swarm/base.ts';
 import type { StartState } from '../../swarm/coordinator/events.ts';
+import { isNews } from '../../swarm/coordinator/progress.ts';
 import {
   begin,
   type DecisionConfig,
@@ -14,6 +16,7 @@ import {
   decide,
   nextDecision,
 } from '../../swarm/decisions/decide.ts';
+import type { HeartbeatMessage } from '../../swarm/messages/messages.ts';
 import type { Recording } from '../../swarm/recording/recording.ts';
 import { storageProblem } from '../files/storageProblem.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -85,6 +88,14 @@ export class DecisionLoop {
     if (this.#closed) return;
     this.#events.push(event);
     this.#handleAll();
+  }
+
+  /** A heartbeat is an event where it says something new of a step that takes long. */
+  heard(peer: PeerId, message: HeartbeatMessage): null {
+    const { phase } = this.#state.coordinator;
+    const isNew = message.at && phase.name === 'training' && isNews(phase, peer, message.at, this.now());
+    if (isNew) this.dispatch({ type: 'donorSaid', peer, message });
+    return null;
   }
 
   /** Nothing can be kept: everything waits until it can. */

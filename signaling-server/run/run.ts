@@ -278,6 +278,7 @@ export class ActiveRun implements Observed {
 
   #said(connection: Connection, message: RunMessage): RefusalReason | null {
     const { peer } = connection;
+    if (message.type === 'heartbeat') return this.#loop.heard(peer, message);
     this.#observe({ type: 'said', connection, message });
     if (message.type === 'uploaded' && !this.uploads.vouchesFor(peer, message)) return 'malformed';
     this.#loop.dispatch({ type: 'donorSaid', peer, message });

@@ -290,8 +290,22 @@ function diverge(transition: Transition, sentence: string) {
   log(transition, 'warn', `${why}.`);
 }
 
-/** The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not. */
-export function overdue(transition: Transition, owing: readonly PeerId[], missing: readonly PeerId[]) {
+/**
+ * The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not, and
+ * `stuck` are shown to hold the others up.
+ */
+export function overdue(
+  transition: Transition,
+  owing: readonly PeerId[],
+  missing: readonly PeerId[],
+  stuck: readonly PeerId[] = [],
+) {
+  if (stuck.length > 0) {
+    const reason = `${stuck.join(', ')} held the step up`;
+    log(transition, 'warn', `${reason}.`);
+    dismiss(transition, stuck, reason);
+    return planOn(transition, reason);
+  }
   const { attempts, donors } = transition.state;
   // One that has the run to itself is late by itself where others could have it.
   const others = donors.filter(({ peer, wish }) => wish === 'compute' && !owing.includes(peer));

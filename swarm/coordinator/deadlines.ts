@@ -51,6 +51,14 @@ export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;
  */
 export const SILENCE = { lookMs: 500, donorMs: 4_000, strangerMs: 20_000 } as const;
 
+/** A member that waits for nobody and does nothing for so long, once a step is late, holds it up: as long as a whole step took. */
+const QUIET_LEAST_MS = 5_000;
+export const quietMs = (slowestMs: number | null, predicted: Predicted | null): number =>
+  Math.max(QUIET_LEAST_MS, stepAllowedMs(slowestMs, predicted) / DEADLINES.step.factor);
+
+/** Of steps that take less nobody is asked how far they are. */
+export const QUICK_STEP_MS = 1_000;
+
 /** What the server timed, of which it keeps the newest times. */
 export type Timed = 'warmUp' | 'gettingReady' | 'handOver' | 'upload';
 export type Seen = Readonly<Record<Timed, readonly number[]>>;

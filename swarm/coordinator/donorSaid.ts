@@ -5,12 +5,13 @@
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import { badState, faulty, linkLost } from './blame.ts';
 import { takeUpload } from './checkpoint.ts';
-import { considerCommit, isBelieved, notFinite } from './commit.ts';
+import { considerCommit, dismiss, isBelieved, notFinite } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
-import { arrived, boundary, considerInterruption, lose } from './planInForce.ts';
+import { arrived, boundary, considerInterruption, lose, planOn } from './planInForce.ts';
 import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
+import { isNews, withProgress } from './progress.ts';
 import { reportedLate } from './replicas.ts';
 import { resumed } from './returning.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
@@ -37,6 +38,8 @@ export function donorSaid(transition: Transition, peer: PeerId, message: DonorMe
       return;
     case 'report':
       return onReport(transition, peer, message);
+    case 'heartbeat':
+      return onHeartbeat(transition, peer, message);
     case 'evaluated':
       return onEvaluated(transition, peer, message);
     case 'uploaded':
@@ -92,6 +95,19 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
   const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
   change(transition, { phase: after });
   considerCommit(transition, after);
+}
+
+/** What it says of itself while a step takes long. */
+function onHeartbeat(transition: Transition, peer: PeerId, { at }: Said<'heartbeat'>) {
+  const { phase } = transition.state;
+  if (!at || phase.name !== 'training' || !isNews(phase, peer, at, transition.now)) return;
+  const stood = withProgress(phase, peer, at, transition.now);
+  change(transition, { phase: stood.phase });
+  if (!stood.isProven) return;
+  const reason = `${peer} says that it reported step ${phase.step}, and did not`;
+  log(transition, 'warn', `${reason}.`);
+  dismiss(transition, [peer], reason);
+  planOn(transition, reason);
 }
 
 /** Its step is committed without it: what it keeps may be as good as its primary's all the same. */

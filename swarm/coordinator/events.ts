@@ -98,10 +98,7 @@ export interface KeptPlan {
 }
 
 /** What is not the shell's own. */
-export type DonorMessage = Exclude<
-  PeerMessage,
-  { type: 'hello' | 'measured' | 'limits' | 'heartbeat' | 'signal' | 'probed' }
->;
+export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'limits' | 'signal' | 'probed' }>;
 
 export type OperatorCommand = 'start' | 'pause' | 'resume' | 'stop';
 

@@ -322,7 +322,10 @@ function train(transition: Transition, inForce: PlanInForce) {
   const deadline = transition.now + patience(transition) * stepAllowedMs(slowestMs, predicted);
   const { committedSteps: step, lossScale } = transition.state;
   change(transition, {
-    phase: { name: 'training', inForce, step, reports: [], reportedMs: null, startedAt: transition.now, deadline },
+    phase: {
+      ...{ name: 'training', inForce, step, reports: [], progress: [] },
+      ...{ reportedMs: null, startedAt: transition.now, deadline },
+    },
   });
   send(transition, membersOf(inForce), {
     type: 'start',

@@ -25,7 +25,7 @@ import type {
   StartState,
   StepNorm,
 } from './events.ts';
-import { type Attempts, type Doubt, type Fault, NO_ATTEMPTS, type Sighting } from './trouble.ts';
+import { type Attempts, type Doubt, type Fault, type MemberProgress, NO_ATTEMPTS, type Sighting } from './trouble.ts';
 
 export interface Donor {
   readonly peer: PeerId;
@@ -131,6 +131,8 @@ export interface Training {
   readonly inForce: PlanInForce;
   readonly step: number;
   readonly reports: readonly Reported[];
+  /** By heartbeats, where the step takes long. */
+  readonly progress: readonly MemberProgress[];
   /** How long it took until all had reported without whom there is no commit; null: not all have. */
   readonly reportedMs: number | null;
   readonly startedAt: number;

@@ -12,6 +12,7 @@ import { considerCheckpoint } from './contested.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
+import { stuckIn } from './progress.ts';
 import { considerReturn, missedReturn } from './returning.ts';
 import { type CoordinatorState, isPlanningAnew, membersOf, type Preparing, planInForce, savedScale } from './state.ts';
 import { keepingState, membersInvolved, uncopied, uncopiedSentence } from './successor.ts';
@@ -200,7 +201,7 @@ function expirePhase(transition: Transition) {
       const owing = reportersOf(phase.inForce.duties);
       const reported = phase.reports.map(({ peer }) => peer);
       const missing = owing.filter((peer) => !reported.includes(peer));
-      if (missing.length > 0) return overdue(transition, owing, missing);
+      if (missing.length > 0) return overdue(transition, owing, missing, stuckIn(phase, transition.now));
       return withoutLateCopies(transition, phase);
     }
     case 'evaluating': {

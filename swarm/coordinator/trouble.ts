@@ -1,5 +1,6 @@
 /** What goes wrong at a step, as far as it is remembered until it is over. */
 import type { PeerId } from '../base.ts';
+import type { StepProgress } from '../messages/messages.ts';
 
 /** Attempts at the same step since the last commit: what is forgiven once or twice, but not for ever. */
 export interface Attempts {
@@ -38,4 +39,12 @@ export interface Doubt {
 export interface Sighting {
   readonly from: PeerId;
   readonly to: PeerId;
+}
+
+/** What a member said last, by its heartbeats, of the step in progress. */
+export interface MemberProgress {
+  readonly peer: PeerId;
+  readonly at: StepProgress;
+  /** Since when it says so. */
+  readonly sinceMs: number;
 }

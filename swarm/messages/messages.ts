@@ -78,6 +78,14 @@ const spanSchema = z.object({
 /** Words of the other end since this conversation began, on whatever connections (`Spoken`). */
 const heard = count;
 
+/** How far a member is with a step. `done` grows with each piece of work and each frame; `waitsFor`: whose tensors it lacks. */
+const stepProgress = z.object({
+  ...{ epoch: count, step: count, done: count },
+  waitsFor: z.array(peer).max(16),
+  hasReported: z.boolean(),
+});
+export type StepProgress = z.infer<typeof stepProgress>;
+
 /** What a replica has of a shard, at the step of a checkpoint: its SHA-256, and the sums of `StateSketch` by a seed of its own choice. */
 const copySchema = z.object({
   ...{ block, range, hash, seed: count },
@@ -123,7 +131,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
   }),
   /** Changed while it computes. Memory counts from the next plan on. */
   z.object({ type: z.literal('limits'), limits: limitsSchema }),
-  z.object({ type: z.literal('heartbeat'), heard: heard.optional() }),
+  z.object({ type: z.literal('heartbeat'), heard: heard.optional(), at: stepProgress.optional() }),
   /** Opaque to the server: an offer, an answer or a candidate for another donor of the same plan. */
   z.object({
     type: z.literal('signal'),
@@ -184,6 +192,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
 ]);
 export type PeerMessage = z.infer<typeof peerMessageSchema>;
 export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
+export type HeartbeatMessage = Extract<PeerMessage, { type: 'heartbeat' }>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
 export type ProbedMessage = Extract<PeerMessage, { type: 'probed' }>;
 export type ResumedMessage = Extract<PeerMessage, { type: 'resumed' }>;

@@ -4,6 +4,7 @@
  * nothing is sampled. Seconds of the worker's clock.
  */
 import type { PeerId } from '../../../swarm/base.ts';
+import type { StepProgress } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
 import { type Interval, lengthSeconds, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
@@ -14,6 +15,8 @@ import type { DonorStatus } from './protocol.ts';
 export const BUSY_WINDOW_SECONDS = 60;
 /** The page draws no more than this of a step; the shortest are left out. */
 const TRACE_LIMIT = 200;
+/** Of those whom a step waits for a heartbeat names no more. */
+const MOST_AWAITED = 16;
 
 /** The union of the spans of work that overlap in a GPU's queue. */
 export class BusyMeter {
@@ -68,6 +71,10 @@ export class Meter {
   readonly #now: () => number;
   readonly #showStatus: (status: DonorStatus) => void;
   #recording: Recording | null = null;
+  /** Whose tensors are awaited. */
+  readonly #awaited: PeerId[] = [];
+  #done = 0;
+  #hasReported = false;
   #status: DonorStatus = {
     ...{ activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
@@ -84,6 +91,14 @@ export class Meter {
     return this.#status.bytesSent + this.#status.bytesReceived;
   }
 
+  /** How far the step in progress is here; null: none is. */
+  get progress(): StepProgress | null {
+    if (this.#recording === null) return null;
+    const { epoch, step } = this.#recording;
+    const waitsFor = [...new Set(this.#awaited)].slice(0, MOST_AWAITED);
+    return { epoch, step, done: this.#done, waitsFor, hasReported: this.#hasReported };
+  }
+
   show(change: Partial<DonorStatus>): void {
     this.#status = { ...this.#status, ...change, busyShare: this.busy.share };
     this.#showStatus(this.#status);
@@ -91,10 +106,12 @@ export class Meter {
 
   /** Counted at once, shown with whatever is shown next. */
   sent(bytes: number): void {
+    this.#done += 1;
     this.#status = { ...this.#status, bytesSent: this.#status.bytesSent + bytes };
   }
 
   received(bytes: number): void {
+    this.#done += 1;
     this.#status = { ...this.#status, bytesReceived: this.#status.bytesReceived + bytes };
   }
 
@@ -109,11 +126,14 @@ export class Meter {
 
   /** A training step of this tab, with so many micro-batches to carry backward. */
   begin(epoch: number, step: number, microBatches: number): void {
+    this.#done = 0;
+    this.#hasReported = false;
     this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, waits: [] };
     this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches }, direction: null });
   }
 
   computed({ op }: ComputeAction): void {
+    this.#done += 1;
     const { done, all } = this.#status.microBatches;
     const isDone = this.#recording !== null && op === 'B';
     this.show({
@@ -123,10 +143,15 @@ export class Meter {
     });
   }
 
+  reported(): void {
+    this.#hasReported = true;
+  }
+
   /** What the step stands still for, until it is there. */
   async awaited<T>(peer: PeerId | null, coming: Promise<T>): Promise<T> {
     const recording = this.#recording;
     const start = this.#now();
+    if (peer !== null) this.#awaited.push(peer);
     this.show({ waitsFor: peer });
     try {
       return await coming;
@@ -134,7 +159,8 @@ export class Meter {
       const wait = { peer, startSeconds: start, endSeconds: this.#now() };
       // What was here already when it was asked for was not waited for.
       if (lengthSeconds(wait) >= LEAST_WAIT_SECONDS) recording?.waits.push(wait);
-      this.#status = { ...this.#status, waitsFor: null };
+      if (peer !== null) this.#awaited.splice(this.#awaited.indexOf(peer), 1);
+      this.#status = { ...this.#status, waitsFor: this.#awaited.at(-1) ?? null };
     }
   }
 

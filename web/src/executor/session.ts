@@ -146,6 +146,9 @@ export class Session {
     this.#links = links;
   }
 
+  /** What a heartbeat says of the step in progress. */
+  readonly progress = () => this.#meter.progress;
+
   /** The server is out of reach. Unless what is here is kept for its return, it is dropped. */
   disconnected(isKept: boolean): void {
     if (isKept) return;
@@ -340,6 +343,7 @@ export class Session {
       report: (message) => {
         this.#holding.added(step + 1);
         this.#tell(message, role);
+        this.#meter.reported();
       },
       committed: () => {
         const answer = this.#commits.answer(epoch.number, step, signal);

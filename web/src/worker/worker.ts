@@ -97,7 +97,10 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     if (admitted.ok) session?.measured(admitted.value);
     else await page.fail('wrongGpu', admitted.reason);
   };
-  setInterval(() => void page.sendServer({ type: 'heartbeat' }), HEARTBEAT_MS);
+  setInterval(() => {
+    const at = session?.progress();
+    void page.sendServer({ type: 'heartbeat', ...(at && { at }) });
+  }, HEARTBEAT_MS);
   return success(profile);
 }
 

@@ -197,6 +197,7 @@ export class SimulatedServer {
       case 'hello':
         throw new Error('a donor says hello once');
       case 'heartbeat':
+        if (message.at) this.#happened({ type: 'donorSaid', peer: from.peer, message });
         return;
       case 'measured': {
         from.isMeasured = true;

@@ -171,7 +171,10 @@ export class Tab {
       },
     );
     this.#every(process, PULSE_MS, () => conversation.mesh?.pulse());
-    this.#every(process, HEARTBEAT_MS, () => conversation.send({ type: 'heartbeat' }));
+    this.#every(process, HEARTBEAT_MS, () => {
+      const at = session.progress();
+      conversation.send({ type: 'heartbeat', ...(at && { at }) });
+    });
     return [process, device, conversation];
   }
 
