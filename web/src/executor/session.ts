@@ -25,6 +25,7 @@ import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
 import { probeLink } from './probe.ts';
 import { type Role, roleBytes } from './role.ts';
+import { sendFrames } from './sendFrames.ts';
 import type { SessionParts } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
@@ -369,15 +370,8 @@ export class Session {
   /** Cuts the tensor at once (its values are only lent), then sends frame by frame as the link has room. */
   #sendTensor(signal: AbortSignal, to: PeerId, key: TensorKey, values: Float32Array): Promise<void> {
     this.#check?.look(key, values);
-    const messages = encodeTensor(key, values);
-    return (async () => {
-      for (const message of messages) {
-        await this.#traffic.maySend(to, message.byteLength);
-        signal.throwIfAborted();
-        this.#meter.sent(message.byteLength);
-        await this.#parts.page.sendFrame(to, message);
-      }
-    })();
+    const ways = { traffic: this.#traffic, meter: this.#meter, page: this.#parts.page };
+    return sendFrames(to, encodeTensor(key, values), ways, signal);
   }
 
   #atWork(): { readonly run: JoinedRun; readonly role: Role } {
