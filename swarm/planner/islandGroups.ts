@@ -16,13 +16,13 @@ const SESSION_SECONDS = 3600;
 /** A donor's part of a meeting may take so much of a round; whom it takes longer begins the next one late. */
 const MEETING_PART = 1 / 5;
 /** Exchanges that are tried for each donor, and at least. */
-const [TRIES_EACH, FEWEST_TRIES] = [40, 400];
+const [TRIES_EACH, FEWEST_TRIES] = [100, 400];
 /** At first an exchange that is worth so much less for its two groups is made one time in e. */
-const FIRST_TEMPERATURE = 0.1;
+const FIRST_TEMPERATURE = 0.03;
 /** How many of the nearest are looked at first. */
 const FIRST_NEAR = 8;
 /** Stages of a pipeline: with more of them one of its donors is always about to leave. */
-const MOST_STAGES = 12;
+const MOST_STAGES = 16;
 
 export interface GroupsAsked {
   readonly costs: ClusterCosts;

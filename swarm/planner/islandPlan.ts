@@ -168,7 +168,13 @@ interface Rounds {
 }
 
 function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[], rounds: Rounds): IslandPlan | null {
-  const parts = teams.flatMap((team) => team.parts);
+  const used = new Set(teams.flatMap(({ group }) => group.places));
+  // Who computes nothing may still own a range: it has the whole of its line for it.
+  const spare = [...costs.peers.entries()].filter(([place]) => !used.has(place));
+  const parts = [
+    ...teams.flatMap((team) => team.parts),
+    ...spare.map(([place, { memoryBytes: free }]): Part => ({ place, primary: 0, held: 0, free })),
+  ];
   const count = teams.reduce((sum, { turns }) => sum + turns, 0);
   const meeting = meetingOf(costs, asked, parts, count);
   if (meeting === null) return null;
@@ -189,7 +195,7 @@ function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[],
   return {
     islands: teams.flatMap((team) => Array<PlannedIsland>(team.turns).fill(islandOf(costs, team))),
     predicted,
-    idle: idleOf(costs, teams),
+    idle: idleOf(costs, used, owned),
     reasons: [...words(costs, teams, predicted, expected, count), ...sizes(teams, round.steps, owned)],
   };
 }
@@ -264,7 +270,7 @@ function words(
   const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
   const joint = teams.length - alone;
   return [
-    `${counted(count, 'island')} of ${counted(donors, 'donor')}: ${alone} alone, ${joint} of several; of ${counted(costs.peers.length - donors, 'donor')} nothing is used.`,
+    `${counted(count, 'island')} of ${counted(donors, 'donor')}: ${alone} alone, ${joint} of several; ${counted(costs.peers.length - donors, 'donor')} left over compute nothing.`,
     `A round takes ${seconds(roundSeconds)}, ${seconds(meetingSeconds)} of it the meeting: ${rate(tokensPerSecond)}. As donors stay, ${rate(expected)} of that reach their meeting.`,
     'Islands of several groups are planned only: a run computes all its islands by one group so far.',
   ].map((text) => ({ peer: null, text }));
@@ -275,7 +281,7 @@ function sizes(teams: readonly Team[], steps: readonly number[], owned: Readonly
     peersOf(plan).map((peer) => {
       const how = group.places.length === 1 ? 'an island alone' : `one of ${group.places.length} of an island`;
       const receives = `receives its part of a meeting in ${seconds(group.receiving)}`;
-      const part = `owns ${rounded(100 * got(owned, peer), 2)} % of the model at meetings`;
+      const part = ownedWords(owned, peer);
       return {
         peer,
         text: `${how}, ${counted(at(steps, i), 'step')} of ${seconds(stepSeconds)} a round, ${receives}, ${part}.`,
@@ -284,8 +290,14 @@ function sizes(teams: readonly Team[], steps: readonly number[], owned: Readonly
   );
 }
 
-function idleOf(costs: ClusterCosts, teams: readonly Team[]): ClusterPlan['idle'] {
-  const used = new Set(teams.flatMap(({ group }) => group.places));
+const ownedWords = (owned: ReadonlyMap<PeerId, number>, peer: PeerId): string =>
+  `owns ${rounded(100 * got(owned, peer), 2)} % of the model at meetings`;
+
+function idleOf(
+  costs: ClusterCosts,
+  used: ReadonlySet<number>,
+  owned: ReadonlyMap<PeerId, number>,
+): ClusterPlan['idle'] {
   const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
   return [...costs.peers.entries()].flatMap(([place, { id, memoryBytes, upload, compute }]) => {
     if (used.has(place)) return [];
@@ -294,6 +306,6 @@ function idleOf(costs: ClusterCosts, teams: readonly Team[]): ClusterPlan['idle'
       memoryBytes < needed
         ? `its ${bytesText(memoryBytes)} of memory do not hold one layer and one sample, ${bytesText(needed)}`
         : `no group found is worth more with it: ${bytesText(memoryBytes)} of memory, ${bytesText(upload)} a second up`;
-    return [{ peer: id, reason }];
+    return [{ peer: id, reason: `${reason}; it computes nothing, and ${ownedWords(owned, id)}` }];
   });
 }
