@@ -92,7 +92,7 @@ const TABLE: readonly ImportRule[] = [
 
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
-  'simple-peer': ['web/src/net/link.ts'],
+  'simple-peer': ['web/src/net/connection.ts'],
   '@huggingface/tokenizers': ['signaling-server/texts/tokenizer.ts', 'signaling-server/texts/tokenizer.test.ts'],
   '@petamoriken/float16': [
     'shaders/kernel/half.ts',

@@ -101,6 +101,7 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
   microBatches: plan.microBatches,
   state: plan.state,
   schedule: plan.schedule,
+  ...(plan.links && { links: plan.links }),
   predicted,
   idle,
   reasons: reasons.map(reasonText),

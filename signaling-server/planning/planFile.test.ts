@@ -165,7 +165,6 @@ describe('a plan file', () => {
       [withShard({ in: 'host' }), `state[0].shards[0].in ${later} "gpu", or no such field`],
       [{ ...DOCUMENT, warmup: 'overlap' }, `warmup ${later} "normal", or no such field`],
       [{ ...DOCUMENT, maxInFlight: 3 }, `maxInFlight ${later} null, or no such field`],
-      [{ ...DOCUMENT, links: [{ from: 'a', to: 'b' }] }, `links ${later} [], or no such field`],
       [withMember({ recomputed: [0] }), `stages[0].members[0].recomputed ${unknown}`],
       [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
       [{ ...DOCUMENT, islands: [] }, `islands ${unknown}`],
@@ -174,7 +173,7 @@ describe('a plan file', () => {
     });
 
     test('but not where it says what is done anyhow', async () => {
-      const plain = { ...withShard({ in: 'gpu' }), warmup: 'normal', maxInFlight: null, links: [] };
+      const plain = { ...withShard({ in: 'gpu' }), warmup: 'normal', maxInFlight: null };
       expect(await read(plain)).toEqual(await read(DOCUMENT));
     });
   });

@@ -54,7 +54,6 @@ const LATER_FIELDS = new Map<string, unknown>([
   ['in', 'gpu'],
   ['warmup', 'normal'],
   ['maxInFlight', null],
-  ['links', []],
 ]);
 
 /** The first field of the file that the plan does not have: it might have changed what the plan means. */

@@ -161,7 +161,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     unsound: unsoundTensor.optional(),
   }),
   /** The answer to `probe`, where the link opened: of this end. */
-  linkReportSchema.omit({ route: true, why: true }).extend({ type: z.literal('probed') }),
+  linkReportSchema.omit({ route: true, why: true, streams: true }).extend({ type: z.literal('probed') }),
   z.object({
     type: z.literal('evaluated'),
     epoch: count,

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { count, memory, peer, seconds, sentence } from '../fields.ts';
+import { MOST_STREAMS } from '../plan/planLink.ts';
 
 /** What a donor is, as it measured itself. */
 export const adapterSchema = z.object({
@@ -51,6 +52,8 @@ export const linkReportSchema = z.object({
   route,
   roundTripMs: z.number().min(0).max(1e9).nullable(),
   bytesPerSecond: z.number().min(0).max(1e12).nullable(),
+  /** Connections side by side, where there are several. */
+  streams: z.int().min(2).max(MOST_STREAMS).optional(),
   why: z.enum(RELAY_REASONS).optional(),
 });
 export type LinkReport = z.infer<typeof linkReportSchema>;

@@ -108,6 +108,18 @@ describe('[WP45] a signal', () => {
     });
   });
 
+  test('[WP51] of a connection beside the first is filtered as any, and keeps its place', () => {
+    for (const place of [1, 7]) {
+      expect(filteredSignal(`${place} ${message(candidate('192.0.2.1'))}`, 'public')).toBe(
+        `${place} ${filteredSignal(message(candidate('192.0.2.1')), 'public')}`,
+      );
+      expect(filteredSignal(`${place} ${message(candidate('192.168.1.1'))}`, 'public')).toBeNull();
+      expect(filteredSignal(`${place} ${CALL}`, 'public')).toBeNull();
+    }
+    for (const place of ['0', '8', '12', '-1', '1 1'])
+      expect(filteredSignal(`${place} ${message(candidate('192.0.2.1'))}`, 'all'), place).toBeNull();
+  });
+
   test('is passed over where it is no signal of a data link', () => {
     for (const word of [CALL, RELAYED]) expect(filteredSignal(word, 'public')).toBe(word);
     const others = ['', '{', 'null', '[]', '{"type":"renegotiate","renegotiate":true}', '{"type":"offer"}'];

@@ -3,6 +3,7 @@
  * it may be reached), or a word of our own about the attempt. The server lets through nothing else, and of addresses only
  * those at which a donor can be: a browser tries every address that it is told of, also in its own home's network.
  */
+import { MOST_STREAMS } from '../plan/planLink.ts';
 import { addressKind } from './addresses.ts';
 
 /** What the end that must not offer sends, in place of a signal of the link itself. */
@@ -29,6 +30,17 @@ export type LinkSignal =
       readonly candidate: { readonly candidate: string; readonly sdpMid: string; readonly sdpMLineIndex: number };
     };
 
+/**
+ * A link may have several connections. Signals of the first one are as they are; those of one beside it, at place 1 to
+ * MOST_STREAMS − 1, have their place and a space before them.
+ */
+export const placedSignal = (place: number, signal: string): string => (place === 0 ? signal : `${place} ${signal}`);
+
+export function signalPlace(data: string): { readonly place: number; readonly signal: string } {
+  const place = data[1] === ' ' ? Number(data[0]) : 0;
+  return place > 0 && place < MOST_STREAMS ? { place, signal: data.slice(2) } : { place: 0, signal: data };
+}
+
 /** Null: none that a data link needs. simple-peer would act on more (it renegotiates, adds media, throws). */
 export function decodeSignal(data: string): LinkSignal | null {
   if (data.length > SIGNAL_LENGTH_LIMIT) return null;
@@ -50,11 +62,13 @@ export function decodeSignal(data: string): LinkSignal | null {
 /** The signal without what may not be told; null: nothing of it is left, or it is none. */
 export function filteredSignal(data: string, told: Told): string | null {
   if (data === CALL || data === RELAYED) return data;
-  const signal = decodeSignal(data);
+  const { place, signal: text } = signalPlace(data);
+  const signal = decodeSignal(text);
   if (signal === null) return null;
-  if (signal.type !== 'candidate') return JSON.stringify({ ...signal, sdp: filteredDescription(signal.sdp, told) });
+  const placed = (filtered: LinkSignal): string => placedSignal(place, JSON.stringify(filtered));
+  if (signal.type !== 'candidate') return placed({ ...signal, sdp: filteredDescription(signal.sdp, told) });
   const line = filteredCandidate(signal.candidate.candidate, told);
-  return line === null ? null : JSON.stringify({ ...signal, candidate: { ...signal.candidate, candidate: line } });
+  return line === null ? null : placed({ ...signal, candidate: { ...signal.candidate, candidate: line } });
 }
 
 function filteredDescription(sdp: string, told: Told): string {

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { holders, homeStage, owner, type Plan, peers, planSchema, problems } from './plan.ts';
+import { holders, homeStage, owner, type Plan, peers, planSchema, problems, seated } from './plan.ts';
+import { streamsOf } from './planLink.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
 const SEED = 3;
@@ -67,6 +68,40 @@ describe('problems', () => {
       }),
       { seed: SEED, numRuns: 300 },
     );
+  });
+
+  test('[PL23] a link joins two peers of the plan, each way once', () => {
+    const linked = (...links: object[]) => found({ ...plan, links });
+    const link = { from: a, to: b, streams: 3 };
+    expect(linked(link, { from: b, to: a, streams: 1 }, { from: c, to: a, streams: 8 })).toEqual([]);
+    expect(linked({ ...link, to: peerId('z') })).toEqual([
+      'PL23 link 0 of the plan, from a to z, names z, who is not in the plan',
+    ]);
+    expect(linked({ ...link, to: a })).toEqual(['PL23 link 0 of the plan, from a to a, joins a peer with itself']);
+    expect(linked(link, { from: b, to: c, streams: 2 }, { ...link, streams: 2 })).toEqual([
+      'PL23 link 2 of the plan, from a to b, is there more than once',
+    ]);
+  });
+
+  test('[PL23] a connection carries both ways: the direction that needs more of them decides', () => {
+    const links = [
+      { from: a, to: b, streams: 3 },
+      { from: b, to: a, streams: 5 },
+      { from: c, to: a, streams: 2 },
+      { from: b, to: c, streams: 4 },
+    ];
+    expect([...streamsOf(links, a)]).toEqual([
+      [b, 5],
+      [c, 2],
+    ]);
+    expect([...streamsOf(undefined, a)]).toEqual([]);
+  });
+
+  test('[PL23] links go with their peers to other seats', () => {
+    const linked: Plan = { ...plan, links: [{ from: a, to: c, streams: 3 }] };
+    const seats = ['x', 'y', 'z'].map(peerId);
+    const [x, , z] = seats;
+    expect(seated(linked, seats).links).toEqual([{ from: x, to: z, streams: 3 }]);
   });
 
   test('[PL18] what a stage gathers lies with its members alone, whatever else is wrong', () => {
@@ -267,6 +302,12 @@ describe('planSchema', () => {
     ['stages.0.members.0.peer', ''],
     ['state.0.block', 'layer.01'],
     ['microBatches.0.id', -1],
+    ['links', {}],
+    ['links', [{ from: 'a', to: 'b' }]],
+    ['links', [{ from: 'a', to: '', streams: 2 }]],
+    ['links', [{ from: 'a', to: 'b', streams: 0 }]],
+    ['links', [{ from: 'a', to: 'b', streams: 9 }]],
+    ['links', [{ from: 'a', to: 'b', streams: 1.5 }]],
   ])('refuses a wrong %s by its place', (path, value) => {
     const result = planSchema.safeParse(changed(path, value));
     expect(result.success).toBe(false);

@@ -8,6 +8,7 @@ import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import type { Islands } from '../run/runFile.ts';
+import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** The orders that peers run. */
@@ -61,6 +62,8 @@ export interface Plan {
   readonly microBatches: readonly MicroBatch[];
   readonly state: readonly BlockState[];
   readonly schedule: ScheduleName;
+  /** Those that are not the default, one connection. */
+  readonly links?: readonly PlanLink[];
 }
 
 const peer = z.string().min(1).transform(peerId);
@@ -85,6 +88,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
     z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
   ),
   schedule: z.enum(SCHEDULE_NAMES),
+  links: planLinksSchema.exactOptional(),
 });
 
 /** The routing rule: who carries this micro-batch through this stage. */
@@ -120,6 +124,7 @@ export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
       block,
       shards: shards.map((shard) => ({ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) })),
     })),
+    ...(plan.links && { links: plan.links.map((link) => ({ ...link, from: of(link.from), to: of(link.to) })) }),
   };
 }
 
@@ -209,6 +214,7 @@ export function problems(
     ...plan.stages.flatMap((stage, index) => stageProblems(plan, stage, index)),
     ...stateProblems(model, plan),
     ...cutProblems(model, batch.islands, plan),
+    ...linkProblems(plan.links ?? [], peers(plan)).map((text): Problem => ({ rule: 'PL23', text })),
   ];
   if (!SCHEDULE_NAMES.includes(plan.schedule))
     found.push({ rule: 'PL11', text: `schedule ${plan.schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` });

@@ -16,10 +16,9 @@ import {
   TOO_DEEP,
   text,
 } from '../model/inputFields.ts';
+import { MOST_STREAMS } from '../plan/planLink.ts';
 import { linkRate } from '../simulate/links.ts';
 
-/** Connections side by side between two peers: more of them never make a link slower. */
-const MOST_STREAMS = 8;
 const MOST_PEERS = 10_000;
 
 /** Any unit: past it, or nearer to 0, a number is a slip, and times worked out from it are none any more. */

@@ -3,9 +3,11 @@ import { invariant, peerId, seededRandom } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { planSchema, problems } from '../plan/plan.ts';
+import { streamsOf } from '../plan/planLink.ts';
 import type { Compute } from '../precision.ts';
 import { leastStepSeconds } from '../testing/exhaustive.ts';
 import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
+import { planPartners } from '../ways/partners.ts';
 import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
@@ -46,6 +48,34 @@ describe('a plan for a cluster', () => {
       expect([...predicted.peers, ...idle].map(({ peer }) => peer).sort()).toEqual(cluster.peers.map(({ id }) => id));
       for (const { reason } of idle) expect(reason).not.toBe('');
     }
+  });
+
+  it('[CL3] says how many connections it counts on, where one is limited by its window, and only there', () => {
+    // A window of 100 kB comes back after 80 ms: 1.25 MB/s a connection, of which 4 fill 5 MB/s.
+    const linked = (more: object, pairs: object[] = []) =>
+      quick(
+        clusterOf({
+          peers: ['a', 'b', 'c'].map((id) => ({ id, memoryBytes: 4e9, flopsPerSecond: 1e6 })),
+          links: { default: { latencySeconds: 0.04, bytesPerSecond: 5e6, ...more }, pairs },
+        }),
+        500,
+      );
+    const [windowed, wide] = [linked({ windowBytes: 1e5 }), linked({})];
+    expect(wide.plan.links).toBeUndefined();
+    expect(step(windowed)).toBe(step(wide));
+    const { plan } = windowed;
+    expect(problems(model, batch, plan)).toEqual([]);
+    expect(planSchema.parse(JSON.parse(JSON.stringify(plan)))).toEqual(plan);
+    const partners = planPartners({ model, sequence: batch.sequence, wire: 'f32', asked: 'f32' }, plan);
+    expect(partners.size).toBeGreaterThan(1);
+    for (const [peer, others] of partners) {
+      const expected = new Map([...others].map((other) => [other, 4]));
+      expect(streamsOf(plan.links, peer)).toEqual(expected);
+    }
+    // At most eight, and one where it does not help.
+    const narrow = linked({ windowBytes: 1e4 }, [{ between: ['a', 'b'], windowBytes: null }]).plan;
+    for (const { from, to, streams } of narrow.links ?? [])
+      expect([streams, [from, to].toSorted().join()]).toEqual([8, expect.not.stringMatching('a,b')]);
   });
 
   it.each(['f16', 'int8'] as const)('[WI7] %s: a packed stream is planned and predicted as it is sent', (wire) => {

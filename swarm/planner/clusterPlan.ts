@@ -8,6 +8,7 @@ import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { planOf } from './draft.ts';
+import { linksCountedOn } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
 import { regrouped } from './moves.ts';
@@ -58,7 +59,9 @@ export function* planning(
     return refusal(reason);
   }
   const placed = problem.replicas?.count ? replicated(search.costs, best.plan, problem.replicas) : null;
-  const chosen = placed ? { ...best, ...placed } : best;
+  const whole = placed ? { ...best, ...placed } : best;
+  const links = linksCountedOn(search.costs, whole.plan);
+  const chosen = links.length === 0 ? whole : { ...whole, plan: { ...whole.plan, links } };
   const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
   return success(answer(search, chosen, placed?.reasons ?? []));

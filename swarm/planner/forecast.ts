@@ -6,10 +6,11 @@
  * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both.
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */
-import { float, got, int, overlap, type PeerId } from '../base.ts';
+import { at, float, got, int, overlap, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { blocksOfStage } from '../model/model.ts';
-import { gatheringHome, keepersOf, type Plan } from '../plan/plan.ts';
+import { gatheringHome, keepersOf, type Plan, peers } from '../plan/plan.ts';
+import type { PlanLink } from '../plan/planLink.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
@@ -128,6 +129,21 @@ function withExchange(
     found.set(id, { busySeconds: busy + update, sentBytes: sent });
   }
   return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
+}
+
+/** The connections that a forecast of this plan counts on, where one alone would be slower. */
+export function linksCountedOn(costs: ClusterCosts, plan: Plan): PlanLink[] {
+  const pipeline = pipelineFlow(costs, plan);
+  const { slices, values } = stateExchange(costs, plan);
+  const flows = [pipeline, gathersOf(costs, plan, pipeline).sent, slices, values];
+  return peers(plan).flatMap((from) => {
+    const place = costs.placeOf(from);
+    const others = new Set(flows.flatMap((flow) => [...flow.from(place).keys()]));
+    return [...others]
+      .sort((a, b) => a - b)
+      .map((other): PlanLink => ({ from, to: at(costs.peers, other).id, streams: costs.linkAt(place, other).streams }))
+      .filter(({ streams }) => streams > 1);
+  });
 }
 
 const sizesOf = ({ microBatches }: Plan): Map<number, number> =>

@@ -153,8 +153,8 @@ export class Donor implements DonorPage {
     await this.#mesh().send(peer, message);
   }
 
-  async connect(peers: readonly PeerId[], epoch: number, relayed: readonly PeerId[]): Promise<void> {
-    await this.#mesh().connect(peers, epoch, relayed);
+  async connect(...how: Parameters<DonorPage['connect']>): Promise<void> {
+    await this.#mesh().connect(...how);
   }
 
   async openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {

@@ -52,8 +52,16 @@ export interface DonorPage {
   sendServer(message: PeerMessage): void;
   /** To a peer; transferred. Resolves once the channel has room again; rejects when the link is gone. */
   sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void>;
-  /** `relayed`: to these the server, because it says so. Resolves when there is a way to each of these peers: a direct link, or the server where none opens in time. */
-  connect(peers: readonly PeerId[], epoch: number, relayed: readonly PeerId[]): Promise<void>;
+  /**
+   * `relayed`: to these the server, because it says so. `streams`: to these by so many connections. Resolves when there is
+   * a way to each of these peers: a direct link, or the server where none opens in time.
+   */
+  connect(
+    peers: readonly PeerId[],
+    epoch: number,
+    relayed: readonly PeerId[],
+    streams: ReadonlyMap<PeerId, number>,
+  ): Promise<void>;
   /**
    * For a plan that may come: opens ways to these peers beside those in use; resolves when there is one to each, or this
    * tab need not wait for it any more.

@@ -32,7 +32,7 @@ import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, firstSample, samplesRead } from './tokensAhead.ts';
 import { downloadParts, Traffic } from './traffic.ts';
-import { warmUp } from './warmUp.ts';
+import { openLinks, warmUp } from './warmUp.ts';
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
@@ -228,7 +228,7 @@ export class Session {
   async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
     const run = this.#run;
     invariant(run, 'a plan came before the welcome');
-    const { plan, source, generation, step, relayed = [] } = message;
+    const { plan, source, generation, step } = message;
     this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
     this.#exchange(arrivalPartners(run.sizes, message));
@@ -237,7 +237,7 @@ export class Session {
       { ...run, train: run.facts.train, epoch: epoch.number, generation, step, plan },
       source,
       {
-        connect: () => this.#connect([...(this.#partners.get(run.peer) ?? [])], epoch, relayed),
+        connect: () => this.#connect(message, run.peer, epoch),
         read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
         send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
         receive: (key, sender) => this.#receive(epoch.abort.signal, key, sender),
@@ -264,9 +264,9 @@ export class Session {
   }
 
   /** Who leaves the epoch waits for its links no more: the next one's may go another way. */
-  #connect(others: readonly PeerId[], epoch: Epoch, relayed: readonly PeerId[]): Promise<void> {
-    const links = abortable<void>(epoch.abort.signal, (resolve, reject) => {
-      this.#parts.page.connect(others, epoch.number, relayed).then(resolve, reject);
+  #connect(message: Message<'prepare'>, peer: PeerId, { abort }: Epoch): Promise<void> {
+    const links = abortable<void>(abort.signal, (resolve, reject) => {
+      openLinks(message, peer, this.#partners, this.#parts.page).then(resolve, reject);
     });
     links.catch(() => undefined); // awaited when the stages are built
     return links;

@@ -30,12 +30,18 @@ export class Flow {
   readonly #channel: FlowChannel;
   readonly #waiters: Waiter[] = [];
   #gated = false;
+  #waitingBytes = 0;
   #closed: string | null = null;
 
   constructor(channel: FlowChannel) {
     this.#channel = channel;
     channel.bufferedAmountLowThreshold = LOW_BYTES;
     channel.addEventListener('bufferedamountlow', this.#onLow);
+  }
+
+  /** Of who waits in line. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
   }
 
   /** Resolves when the channel has taken the message; first come, first sent. Rejects when the flow is or gets closed. */
@@ -45,6 +51,7 @@ export class Flow {
     if (this.#waiters.length >= WAITING_LIMIT) {
       return Promise.reject(new Error(`${WAITING_LIMIT} messages wait already: the sender did not await`));
     }
+    this.#waitingBytes += message.byteLength;
     return new Promise((resolve, reject) => this.#waiters.push({ message, resolve, reject }));
   }
 
@@ -66,6 +73,7 @@ export class Flow {
     while (!this.#gated) {
       const waiter = this.#waiters.shift();
       if (!waiter) return;
+      this.#waitingBytes -= waiter.message.byteLength;
       this.#pass(waiter.message).then(waiter.resolve, waiter.reject);
     }
   };

@@ -1,34 +1,40 @@
 /**
- * A direct connection to one other donor, and the only import of simple-peer: everyone else sees `Link`,
- * so that another transport is one file.
+ * A direct link to one other donor: one connection, or several side by side where the plan counts on them. Each has a
+ * window of its own, so that k of them carry min(rate, k·window/round trip). Every frame names its tensor and its place in
+ * it: frames go by whichever connection has least to send, and arrive in any order. Loss of one that was open is loss of
+ * the link. Signals of the further ones carry their place; the initiator begins with them when the first one is open.
  *
- * simple-peer owns the connection and the channel that carries frames. Heartbeats and small frames have channels of
- * their own, so that they do not stand behind a megabyte of frames in the sender's queue. simple-peer offers no second
- * channel (one that it is offered replaces its first), therefore they are negotiated ones on the connection underneath,
- * `_pc`; and the gate listens on the channel underneath, `_channel`, because `send()` has no back-pressure. Both fields
- * are as of simple-peer 9.11.1, its last release.
- *
- * The rate is measured from what flows anyway: now and then a mark goes among the frames, a string, and the other end
- * says at once over the heartbeats' channel that it has arrived. Where nothing flows, `measure` sends something.
+ * The rate is measured from what flows anyway: now and then each connection is asked to say when all before has arrived.
+ * Where nothing flows, `measure` sends something.
  */
-import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
 import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
-import { CANDIDATES_LIMIT, decodeSignal, filteredSignal } from '../../../swarm/messages/signal.ts';
-import { Flow } from './flow.ts';
-import { loneRate, RateMeter, RoundTrips } from './rateMeter.ts';
+import { placedSignal, signalPlace } from '../../../swarm/messages/signal.ts';
+import { MOST_STREAMS } from '../../../swarm/plan/planLink.ts';
+import {
+  type Connection,
+  type ConnectionOptions,
+  type OpenConnection,
+  openSimplePeerConnection,
+  QUICK_BYTES,
+} from './connection.ts';
+import { loneRate, StretchMeter } from './rateMeter.ts';
 
 export interface Link {
   readonly peer: PeerId;
-  readonly state: 'connecting' | 'open' | 'closed';
+  readonly state: Connection['state'];
+  /** Connections that are open. */
+  readonly streams: number;
   /** Of the last answered ping; null before. */
   readonly roundTripMs: number | null;
   /** To the other end, while there was something to send; null before anything was. */
   readonly bytesPerSecond: number | null;
-  /** Resolves when the channel has taken the message. Small messages may overtake large ones. Rejects when the link is not open, or closes first. */
+  /** Resolves when a channel has taken the message. Messages may overtake one another. Rejects when the link is not open, or closes first. */
   send(message: ArrayBuffer): Promise<void>;
   /** Sends these by themselves and waits for the word that they have arrived; null where it does not come. */
   measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null>;
+  /** From now on so many connections, or more: both ends are told so. `opened` is called as each one opens. */
+  openStreams(count: number): void;
   /** What the other end signalled. False where it is no signal that this end can use now. */
   signal(data: string): boolean;
   /** Asks the other end whether it lives. Closes the link where an earlier ping has had no answer for too long. */
@@ -37,101 +43,37 @@ export interface Link {
   close(): void;
 }
 
-export interface LinkEvents {
-  /** To be carried to the other end, in order. */
-  signal(data: string): void;
-  opened(): void;
-  message(message: ArrayBuffer): void;
-  /** This end has found no address of its own, so that no direct way can begin here. */
-  stranded(): void;
-  /** Once, when the other end or the way to it is gone, or the link never opened. */
-  closed(reason: string): void;
-}
+export type OpenLink = (options: ConnectionOptions) => Link;
 
-export interface LinkOptions {
-  readonly peer: PeerId;
-  /** Exactly one of both ends is. */
-  readonly initiator: boolean;
-  /** From the server; simple-peer's own default would tell Google and Twilio who is here. */
-  readonly iceServers: readonly Readonly<Record<string, unknown>>[];
-  /** By a TURN server or not at all: the other end never learns this one's address. */
-  readonly relayOnly?: boolean;
-  readonly events: LinkEvents;
-}
+class ConnectedLink implements Link {
+  readonly #options: ConnectionOptions;
+  readonly #openConnection: OpenConnection;
+  /** The first one, then those beside it by their places, none of which is opened twice. */
+  readonly #connections = new Map<number, Connection>();
+  readonly #first: Connection;
+  readonly #meter = new StretchMeter();
+  #wanted = 1;
 
-export type OpenLink = (options: LinkOptions) => Link;
+  constructor(options: ConnectionOptions, openConnection: OpenConnection) {
+    this.#options = options;
+    this.#openConnection = openConnection;
+    this.#first = this.#connect(0);
+  }
 
-export const PONG_LIMIT_MS = 15_000;
-/** Any id that simple-peer's own channel (0 or 1) does not take; both ends must use the same. */
-const HEARTBEAT_CHANNEL_ID = 100;
-const QUICK_CHANNEL_ID = 101;
-/** Messages of at most so many bytes go by the quick channel. */
-const QUICK_BYTES = 8_192;
-/** Pings and pongs are 9 bytes: a peer that has this much of them unread does not read. */
-const HEARTBEAT_BUFFER_LIMIT_BYTES = 4_096;
-/** A stretch of sending is measured when it has so many bytes; what had queued before it counts. */
-const MEASURED_BYTES = 16_384;
-/** A mark without an answer for so long has none. */
-const MARK_LIMIT_MS = 60_000;
-const PING = 0;
-const PONG = 1;
-const MARKED = 2;
-type Beat = typeof PING | typeof PONG | typeof MARKED;
+  get peer(): PeerId {
+    return this.#options.peer;
+  }
 
-/** What simple-peer keeps to itself; see the header. Undefined where the connection could not be made. */
-interface Underneath {
-  readonly _pc?: RTCPeerConnection;
-  readonly _channel?: RTCDataChannel;
-}
+  get state(): Link['state'] {
+    return this.#first.state;
+  }
 
-class SimplePeerLink implements Link {
-  readonly peer: PeerId;
-  state: Link['state'] = 'connecting';
-  readonly #initiator: boolean;
-  readonly #events: LinkEvents;
-  readonly #connection: SimplePeer.Instance & Underneath;
-  readonly #heartbeat: RTCDataChannel | null;
-  readonly #quick: RTCDataChannel | null;
-  readonly #meter = new RateMeter();
-  readonly #roundTrips = new RoundTrips();
-  #flow: Flow | null = null;
-  #quickFlow: Flow | null = null;
-  /** The stretch of sending that is being measured. */
-  #stretch: { readonly sinceMs: number; bytes: number; marked: boolean } | null = null;
-  /** Whom to tell how long the other end's word took, by the time at which it was asked for; null: it does not come. */
-  readonly #marks = new Map<number, (milliseconds: number | null) => void>();
-  #candidates = 0;
-  #signals = 0;
-  #unansweredSinceMs: number | null = null;
-
-  constructor({ peer, initiator, iceServers, relayOnly = false, events }: LinkOptions) {
-    this.peer = peer;
-    this.#initiator = initiator;
-    this.#events = events;
-    this.#connection = new SimplePeer({
-      initiator,
-      trickle: true,
-      objectMode: true, // one message, one event
-      config: {
-        iceServers: iceServers as unknown as RTCIceServer[], // checked by RTCPeerConnection
-        iceTransportPolicy: relayOnly ? 'relay' : 'all',
-      },
-    });
-    this.#connection.on('signal', (data) => {
-      const told = filteredSignal(JSON.stringify(data), relayOnly ? 'turn' : 'all');
-      if (told !== null) events.signal(told);
-    });
-    this.#connection.on('connect', () => this.#onConnect());
-    this.#connection.on('data', (data: unknown) => this.#onData(data));
-    this.#connection.on('error', (error) => this.#lose(error.message));
-    this.#connection.on('close', () => this.#lose('the other end closed the connection'));
-    this.#heartbeat = this.#openHeartbeat(this.#connection._pc);
-    this.#quick = this.#openQuick(this.#connection._pc);
-    this.#watchCandidates(this.#connection._pc);
+  get streams(): number {
+    return this.#open().length;
   }
 
   get roundTripMs(): number | null {
-    return this.#roundTrips.milliseconds;
+    return this.#first.roundTripMs;
   }
 
   get bytesPerSecond(): number | null {
@@ -139,22 +81,23 @@ class SimplePeerLink implements Link {
   }
 
   async send(message: ArrayBuffer): Promise<void> {
-    if (!this.#flow) throw new Error(`the link to ${this.peer} is ${this.state}`);
-    if (message.byteLength <= QUICK_BYTES && this.#quick?.readyState === 'open') {
-      this.#quickFlow ??= new Flow(this.#quick);
-      await this.#quickFlow.send(message);
-      return;
-    }
-    await this.#flow.send(message);
-    this.#measure(message.byteLength);
+    if (message.byteLength <= QUICK_BYTES || this.state !== 'open') return this.#first.send(message);
+    await this.#leastLaden().send(message);
+    const bufferedBytes = this.#open().reduce((sum, connection) => sum + connection.bufferedBytes, 0);
+    this.#meter.sent(
+      message.byteLength,
+      bufferedBytes,
+      () => this.roundTripMs,
+      () => this.#marked(),
+    );
   }
 
   async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
     const roundTripMs = await this.#marked();
     let bytesPerSecond: number | null = null;
     for (const message of messages) {
-      if (roundTripMs === null || !this.#flow) return null;
-      await this.#flow.send(message);
+      if (roundTripMs === null || this.state !== 'open') return null;
+      await this.#leastLaden().send(message);
       const milliseconds = await this.#marked();
       if (milliseconds === null) return null;
       bytesPerSecond = loneRate(message.byteLength, milliseconds, roundTripMs);
@@ -162,153 +105,74 @@ class SimplePeerLink implements Link {
     return { roundTripMs, bytesPerSecond };
   }
 
+  openStreams(count: number): void {
+    this.#wanted = Math.min(MOST_STREAMS, Math.max(this.#wanted, count));
+    if (this.state !== 'open' || !this.#options.initiator) return;
+    for (let place = this.#connections.size; place < this.#wanted; place++) this.#connect(place);
+  }
+
   signal(data: string): boolean {
-    this.#signals += 1;
-    // A description and its candidates; more is not meant well.
-    if (this.state === 'closed' || this.#signals > 1 + CANDIDATES_LIMIT) return false;
-    const signal = decodeSignal(data);
-    if (!signal || signal.type === (this.#initiator ? 'offer' : 'answer')) return false;
-    this.#connection.signal(signal as SimplePeer.SignalData);
-    return true;
+    const { place, signal } = signalPlace(data);
+    const known = this.#connections.get(place);
+    if (!known && (this.#options.initiator || this.state === 'closed')) return false;
+    return (known ?? this.#connect(place)).signal(signal);
   }
 
   ping(nowMs: number): void {
-    if (this.state !== 'open') return;
-    this.#unansweredSinceMs ??= nowMs;
-    if (nowMs - this.#unansweredSinceMs >= PONG_LIMIT_MS) this.#lose(`no answer for ${PONG_LIMIT_MS / 1000} s`);
-    else this.#beat(PING, nowMs);
+    for (const connection of this.#open()) connection.ping(nowMs);
   }
 
   close(): void {
-    if (this.state === 'closed') return;
-    this.state = 'closed';
-    for (const flow of [this.#flow, this.#quickFlow]) flow?.close(`the link to ${this.peer} is closed`);
-    this.#flow = null;
-    this.#dropMarks();
-    this.#connection.destroy();
+    for (const connection of this.#connections.values()) connection.close();
   }
 
-  #lose(reason: string): void {
-    if (this.state === 'closed') return;
-    this.close();
-    this.#events.closed(reason);
+  #open(): Connection[] {
+    return [...this.#connections.values()].filter(({ state }) => state === 'open');
   }
 
-  #onConnect(): void {
-    const channel = this.#connection._channel;
-    if (this.state !== 'connecting' || !channel) return;
-    this.#flow = new Flow(channel);
-    this.state = 'open';
-    this.#events.opened();
+  #leastLaden(): Connection {
+    const laden = ({ bufferedBytes, waitingBytes }: Connection): number => bufferedBytes + waitingBytes;
+    return this.#open().reduce((least, next) => (laden(next) < laden(least) ? next : least), this.#first);
   }
 
-  #onData(data: unknown): void {
-    if (this.state === 'closed') return;
-    // A Buffer that spans the ArrayBuffer of the event: no copy.
-    if (data instanceof Uint8Array) this.#events.message(data.buffer as ArrayBuffer);
-    else if (typeof data === 'string') this.#beat(MARKED, Number(data));
+  /** When all that was sent before, by whichever connection, has arrived. */
+  async #marked(): Promise<number | null> {
+    const all = await Promise.all(this.#open().map((connection) => connection.marked()));
+    return all.reduce((most, one) => (most === null || one === null ? null : Math.max(most, one)), all[0] ?? null);
   }
 
-  /** After each message that the frames' channel took. */
-  #measure(bytes: number): void {
-    const channel = this.#connection._channel;
-    if (this.state !== 'open' || !channel) return;
-    const nowMs = performance.now();
-    if (this.#stretch && nowMs - this.#stretch.sinceMs > MARK_LIMIT_MS) {
-      this.#stretch = null;
-      this.#dropMarks();
-    }
-    if (this.#stretch) this.#stretch.bytes += this.#stretch.marked ? 0 : bytes;
-    else this.#stretch = { sinceMs: nowMs, bytes: Math.max(bytes, channel.bufferedAmount), marked: false };
-    if (this.#stretch.marked || this.#stretch.bytes < MEASURED_BYTES) return;
-    const stretch = this.#stretch;
-    stretch.marked = true;
-    this.#mark((milliseconds) => {
-      if (milliseconds === null || this.#stretch !== stretch) return;
-      this.#stretch = null;
-      this.#meter.sample(stretch.bytes, performance.now() - stretch.sinceMs, this.roundTripMs);
+  #connect(place: number): Connection {
+    const { events } = this.#options;
+    let wasOpen = false;
+    const connection = this.#openConnection({
+      ...this.#options,
+      events: {
+        signal: (data) => events.signal(placedSignal(place, data)),
+        opened: () => {
+          wasOpen = true;
+          if (place === 0) this.openStreams(this.#wanted);
+          if (this.state === 'open') events.opened();
+        },
+        message: (message) => events.message(message),
+        // One beside the first that does not open is missing, and nothing more.
+        stranded: () => {
+          if (place === 0) events.stranded();
+        },
+        closed: (reason) => {
+          if (place > 0 && !wasOpen) return;
+          this.close();
+          events.closed(reason);
+        },
+      },
     });
-  }
-
-  /** Resolves when the other end says that everything before has arrived: after so many milliseconds. */
-  #marked(): Promise<number | null> {
-    return new Promise((resolve) => this.#mark(resolve));
-  }
-
-  #mark(told: (milliseconds: number | null) => void): void {
-    const channel = this.#connection._channel;
-    if (this.state !== 'open' || !channel) {
-      told(null);
-      return;
-    }
-    let atMs = performance.now();
-    while (this.#marks.has(atMs)) atMs += 1e-3; // the clock is coarse
-    this.#marks.set(atMs, told);
-    channel.send(String(atMs));
-  }
-
-  #onMarked(atMs: number): void {
-    const told = this.#marks.get(atMs);
-    this.#marks.delete(atMs);
-    told?.(performance.now() - atMs);
-  }
-
-  #dropMarks(): void {
-    const waiting = [...this.#marks.values()];
-    this.#marks.clear();
-    for (const told of waiting) told(null);
-  }
-
-  #openQuick(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
-    if (!connection) return null;
-    const channel = connection.createDataChannel('quick', { negotiated: true, id: QUICK_CHANNEL_ID });
-    channel.binaryType = 'arraybuffer';
-    channel.addEventListener('message', ({ data }) => {
-      if (this.state !== 'closed' && data instanceof ArrayBuffer) this.#events.message(data);
-    });
-    return channel;
-  }
-
-  #watchCandidates(connection: RTCPeerConnection | undefined): void {
-    connection?.addEventListener('icecandidate', ({ candidate }) => {
-      if (candidate?.candidate) this.#candidates += 1; // the last one is empty
-    });
-    connection?.addEventListener('icegatheringstatechange', () => {
-      const isStranded = connection.iceGatheringState === 'complete' && this.#candidates === 0;
-      if (isStranded && this.state === 'connecting') this.#events.stranded();
-    });
-  }
-
-  #openHeartbeat(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
-    if (!connection) return null; // its `error` event follows
-    const channel = connection.createDataChannel('heartbeat', { negotiated: true, id: HEARTBEAT_CHANNEL_ID });
-    channel.binaryType = 'arraybuffer';
-    channel.addEventListener('message', ({ data }) => {
-      if (!(data instanceof ArrayBuffer) || data.byteLength !== 9) return;
-      const view = new DataView(data);
-      const sentMs = view.getFloat64(1);
-      const kind = view.getUint8(0);
-      if (kind === PING) this.#beat(PONG, sentMs);
-      else if (kind === PONG) this.#onPong(sentMs);
-      else this.#onMarked(sentMs);
-    });
-    return channel;
-  }
-
-  #onPong(sentMs: number): void {
-    this.#unansweredSinceMs = null;
-    this.#roundTrips.sample(performance.now() - sentMs);
-  }
-
-  /** Kind u8, then the asking end's own time f64, which the answer repeats. */
-  #beat(kind: Beat, timeMs: number): void {
-    const channel = this.#heartbeat;
-    if (channel?.readyState !== 'open' || channel.bufferedAmount > HEARTBEAT_BUFFER_LIMIT_BYTES) return;
-    const view = new DataView(new ArrayBuffer(9));
-    view.setUint8(0, kind);
-    view.setFloat64(1, timeMs);
-    channel.send(view.buffer);
+    this.#connections.set(place, connection);
+    return connection;
   }
 }
 
-export const openSimplePeerLink: OpenLink = (options) => new SimplePeerLink(options);
+export const linkOver =
+  (openConnection: OpenConnection): OpenLink =>
+  (options) =>
+    new ConnectedLink(options, openConnection);
+
+export const openSimplePeerLink: OpenLink = linkOver(openSimplePeerConnection);

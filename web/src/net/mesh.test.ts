@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { encodeEnvelope } from '../../../swarm/messages/relay.ts';
-import type { FakeLink } from '../testing/fakeLink.ts';
+import type { FakeConnection } from '../testing/fakeLink.ts';
 import { ALICE, BOB, CAROL, openLinks, quiet, swarm } from '../testing/fakeSwarm.ts';
-import { PARTING_MS } from './mesh.ts';
+import { PARTING_MS } from './planPeers.ts';
 import { ATTEMPT_LIMIT_MS, CONNECT_LIMIT_MS, RETRY_FIRST_MS, SOON_MS } from './way.ts';
 
 describe('Mesh', () => {
@@ -57,7 +57,7 @@ describe('Mesh', () => {
     test(`[WP21] heals a link that only ${vanishing} knows to be gone`, async () => {
       const { tab, links } = swarm(ALICE, BOB);
       await Promise.all([tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)]);
-      const of = (peer: PeerId): FakeLink | undefined => links.find((link) => link.peer !== peer);
+      const of = (peer: PeerId): FakeConnection | undefined => links.find((link) => link.peer !== peer);
       of(vanishing)?.vanish();
       expect(openLinks(links)).toHaveLength(1);
       await Promise.all([tab(ALICE).mesh.connect([BOB], 2), tab(BOB).mesh.connect([ALICE], 2)]);
@@ -68,6 +68,41 @@ describe('Mesh', () => {
       expect(tab(vanishing === ALICE ? BOB : ALICE).frames).toHaveLength(1);
     });
   }
+
+  test('[WP51] connects by as many connections as the plan counts on, one where it does not say; without, after 15 s', async () => {
+    const { tab, clock, server, links } = swarm(ALICE, BOB, CAROL);
+    const streams = new Map([[BOB, 3]]);
+    const connecting = [
+      tab(ALICE).mesh.connect([BOB, CAROL], 1, [], streams),
+      tab(BOB).mesh.connect([ALICE], 1, [], new Map([[ALICE, 3]])),
+      tab(CAROL).mesh.connect([ALICE], 1),
+    ];
+    await Promise.all(connecting);
+    expect(openLinks(links)).toHaveLength(2 * 3 + 2);
+    const reported = tab(ALICE).mesh.reports();
+    expect(reported.map(({ peer, streams }) => [peer, streams])).toEqual([
+      [BOB, 3],
+      [CAROL, undefined],
+    ]);
+    // The next plan counts on more, and their signals lead nowhere.
+    server.swallow = true;
+    let connected = false;
+    const more = tab(ALICE)
+      .mesh.connect([BOB], 2, [], new Map([[BOB, 5]]))
+      .then(() => {
+        connected = true;
+      });
+    clock.nowMs = CONNECT_LIMIT_MS - 1;
+    tab(ALICE).mesh.pulse();
+    await quiet();
+    expect(connected).toBe(false);
+    clock.nowMs = CONNECT_LIMIT_MS;
+    tab(ALICE).mesh.pulse();
+    await more;
+    expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'direct', streams: 3 }]);
+    expect(links.filter(({ peer, state }) => peer === BOB && state === 'open')).toHaveLength(3);
+    expect(tab(ALICE).lost).toEqual([]);
+  });
 
   test('[CO52] keeps no link with whom the server says it should reach through it, and takes none of theirs', async () => {
     const { tab, links } = swarm(ALICE, BOB, CAROL);

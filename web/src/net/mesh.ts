@@ -15,12 +15,11 @@ import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
 import { offers } from '../../../swarm/ways/partners.ts';
 import type { Link } from './link.ts';
 import type { MeshOptions, MeshRefusals, Waiting } from './meshOptions.ts';
+import { PlanPeers } from './planPeers.ts';
 import { Probes } from './probes.ts';
 import { Relay } from './relay.ts';
 import { begun, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, retryLater, type Way } from './way.ts';
 
-/** So long a link stays that no plan allows any more: the other end may hear of it later. */
-export const PARTING_MS = 10_000;
 /** What may come over a link that is open to be measured alone. */
 const PROBE_MESSAGES = 8;
 
@@ -30,16 +29,7 @@ export class Mesh {
   readonly #options: MeshOptions;
   readonly relay: Relay;
   readonly #ways = new Map<PeerId, Way>();
-  /** Whom the plan makes partners of this tab, and until when links to others stay. */
-  #allowed: ReadonlySet<PeerId> = new Set();
-  #partAtMs = 0;
-  /** Who sent what nobody asked for, until the next plan. */
-  readonly #barred = new Set<PeerId>();
-  #wanted: ReadonlySet<PeerId> = new Set();
-  /** To these everything goes through the server, because it says so: no link is kept or opened, and none of theirs taken. */
-  #told: ReadonlySet<PeerId> = new Set();
-  /** By a plan that may come. */
-  #wantedNext: ReadonlySet<PeerId> = new Set();
+  readonly #plan = new PlanPeers();
   #waitingNext: (() => void) | null = null;
   readonly #probes = new Probes();
   #epoch = 0;
@@ -48,15 +38,12 @@ export class Mesh {
 
   constructor(options: MeshOptions) {
     this.#options = options;
-    this.relay = new Relay({ ...options, mayCome: (peer) => this.#isPartner(peer) });
+    this.relay = new Relay({ ...options, mayCome: (peer) => this.#plan.isPartner(peer) });
   }
 
   /** From now on these are the plan's partners of this tab: links are opened to and taken from them alone. */
   allow(peers: ReadonlySet<PeerId>): void {
-    this.#allowed = peers;
-    this.#partAtMs = this.#options.now() + PARTING_MS;
-    this.#wanted = new Set([...this.#wanted].filter((peer) => peers.has(peer)));
-    this.#wantedNext = new Set([...this.#wantedNext].filter((peer) => peers.has(peer)));
+    this.#plan.allow(peers, this.#options.now());
     this.#settle();
   }
 
@@ -67,37 +54,42 @@ export class Mesh {
 
   /** It sends what nobody asked for: no link to it and no frame of it until the next plan. */
   bar(peer: PeerId): void {
-    this.#barred.add(peer);
+    this.#plan.bar(peer);
     this.#drop(peer);
   }
 
   /**
-   * Resolves when there is a way to each of these peers, a direct one where one opens in time; rejects when another call
-   * takes this one's place. Open links to these peers stay, those to others close.
+   * Resolves when there is a way to each of these peers, a direct one where one opens in time, of so many connections where
+   * they open in time; rejects when another call takes this one's place. Open links to these peers stay, those to others
+   * close.
    */
-  connect(peers: readonly PeerId[], epoch: number, relayed: readonly PeerId[] = []): Promise<void> {
+  connect(
+    peers: readonly PeerId[],
+    epoch: number,
+    relayed: readonly PeerId[] = [],
+    streams: ReadonlyMap<PeerId, number> = new Map(),
+  ): Promise<void> {
     if (this.#closed) return Promise.reject(new Error('the mesh is closed'));
-    if (!peers.every((peer) => this.#allowed.has(peer)))
+    if (!this.#plan.allAllowed(peers))
       return Promise.reject(new Error(`another plan took the place of epoch ${epoch}`));
-    this.#barred.clear();
     this.#waiting?.reject(new Error(`epoch ${epoch} took the place of epoch ${this.#epoch}`));
     this.#epoch = epoch;
-    this.#wanted = new Set(peers);
-    this.#told = new Set(relayed);
+    this.#plan.want(peers, relayed, streams);
     for (const peer of relayed) this.#drop(peer);
-    if ([...this.#wantedNext].every((peer) => this.#wanted.has(peer))) this.#wantedNext = new Set();
     // A newer attempt belongs to a plan that is still on its way here.
-    for (const [peer, way] of this.#ways) if (!this.#isWanted(peer) && way.epoch <= epoch) this.#drop(peer);
-    for (const peer of this.#probes.peers) if (this.#wanted.has(peer) || !this.#ways.has(peer)) this.#endProbe(peer);
+    for (const [peer, way] of this.#ways) if (!this.#plan.isWanted(peer) && way.epoch <= epoch) this.#drop(peer);
+    for (const peer of this.#probes.peers)
+      if (this.#plan.wanted.has(peer) || !this.#ways.has(peer)) this.#endProbe(peer);
     this.changeOver();
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
       for (const peer of peers) {
-        if (this.#told.has(peer)) continue;
+        if (this.#plan.told.has(peer)) continue;
         const way = this.#ways.get(peer);
         if (way) {
           way.isProbe = false;
           way.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
+          way.link.openStreams(this.#plan.streamsTo(peer));
         }
         if (way?.route === 'relayed') continue;
         if (!way || way.link.state === 'closed') this.#begin(peer);
@@ -111,13 +103,13 @@ export class Mesh {
    * other peers, or none, take their place.
    */
   openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {
-    if (this.#closed || !peers.every((peer) => this.#allowed.has(peer))) return Promise.resolve();
+    if (this.#closed || !this.#plan.allAllowed(peers)) return Promise.resolve();
     this.#waitingNext?.();
-    this.#wantedNext = new Set(peers);
+    this.#plan.wantNext(peers);
     return new Promise((resolve) => {
       this.#waitingNext = resolve;
       for (const peer of peers) {
-        if (this.#told.has(peer)) continue;
+        if (this.#plan.told.has(peer)) continue;
         const way = this.#ways.get(peer);
         if (way) way.isProbe = false;
         if (!way || (way.route !== 'relayed' && way.link.state === 'closed')) this.#begin(peer, epoch);
@@ -131,7 +123,7 @@ export class Mesh {
    * then. The other end is asked the same at this moment: whoever is to offer begins.
    */
   openDirect(peer: PeerId, epoch: number): Promise<boolean> {
-    if (this.#closed || this.#wanted.has(peer) || this.#probes.has(peer)) return Promise.resolve(false);
+    if (this.#closed || this.#plan.wanted.has(peer) || this.#probes.has(peer)) return Promise.resolve(false);
     const reached = this.#probes.begin(peer, this.#options.now());
     if (this.#ways.get(peer)?.link.state === 'open') this.#probes.opened(peer);
     else if (this.#initiates(peer)) this.#begin(peer, epoch);
@@ -151,8 +143,8 @@ export class Mesh {
 
   /** A signal from another donor, as the server delivered it. */
   signalled(from: PeerId, epoch: number, attempt: number, data: string): void {
-    if (this.#closed || this.#told.has(from)) return;
-    if (!this.#isPartner(from) && !this.#probes.isExpected(from)) {
+    if (this.#closed || this.#plan.told.has(from)) return;
+    if (!this.#plan.isPartner(from) && !this.#probes.isExpected(from)) {
       this.refusals.strangers += 1;
       return;
     }
@@ -186,7 +178,7 @@ export class Mesh {
 
   /** Resolves when the link's channel, or the server's socket, has taken the message. */
   async send(peer: PeerId, message: ArrayBuffer): Promise<void> {
-    if (this.#told.has(peer)) return this.relay.send(peer, message);
+    if (this.#plan.told.has(peer)) return this.relay.send(peer, message);
     const way = this.#ways.get(peer);
     if (!way?.route) throw new Error(`there is no link to ${peer}`);
     await (way.route === 'direct' ? way.link.send(message) : this.relay.send(peer, message));
@@ -200,7 +192,7 @@ export class Mesh {
   /** Asks every other end whether it lives, gives up what did not open in time, begins again what is due. */
   pulse(): void {
     const nowMs = this.#options.now();
-    for (const peer of this.#told) this.relay.ping(peer);
+    for (const peer of this.#plan.told) this.relay.ping(peer);
     for (const way of [...this.#ways.values()]) {
       if (way.route === 'relayed') this.relay.ping(way.peer);
       if (way.link.state === 'open') way.link.ping(nowMs);
@@ -210,21 +202,24 @@ export class Mesh {
       }
       if (!way.isProbe && way.route === null && nowMs >= way.deadlineMs && way.link.state !== 'open')
         this.#relayFrom(way, 'noAnswer');
-      if (isDue(way, nowMs) && this.#isWanted(way.peer)) this.#begin(way.peer);
+      if (isDue(way, nowMs) && this.#plan.isWanted(way.peer)) this.#begin(way.peer);
     }
     for (const peer of this.#probes.over(nowMs)) this.#endProbe(peer);
-    if (nowMs >= this.#partAtMs) this.#part();
+    if (this.#plan.isParting(nowMs)) this.#part();
+    this.#settle();
   }
 
   /** The ways to the peers of the plan. */
   reports(): LinkReport[] {
-    return [...this.#wanted].flatMap((peer) => {
-      if (this.#told.has(peer)) return { peer, route: 'relayed', ...this.relay.measured(peer), why: 'server' };
+    return [...this.#plan.wanted].flatMap((peer) => {
+      if (this.#plan.told.has(peer)) return { peer, route: 'relayed', ...this.relay.measured(peer), why: 'server' };
       const way = this.#ways.get(peer);
       if (!way?.route) return [];
       const { roundTripMs, bytesPerSecond } = way.route === 'direct' ? way.link : this.relay.measured(peer);
       const why = way.route === 'relayed' && way.why !== null ? { why: way.why } : {};
-      return { peer, route: way.route, roundTripMs, bytesPerSecond, ...why };
+      const { streams } = way.link;
+      const several = way.route === 'direct' && streams > 1 ? { streams } : {};
+      return { peer, route: way.route, roundTripMs, bytesPerSecond, ...several, ...why };
     });
   }
 
@@ -240,18 +235,10 @@ export class Mesh {
     this.#waitingNext = null;
   }
 
-  #isWanted(peer: PeerId): boolean {
-    return this.#wanted.has(peer) || this.#wantedNext.has(peer);
-  }
-
   #drop(peer: PeerId): void {
     const way = this.#ways.get(peer);
     this.#ways.delete(peer);
     way?.link.close();
-  }
-
-  #isPartner(peer: PeerId): boolean {
-    return this.#allowed.has(peer) && !this.#barred.has(peer);
   }
 
   #initiates(peer: PeerId): boolean {
@@ -261,7 +248,7 @@ export class Mesh {
   /** From who is no partner any more. */
   #part(): void {
     for (const peer of this.#ways.keys())
-      if (!this.#isPartner(peer) && !this.#probes.isExpected(peer)) this.#drop(peer);
+      if (!this.#plan.isPartner(peer) && !this.#probes.isExpected(peer)) this.#drop(peer);
   }
 
   /** An attempt that this end decided on: the other end is told. */
@@ -284,7 +271,7 @@ export class Mesh {
   /** Whether it opened or not: the link closes unless a plan wants it by now. */
   #endProbe(peer: PeerId): void {
     const way = this.#ways.get(peer);
-    if (way?.isProbe && !this.#isWanted(peer)) way.link.close();
+    if (way?.isProbe && !this.#plan.isWanted(peer)) way.link.close();
     this.#probes.end(peer);
   }
 
@@ -294,7 +281,7 @@ export class Mesh {
     const before = this.#ways.get(peer);
     this.#ways.set(peer, {
       ...begun(link, { peer, epoch, attempt }, before, nowMs),
-      isProbe: this.#probes.isExpected(peer) && !this.#isWanted(peer),
+      isProbe: this.#probes.isExpected(peer) && !this.#plan.isWanted(peer),
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
     });
   }
@@ -317,7 +304,7 @@ export class Mesh {
         message: (message) => {
           if (message.byteLength > FRAME_BYTES) this.refusals.oversizedMessages += 1;
           else if (current()?.isProbe) this.#onProbed(peer, message);
-          else if (this.#isPartner(peer)) onFrame(peer, message);
+          else if (this.#plan.isPartner(peer)) onFrame(peer, message);
           else this.refusals.strangers += 1;
         },
         stranded: () => this.#onStranded(current()),
@@ -337,6 +324,7 @@ export class Mesh {
     if (!way) return;
     way.route ??= 'direct';
     way.why = null;
+    way.link.openStreams(this.#plan.streamsTo(way.peer));
     this.#probes.opened(way.peer);
     this.#settle();
   }
@@ -383,17 +371,24 @@ export class Mesh {
   }
 
   #lose(peer: PeerId, reason: string): void {
-    if (this.#wanted.has(peer) && !this.#waiting) this.#options.onLost(peer, reason);
+    if (this.#plan.wanted.has(peer) && !this.#waiting) this.#options.onLost(peer, reason);
   }
 
   /** Answers a connect that waits as soon as there is a way to everyone. */
   #settle(): void {
-    const hasWay = (peer: PeerId): boolean => this.#told.has(peer) || (this.#ways.get(peer)?.route ?? null) !== null;
-    if (this.#waitingNext && [...this.#wantedNext].every(hasWay)) {
+    const hasWay = (peer: PeerId): boolean =>
+      this.#plan.told.has(peer) || (this.#ways.get(peer)?.route ?? null) !== null;
+    // It goes on with fewer connections where the others do not open in time.
+    const isWhole = (peer: PeerId): boolean => {
+      const way = this.#ways.get(peer);
+      if (way?.route !== 'direct' || this.#options.now() >= way.deadlineMs) return true;
+      return way.link.streams >= this.#plan.streamsTo(peer);
+    };
+    if (this.#waitingNext && [...this.#plan.wantedNext].every(hasWay)) {
       this.#waitingNext();
       this.#waitingNext = null;
     }
-    if (!this.#waiting || ![...this.#wanted].every(hasWay)) return;
+    if (!this.#waiting || ![...this.#plan.wanted].every((peer) => hasWay(peer) && isWhole(peer))) return;
     this.#waiting.resolve();
     this.#waiting = null;
   }

@@ -56,3 +56,39 @@ export class RateMeter {
     if (bytes > 0 && milliseconds > 0) this.#newest.add(rateOf(bytes, milliseconds, roundTripMs));
   }
 }
+
+/** A stretch of sending is measured when it has so many bytes; what had queued before it counts. */
+const MEASURED_BYTES = 16_384;
+/** One without an answer for so long has none. */
+const STRETCH_LIMIT_MS = 60_000;
+
+/** The rate of a link by its stretches of sending, one measured at a time. */
+export class StretchMeter {
+  readonly #meter = new RateMeter();
+  #stretch: { readonly sinceMs: number; bytes: number; marked: boolean } | null = null;
+
+  get bytesPerSecond(): number | null {
+    return this.#meter.bytesPerSecond;
+  }
+
+  /** After each message that was taken. `marked` resolves when all before has arrived, with null where no word of it comes. */
+  sent(
+    bytes: number,
+    bufferedBytes: number,
+    roundTripMs: () => number | null,
+    marked: () => Promise<number | null>,
+  ): void {
+    const nowMs = performance.now();
+    if (this.#stretch && nowMs - this.#stretch.sinceMs > STRETCH_LIMIT_MS) this.#stretch = null;
+    if (this.#stretch) this.#stretch.bytes += this.#stretch.marked ? 0 : bytes;
+    else this.#stretch = { sinceMs: nowMs, bytes: Math.max(bytes, bufferedBytes), marked: false };
+    const stretch = this.#stretch;
+    if (stretch.marked || stretch.bytes < MEASURED_BYTES) return;
+    stretch.marked = true;
+    void marked().then((milliseconds) => {
+      if (milliseconds === null || this.#stretch !== stretch) return;
+      this.#stretch = null;
+      this.#meter.sample(stretch.bytes, performance.now() - stretch.sinceMs, roundTripMs());
+    });
+  }
+}

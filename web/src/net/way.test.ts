@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
-import { FakeLink } from '../testing/fakeLink.ts';
+import { fakeNetwork } from '../testing/fakeLink.ts';
 import { begun, isDue, meaningOf, nextAttempt, RETRY_FIRST_MS, retryLater, SOON_MS, type Way } from './way.ts';
 
 const events = { signal: () => {}, opened: () => {}, message: () => {}, stranded: () => {}, closed: () => {} };
@@ -9,7 +9,7 @@ const BOB = peerId('bob');
 
 /** The second attempt of epoch 4. */
 function aWay(): Way {
-  const link = new FakeLink({ peer: BOB, initiator: false, iceServers: [], relayOnly: false, events }, new Map());
+  const link = fakeNetwork().openLink({ peer: BOB, initiator: false, iceServers: [], relayOnly: false, events });
   return {
     ...begun(link, { peer: BOB, epoch: 4, attempt: 1 }, undefined, 0),
     ...{ isProbe: false, deadlineMs: 0 },

@@ -32,13 +32,14 @@ export function Links({ links, served }: LinksProps) {
       {links.length === 0 && <p class="soft empty">No donor sends another one anything.</p>}
       {links.length > 0 && (
         <Stacks labelledBy="links" heads={HEADS}>
-          {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond }) => (
+          {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond, streams }) => (
             <DrawnWhenSeen key={`${from} ${peer}`} tag="tr">
               <th {...ROW_HEAD} title={`${from} → ${peer}`}>
                 {shortId(from)} → {shortId(peer)}
               </th>
               <td {...cell()}>
                 <Chip {...ROUTES[route]} />
+                {streams !== undefined && ` ${streams} connections`}
               </td>
               <td {...cell('Round trip', 'number')}>{millisecondsText(roundTripMs)}</td>
               <td {...cell('Rate', 'number')}>{byteRateText(bytesPerSecond)}</td>

@@ -114,7 +114,7 @@ function factsOf({ peer, facts, why, samples }: PeerRow, links: readonly Link[])
         .filter(({ from }) => from === peer)
         .map(
           (link) =>
-            `to ${shortId(link.peer)} ${ROUTES[link.route].word}, ${millisecondsText(link.roundTripMs)}, ${byteRateText(link.bytesPerSecond)}`,
+            `to ${shortId(link.peer)} ${ROUTES[link.route].word}, ${millisecondsText(link.roundTripMs)}, ${byteRateText(link.bytesPerSecond)}${link.streams === undefined ? '' : ` over ${link.streams} connections`}`,
         )
         .join('; ') || 'it sends nobody anything',
     ],

@@ -1,25 +1,28 @@
 /**
- * A `Link` in memory, for tests: the initiator offers, the other end answers, then both are open. Every event is a
- * microtask, and what is in flight to an end that closed is gone, as on a real network.
+ * Connections in memory, for tests, and links of them: the initiator offers, the other end answers, then both are open.
+ * Every event is a microtask, and what is in flight to an end that closed is gone, as on a real network.
  */
 import { invariant } from '../../../swarm/base.ts';
-import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
-import { type Link, type LinkOptions, type OpenLink, PONG_LIMIT_MS } from '../net/link.ts';
+import { type Connection, type ConnectionOptions, PONG_LIMIT_MS } from '../net/connection.ts';
+import { linkOver, type OpenLink } from '../net/link.ts';
 
-export class FakeLink implements Link {
-  readonly peer: Link['peer'];
-  state: Link['state'] = 'connecting';
+export class FakeConnection implements Connection {
+  readonly peer: ConnectionOptions['peer'];
+  state: Connection['state'] = 'connecting';
   roundTripMs: number | null = null;
-  readonly bytesPerSecond: number | null = null;
+  /** What it says that it has to send. */
+  bufferedBytes = 0;
+  readonly waitingBytes = 0;
+  sentMessages = 0;
   readonly pings: number[] = [];
-  readonly #options: LinkOptions;
-  readonly #ends: Map<string, FakeLink>;
+  readonly #options: ConnectionOptions;
+  readonly #ends: Map<string, FakeConnection>;
   readonly #name: string;
-  #other: FakeLink | null = null;
+  #other: FakeConnection | null = null;
   #unansweredSinceMs: number | null = null;
 
   /** `ends` is where the two ends of one fake network find each other by the names in their signals. */
-  constructor(options: LinkOptions, ends: Map<string, FakeLink>) {
+  constructor(options: ConnectionOptions, ends: Map<string, FakeConnection>) {
     this.peer = options.peer;
     this.#options = options;
     this.#ends = ends;
@@ -40,16 +43,16 @@ export class FakeLink implements Link {
 
   async send(message: ArrayBuffer): Promise<void> {
     const other = this.#other;
-    if (this.state !== 'open' || !other) throw new Error(`the link is ${this.state}`);
+    if (this.state !== 'open' || !other) throw new Error(`the connection is ${this.state}`);
+    this.sentMessages += 1;
     const copy = message.slice(0);
     queueMicrotask(() => {
       if (other.state === 'open') other.#options.events.message(copy);
     });
   }
 
-  async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
-    for (const message of messages) await this.send(message);
-    return { roundTripMs: 0, bytesPerSecond: 1e6 };
+  async marked(): Promise<number | null> {
+    return this.state === 'open' ? 0 : null;
   }
 
   ping(nowMs: number): void {
@@ -92,7 +95,7 @@ export class FakeLink implements Link {
     this.break('vanished');
   }
 
-  #meet(other: FakeLink): void {
+  #meet(other: FakeConnection): void {
     for (const end of [this, other]) {
       if (end.state !== 'connecting') return;
     }
@@ -104,14 +107,14 @@ export class FakeLink implements Link {
   }
 }
 
-/** One network; `links` lists every link ever opened on it, in order. */
-export function fakeNetwork(): { readonly openLink: OpenLink; readonly links: readonly FakeLink[] } {
-  const ends = new Map<string, FakeLink>();
-  const links: FakeLink[] = [];
-  const openLink: OpenLink = (options) => {
-    const link = new FakeLink(options, ends);
+/** One network; `links` lists every connection ever opened on it, in order. */
+export function fakeNetwork(): { readonly openLink: OpenLink; readonly links: readonly FakeConnection[] } {
+  const ends = new Map<string, FakeConnection>();
+  const links: FakeConnection[] = [];
+  const openLink = linkOver((options) => {
+    const link = new FakeConnection(options, ends);
     links.push(link);
     return link;
-  };
+  });
   return { openLink, links };
 }

@@ -2,7 +2,7 @@
 import { type PeerId, peerId } from '../../../swarm/base.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope } from '../../../swarm/messages/relay.ts';
 import { Mesh } from '../net/mesh.ts';
-import { type FakeLink, fakeNetwork } from './fakeLink.ts';
+import { type FakeConnection, fakeNetwork } from './fakeLink.ts';
 
 export const ALICE = peerId('alice');
 export const BOB = peerId('bob');
@@ -65,4 +65,5 @@ export function swarm(...peers: PeerId[]) {
 
 /** Lets every microtask of the fakes run. */
 export const quiet = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-export const openLinks = (links: readonly FakeLink[]): FakeLink[] => links.filter(({ state }) => state === 'open');
+export const openLinks = (links: readonly FakeConnection[]): FakeConnection[] =>
+  links.filter(({ state }) => state === 'open');

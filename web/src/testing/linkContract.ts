@@ -4,7 +4,8 @@
  */
 import { invariant, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
-import { type Link, type LinkEvents, type OpenLink, PONG_LIMIT_MS } from '../net/link.ts';
+import { type ConnectionEvents, PONG_LIMIT_MS } from '../net/connection.ts';
+import type { Link, OpenLink } from '../net/link.ts';
 
 /** One end, and what happened to it. */
 interface End {
@@ -24,7 +25,7 @@ function openEnd(openLink: OpenLink, initiator: boolean, carry: (data: string) =
   const opened = new Promise<void>((resolve) => {
     markOpened = resolve;
   });
-  const events: LinkEvents = {
+  const events: ConnectionEvents = {
     signal: carry,
     opened: () => {
       markOpened();
@@ -163,6 +164,30 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
       invariant(a.link.roundTripMs >= 0, 'a round trip takes time');
       a.link.close();
       b.link.close();
+    },
+  },
+  {
+    title: '[WP51] by several connections messages arrive whole, unchanged and once; closing closes them all',
+    async run(openLink) {
+      const { a, b } = await connectedPair(openLink);
+      a.link.openStreams(3);
+      await Promise.all([until(a, () => a.link.streams === 3), until(b, () => b.link.streams === 3)]);
+      const there = Array.from({ length: 200 }, (_, i) => message(FRAME_BYTES, i));
+      const back = Array.from({ length: 200 }, (_, i) => message(FRAME_BYTES - i, i));
+      await Promise.all([...there.map((each) => a.link.send(each)), ...back.map((each) => b.link.send(each))]);
+      await Promise.all([
+        until(b, () => b.received.length === there.length),
+        until(a, () => a.received.length === back.length),
+      ]);
+      // They may overtake one another: their first bytes tell them apart.
+      const firstByte = (bytes: ArrayBuffer): number => new Uint8Array(bytes)[0] ?? -1;
+      const inOrder = (messages: readonly ArrayBuffer[]) => messages.toSorted((x, y) => firstByte(x) - firstByte(y));
+      assertSame(inOrder(b.received), there);
+      assertSame(inOrder(a.received), back);
+      a.link.close();
+      await until(b, () => b.closedBecause.length > 0);
+      invariant(is(b, 'closed') && b.closedBecause.length === 1, 'the other end closed once');
+      invariant(a.link.streams === 0 && b.link.streams === 0, 'a connection is left');
     },
   },
   {

@@ -130,8 +130,8 @@ export class DonorBridge {
       sendFrame: async (peer, message) => {
         if (!this.#closed) await page.sendFrame(peer, message);
       },
-      connect: async (peers, epoch, relayed) => {
-        if (!this.#closed) await page.connect(peers, epoch, relayed);
+      connect: async (...how) => {
+        if (!this.#closed) await page.connect(...how);
       },
       openAhead: async (peers, epoch) => {
         if (!this.#closed) await page.openAhead(peers, epoch);

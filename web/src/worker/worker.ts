@@ -64,7 +64,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     page: {
       sendServer: (message) => void page.sendServer(message),
       sendFrame: (peer, message) => page.sendFrame(peer, transfer(message, [message])),
-      connect: (peers, epoch, relayed) => page.connect([...peers], epoch, [...relayed]),
+      connect: (peers, epoch, relayed, streams) => page.connect([...peers], epoch, [...relayed], new Map(streams)),
       openAhead: (peers, epoch) => page.openAhead([...peers], epoch),
       bar: (peer) => void page.bar(peer),
       openDirect: (peer, epoch) => page.openDirect(peer, epoch),

@@ -6,8 +6,9 @@
 import type { PeerId } from '../../../../swarm/base.ts';
 import { decodeFrame } from '../../../../swarm/messages/frame.ts';
 import type { LinkMeasurement } from '../../../../swarm/messages/profile.ts';
+import { type ConnectionOptions, PONG_LIMIT_MS } from '../../net/connection.ts';
 import { Flow, type FlowChannel } from '../../net/flow.ts';
-import { type Link, type LinkOptions, type OpenLink, PONG_LIMIT_MS } from '../../net/link.ts';
+import type { Link, OpenLink } from '../../net/link.ts';
 import type { Process } from './machine.ts';
 import type { Line, Network } from './network.ts';
 
@@ -99,7 +100,8 @@ export class VirtualLink implements Link {
   state: Link['state'] = 'connecting';
   roundTripMs: number | null = null;
   bytesPerSecond: number | null = null;
-  readonly #options: LinkOptions;
+  readonly streams = 1;
+  readonly #options: ConnectionOptions;
   readonly #network: Network;
   readonly #name: number;
   readonly #find: (name: number) => VirtualLink | undefined;
@@ -111,7 +113,7 @@ export class VirtualLink implements Link {
   constructor(
     network: Network,
     process: Process,
-    options: LinkOptions,
+    options: ConnectionOptions,
     name: number,
     find: (name: number) => VirtualLink | undefined,
   ) {
@@ -124,6 +126,8 @@ export class VirtualLink implements Link {
     this.#find = find;
     if (options.initiator) process.after(GATHERING_MS, () => this.#signal('offer'));
   }
+
+  openStreams(): void {}
 
   signal(data: string): boolean {
     const [kind, name = ''] = data.split(' ');

@@ -128,7 +128,7 @@ export class Tab {
           if (said !== null) conversation.send(said);
         },
         sendFrame: async (peer, message) => mesh().send(peer, message),
-        connect: async (peers, epoch, relayed) => mesh().connect(peers, epoch, relayed),
+        connect: async (...how) => mesh().connect(...how),
         openAhead: async (peers, epoch) => conversation.mesh?.openAhead(peers, epoch),
         bar: (peer) => conversation.mesh?.bar(peer),
         openDirect: async (peer, epoch) => (await conversation.mesh?.openDirect(peer, epoch)) === true,

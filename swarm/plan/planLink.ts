@@ -1,0 +1,46 @@
+/**
+ * How the plan has one peer send to another, where that is not the default: over several connections side by side, each of
+ * which has a window of its own. See SPEC.md, PL23.
+ */
+import { z } from 'zod';
+import { type PeerId, peerId } from '../base.ts';
+
+/** More of them hardly make a link faster, and each costs both ends a handshake and buffers. */
+export const MOST_STREAMS = 8;
+
+export interface PlanLink {
+  readonly from: PeerId;
+  readonly to: PeerId;
+  readonly streams: number;
+}
+
+const peer = z.string().min(1).transform(peerId);
+export const planLinksSchema: z.ZodType<readonly PlanLink[]> = z.array(
+  z.object({ from: peer, to: peer, streams: z.int().min(1).max(MOST_STREAMS) }),
+);
+
+/** What is wrong with the links of a plan of these peers, in sentences. */
+export function linkProblems(links: readonly PlanLink[], peers: readonly PeerId[]): string[] {
+  const known = new Set(peers);
+  const seen = new Set<string>();
+  return links.flatMap(({ from, to }, index) => {
+    const place = `link ${index} of the plan, from ${from} to ${to},`;
+    const stranger = [from, to].find((end) => !known.has(end));
+    if (stranger !== undefined) return `${place} names ${stranger}, who is not in the plan`;
+    if (from === to) return `${place} joins a peer with itself`;
+    const key = JSON.stringify([from, to]);
+    if (seen.has(key)) return `${place} is there more than once`;
+    seen.add(key);
+    return [];
+  });
+}
+
+/** Connections to each partner: a connection carries both ways, so that the direction that needs more of them decides. */
+export function streamsOf(links: readonly PlanLink[] | undefined, me: PeerId): Map<PeerId, number> {
+  const found = new Map<PeerId, number>();
+  for (const { from, to, streams } of links ?? []) {
+    const other = from === me ? to : to === me ? from : null;
+    if (other !== null) found.set(other, Math.max(found.get(other) ?? 1, streams));
+  }
+  return found;
+}
