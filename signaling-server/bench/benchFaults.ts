@@ -29,6 +29,7 @@ const FAULTS: readonly { readonly script: string; readonly what: string }[] = [
   { script: `cut:1@${FAULT_STEP}+10s`, what: 'a donor is cut off for 10 s' },
   { script: `slow:1@${FAULT_STEP}*3`, what: 'a donor becomes three times as slow' },
   { script: `gpu-lost:1@${FAULT_STEP}`, what: 'a donor loses its GPU' },
+  { script: `mute:1@${FAULT_STEP}`, what: 'a donor reports no more' },
   { script: `leave:1@${FAULT_STEP}`, what: 'a donor leaves by its button' },
   { script: `server-kill@${FAULT_STEP}`, what: 'the server is killed' },
 ];
