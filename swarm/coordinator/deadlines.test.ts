@@ -6,6 +6,7 @@ import {
   DEADLINES,
   evaluationAllowedMs,
   NOTHING_SEEN,
+  quietMs,
   SILENCE,
   stepAllowedMs,
   withSeen,
@@ -63,4 +64,13 @@ it('[CO11] the first step of a plan has four times what is predicted, at least a
   expect(stepAllowedMs(6_000, predicted)).toBe(24_000);
   expect(evaluationAllowedMs(null, null, 1)).toBe(60_000);
   expect(evaluationAllowedMs(6_000, null, 10)).toBe(240_000);
+});
+
+it('[CO76] who is quiet is so for longer than heartbeats come late, for less than a step may take, and for a whole step', () => {
+  for (const slowestMs of [null, 100, 2_000, 6_000, 40_000, 10_000_000]) {
+    const quiet = quietMs(slowestMs, null);
+    expect(quiet).toBeGreaterThan(3 * HEARTBEAT_MS);
+    expect(quiet).toBeLessThan(stepAllowedMs(slowestMs, null));
+    expect(quiet).toBeGreaterThanOrEqual(Math.min(slowestMs ?? 0, DEADLINES.step.mostMs / DEADLINES.step.factor));
+  }
 });
