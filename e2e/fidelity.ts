@@ -20,7 +20,12 @@ const RATE_BOUND = 2e-6;
 const WEIGHT_BOUND = 3e-4;
 
 /** With islands a line says whose it is. */
-export type Line = CommitRecord & { readonly island?: number; readonly round?: number; readonly innerStep?: number };
+export interface Line extends CommitRecord {
+  readonly island?: number;
+  readonly round?: number;
+  readonly innerStep?: number;
+  readonly evaluationLoss?: number;
+}
 type ExpectedStep = Pick<Line, 'step' | 'loss' | 'gradientNorm' | 'learningRate' | 'island' | 'round'>;
 
 const distance = (value: number, expected: number): number => Math.abs(value - expected) / Math.abs(expected);
@@ -55,7 +60,7 @@ function need<T>(result: Result<T>): T {
   return result.value;
 }
 
-function readTensors(path: string): Map<string, Float32Array> {
+export function readTensors(path: string): Map<string, Float32Array> {
   const bytes = new Uint8Array(readFileSync(path));
   const start = LENGTH_BYTES + need(headerBytes(bytes.subarray(0, LENGTH_BYTES), bytes.length));
   const { tensors } = need(parseHeader(bytes.subarray(LENGTH_BYTES, start), bytes.length - start));
