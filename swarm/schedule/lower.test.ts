@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
+import { turnAt } from '../islands/rounds.ts';
 import { holders, owner, type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
+import { islandsOf } from '../testing/islands.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { type Action, formatSchedule, parseSchedule } from './action.ts';
+import { type Action, formatAction, formatSchedule, parseSchedule } from './action.ts';
 import {
   addCommit,
   addRecompute,
@@ -15,6 +17,7 @@ import {
   forwardOnly,
   lower,
   stepSchedule,
+  turnEnd,
 } from './lower.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
@@ -111,6 +114,27 @@ describe('passes', () => {
   test('the whole step of one donor has no transfer', () => {
     const alone = equalSplit(model, 2, [a], { microBatches: 2 });
     expect(formatSchedule(stepSchedule(alone))).toBe('a: 0F0 0F1 0B0 0B1 0REDUCE REPORT COMMIT UPDATE SEND_V 0GATHER');
+  });
+
+  test('[SC7] [SC8] [IS21] [IS22] with islands the step that ends a turn switches, the one that ends a round meets', () => {
+    const keeper = { peer: c, range: [0, 64] as const, replicas: [] };
+    const state = pipeline.state.map((one) => (one.block === 'layer.1' ? { ...one, shards: [keeper] } : one));
+    for (const end of ['SWITCH', 'MEET'] as const) {
+      const steps = stepSchedule({ ...pipeline, state }, end);
+      const ends = [...steps].map(([peer, actions]) => {
+        const list = actions.map(formatAction);
+        return `${peer}: ${list.slice(list.indexOf('COMMIT')).join(' ')}`;
+      });
+      expect(ends).toEqual([
+        `a: COMMIT UPDATE ${end} SEND_V 0GATHER`,
+        `b: COMMIT UPDATE ${end} SEND_V 1GATHER`,
+        `c: COMMIT UPDATE ${end} SEND_V`,
+      ]);
+    }
+    const train = { steps: 12, islands: islandsOf(2, 3) };
+    const whole = Array.from({ length: 12 }, (_, count) => turnEnd(train, turnAt(train, count)));
+    expect(whole.map((end) => end ?? '-').join(' ')).toBe('- - SWITCH - - MEET - - SWITCH - - MEET');
+    expect(turnEnd({}, turnAt({ steps: 12 }, 2))).toBeNull();
   });
 
   test('an evaluation is forwards and their transfers', () => {

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
-import { formatAction, parseAction, parseSchedule } from './action.ts';
+import { type Action, formatAction, parseAction, parseSchedule, type Schedule } from './action.ts';
+import { scheduleProblems } from './check.ts';
 import { build, stepSchedule } from './lower.ts';
 import { before, receiver, wiring } from './order.ts';
 
@@ -11,6 +12,8 @@ const model = outlineModel(3, true);
 const plan = equalSplit(model, 2, [a, b, c], { microBatches: 2 });
 const lowered = wiring(model, plan, stepSchedule(plan));
 const bare = wiring(model, plan, build(plan));
+const without = (schedule: Schedule, peer: typeof a, op: Action['op']): Schedule =>
+  new Map([...schedule].map(([one, list]) => [one, one === peer ? list.filter((action) => action.op !== op) : list]));
 const needs = (peer: typeof a, text: string, wires = lowered) =>
   before({ peer, action: parseAction(text) }, wires)
     .map((work) => `${work.peer} ${formatAction(work.action)}`)
@@ -71,6 +74,18 @@ describe('[SC4] before', () => {
 
   test('[SC7] an update needs the commit, as its peer has it', () => {
     expect(needs(b, 'UPDATE')).toBe('b COMMIT');
+  });
+
+  test('[SC7] [SC8] what ends a turn or a round comes between the update and the new values', () => {
+    for (const end of ['SWITCH', 'MEET'] as const) {
+      const schedule = stepSchedule(plan, end);
+      const wires = wiring(model, plan, schedule);
+      expect(needs(b, end, wires)).toBe('b UPDATE');
+      expect(needs(b, 'SEND_V', wires)).toBe(`b ${end}`);
+      expect(scheduleProblems(model, plan, schedule)).toEqual([]);
+      const [first] = scheduleProblems(model, plan, without(schedule, b, end));
+      expect(first?.text.split(':')[0]).toBe(`${end} is missing from the list of b`);
+    }
   });
 
   test('[SC8] new values are sent after the update and gathered after that; a tied embedding comes from the first stage', () => {

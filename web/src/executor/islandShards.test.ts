@@ -2,11 +2,12 @@ import { expect, test } from 'vitest';
 import { at, peerId, type Range } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { shardsOf } from '../../../swarm/memory/memory.ts';
+import { blocksOfStage } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Islands, Train } from '../../../swarm/run/runFile.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
-import type { Shards } from './engine.ts';
+import type { Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
 
 const model = outlineModel(1, true);
@@ -45,11 +46,11 @@ class OneState {
 
 const filled = (value: number) => new Float32Array(LENGTH).fill(value);
 
-function opened(): { gpu: OneState; own: IslandShards } {
+function opened(works = kept, stage?: Stage): { gpu: OneState; own: IslandShards } {
   const gpu = new OneState();
-  const own = new IslandShards(gpu.shards, {
-    ...{ model, train, islands, kept, stages: new Map(), uses: new Map() },
-  });
+  const stages = new Map(stage ? [[0, stage]] : []);
+  const uses = new Map([[0, blocksOfStage(model, [0, 1])]]);
+  const own = new IslandShards(gpu.shards, { model, train, islands, kept: works, stages, uses });
   for (const kind of stateKinds(islands))
     if (!savedKinds(islands).includes(kind)) own.writeState('head', RANGE, kind, filled(1));
   return { gpu, own };
@@ -125,4 +126,22 @@ test('[IS20] [HO1] who takes everything over in the middle of a round goes on to
     await trained(taker, step, train.steps);
     expect(await taker.own.readState('head', RANGE, kinds), `taken over after ${step}`).toEqual(end);
   }
+});
+
+test('[IS21] a stage that computes in halves is written the next island’s values, beside their master', async () => {
+  const written: number[] = [];
+  const stage = {
+    writeValues: (block: string, range: Range, values: Float32Array) => {
+      expect([block, range, values.length]).toEqual(['head', RANGE, LENGTH]);
+      written.push(at(values, 0));
+    },
+  } as unknown as Stage;
+  const keeper = opened(
+    kept.map((work) => ({ ...work, valuesStage: 0, master: 'own' as const })),
+    stage,
+  );
+  await trained(keeper, 0, 6);
+  const wanted = [2, 4, 6].map((steps) => expected(steps).value ?? Number.NaN);
+  expect(written).toHaveLength(wanted.length);
+  for (const [place, value] of written.entries()) expect(value).toBeCloseTo(at(wanted, place), 5);
 });
