@@ -47,14 +47,39 @@ it('[CO73] a deadline is the prediction times a factor, between a floor and a ce
   expect([null, 10, 50, 400].map((predicted) => allowedMs(allowance, predicted))).toEqual([200, 100, 200, 1_000]);
 });
 
-it('[CO73] one who dawdles among others, or claims that a lot has to move, buys no time past the ceiling', () => {
+it('[CO73] one who dawdles among others buys no time past the ceiling, claims of how much has to move an hour at most', () => {
   let seen = NOTHING_SEEN;
   for (const tookMs of [30_000, 30_000, 30_000, 590_000]) seen = withSeen(seen, 'gettingReady', tookMs);
   expect(allowedFor('gettingReady', seen)).toBe(120_000);
-  expect(allowedFor('handOver', NOTHING_SEEN, { stepMs: null, movingMs: 1e12 })).toBe(120_000);
+  expect(allowedFor('handOver', NOTHING_SEEN, { stepMs: null, movingMs: 1e12 })).toBe(3_600_000);
   for (let time = 0; time < 20; time++) seen = withSeen(seen, 'gettingReady', 1);
   expect(seen.gettingReady).toHaveLength(15);
   expect(allowedFor('gettingReady', seen, { stepMs: null, movingMs: 40_000 })).toBe(160_004);
+});
+
+it('[CO73] what the forecast says has its time several times over, an hour at most; never less than without one', () => {
+  const HOUR_MS = 3_600_000;
+  for (const ms of [0, 1, 5_000, 29_999, 200_000, 700_000, 1_800_000, 1e9]) {
+    const predicted = { stepMs: ms, movingMs: ms };
+    const long = [
+      allowedFor('gettingReady', NOTHING_SEEN, predicted),
+      allowedFor('handOver', NOTHING_SEEN, predicted),
+      stepAllowedMs(null, predicted),
+      stepAllowedMs(ms, predicted),
+    ];
+    for (const allowed of long) {
+      expect(allowed, `${ms} ms`).toBeGreaterThanOrEqual(Math.min(4 * ms, HOUR_MS));
+      expect(allowed, `${ms} ms`).toBeLessThanOrEqual(HOUR_MS);
+    }
+    expect(allowedFor('gettingReady', NOTHING_SEEN, predicted)).toBeGreaterThanOrEqual(
+      allowedFor('handOver', NOTHING_SEEN, predicted),
+    );
+    for (const what of ['gettingReady', 'handOver', 'warmUp', 'upload'] as const)
+      expect(allowedFor(what, NOTHING_SEEN, predicted)).toBeGreaterThanOrEqual(allowedFor(what, NOTHING_SEEN));
+  }
+  // Steps that take longer than was foretold lift nothing.
+  expect(stepAllowedMs(1e9, { stepMs: 1_000, movingMs: null })).toBe(600_000);
+  expect(stepAllowedMs(1e9, null)).toBe(600_000);
 });
 
 it('[CO11] the first step of a plan has four times what is predicted, at least a minute; an evaluation as many rounds', () => {

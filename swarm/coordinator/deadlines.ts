@@ -1,6 +1,7 @@
 /**
  * How long everything may take, in one table: what it is predicted to take times a factor, at least a floor that slow
- * machines bear, at most a ceiling that no claim lifts. Where nothing is predicted there is a time of its own.
+ * machines bear, at most a ceiling. What the plan's forecast says lifts the ceiling, to an hour: over home lines a step or
+ * the way of the state may take long. Nothing that a donor does lifts it. Where nothing is predicted there is a time of its own.
  * Predictions are what this server saw of the same thing before, and what the plan's forecast says.
  */
 import { median } from '../base.ts';
@@ -32,6 +33,9 @@ export const DEADLINES = {
   returning: { factor: 1, leastMs: 10_000, unknownMs: 10_000, mostMs: 60_000 },
   upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
 } as const satisfies Record<string, Allowance>;
+
+/** No forecast lifts a ceiling past this: what donors say of themselves is in it. */
+const LONGEST_MS = 3_600_000;
 
 /** Of any body on its way to the server: half of the least rate that a donor may give. */
 export const LEAST_BYTES_PER_MS = 5;
@@ -77,17 +81,26 @@ export function allowedMs({ factor, leastMs, unknownMs, mostMs }: Allowance, pre
   return Math.min(mostMs, Math.max(leastMs, factor * predictedMs));
 }
 
+/** The table's row for a plan whose forecast says so many ms. */
+const foreseen = (allowance: Allowance, forecastMs: number | null | undefined): Allowance => ({
+  ...allowance,
+  mostMs: Math.max(allowance.mostMs, Math.min(LONGEST_MS, allowance.factor * (forecastMs ?? 0))),
+});
+
 /** Most donors decide what is usual, not the slowest: a stranger that dawdles buys no time. */
 export function allowedFor(what: Timed, seen: Seen, predicted: Predicted | null = null): number {
   const usualMs = median(seen[what]);
   const isMoving = what === 'gettingReady' || what === 'handOver';
-  const allowed = allowedMs(DEADLINES[what], (usualMs ?? 0) + ((isMoving && predicted?.movingMs) || 0));
+  const movingMs = (isMoving && predicted?.movingMs) || 0;
+  const allowed = allowedMs(foreseen(DEADLINES[what], movingMs), (usualMs ?? 0) + movingMs);
   return usualMs === null ? Math.max(allowed, DEADLINES[what].unknownMs) : allowed;
 }
 
 /** `slowestMs`: of the steps committed with this plan; null: this is its first. */
 export const stepAllowedMs = (slowestMs: number | null, predicted: Predicted | null): number =>
-  slowestMs === null ? allowedMs(DEADLINES.firstStep, predicted?.stepMs ?? null) : allowedMs(DEADLINES.step, slowestMs);
+  slowestMs === null
+    ? allowedMs(foreseen(DEADLINES.firstStep, predicted?.stepMs), predicted?.stepMs ?? null)
+    : allowedMs(foreseen(DEADLINES.step, predicted?.stepMs), slowestMs);
 
 /** `rounds`: how many steps' samples it reads. */
 export function evaluationAllowedMs(slowestMs: number | null, predicted: Predicted | null, rounds: number): number {
