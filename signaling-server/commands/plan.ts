@@ -65,7 +65,12 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
     const answerFor = (of: Cluster): Result<IslandAnswer> => {
       const planned = planIslands(problemOf(of), islands);
       if (!planned.ok) return planned;
-      return success({ islands: planned.value, synchronous: search(problemOf(of)), wire: run.precision.wire });
+      return success({
+        islands: planned.value,
+        synchronous: search(problemOf(of)),
+        wire: run.precision.wire,
+        cluster: of,
+      });
     };
     const after = need(answerFor(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));
     const before = whatIf === undefined || json ? null : answerFor(given);

@@ -8,7 +8,15 @@ import { runCommand } from './program.ts';
 const CORPUS = fileURLToPath(new URL('../../e2e/golden/gpt2-tiny/corpus.txt', import.meta.url));
 const RUN = {
   name: 'homes',
-  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 },
+  model: {
+    model_type: 'gpt2',
+    n_layer: 4,
+    n_head: 4,
+    n_embd: 64,
+    n_positions: 64,
+    vocab_size: 256,
+    tie_word_embeddings: false,
+  },
   data: { files: [CORPUS], tokenizer: 'bytes' },
   init: { seed: 1 },
   train: {
@@ -67,6 +75,23 @@ it('[IS33] K islands of H steps are K, and a table is for people', async () => {
   expect(command.out).toMatch(/planned only/);
 });
 
+it('[IS33] says how the stream between two donors goes, and over how many connections', async () => {
+  const peers = ['a', 'b'].map((id) => ({ id, memoryBytes: 6.5e6, flopsPerSecond: 2e9 }));
+  // Too slow for a step in a round; it has room for what an owner keeps.
+  peers.push({ id: 'c', memoryBytes: 1e8, flopsPerSecond: 1e4 });
+  const links = { default: { latencySeconds: 0.05, bytesPerSecond: 1e6, windowBytes: 4e4 } };
+  expect(
+    await plan({ islands: { count: 'auto', roundSeconds: 60 } }, { peers, links }, ['--seconds', '0.1', '--json']),
+  ).toBe(0);
+  // A window of 40 kB every 0.1 s is 0.4 MB a second: three reach the link's rate.
+  expect(JSON.parse(command.out).islands[0].links.toSorted(byEnd)).toEqual([
+    { from: 'a', to: 'b', wire: 'f32', streams: 3 },
+    { from: 'b', to: 'a', wire: 'f32', streams: 3 },
+  ]);
+});
+
+const byEnd = (one: { from: string }, other: { from: string }): number => (one.from < other.from ? -1 : 1);
+
 it.each([
   [{ count: 'auto', roundSeconds: 0 }, 'train.islands.roundSeconds must be a number above 0, not 0'],
   [{ count: 'some', innerSteps: 3 }, 'train.islands.count must be a positive integer'],
@@ -81,5 +106,5 @@ it.each([
 it('[IS33] refuses peers of whom no group has room', async () => {
   const small = { peers: [{ id: 'a', memoryBytes: 1e5, flopsPerSecond: 1e9 }] };
   expect(await plan({ islands: { count: 'auto' } }, small)).toBe(2);
-  expect(command.errors).toMatch(/cluster\.json: no group of these peers has room for an island/);
+  expect(command.errors).toMatch(/cluster\.json: no group of these peers has room for an island,/);
 });

@@ -1,6 +1,7 @@
 /** What `shoal plan` says of a run with islands: a document and a table, beside one synchronous swarm. */
-import { got, type Result, rounded } from '../../swarm/base.ts';
+import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
 import { owner } from '../../swarm/plan/plan.ts';
+import { type Cluster, linksOf } from '../../swarm/planner/cluster.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import type { IslandPlan, PlannedIsland } from '../../swarm/planner/islandPlan.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
@@ -14,6 +15,7 @@ export interface IslandAnswer {
   readonly synchronous: Result<ClusterPlan>;
   /** Of the run file. */
   readonly wire: WireEncoding;
+  readonly cluster: Cluster;
 }
 
 const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
@@ -30,9 +32,10 @@ function verdict({ islands, synchronous }: IslandAnswer): string {
     : `${one}; islands ${times}: without train.islands this run is faster.`;
 }
 
-/** Of the stream between its donors, where that is not written as the run file says. */
-function linksOf({ plan, wire }: PlannedIsland) {
-  const found = new Map<string, { from: string; to: string; wire: WireEncoding; streams: 1 }>();
+/** Of the stream between its donors: how it is written, and over how many connections the plan counts on. */
+function streamsOf({ plan, wire }: PlannedIsland, cluster: Cluster) {
+  const link = linksOf(cluster);
+  const found = new Map<string, { from: PeerId; to: PeerId; wire: WireEncoding; streams: number }>();
   for (let stage = 1; stage < plan.stages.length; stage++)
     for (const { id } of plan.microBatches) {
       const [above, below] = [owner(plan, stage - 1, id), owner(plan, stage, id)];
@@ -41,10 +44,14 @@ function linksOf({ plan, wire }: PlannedIsland) {
         [above, below],
         [below, above],
       ] as const)
-        found.set(JSON.stringify([from, to]), { from, to, wire, streams: 1 });
+        found.set(JSON.stringify([from, to]), { from, to, wire, streams: link(from, to).streams });
     }
   return [...found.values()];
 }
+
+/** Absent where all are as the run file says, over one connection. */
+const linksUnless = (plain: WireEncoding, links: ReturnType<typeof streamsOf>) =>
+  links.some(({ wire, streams }) => wire !== plain || streams > 1) ? { links } : {};
 
 export function islandDocument(answer: IslandAnswer) {
   const { islands: planned, synchronous, wire } = answer;
@@ -55,7 +62,7 @@ export function islandDocument(answer: IslandAnswer) {
       microBatches: island.plan.microBatches,
       state: island.plan.state,
       schedule: island.plan.schedule,
-      ...(island.wire !== wire && island.plan.stages.length > 1 && { links: linksOf(island) }),
+      ...linksUnless(wire, streamsOf(island, answer.cluster)),
       predicted: island.predicted,
     })),
     predicted,

@@ -100,7 +100,7 @@ export function planIslands(problem: ClusterProblem, asked: IslandsAsked): Resul
 }
 
 const NONE =
-  'no group of these peers has room for an island: 24 bytes a parameter, and a step that ends within a round';
+  'no group of these peers has room for an island, 24 bytes a parameter and what owners keep for its meetings, and a step that ends within a round';
 
 /** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
 function sharedOut(
