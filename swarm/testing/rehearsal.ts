@@ -8,7 +8,6 @@ import { answerTo } from '../autoplan/wishes.ts';
 import { invariant, type PeerId } from '../base.ts';
 import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } from '../coordinator/events.ts';
 import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
-import { membersInvolved } from '../coordinator/successor.ts';
 import type { DecisionConfig } from '../decisions/decide.ts';
 import { isMeeting, roundLength, turnAt } from '../islands/rounds.ts';
 import type { LastCommit, ServerMessage } from '../messages/messages.ts';
@@ -68,7 +67,7 @@ export interface Rehearsal {
   warm: { readonly number: number; readonly plan: Plan; readonly peers: Set<PeerId> } | null;
   /** The loss scale that stood when so many steps were committed. */
   readonly scales: Map<number, LossScale | null>;
-  /** Donors that were let go, or went when no plan needed them, since the newest checkpoint: each may have taken a checkpoint on its way with it. */
+  /** Donors that were let go, or went, since the newest checkpoint: each may have taken a checkpoint on its way with it, while replicas kept the run going. */
   departures: number;
   ended: 'finished' | 'stopped' | null;
 }
@@ -181,7 +180,7 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number, perfo
   if (event.type === 'donorJoined') run.connected.add(event.peer);
   if (event.type === 'donorGone') {
     disconnect(run, event.peer);
-    if (!membersInvolved(before).includes(event.peer)) run.departures++;
+    run.departures++;
   }
   if (event.type === 'sentBack' && event.toStep < run.store.commits.length) {
     run.store.checkpoint = event.toStep;
