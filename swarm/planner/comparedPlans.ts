@@ -29,7 +29,9 @@ async function shorter(problem: ClusterProblem, own: Found, other: Found, search
   if (!own.ok) return search(tried);
   const found = planCluster(tried, () => false);
   // As the search compares plans: without replicas, of which they may have different numbers.
-  const costs = clusterCosts(problem);
-  const seconds = ({ plan }: ClusterPlan): number => forecast(costs, withoutReplicas(plan)).stepSeconds;
-  return found.ok && seconds(found.value) < seconds(own.value) ? found : own;
+  const [costs, bare] = [clusterCosts(problem), ({ plan }: ClusterPlan) => withoutReplicas(plan)];
+  const seconds = (of: ClusterPlan): number => forecast(costs, bare(of)).stepSeconds;
+  // Where the other's plan does not fit, another was found: one that the other cluster does not have.
+  const isSame = found.ok && JSON.stringify(bare(found.value)) === JSON.stringify(bare(other.value));
+  return isSame && seconds(found.value) < seconds(own.value) ? found : own;
 }
