@@ -190,8 +190,10 @@ describe('[OP31] [OP30] HTTP', () => {
     const { url } = await servers.serve({ stages: 2, expectedDonors: 2, replicas: 0 });
     const donors = [new ScriptedDonor(url), new ScriptedDonor(url)];
     for (const donor of donors) donor.obedient = false;
-    for (const [stage, donor] of donors.entries()) {
-      await donor.hears('prepare');
+    for (const donor of donors) {
+      const { peer } = await donor.hears('welcome');
+      const { plan } = await donor.hears('prepare');
+      const stage = plan.stages.findIndex(({ members }) => members.some((member) => member.peer === peer));
       const statuses = [0, 1].map(
         async (layer) => (await donor.fetch(`/api/state/0/layer.${layer}${SOME_STATE}`)).status,
       );
