@@ -61,6 +61,23 @@ it('[CO76] so does who says nothing of the step where others do', () => {
   expect(swarm.trace().slice(0, 2)).toEqual(GOES);
 });
 
+it('[CO76] who still completes the step before is judged as ever; what it says of that shows nobody else to be stuck', () => {
+  for (const others of ['say', 'are silent']) {
+    const { swarm, beat } = training();
+    for (const name of ['a', 'b']) swarm.settleOne(name === 'a' ? 'b *' : 'a *');
+    expect(swarm.trace()).toContain('commit 0');
+    for (let second = 0; second < 9; second++) {
+      swarm.pass(1_000);
+      if (others === 'say') {
+        beat('b', 7, [], { hasReported: true });
+        beat('a', second, [swarm.peer('b')], { step: 1 });
+      } else beat('a', second, [], { hasReported: true });
+    }
+    swarm.expire();
+    expect(swarm.trace().slice(-3, -1)).toEqual(['a b < abandon e1', 'epoch 2 a b: a, b did not answer in time']);
+  }
+});
+
 it('[CO76] who is slow and gets on is judged as ever, and nobody goes where all are stuck', () => {
   const slow = training();
   slow.swarm.settle('b report');

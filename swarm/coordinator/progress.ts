@@ -20,7 +20,7 @@ const reportedIn = ({ reports }: Training, peer: PeerId): boolean => reports.som
 const claims = (phase: Training, peer: PeerId, at: StepProgress): boolean =>
   at.hasReported && at.step === phase.step && !reportedIn(phase, peer);
 
-/** Whether a member's heartbeat says anything new of the step in progress. Steps that are quick are not looked at. */
+/** Whether a member's heartbeat says anything new of how far it is. Steps that are quick are not looked at. */
 export function isNews(phase: Training, peer: PeerId, at: StepProgress, now: number): boolean {
   if (at.epoch !== phase.inForce.epoch || now < phase.startedAt + QUICK_STEP_MS) return false;
   if (!membersOf(phase.inForce).includes(peer)) return false;
@@ -37,15 +37,19 @@ export function withProgress(phase: Training, peer: PeerId, at: StepProgress, no
   return { phase: { ...phase, progress: [...others, said] }, isProven };
 }
 
-/** Who is stuck, once a step is late: it waits for nobody, and does nothing, or says nothing where others do. */
+/**
+ * Who is stuck, once a step is late: it waits for nobody, and does nothing, or says nothing where others speak of the step.
+ * Who is still at the step before may have much to do there that it does not count, and says so: that is no proof.
+ */
 export function stuckIn(phase: Training, now: number): PeerId[] {
   const members = membersOf(phase.inForce);
-  const othersSay = 2 * phase.progress.length >= members.length;
+  const othersSay = 2 * phase.progress.filter(({ at }) => at.step === phase.step).length >= members.length;
   const quiet = quietMs(phase.inForce.slowestMs, phase.inForce.predicted);
   const stuck = members.filter((peer) => {
     if (reportedIn(phase, peer)) return false;
     const said = phase.progress.find((one) => one.peer === peer);
-    return said ? said.at.waitsFor.length === 0 && now - said.sinceMs >= quiet : othersSay;
+    if (said === undefined) return othersSay;
+    return said.at.step === phase.step && said.at.waitsFor.length === 0 && now - said.sinceMs >= quiet;
   });
   // Where everybody is stuck it is not a donor's doing.
   return stuck.length < members.length ? stuck : [];

@@ -41,7 +41,7 @@ export interface Sighting {
   readonly to: PeerId;
 }
 
-/** What a member said last, by its heartbeats, of the step in progress. */
+/** What a member said last, by its heartbeats: of the step in progress, or of the one before. */
 export interface MemberProgress {
   readonly peer: PeerId;
   readonly at: StepProgress;

@@ -78,7 +78,10 @@ const spanSchema = z.object({
 /** Words of the other end since this conversation began, on whatever connections (`Spoken`). */
 const heard = count;
 
-/** How far a member is with a step. `done` grows with each piece of work and each frame; `waitsFor`: whose tensors it lacks. */
+/**
+ * How far a member is with the step that it began last. `done` grows with each piece of work and each frame; `waitsFor`:
+ * whose tensors it lacks, and who has not taken its own.
+ */
 const stepProgress = z.object({
   ...{ epoch: count, step: count, done: count },
   waitsFor: z.array(peer).max(16),

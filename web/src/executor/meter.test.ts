@@ -7,6 +7,8 @@ import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import { spansOf } from '../../../swarm/testing/timelineText.ts';
 import { BUSY_WINDOW_SECONDS, BusyMeter, Meter } from './meter.ts';
 import type { DonorStatus } from './protocol.ts';
+import { sendFrames } from './sendFrames.ts';
+import { Traffic } from './traffic.ts';
 
 test('work that overlaps in the queue is busy time once', () => {
   let now = 0;
@@ -79,6 +81,34 @@ test('a stepâ€™s trace has its work and what it stood still for, from the stepâ€
     spans: spansOf(own, '1F0 1-2, 1B0 2-4'),
     waits: [{ peer: other, startSeconds: 0, endSeconds: 1 }],
   });
+});
+
+test('[CO75] a step waits for who has not taken its tensors; when it is over its last word stands until the next one', async () => {
+  const meter = new Meter(
+    () => 0,
+    () => undefined,
+  );
+  const [giver, taker] = [peerId('giver'), peerId('taker')];
+  let take: () => void = () => undefined;
+  const page = { sendFrame: () => new Promise<void>((resolve) => (take = resolve)) };
+  const traffic = new Traffic({ now: () => 0, wait: async () => undefined });
+  expect(meter.progress).toBeNull();
+  meter.begin(3, 7, 1);
+  const sent = sendFrames(taker, [new ArrayBuffer(8)], { traffic, meter, page }, new AbortController().signal);
+  void meter.awaited(giver, new Promise(() => undefined));
+  await Promise.resolve();
+  await Promise.resolve();
+  expect(meter.progress).toEqual({ epoch: 3, step: 7, done: 1, waitsFor: [giver, taker], hasReported: false });
+  take();
+  await sent;
+  expect(meter.progress?.waitsFor).toEqual([giver]);
+  meter.reported();
+  meter.end([]);
+  expect(meter.progress).toEqual({ epoch: 3, step: 7, done: 1, waitsFor: [giver], hasReported: true });
+  meter.begin(3, 8, 1);
+  expect(meter.progress).toMatchObject({ step: 8, done: 0, hasReported: false });
+  meter.drop();
+  expect(meter.progress).toBeNull();
 });
 
 test('a step that is given up leaves no trace', () => {

@@ -71,8 +71,12 @@ export class Meter {
   readonly #now: () => number;
   readonly #showStatus: (status: DonorStatus) => void;
   #recording: Recording | null = null;
+  /** The step that was begun last, also when it is over: between two a member still has something to say. */
+  #at: { readonly epoch: number; readonly step: number } | null = null;
   /** Whose tensors are awaited. */
   readonly #awaited: PeerId[] = [];
+  /** Who has not yet taken what is sent to it. */
+  readonly #takers: PeerId[] = [];
   #done = 0;
   #hasReported = false;
   #status: DonorStatus = {
@@ -91,12 +95,11 @@ export class Meter {
     return this.#status.bytesSent + this.#status.bytesReceived;
   }
 
-  /** How far the step in progress is here; null: none is. */
+  /** How far the step that was begun last is here; null: none was. */
   get progress(): StepProgress | null {
-    if (this.#recording === null) return null;
-    const { epoch, step } = this.#recording;
-    const waitsFor = [...new Set(this.#awaited)].slice(0, MOST_AWAITED);
-    return { epoch, step, done: this.#done, waitsFor, hasReported: this.#hasReported };
+    if (this.#at === null) return null;
+    const waitsFor = [...new Set([...this.#awaited, ...this.#takers])].slice(0, MOST_AWAITED);
+    return { ...this.#at, done: this.#done, waitsFor, hasReported: this.#hasReported };
   }
 
   show(change: Partial<DonorStatus>): void {
@@ -128,6 +131,7 @@ export class Meter {
   begin(epoch: number, step: number, microBatches: number): void {
     this.#done = 0;
     this.#hasReported = false;
+    this.#at = { epoch, step };
     this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, waits: [] };
     this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches }, direction: null });
   }
@@ -164,6 +168,16 @@ export class Meter {
     }
   }
 
+  /** Beside the step's work: until a peer has taken all of it. */
+  async sending(to: PeerId, sent: Promise<void>): Promise<void> {
+    this.#takers.push(to);
+    try {
+      await sent;
+    } finally {
+      this.#takers.splice(this.#takers.indexOf(to), 1);
+    }
+  }
+
   /** The step is committed and applied here. */
   end(timeline: Timeline): void {
     const recording = this.#recording;
@@ -177,6 +191,7 @@ export class Meter {
 
   /** What was recorded of a step that is given up is no step's. */
   drop(): void {
+    this.#at = null;
     this.#recording = null;
     this.#status = { ...this.#status, waitsFor: null };
   }

@@ -10,7 +10,14 @@ interface Ways {
   readonly page: Pick<SessionParts['page'], 'sendFrame'>;
 }
 
-export async function sendFrames(
+export const sendFrames = (
+  to: PeerId,
+  frames: readonly ArrayBuffer[],
+  ways: Ways,
+  signal: AbortSignal,
+): Promise<void> => ways.meter.sending(to, sendEach(to, frames, ways, signal));
+
+async function sendEach(
   to: PeerId,
   frames: readonly ArrayBuffer[],
   { traffic, meter, page }: Ways,
