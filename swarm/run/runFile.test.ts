@@ -116,6 +116,14 @@ test.each<[islands: unknown, sentence: string]>([
     'run.json: train.islands.exchange.top must be a positive integer, not 0',
   ],
   [
+    { count: 2, innerSteps: 6, exchange: { chunk: 63 } },
+    'run.json: train.islands.exchange.chunk must be an integer from 64 to 65536, not 63',
+  ],
+  [
+    { count: 2, innerSteps: 6, exchange: { chunk: 65_537 } },
+    'run.json: train.islands.exchange.chunk must be an integer from 64 to 65536, not 65537',
+  ],
+  [
     { count: 2, innerSteps: 6, roundSeconds: 5 },
     'run.json: train.islands.roundSeconds is unknown: expected one of count, innerSteps, outer, exchange, publish, overlap',
   ],

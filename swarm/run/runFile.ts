@@ -100,14 +100,18 @@ const cosine = fields({
 
 /** Each costs its keepers three planes of main memory, and their kinds are numbered in a byte. */
 const MOST_ISLANDS = 63;
+/** A chunk of few elements costs as much to send and to meet about as one of many. */
+const LEAST_CHUNK_ELEMENTS = 64;
 const MOST_CHUNK_ELEMENTS = 65_536;
+const isChunk = (value: number): boolean =>
+  Number.isInteger(value) && value >= LEAST_CHUNK_ELEMENTS && value <= MOST_CHUNK_ELEMENTS;
 const notYet = (words: string, later: unknown) => (issue: { readonly input?: unknown }) =>
   issue.input === later ? `must be ${words}: ${JSON.stringify(later)} is not supported yet` : expecting(words)(issue);
 
 const islandCount = `a positive integer up to ${MOST_ISLANDS}`;
 const sparseExchange = fields({
   top: countUpTo(MOST_CHUNK_ELEMENTS).default(64),
-  chunk: countUpTo(MOST_CHUNK_ELEMENTS).default(4096),
+  chunk: number(`an integer from ${LEAST_CHUNK_ELEMENTS} to ${MOST_CHUNK_ELEMENTS}`, isChunk).default(4096),
   feedback: ratio.default(0.95),
 });
 /** The outer step's defaults, by what is exchanged. */
