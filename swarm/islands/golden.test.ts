@@ -94,7 +94,7 @@ test.each([
       expect(Math.abs(learningRate / row.learningRate - 1)).toBeLessThan(1e-12);
       if (!endsRound) continue;
       const own = trainers.map(({ tensors }, index) => ({ own: joined(tensors), leftOver: at(leftOvers, index) }));
-      meet(islands, ranges, planes, own, done);
+      Array.from(meet(islands, ranges, planes, own, done));
       trainers.forEach(load);
       done.fill(0);
     }

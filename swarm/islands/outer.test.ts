@@ -119,7 +119,7 @@ describe('meet', () => {
     const made = planes(settings, FIRST, 3);
     for (const { steps, deltas } of ROUNDS) {
       takeSteps(made, deltas);
-      meet(settings, TENSORS, made.shared, made.islands, steps);
+      Array.from(meet(settings, TENSORS, made.shared, made.islands, steps));
     }
     expect([...made.shared.shared]).toEqual(shared);
     expect([...made.shared.velocity]).toEqual(velocity);
@@ -140,7 +140,7 @@ describe('meet', () => {
       const deltas = [values(0.1), values(0.01), values(0.03)];
       takeSteps(whole, deltas);
       takeSteps(parts, deltas);
-      meet(settings, [[0, 1000]], whole.shared, whole.islands, [5, 1, 7]);
+      Array.from(meet(settings, [[0, 1000]], whole.shared, whole.islands, [5, 1, 7]));
       for (const [from, to] of [
         [640, 1000],
         [0, 256],
@@ -148,15 +148,22 @@ describe('meet', () => {
       ]) {
         const cut = (plane: Float32Array) => plane.subarray(from, to);
         const { shared, velocity, published } = parts.shared;
-        meet(
-          settings,
-          [[0, cut(shared).length]],
-          { shared: cut(shared), velocity: cut(velocity), published: published && cut(published) },
-          parts.islands.map(({ own, leftOver }) => ({ own: cut(own), leftOver: leftOver && cut(leftOver) })),
-          [5, 1, 7],
-        );
+        const ofPart = { shared: cut(shared), velocity: cut(velocity), published: published && cut(published) };
+        const own = parts.islands.map((one) => ({ own: cut(one.own), leftOver: one.leftOver && cut(one.leftOver) }));
+        Array.from(meet(settings, [[0, cut(shared).length]], ofPart, own, [5, 1, 7]));
       }
     }
     expect(parts).toEqual(whole);
+  });
+
+  test('[IS22] stops after pieces of a run at most, and of as much to publish', () => {
+    const settings = {
+      outer: { learningRate: 1, momentum: 0.5 },
+      ...{ exchange: { top: 6, chunk: 4096, feedback: 0.95 }, publish: 'int8' as const },
+    };
+    const made = planes(settings, new Float32Array(100_000), 2);
+    // 24 whole runs and one of 1,696 elements; 65,536 elements to publish, then what is left.
+    const wanted = [...Array.from({ length: 24 }, () => 8192), 3392, 65_536, 34_464];
+    expect([...meet(settings, [[0, 100_000]], made.shared, made.islands, [1, 1])]).toEqual(wanted);
   });
 });

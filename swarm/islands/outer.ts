@@ -32,18 +32,21 @@ export type Contribution = Float32Array | SparseRun;
 
 /** Elements that are worked on at a time with exchange f32, where no run says. */
 const PIECE = 4096;
+/** Elements that are published at a time: whole blocks of codes. */
+const PUBLISHED_ELEMENTS = 1024 * INT8_BLOCK;
 
 /**
  * Changes the shared planes and the left-overs. `tensors`: the ranges of the planes that are a tensor or a part of one.
- * `steps`: how many steps each island did in this round; who did none is left as it is.
+ * `steps`: how many steps each island did in this round; who did none is left as it is. A large meeting takes seconds: it
+ * stops after every piece, of so many elements of all islands together, and is held when no more pieces come.
  */
-export function meet(
+export function* meet(
   settings: MeetingSettings,
   tensors: readonly Range[],
   shared: SharedPlanes,
   islands: readonly IslandPlanes[],
   steps: readonly number[],
-): void {
+): Generator<number> {
   const total = steps.reduce((sum, own) => sum + own, 0);
   invariant(total > 0 && steps.length === islands.length, 'a meeting follows steps of its islands');
   invariant((shared.published !== null) === (settings.publish === 'int8'), 'int8 publishes a plane of its own');
@@ -55,14 +58,20 @@ export function meet(
         if (done > 0) add(sum, contribution(settings.exchange, piece, shared, island), done);
       }
       outerStep(settings, piece, shared, sum, total);
+      yield sum.length * islands.length;
     }
-    publish(tensor, shared);
+    for (const part of shared.published ? cuts(tensor, PUBLISHED_ELEMENTS) : []) {
+      publish(part, shared);
+      yield part[1] - part[0];
+    }
   }
 }
 
 /** The runs of a tensor. */
-export function* pieces(exchange: MeetingSettings['exchange'], [from, to]: Range): Generator<Range> {
-  const length = exchange === 'f32' ? PIECE : exchange.chunk;
+export const pieces = (exchange: MeetingSettings['exchange'], tensor: Range): Generator<Range> =>
+  cuts(tensor, exchange === 'f32' ? PIECE : exchange.chunk);
+
+function* cuts([from, to]: Range, length: number): Generator<Range> {
   for (let start = from; start < to; start += length) yield [start, Math.min(start + length, to)];
 }
 

@@ -14,7 +14,7 @@ export interface Epoch {
   before: Epoch | null;
 }
 
-type FaultReason = 'linkLost' | 'badFrame' | 'internal';
+type FaultReason = 'linkLost' | 'outOfMemory' | 'badFrame' | 'internal';
 /** What another peer sent makes the epoch fail. */
 export class BadTensorError extends Error {
   readonly from: PeerId;
@@ -23,6 +23,10 @@ export class BadTensorError extends Error {
     this.from = from;
   }
 }
+
+/** Of main memory: "Array buffer allocation failed" in Chromium, "out of memory" in others. Other ranges are our own errors. */
+const isOutOfMemory = (error: unknown): boolean =>
+  error instanceof RangeError && /allocation failed|out of memory/i.test(error.message);
 
 type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
 
@@ -61,7 +65,7 @@ export class Epochs {
   enqueueAlways(work: () => Promise<void>): void {
     const epoch = this.#current;
     if (!epoch) return;
-    epoch.work = epoch.work.then(work).catch((error: unknown) => this.fault(epoch, 'internal', String(error)));
+    epoch.work = epoch.work.then(work).catch((error: unknown) => this.#failed(epoch, error));
   }
 
   /** When everything in progress has ended. */
@@ -94,8 +98,12 @@ export class Epochs {
     try {
       await work();
     } catch (error) {
-      if (error instanceof BadTensorError) this.fault(epoch, 'badFrame', error.message, error.from);
-      else this.fault(epoch, 'internal', String(error));
+      this.#failed(epoch, error);
     }
+  }
+
+  #failed(epoch: Epoch, error: unknown): void {
+    if (error instanceof BadTensorError) this.fault(epoch, 'badFrame', error.message, error.from);
+    else this.fault(epoch, isOutOfMemory(error) ? 'outOfMemory' : 'internal', String(error));
   }
 }

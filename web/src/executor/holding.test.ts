@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { peerId } from '../../../swarm/base.ts';
+import { peerId, type Range } from '../../../swarm/base.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
-import type { Train } from '../../../swarm/run/runFile.ts';
+import type { Islands, Train } from '../../../swarm/run/runFile.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import type { Shards, Stage } from './engine.ts';
 import { Epochs } from './epochs.ts';
 import { Holding } from './holding.ts';
-import type { Engine } from './role.ts';
+import { buildRole, type Engine } from './role.ts';
 
 /** A role asks a run for no more. */
 const TRAIN = { sequenceLength: 5 } as Train;
@@ -18,6 +18,17 @@ const ENGINE = {
   stage: async () => ({ ...NOTHING, writeValues: () => undefined }) as unknown as Stage,
   shards: async () => ({ ...NOTHING, writeState: () => undefined }) as unknown as Shards,
 } as unknown as Engine;
+
+const ISLANDS: Islands = {
+  ...{ count: 2, innerSteps: 1, exchange: 'f32', publish: 'f32', overlap: false },
+  outer: { learningRate: 1, momentum: 0 },
+};
+const WAYS = {
+  connect: async () => undefined,
+  read: async (_checkpoint: number, _block: string, _kind: string, [from, to]: Range) => new Float32Array(to - from),
+  send: async () => undefined,
+  receive: async () => new Float32Array(1),
+};
 
 async function holding(replicas: number): Promise<Holding> {
   const split = equalSplit(MODEL, 2, [A, B], { microBatches: 1 });
@@ -36,16 +47,7 @@ async function holding(replicas: number): Promise<Holding> {
     generation: 0,
     step: 4,
   };
-  await made.arrive(
-    target,
-    { from: 'checkpoint', step: 4 },
-    {
-      connect: async () => undefined,
-      read: async (_checkpoint, _block, _kind, [from, to]) => new Float32Array(to - from),
-      send: async () => undefined,
-      receive: async () => new Float32Array(1),
-    },
-  );
+  await made.arrive(target, { from: 'checkpoint', step: 4 }, WAYS);
   return made;
 }
 
@@ -104,4 +106,63 @@ test('[RE19] who keeps nothing stands where the commits do', async () => {
   const member = await holding(0);
   member.committed(5);
   expect(member.step).toBe(5);
+});
+
+test('[IS22] state that a failed switch left is not kept, not handed over, and not said to stand', async () => {
+  let sent = 0;
+  const shards = {
+    ...{ ...NOTHING, writeState: () => undefined },
+    readState: () => Promise.reject(new Error('no readback')),
+  };
+  const engine = { ...ENGINE, shards: async () => shards as unknown as Shards };
+  const plan = equalSplit(MODEL, 2, [A], { microBatches: 1 });
+  const train = { ...TRAIN, steps: 4, islands: ISLANDS };
+  const target = { model: MODEL, train, engine, peer: A, plan, epoch: 1, generation: 0, step: 0 };
+  const ways = { ...WAYS, send: async () => void sent++ };
+  const made = new Holding();
+  await made.arrive(target, { from: 'checkpoint', step: 0 }, ways);
+  expect(made.standing.role).toEqual({ epoch: 1, step: 0 });
+  made.added(1);
+  made.committed(1);
+  await expect(made.role?.islands?.stepDone(0)).rejects.toThrow('no readback');
+  expect(made.isWhole).toBe(false);
+  expect(made.standing.role).toBeNull();
+  const next = { ...target, epoch: 2, step: 1 };
+  await expect(made.arrive(next, { from: 'kept' }, ways)).rejects.toThrow('not whole');
+  shards.readState = () => Promise.resolve(new Float32Array(1)) as never;
+  await expect(made.arrive(next, { from: 'peers', epoch: 1, plan }, ways)).rejects.toThrow('not whole');
+  expect(sent).toBe(0);
+  await made.arrive({ ...target, epoch: 3 }, { from: 'checkpoint', step: 0 }, ways);
+  expect(made.standing.role).toEqual({ epoch: 3, step: 0 });
+});
+
+test('[IS20] where there is no main memory for the islands, the GPU’s is freed and the fault says so', async () => {
+  const closed: string[] = [];
+  const engine = {
+    ...ENGINE,
+    stage: async () => ({ close: () => closed.push('stage') }) as unknown as Stage,
+    shards: async () =>
+      ({
+        close: () => closed.push('shards'),
+        get bytes(): number {
+          throw new RangeError('Array buffer allocation failed');
+        },
+      }) as unknown as Shards,
+  };
+  const plan = equalSplit(MODEL, 1, [A], { microBatches: 1 });
+  const told: unknown[] = [];
+  const epochs = new Epochs((...fault) => told.push(fault));
+  const build = () => buildRole(engine, MODEL, { ...TRAIN, steps: 4, islands: ISLANDS }, plan, A, 1);
+  epochs.begin(1, null, async () => void (await build()));
+  await epochs.current?.work;
+  expect(closed.toSorted()).toEqual(['shards', 'stage']);
+  expect(told).toEqual([[1, 'outOfMemory', 'RangeError: Array buffer allocation failed', undefined]]);
+});
+
+test('[CO12] a range that is none of memory is a fault of our own', async () => {
+  const told: unknown[] = [];
+  const epochs = new Epochs((_epoch, reason) => told.push(reason));
+  epochs.begin(1, null, () => Promise.reject(new RangeError('offset is out of bounds')));
+  await epochs.current?.work;
+  expect(told).toEqual(['internal']);
 });

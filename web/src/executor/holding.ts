@@ -37,6 +37,8 @@ interface Ways {
   receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
 }
 
+const NOT_WHOLE = 'the state here is not whole';
+
 /** Owns the role's stages and shards; `drop()` frees them. */
 export class Holding {
   #role: Role | null = null;
@@ -45,8 +47,8 @@ export class Holding {
   #firstStep = 0;
   #committedStep = 0;
   #generation = 0;
-  /** The role has all of its state. */
-  #isWhole = false;
+  /** The role was given all of its state. */
+  #isFilled = false;
   #gatheredStep = 0;
   /** What this peer had under the plan before, until the first step of the new one. */
   #heldBefore: HeldState | null = null;
@@ -63,6 +65,11 @@ export class Holding {
     return Math.min(this.#addedStep, this.#committedStep);
   }
 
+  /** All of the state is here, and nothing that a commit asked for has failed half-way. */
+  get isWhole(): boolean {
+    return this.#isFilled && this.#role?.islands?.isTorn !== true;
+  }
+
   get generation(): number {
     return this.#generation;
   }
@@ -71,7 +78,7 @@ export class Holding {
   get standing(): Pick<ResumedMessage, 'role' | 'handedOver'> {
     const before = this.#heldBefore;
     return {
-      role: this.#role && this.#isWhole ? { epoch: this.#role.epoch, step: this.step } : null,
+      role: this.#role && this.isWhole ? { epoch: this.#role.epoch, step: this.step } : null,
       handedOver: before && { epoch: before.epoch, step: before.step },
     };
   }
@@ -131,14 +138,14 @@ export class Holding {
     this.#addedStep = target.step;
     this.#committedStep = target.step;
     this.#gatheredStep = target.step;
-    this.#isWhole = true;
+    this.#isFilled = true;
   }
 
   /** Everything from a checkpoint, over HTTP. */
   async #load({ engine, model, train, plan, peer, epoch }: Target, checkpoint: number, ways: Ways): Promise<void> {
     const links = ways.connect();
     this.settle();
-    this.#isWhole = false;
+    this.#isFilled = false;
     this.drop();
     const role = await buildRole(engine, model, train, plan, peer, epoch);
     this.#role = role;
@@ -149,7 +156,8 @@ export class Holding {
   /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */
   async #keep({ plan, epoch, step }: Target, ways: Ways): Promise<void> {
     // A replica that missed the step is asked for nothing from now on: the server knows that it has not said so.
-    if (!this.#role || !this.#isWhole || (this.step !== step && this.#role.kept.some(({ isPrimary }) => isPrimary)))
+    if (!this.#role || !this.isWhole) throw new Error(NOT_WHOLE);
+    if (this.step !== step && this.#role.kept.some(({ isPrimary }) => isPrimary))
       throw new Error(`the state here stands after ${this.step} steps, not ${step}`);
     const role: Role = { ...this.#role, plan, epoch };
     this.#role = role;
@@ -179,12 +187,12 @@ export class Holding {
     if (peers(before).includes(me) && gives && !this.#heldBefore) {
       // Values of those who are gone may be missing here: what this peer keeps has had every update.
       const stands = salvaged ? this.step : Math.min(this.step, this.#gatheredStep);
-      if (!this.#role || !this.#isWhole || stands !== step)
-        throw new Error(`the state here stands after ${stands} steps, not ${step}`);
+      if (!this.#role || !this.isWhole) throw new Error(NOT_WHOLE);
+      if (stands !== step) throw new Error(`the state here stands after ${stands} steps, not ${step}`);
       this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin };
     }
     const links = ways.connect();
-    this.#isWhole = false;
+    this.#isFilled = false;
     this.drop();
     if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
     await links;

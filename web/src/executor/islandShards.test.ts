@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { at, peerId, type Range } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { shardsOf } from '../../../swarm/memory/memory.ts';
-import { blocksOfStage } from '../../../swarm/model/model.ts';
+import { blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Islands, Train } from '../../../swarm/run/runFile.ts';
@@ -144,4 +144,40 @@ test('[IS21] a stage that computes in halves is written the next island’s valu
   const wanted = [2, 4, 6].map((steps) => expected(steps).value ?? Number.NaN);
   expect(written).toHaveLength(wanted.length);
   for (const [place, value] of written.entries()) expect(value).toBeCloseTo(at(wanted, place), 5);
+});
+
+test('[IS22] everything else has its turn while a large meeting is held', async () => {
+  const elements = 300_000;
+  const tensor = { name: 'wide', shape: [elements], elements, offset: 0, initial: 'normal' as const };
+  const wide: Model = { ...model, blocks: [{ name: 'head', tensors: [tensor], elements }] };
+  const range: Range = [0, elements];
+  const shards = {
+    readState: async (...of: unknown[]) => new Float32Array(elements * (of[2] as unknown[]).length),
+    writeState: () => undefined,
+  } as unknown as Shards;
+  const works = kept.map((work) => ({ ...work, range }));
+  const own = new IslandShards(shards, {
+    ...{ model: wide, train, islands, kept: works, stages: new Map(), uses: new Map() },
+  });
+  await own.stepDone(1);
+  await own.stepDone(3);
+  let isHeld = false;
+  const meeting = own.stepDone(5).then(() => {
+    isHeld = true;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(isHeld).toBe(false);
+  await meeting;
+  expect(own.isTorn).toBe(false);
+});
+
+test.each([1, 5])('[IS22] a switch that fails at step %i leaves state that is no step’s', async (failing) => {
+  const keeper = opened();
+  await trained(keeper, 0, failing);
+  expect(keeper.own.isTorn).toBe(false);
+  keeper.gpu.shards.readState = async () => {
+    throw new RangeError('Array buffer allocation failed');
+  };
+  await expect(keeper.own.stepDone(failing)).rejects.toThrow('allocation failed');
+  expect(keeper.own.isTorn).toBe(true);
 });

@@ -23,6 +23,12 @@ interface IslandRun {
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
 }
 
+/**
+ * A meeting is so long at a time, in elements of islands: some milliseconds. The same thread sends heartbeats, and who says
+ * nothing for seconds is taken for gone.
+ */
+const MEETING_SLICE = 250_000;
+
 /** Of one shard, those that the GPU has not. */
 type Planes = Map<StateKind, Float32Array>;
 
@@ -33,6 +39,8 @@ export class IslandShards implements Shards {
   readonly #gpu: Shards;
   readonly #run: IslandRun;
   readonly #planes: ReadonlyMap<ShardWork, Planes>;
+  #isTorn = false;
+  #sinceTask = 0;
 
   constructor(gpu: Shards, run: IslandRun) {
     this.bytes = gpu.bytes;
@@ -53,8 +61,22 @@ export class IslandShards implements Shards {
     return planes.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
 
+  /** A switch or a meeting failed on its way: what is here now is the state after no step. */
+  get isTorn(): boolean {
+    return this.#isTorn;
+  }
+
   /** After the update of this step: where it ended a turn another island's state is on the GPU then. */
   async stepDone(step: number): Promise<void> {
+    try {
+      await this.#endTurn(step);
+    } catch (cause) {
+      this.#isTorn = true;
+      throw cause;
+    }
+  }
+
+  async #endTurn(step: number): Promise<void> {
     const { train, islands, kept } = this.#run;
     const { endsTurn, endsRound, island } = turnAt(train, step);
     if (!endsTurn) return;
@@ -62,7 +84,7 @@ export class IslandShards implements Shards {
       const planes = got(this.#planes, work);
       await this.#park(work, planes);
       rotate(planes, islands.count, endsRound ? islands.count - island : 1);
-      if (endsRound) this.#meet(work, planes, roundSteps(train, step));
+      if (endsRound) await this.#meet(work, planes, roundSteps(train, step));
       this.#take(work, planes);
     }
   }
@@ -74,7 +96,7 @@ export class IslandShards implements Shards {
   }
 
   /** The planes are in the order of islands. */
-  #meet({ block: name, range }: ShardWork, planes: Planes, steps: readonly number[]): void {
+  async #meet({ block: name, range }: ShardWork, planes: Planes, steps: readonly number[]): Promise<void> {
     const { model, islands: settings } = this.#run;
     const tensors = block(model, name).tensors.flatMap(({ offset, elements }): Range[] => {
       const part = overlap(range, [offset, offset + elements]);
@@ -89,7 +111,12 @@ export class IslandShards implements Shards {
       own: got(planes, kindAt('value', island)),
       leftOver: planes.get(kindAt('leftOver', island)) ?? null,
     }));
-    meet(settings, tensors, all, islands, steps);
+    for (const elements of meet(settings, tensors, all, islands, steps)) {
+      this.#sinceTask += elements;
+      if (this.#sinceTask < MEETING_SLICE) continue;
+      this.#sinceTask = 0;
+      await nextTask();
+    }
     for (const island of steps.keys()) planes.set(kindAt('value', island), (all.published ?? all.shared).slice());
   }
 
@@ -165,6 +192,17 @@ export class IslandShards implements Shards {
   close(): void {
     this.#gpu.close();
   }
+}
+
+/** Lets everything else that waits have its turn. Not by a timer: browsers make repeated ones wait for milliseconds. */
+async function nextTask(): Promise<void> {
+  const { port1, port2 } = new MessageChannel();
+  const arrived = new Promise((resolve) => {
+    port1.onmessage = resolve;
+  });
+  port2.postMessage(null);
+  await arrived;
+  port1.close();
 }
 
 const within = (values: Float32Array, [from]: Range, part: Range): Float32Array =>

@@ -64,11 +64,12 @@ export async function buildRole(
   const sequence = train.sequenceLength;
   const { wire, compute } = engine;
   const stages = new Map<number, Stage>();
+  let onGpu: Shards | null = null;
   try {
     for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire, compute)) {
       stages.set(index, await engine.stage(size, slotsOf(plan, peer, index), sizesOf(plan, peer, index)));
     }
-    const onGpu = await engine.shards(plan, peer, stages);
+    onGpu = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
     const kept = shardsOf(model, plan, peer, undefined, compute);
     const { islands: settings } = train;
@@ -79,6 +80,7 @@ export async function buildRole(
     return { model, plan, peer, epoch, sequence, wire, stages, shards, islands, ...state, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
+    onGpu?.close();
     throw cause;
   }
 }

@@ -321,7 +321,7 @@ export class Session {
 
   async #save(epoch: number, step: number): Promise<void> {
     const { run, role } = this.#atWork();
-    if (this.#holding.step !== step) return; // the update itself failed, or the role is another by now
+    if (!this.#holding.isWhole || this.#holding.step !== step) return; // the update failed, or the role is another by now
     const tell = (message: PeerMessage): void => this.#parts.page.sendServer(message);
     await this.#checkpointing.save(role, { epoch, step }, run.files, tell);
   }
