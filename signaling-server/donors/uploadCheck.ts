@@ -1,14 +1,18 @@
 /**
- * Looks at a shard of a checkpoint on its way to the disk: every number is finite, no second moment is negative, and how
- * far the values are from those of an earlier checkpoint is summed up. What a donor says of its own upload is not asked.
+ * Looks at a shard of a checkpoint on its way to the disk: every number is one that donors send each other, no second moment
+ * is negative, and how far the values are from those of an earlier checkpoint is summed up. What a donor says of its own upload is not asked.
  */
 import { at, outside, type Range } from '../../swarm/base.ts';
 import { isOf, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { StateSums } from '../../swarm/run/plausibleState.ts';
+import { LARGEST_SOUND } from '../../swarm/wire.ts';
 
 const FLOAT_BYTES = 4;
 /** As much as is looked at, and read of the earlier checkpoint, at once. */
 const PIECE_ELEMENTS = 1 << 16;
+
+/** Kinds that have a bound of their own. */
+const SUMMED = ['m', 'v', 'velocity', 'leftOver'] as const;
 
 /** Values of the earlier checkpoint. */
 export type ReadValues = (range: Range) => Promise<Float32Array>;
@@ -42,7 +46,7 @@ export class UploadCheck {
     this.#range = range;
     this.#kinds = kinds;
     this.#before = before;
-    this.sums = { elements: range[1] - range[0], before: 0, moved: 0, m: 0, v: 0 };
+    this.sums = { elements: range[1] - range[0], before: 0, moved: 0, m: 0, v: 0, velocity: 0, leftOver: 0 };
   }
 
   get #total(): number {
@@ -78,26 +82,28 @@ export class UploadCheck {
   async #look(piece: Float32Array): Promise<void> {
     const kind = at(this.#kinds, Math.floor(this.#done / this.sums.elements));
     const first = this.#range[0] + (this.#done % this.sums.elements);
-    const wrong = piece.findIndex((value) => !Number.isFinite(value) || (isOf(kind, 'v') && value < 0));
+    const isSound = (value: number): boolean => Math.abs(value) <= LARGEST_SOUND && !(isOf(kind, 'v') && value < 0);
+    const wrong = piece.findIndex((value) => !isSound(value));
     if (wrong >= 0)
       throw new UploadError(
         422,
-        `element ${first + wrong} of its ${words(kind)} is ${piece[wrong]}: a finite number${isOf(kind, 'v') ? ' from 0' : ''} was expected`,
+        `element ${first + wrong} of its ${words(kind)} is ${piece[wrong]}: expected a number ${isOf(kind, 'v') ? 'from 0' : 'from −2^50'} to 2^50`,
       );
-    if (this.#done < this.sums.elements) return this.#compare(piece, await this.#before([first, first + piece.length]));
-    const of = isOf(kind, 'm') ? 'm' : isOf(kind, 'v') ? 'v' : null;
-    if (of === null) return;
     if (first === this.#range[0]) this.#sum = 0;
-    this.#sum += piece.reduce((sum, value) => sum + (of === 'm' ? value * value : value), 0);
+    const of = SUMMED.find((one) => isOf(kind, one));
+    // The run's weights, and what islands begin with, which follows them.
+    if (of === undefined) return this.#compare(piece, await this.#before([first, first + piece.length]));
+    this.#sum += piece.reduce((sum, value) => sum + (of === 'v' ? value : value * value), 0);
     this.sums[of] = Math.max(this.sums[of], this.#sum);
   }
 
   #compare(piece: Float32Array, before: Float32Array): void {
     for (let i = 0; i < piece.length; i++) {
       const earlier = before[i] ?? outside(before, i);
-      this.sums.before += earlier ** 2;
-      this.sums.moved += ((piece[i] ?? outside(piece, i)) - earlier) ** 2;
+      if (this.#done < this.sums.elements) this.sums.before += earlier ** 2;
+      this.#sum += ((piece[i] ?? outside(piece, i)) - earlier) ** 2;
     }
+    this.sums.moved = Math.max(this.sums.moved, this.#sum);
   }
 }
 

@@ -26,4 +26,9 @@ test('[SV51] a shard of islands moves no further than meetings can take it', () 
   // What the first one left over is sent then at the latest.
   const sparse = { ...islands, exchange: { top: 1, chunk: 8, feedback: 0.5 } };
   expect(progressOf({ ...train, islands: sparse }, 6, 12).reach).toBeCloseTo(0.5 * 1.5 * 1.75 * way(1.96875), 12);
+  // Two rounds were left over, by half and by half again; V is as often what was sent.
+  const { rounds } = progressOf({ ...train, optimizer, islands: sparse }, 6, 12);
+  expect(rounds?.way.reach).toBeCloseTo(way(1.96875), 12);
+  expect(rounds?.way.decay).toBeCloseTo(3 * 0.01 * 4, 12);
+  expect([rounds?.leftOver, rounds?.velocity]).toEqual([1.5, 1.5 * 1.5]);
 });

@@ -26,5 +26,11 @@ function overRounds(train: Trained, { outer, exchange, innerSteps }: Islands, fr
     ways += outer.learningRate * summedUp(feedback, rounds) * (1 + outer.momentum * summedUp(outer.momentum, rounds));
   }
   const furthest = rate > 0 ? innerSteps * rate * largestUpdate(betas, turnAt(train, to - 1).time) : 0;
-  return { steps: to - from, reach: ways * furthest, decay: ways * innerSteps * rate * weightDecay };
+  const way = { reach: furthest, decay: innerSteps * rate * weightDecay };
+  const last = turnAt(train, to - 1).round + 1;
+  const leftOver = summedUp(feedback, last);
+  return {
+    ...{ steps: to - from, reach: ways * way.reach, decay: ways * way.decay },
+    rounds: { way, leftOver, velocity: leftOver * summedUp(outer.momentum, last) },
+  };
 }

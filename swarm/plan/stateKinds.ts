@@ -50,4 +50,4 @@ export function savedKinds(islands: Kept): readonly StateKind[] {
 }
 
 /** Whether a kind is this one of some island's. */
-export const isOf = (kind: StateKind, of: IslandKind): boolean => kind === of || kind.startsWith(`${of}@`);
+export const isOf = (kind: StateKind, of: StateKind): boolean => kind === of || kind.startsWith(`${of}@`);

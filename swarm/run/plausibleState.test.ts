@@ -60,7 +60,7 @@ describe('[SV51] a shard', () => {
     },
     schedule: { type: 'constant' as const, warmupSteps: 0 },
   };
-  const still = { elements: 100, before: 100, moved: 0, m: 0, v: 0 };
+  const still = { elements: 100, before: 100, moved: 0, m: 0, v: 0, velocity: 0, leftOver: 0 };
 
   test('moves no further than its steps can take it, and twice that at most is believed', () => {
     // With β₁ = 0 an update is 1/√(1 − β₂) = √2 at most, √(3/2) at the second step, 1 at the first; 100 elements: ten times.
@@ -96,5 +96,19 @@ describe('[SV51] a shard', () => {
     expect(implausible({ ...still, m: 4.1 }, way, 1)).toMatch(/^its first moments have a norm of 2.02/);
     expect(implausible({ ...still, v: 4.1 }, way, 1)).toMatch(/^its second moments add up to 4.10/);
     expect(implausible({ ...still, m: 1e30, v: 1e30 }, way, Number.POSITIVE_INFINITY)).toBeNull();
+  });
+
+  test('of islands has no larger outer momentum, and left over no more, than their rounds can have made', () => {
+    // 100 elements that go 0.1 at most, and a norm of 10 of which a round takes 2 %.
+    const rounds = { way: { reach: 0.1, decay: 0.02 }, velocity: 3, leftOver: 2 };
+    const most = 10 * 0.1 + 0.02 * 10;
+    const way = { ...progress(train, 0, 0), rounds };
+    expect(implausible({ ...still, velocity: (5.99 * most) ** 2, leftOver: (3.99 * most) ** 2 }, way, 1)).toBeNull();
+    expect(implausible({ ...still, velocity: (6.01 * most) ** 2 }, way, 1)).toMatch(
+      /^its outer momentum has a norm of 7.21/,
+    );
+    expect(implausible({ ...still, leftOver: (4.01 * most) ** 2 }, way, 1)).toMatch(
+      /^what its packets left over has a norm of 4.81/,
+    );
   });
 });

@@ -21,6 +21,14 @@ export interface Progress {
   readonly reach: number;
   /** The share of itself that a weight can have lost by decay. */
   readonly decay: number;
+  /** What the islands' last meeting can have left behind, as so many of the furthest rounds of an island; null without islands. */
+  readonly rounds: { readonly way: Way; readonly velocity: number; readonly leftOver: number } | null;
+}
+
+/** The furthest that an island's weight can go in a round: by gradients, and as a share of itself. */
+interface Way {
+  readonly reach: number;
+  readonly decay: number;
 }
 
 /** Of one shard of a state. */
@@ -34,6 +42,9 @@ export interface StateSums {
   readonly m: number;
   /** Sum of the second moments, which are squares; of several islands the largest. */
   readonly v: number;
+  /** Sums of squares of the outer momentum, and of what packets left over: of several islands the largest. */
+  readonly velocity: number;
+  readonly leftOver: number;
 }
 
 /** Fewer losses say nothing. */
@@ -62,13 +73,13 @@ export function progress(train: Pick<Train, 'optimizer' | 'schedule'>, from: num
     if (rate > 0) reach += rate * largestUpdate(betas, step + 1);
     decay += rate * weightDecay;
   }
-  return { steps: to - from, reach, decay };
+  return { steps: to - from, reach, decay, rounds: null };
 }
 
 /** What cannot be true of a shard, or null. `largestGradient`: norm of the largest gradient that any step applied so far. */
 export function implausible(
   sums: StateSums,
-  { steps, reach, decay }: Progress,
+  { steps, reach, decay, rounds }: Progress,
   largestGradient: number,
 ): string | null {
   const gradients = Math.sqrt(sums.elements) * reach;
@@ -80,6 +91,19 @@ export function implausible(
     return `its first moments have a norm of ${text(Math.sqrt(sums.m))}: no gradient had more than ${text(largestGradient)}`;
   if (sums.v > norm ** 2)
     return `its second moments add up to ${text(sums.v)}: no gradient had more than ${text(largestGradient ** 2)}`;
+  return rounds && implausibleMeeting(sums, rounds, farthest);
+}
+
+function implausibleMeeting(
+  { elements, before, velocity, leftOver }: StateSums,
+  { way, ...most }: NonNullable<Progress['rounds']>,
+  moved: number,
+): string | null {
+  const furthest = Math.sqrt(elements) * way.reach + (way.decay + ROUNDING) * (Math.sqrt(before) + moved);
+  if (Math.sqrt(velocity) > SLACK * most.velocity * furthest)
+    return `its outer momentum has a norm of ${text(Math.sqrt(velocity))}: ${text(most.velocity * furthest)} at most can be`;
+  if (Math.sqrt(leftOver) > SLACK * most.leftOver * furthest)
+    return `what its packets left over has a norm of ${text(Math.sqrt(leftOver))}: ${text(most.leftOver * furthest)} at most can be`;
   return null;
 }
 
