@@ -37,6 +37,11 @@ export class MetricsFile {
     this.rewrite();
   }
 
+  /** Within a round of islands no line becomes complete, and none of it is read. */
+  committed(step: number): void {
+    if (isMeeting(this.#source.train, step + 1)) this.append();
+  }
+
   /** Appends the lines that have become complete; `all`: also the last one, should its held-out loss never come. */
   append(all = false): void {
     if (this.#isTorn) {

@@ -88,9 +88,10 @@ const counting = (counts: RunCounts, traffic: TrafficOf): RunObserver => ({
 });
 
 const metricLines = (metrics: MetricsFile): RunObserver => ({
-  effect: ({ type }) => {
-    if (type === 'storeCommit' || type === 'storeEvaluation') metrics.append();
-    if (type === 'rollBack') metrics.rewrite();
+  effect: (effect) => {
+    if (effect.type === 'storeCommit') metrics.committed(effect.record.step);
+    if (effect.type === 'storeEvaluation') metrics.append();
+    if (effect.type === 'rollBack') metrics.rewrite();
   },
   close: () => metrics.append(true),
 });
