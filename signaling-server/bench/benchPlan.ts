@@ -4,8 +4,7 @@
  * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product
  * is timed: where this machine has become another, the plan is done again.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { clusterProblem, searchProblem } from '../../swarm/autoplan/knownDonors.ts';
@@ -23,6 +22,7 @@ import { terminalLog } from '../monitoring/log.ts';
 import { type PlanSearch, searchHere } from '../planning/planThread.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { namedPlans, PRACTICE, partsOf, planNames, planOfKind, planText } from './benchPlanCases.ts';
 import { line, type Measured, overRounds, print, summary } from './benchPlanFigures.ts';
 
@@ -80,20 +80,24 @@ export function addPlanBench(bench: Command): void {
     .action(planBench);
 }
 
-async function planBench(options: BenchPlanOptions): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-plan-'));
-  const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
-  try {
-    const results = await inFolder(folder, data, options);
-    if (options.json) console.log(JSON.stringify({ ...summary(results), rounds: overRounds(results, options.rounds) }));
-    else print(results, options.rounds);
-  } finally {
-    data.close();
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
+const planBench = (options: BenchPlanOptions): Promise<void> =>
+  inBenchFolder('plan', async (folder) => {
+    const data = need(await openDataDirectory(join(folder.path, 'data'), false), failed);
+    try {
+      const results = await inFolder(folder, data, options);
+      if (options.json)
+        console.log(JSON.stringify({ ...summary(results), rounds: overRounds(results, options.rounds) }));
+      else print(results, options.rounds);
+    } finally {
+      data.close();
+    }
+  });
 
-async function inFolder(folder: string, data: DataDirectory, options: BenchPlanOptions): Promise<Measured[]> {
+async function inFolder(
+  { path: folder, unlessStopped }: BenchFolder,
+  data: DataDirectory,
+  options: BenchPlanOptions,
+): Promise<Measured[]> {
   writeFileSync(
     join(folder, 'text.txt'),
     'Call me Ishmael. Some years ago, never mind how long precisely. '.repeat(400),
@@ -120,8 +124,8 @@ async function inFolder(folder: string, data: DataDirectory, options: BenchPlanO
   try {
     server.run.command('pause');
     for (const [number, limit] of limits.entries())
-      donors.push(need(await openHeadlessDonor(server.ownDonorUrl, number, log, limit), failed));
-    return await bench.all(server, data, options);
+      donors.push(need(await unlessStopped(openHeadlessDonor(server.ownDonorUrl, number, log, limit)), failed));
+    return await unlessStopped(bench.all(server, data, options));
   } finally {
     await server.close();
     await closeAll(donors);

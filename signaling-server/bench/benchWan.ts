@@ -2,8 +2,7 @@
  * `shoal bench wan`: two stages in two emulated home networks, by each codec of the stream: the step that is predicted
  * beside the one that is measured, and what it sends. Real tabs, the real server; only the lines are emulated.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
@@ -19,6 +18,7 @@ import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/hea
 import { terminalLog } from '../monitoring/log.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
+import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { homesProblem, openHomes, STUN_SERVER } from './homes/homes.ts';
 import { type Line, parseDelay, parseLoss, parseRate } from './homes/line.ts';
 import { NAT_KINDS, type NatKind } from './homes/nat.ts';
@@ -47,13 +47,13 @@ const RUN = {
 const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
 
 interface WanOptions {
-  readonly upload: number;
-  readonly download: number;
-  readonly rtt: number;
-  readonly jitter: number;
-  readonly loss: number;
-  readonly nat: readonly NatKind[];
-  readonly codecs: readonly WireEncoding[];
+  readonly upload?: number;
+  readonly download?: number;
+  readonly rtt?: number;
+  readonly jitter?: number;
+  readonly loss?: number;
+  readonly nat?: readonly NatKind[];
+  readonly codecs?: readonly WireEncoding[];
   readonly steps: number;
   readonly json?: boolean;
 }
@@ -75,30 +75,36 @@ const option =
     need(parse(text), (reason) => badInput(`${name}: ${reason}`));
 
 const names =
-  <Name extends string>(name: string, known: readonly Name[]) =>
-  (text: string): readonly Name[] =>
-    text.split(',').map((one) => {
+  <Name extends string>(name: string, known: readonly Name[], most: number) =>
+  (text: string): readonly Name[] => {
+    const said = text.split(',');
+    if (said.length > most) throw badInput(`${name}: expected ${most} at most, not ${said.length}`);
+    return said.map((one) => {
       const found = known.find((other) => other === one);
       if (found !== undefined) return found;
       throw badInput(`${name}: expected some of ${known.join(', ')}, not "${one}"`);
     });
+  };
 
 export function addWanBench(bench: Command): void {
   bench
     .command('wan')
     .description('two stages in two emulated home networks, by each codec: predicted beside measured (root on Linux)')
-    .option('--upload <rate>', 'what a home’s line carries up', option('--upload', parseRate), 20e6)
-    .option('--download <rate>', 'what it carries down', option('--download', parseRate), 100e6)
-    .option('--rtt <time>', 'from a home to the other and back', option('--rtt', parseDelay), 50)
-    .option('--jitter <time>', 'packets are late by up to so much more', option('--jitter', parseDelay), 0)
-    .option('--loss <share>', 'of the packets', option('--loss', parseLoss), 0)
+    .option('--upload <rate>', 'what a home’s line carries up (default: 20Mbit)', option('--upload', parseRate))
+    .option('--download <rate>', 'what it carries down (default: 100Mbit)', option('--download', parseRate))
+    .option('--rtt <time>', 'from a home to the other and back (default: 50ms)', option('--rtt', parseDelay))
+    .option('--jitter <time>', 'packets are late by up to so much more (default: 0ms)', option('--jitter', parseDelay))
+    .option('--loss <share>', 'of the packets (default: 0)', option('--loss', parseLoss))
     .option(
       '--nat <kinds>',
-      'of the homes’ routers: one, or one each with a comma between',
-      names('--nat', NAT_KINDS),
-      ['none'],
+      `of the homes’ routers, one for both or one each with a comma between: ${NAT_KINDS.join(', ')} (default: none)`,
+      names('--nat', NAT_KINDS, HOMES),
     )
-    .option('--codecs <names>', 'only these, separated by commas', names('--codecs', WIRE_ENCODINGS), WIRE_ENCODINGS)
+    .option(
+      '--codecs <names>',
+      'only these, separated by commas',
+      names('--codecs', WIRE_ENCODINGS, WIRE_ENCODINGS.length),
+    )
     .option('--steps <n>', 'timed steps of each codec', wholeNumber('--steps', 1), 12)
     .option('--json', 'one JSON document on standard output')
     .action(wan);
@@ -107,22 +113,25 @@ export function addWanBench(bench: Command): void {
 async function wan(options: WanOptions): Promise<void> {
   const problem = homesProblem();
   if (problem !== null) throw failed(problem);
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1)); // the networks go with it
-  const { upload, download, rtt, jitter, loss, json } = options;
+  const { upload = 20e6, download = 100e6, rtt = 50, jitter = 0, loss = 0, json } = options;
   const line: Line = {
     ...{ uploadBitsPerSecond: upload, downloadBitsPerSecond: download },
     ...{ roundTripMs: rtt, jitterMs: jitter, loss },
   };
   const cases: Case[] = [];
-  for (const codec of options.codecs) {
-    cases.push(await measured(codec, line, options));
+  for (const codec of options.codecs ?? WIRE_ENCODINGS) {
+    cases.push(await inBenchFolder('wan', (folder) => measured(codec, line, options, folder)));
     if (!json) print(cases.at(-1));
   }
   if (json) console.log(JSON.stringify({ cases }));
 }
 
-async function measured(codec: WireEncoding, line: Line, { nat, steps }: WanOptions): Promise<Case> {
-  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-wan-'));
+async function measured(
+  codec: WireEncoding,
+  line: Line,
+  { nat = ['none'], steps }: WanOptions,
+  { path: folder, unlessStopped }: BenchFolder,
+): Promise<Case> {
   const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
   const donors: HeadlessDonor[] = [];
   const log = terminalLog('warn');
@@ -148,8 +157,10 @@ async function measured(codec: WireEncoding, line: Line, { nat, steps }: WanOpti
       const { pathname, search, hash } = new URL(server.ownDonorUrl);
       const url = homes.origin + pathname + search + hash;
       for (let home = 0; home < HOMES; home++)
-        donors.push(need(await openHeadlessDonor(url, home, log, NO_LIMITS, homes.browserIn(home)), failed));
-      return await timed(codec, server, data, steps);
+        donors.push(
+          need(await unlessStopped(openHeadlessDonor(url, home, log, NO_LIMITS, homes.browserIn(home))), failed),
+        );
+      return await unlessStopped(timed(codec, server, data, steps));
     } finally {
       await server.close();
       await closeAll(donors);
@@ -157,7 +168,6 @@ async function measured(codec: WireEncoding, line: Line, { nat, steps }: WanOpti
     }
   } finally {
     data.close();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -183,7 +193,7 @@ function print(one: Case | undefined): void {
   if (!one) return;
   const { codec, stepSeconds, bytesPerStep, bytesRelayed, tokensPerSecond, predictedSeconds: predicted } = one;
   const way = bytesRelayed > 0 ? ` (${bytesRelayed} through the server)` : '';
-  const seconds = `predicted ${predicted.toFixed(3)} s, measured ${stepSeconds.toFixed(3)} s (${(predicted / stepSeconds).toFixed(2)})`;
+  const seconds = `predicted ${predicted.toFixed(3)} s, measured ${stepSeconds.toFixed(3)} s, ratio ${(predicted / stepSeconds).toFixed(2)}`;
   console.log(
     `${codec.padEnd(5)} ${seconds}, ${bytesPerStep} bytes a step${way}, ${tokensPerSecond.toFixed(0)} tokens/s`,
   );

@@ -15,9 +15,9 @@ export interface PlanLink {
 }
 
 const peer = z.string().min(1).transform(peerId);
-export const planLinksSchema: z.ZodType<readonly PlanLink[]> = z.array(
-  z.object({ from: peer, to: peer, streams: z.int().min(1).max(MOST_STREAMS) }),
-);
+export const planLinksSchema: z.ZodType<readonly PlanLink[]> = z
+  .array(z.object({ from: peer, to: peer, streams: z.int().min(1).max(MOST_STREAMS) }))
+  .max(65_536);
 
 /** What is wrong with the links of a plan of these peers, in sentences. */
 export function linkProblems(links: readonly PlanLink[], peers: readonly PeerId[]): string[] {
