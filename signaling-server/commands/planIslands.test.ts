@@ -52,7 +52,17 @@ it('[IS33] says what islands do beside one swarm, as one document', async () => 
   expect(command.errors).toBe('');
   const answer = JSON.parse(command.out);
   expect(Object.keys(answer)).toEqual(['islands', 'predicted', 'synchronous', 'idle', 'reasons']);
-  expect(Object.keys(answer.predicted)).toEqual(['roundSeconds', 'meetingSeconds', 'tokensPerSecond']);
+  expect(Object.keys(answer.predicted)).toEqual([
+    ...['roundSeconds', 'meetingSeconds', 'tokensPerSecond', 'expectedTokensPerSecond', 'owners'],
+  ]);
+  expect(answer.predicted.expectedTokensPerSecond).toBeLessThan(answer.predicted.tokensPerSecond);
+  const owned = answer.predicted.owners.reduce((sum: number, { share }: { share: number }) => sum + share, 0);
+  expect(owned).toBeCloseTo(1, 2);
+  const steps = answer.islands.reduce(
+    (sum: number, { predicted }: { predicted: { stepsPerRound: number } }) => sum + predicted.stepsPerRound,
+    0,
+  );
+  expect((steps * 8 * 64) / answer.predicted.roundSeconds).toBeCloseTo(answer.predicted.tokensPerSecond, 6);
   expect(Object.keys(answer.synchronous)).toEqual(['stepSeconds', 'tokensPerSecond']);
   expect(Object.keys(answer.islands[0])).toEqual(['stages', 'microBatches', 'state', 'schedule', 'predicted']);
   expect(answer.islands).toHaveLength(3);
@@ -73,6 +83,7 @@ it('[IS33] K islands of H steps are K, and a table is for people', async () => {
   expect(command.out).toMatch(/tokens a second: 2 islands, a round of .* s of it the meeting/);
   expect(command.out).toMatch(/before the change: .* tokens a second/);
   expect(command.out).toMatch(/planned only/);
+  expect(command.out.split('\n')[1]).toMatch(/^Counting that donors leave in the middle of a round, .* are expected/);
 });
 
 it('[IS33] says how the stream between two donors goes, and over how many connections', async () => {
@@ -93,9 +104,21 @@ it('[IS33] says how the stream between two donors goes, and over how many connec
 const byEnd = (one: { from: string }, other: { from: string }): number => (one.from < other.from ? -1 : 1);
 
 it.each([
-  [{ count: 'auto', roundSeconds: 0 }, 'train.islands.roundSeconds must be a number above 0, not 0'],
+  [{ count: 'auto', roundSeconds: 0 }, 'train.islands.roundSeconds must be a number above 0, at most 86400, not 0'],
+  [
+    { count: 'auto', roundSeconds: 86_401 },
+    'train.islands.roundSeconds must be a number above 0, at most 86400, not 86401',
+  ],
   [{ count: 'some', innerSteps: 3 }, 'train.islands.count must be a positive integer'],
-  [{ count: 'auto', innerSteps: 3 }, 'train.islands.innerSteps'],
+  [
+    { count: 'auto', roundSeconds: 300, innerSteps: 6 },
+    'train.islands.innerSteps does not go with count "auto": roundSeconds says',
+  ],
+  [
+    { count: 'auto', rounds: 6 },
+    'train.islands.rounds is unknown: with count "auto" expected one of count, roundSeconds, outer, exchange, publish, overlap',
+  ],
+  [{ count: 2, roundSeconds: 3 }, 'train.islands.roundSeconds goes only with count "auto"'],
   [{ count: 'auto', exchange: 'f64' }, 'train.islands.exchange must be'],
   [{ count: 'auto', outer: 3 }, 'train.islands.outer must be an object'],
 ])('[IS33] refuses islands %j in a sentence', async (islands, sentence) => {
@@ -103,8 +126,23 @@ it.each([
   expect(command.errors).toContain(sentence);
 });
 
+it('[IS33] idle donors are told once, owners only where they own, and no line is infinite', async () => {
+  const idle = ['d', 'e', 'f', 'g', 'h'].map((id) => ({ id, memoryBytes: 1e5, flopsPerSecond: 1e9 }));
+  const peers = [...CLUSTER.peers, ...idle];
+  expect(
+    await plan({ islands: { count: 'auto', roundSeconds: 60 } }, { ...CLUSTER, peers }, ['--seconds', '0.1']),
+  ).toBe(0);
+  expect(command.out).toMatch(/; 5 donors left over compute nothing\./);
+  expect(command.out).toMatch(
+    /^5 donors compute nothing \(d, e, f, g, …\), of each: its memory does not hold one layer/m,
+  );
+  expect(command.out).not.toMatch(/Infinity|e-\d/);
+});
+
 it('[IS33] refuses peers of whom no group has room', async () => {
   const small = { peers: [{ id: 'a', memoryBytes: 1e5, flopsPerSecond: 1e9 }] };
   expect(await plan({ islands: { count: 'auto' } }, small)).toBe(2);
-  expect(command.errors).toMatch(/cluster\.json: no group of these peers has room for an island,/);
+  expect(command.errors).toMatch(
+    /cluster\.json: no group of these peers has room for an island: "a" alone, .* hostBytes/,
+  );
 });

@@ -4,6 +4,7 @@ import { owner } from '../../swarm/plan/plan.ts';
 import { type Cluster, linksOf } from '../../swarm/planner/cluster.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import type { IslandPlan, PlannedIsland } from '../../swarm/planner/islandPlan.ts';
+import { ownedWords } from '../../swarm/planner/islandWords.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { counted } from '../../swarm/quantityText.ts';
 import type { WireEncoding } from '../../swarm/wire.ts';
@@ -23,13 +24,26 @@ const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`
 /** Why islands, or why not. */
 function verdict({ islands, synchronous }: IslandAnswer): string {
   const own = islands.predicted.tokensPerSecond;
-  if (!synchronous.ok) return `One swarm that takes its steps together is none: ${synchronous.reason}.`;
+  if (!synchronous.ok) return `No one swarm of these peers takes its steps together: ${synchronous.reason}.`;
   const { tokensPerSecond, stepSeconds } = synchronous.value.predicted;
   const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${rounded(stepSeconds, 3)} s`;
   const times = `${rounded(own / tokensPerSecond, 3)} times as many`;
   return own > tokensPerSecond
-    ? `${one}; islands ${times}, since they send each other what a model takes once a round and not at every step.`
+    ? `${one}; islands ${times}${why(islands, synchronous.value)}.`
     : `${one}; islands ${times}: without train.islands this run is faster.`;
+}
+
+/** In one swarm donors send at every step; one that is a donor alone sends nothing, and islands are more who compute. */
+function why({ islands }: IslandPlan, { plan }: ClusterPlan): string {
+  const computing = ({ stages }: ClusterPlan['plan']) =>
+    new Set(stages.flatMap(({ members }) => members.map(({ peer }) => peer)));
+  const donors = computing(plan);
+  const more = new Set(islands.flatMap((island) => [...computing(island.plan)])).size;
+  const [first] = donors;
+  if (donors.size === 1) return more > 1 ? `, since that swarm is ${first} alone, and here ${more} donors compute` : '';
+  return new Set(islands.map((island) => island.plan)).size > 1
+    ? ', since they send each other what a model takes once a round and not at every step'
+    : '';
 }
 
 /** Of the stream between its donors: how it is written, and over how many connections the plan counts on. */
@@ -78,7 +92,7 @@ export function islandDocument(answer: IslandAnswer) {
 }
 
 export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> | null): string {
-  const { predicted, islands, idle, reasons } = answer.islands;
+  const { predicted, islands, reasons } = answer.islands;
   const rows = islands.flatMap(({ plan, wire, predicted: { peers, stepSeconds } }, island) => {
     const numbers = new Map(peers.map((peer) => [peer.peer, peer]));
     return plan.stages.flatMap(({ layers, members }, stage) =>
@@ -94,15 +108,35 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
   });
   const head = ['island', 'peer', 'stage', 'layers', 'samples', 'wire', 'step', 'memory', 'of'];
   const was = before?.ok ? rate(before.value.islands.predicted.tokensPerSecond) : before?.reason;
+  const about = (isWhole: boolean): string[] =>
+    reasons.filter(({ peer }) => (peer === null) === isWhole).map(reasonText);
   return [
     `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}, a round of ${rounded(predicted.roundSeconds, 3)} s, ${rounded(predicted.meetingSeconds, 3)} s of it the meeting`,
+    `Counting that donors leave in the middle of a round, ${rate(predicted.expectedTokensPerSecond)} are expected.`,
     ...(was === undefined ? [] : [`before the change: ${was}`]),
     verdict(answer),
+    ...about(true),
     ...aligned([head, ...rows], '  '),
-    ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),
-    ...reasons.map(reasonText),
+    ...about(false),
+    ...idleLines(answer.islands),
     '',
   ].join('\n');
 }
+
+/** One line of all who are idle for the same reason. */
+function idleLines({ idle, predicted: { owners } }: IslandPlan): string[] {
+  const shares = new Map(owners.map(({ peer, share }) => [peer, share]));
+  return [...new Set(idle.map(({ reason }) => reason))].map((reason) => {
+    const alike = idle.flatMap((own) => (own.reason === reason ? [own.peer] : []));
+    const share = alike.reduce((sum, peer) => sum + (shares.get(peer) ?? 0), 0);
+    const names = `${alike.slice(0, MOST_NAMES).join(', ')}${alike.length > MOST_NAMES ? ', …' : ''}`;
+    const [who, verb] =
+      alike.length === 1
+        ? [`${names} computes nothing`, 'it owns']
+        : [`${alike.length} donors compute nothing (${names}), of each`, 'together they own'];
+    return [`${who}: ${reason}`, ...ownedWords(verb, share)].join('; ');
+  });
+}
+const MOST_NAMES = 4;
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

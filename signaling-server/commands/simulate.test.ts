@@ -48,7 +48,7 @@ test('without it a person reads how long it takes and who idles', async () => {
   expect(await runCommand(['simulate', write({ schedule: 'gpipe', microBatches: 2, stages: STAGES })])).toBe(0);
   expect(command.out).toBe(
     [
-      "gpipe, 2 peers, 2 micro-batches: 9 s, 33.3333 % of the peers' time idle",
+      "gpipe, 2 peers, 2 micro-batches: 9 s, 33.33 % of the peers' time idle",
       'peer  busy  idle  most in flight',
       '   0   6 s   3 s               2',
       '   1   6 s   3 s               2',

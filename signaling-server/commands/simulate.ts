@@ -58,6 +58,6 @@ function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }
       String(peer.peakInFlight),
     ]),
   ];
-  const whole = `${rounded(makespanSeconds, 6)} s, ${rounded(100 * bubbleRatio, 6)} % of the peers' time idle`;
+  const whole = `${rounded(makespanSeconds, 6)} s, ${Number((100 * bubbleRatio).toFixed(2))} % of the peers' time idle`;
   return `${title(problem)}: ${whole}\n${aligned(rows, '  ', 'number').join('\n')}\n`;
 }

@@ -167,7 +167,10 @@ describe('a plan file', () => {
       [{ ...DOCUMENT, maxInFlight: 3 }, `maxInFlight ${later} null, or no such field`],
       [withMember({ recomputed: [0] }), `stages[0].members[0].recomputed ${unknown}`],
       [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
-      [{ ...DOCUMENT, islands: [] }, `islands ${unknown}`],
+      [
+        { islands: [{ stages: [] }], predicted: {}, synchronous: null, idle: [], reasons: [] },
+        'a plan of islands is planned only: a run with train.islands computes its islands by turns in one group, so leave out --plan',
+      ],
     ])('%#', async (document, reason) => {
       expect(await read(document)).toEqual({ ok: false, reason: `${folder}/plan.json: ${reason}` });
     });

@@ -25,6 +25,10 @@ export async function readPlanFile(
 }
 
 function parsePlan(json: unknown, path: string, model: Model, batch: Parameters<typeof problems>[1]): Result<Plan> {
+  if (json !== null && typeof json === 'object' && 'islands' in json)
+    return refusal(
+      `${path}: a plan of islands is planned only: a run with train.islands computes its islands by turns in one group, so leave out --plan`,
+    );
   const named = json !== null && typeof json === 'object' && 'schedule' in json ? json.schedule : undefined;
   if (typeof named === 'string' && LATER_SCHEDULES.includes(named))
     return refusal(`${path}: schedule ${named} ${COMES_LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);

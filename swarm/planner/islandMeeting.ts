@@ -42,8 +42,14 @@ export const saidBytes = ({ exchange }: Pick<MeetingSettings, 'exchange'>, eleme
 export const publishedBytes = ({ publish }: Pick<MeetingSettings, 'publish'>, elements: number): number =>
   packedBytes(publish, Math.ceil(elements));
 
-/** Bytes of an element at its owner: velocity, and the shared value where it is not what is published. */
-const ownedBytes = ({ publish }: MeetingSettings): number => (publish === 'int8' ? 8 : 4);
+/** Bytes of an element at its owners: velocity, and the shared value where it is not what is published. */
+export const ownersBytes = ({ publish }: MeetingSettings): number => OWNERS * (publish === 'int8' ? 8 : 4);
+
+const elementsOf = ({ model }: ClusterCosts): number => model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+
+/** Bytes that owners need beside what these donors have. */
+export const missingForOwners = (costs: ClusterCosts, settings: MeetingSettings, parts: readonly Part[]): number =>
+  ownersBytes(settings) * elementsOf(costs) - parts.reduce((sum, { free }) => sum + free, 0);
 
 /** Of islands with these donors; null where nobody has room for what owners keep, or no line carries anything. */
 export function meetingOf(
@@ -52,12 +58,12 @@ export function meetingOf(
   parts: readonly Part[],
   islands: number,
 ): Meeting | null {
-  const model = costs.model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+  const model = elementsOf(costs);
   const said = saidBytes(settings, model);
   const published = parts.reduce((sum, { held }) => sum + publishedBytes(settings, held), 0);
   const lines = parts.map(({ place, primary, held, free }) => {
     const { upload, download } = at(costs.peers, place);
-    const room = free / (OWNERS * ownedBytes(settings) * model);
+    const room = free / (ownersBytes(settings) * model);
     return {
       upload,
       download,

@@ -176,6 +176,65 @@ describe('islands', () => {
   });
 });
 
+describe('main memory', () => {
+  const peers = (memory: number, hostBytes: number) =>
+    ['a', 'b', 'c'].map((id, i) => ({
+      ...{ id, memoryBytes: ELEMENTS * memory + 2e6, flopsPerSecond: (i + 1) * 2e9, hostBytes },
+      uploadBytesPerSecond: i === 2 ? 1e6 : 1e7,
+    }));
+  const each = [{ count: 'auto', roundSeconds: 60 } as const, { count: 2, innerSteps: 10 }];
+
+  test.each([12, 16, 20, 24, 28, 32, 40, 60])(
+    '[IS31] more of it is neither refused nor slower: %d bytes a parameter',
+    (memory) => {
+      for (const rounds of each) {
+        const of = (hostBytes: number) =>
+          planIslands(problemOf(clusterOf(peers(memory, hostBytes), { bytesPerSecond: 1e6 })), { ...ASKED, rounds });
+        const without = of(0);
+        if (!without.ok) continue;
+        for (const host of [1, 4, 8, 9, 16, 32, 1000]) {
+          const found = of(host * ELEMENTS);
+          invariant(found.ok, found.ok ? '' : found.reason);
+          const { tokensPerSecond, expectedTokensPerSecond } = found.value.predicted;
+          expect(tokensPerSecond).toBeGreaterThanOrEqual(without.value.predicted.tokensPerSecond);
+          expect(expectedTokensPerSecond).toBeGreaterThanOrEqual(without.value.predicted.expectedTokensPerSecond);
+          expect(expectedTokensPerSecond).toBeLessThan(tokensPerSecond);
+          for (const { predicted } of found.value.islands)
+            for (const own of predicted.peers) expect(own.memoryBytes).toBeLessThanOrEqual(own.memoryLimitBytes);
+        }
+      }
+    },
+  );
+
+  test('[IS30] a refusal says to whom how much is missing, and with so much there is a plan', () => {
+    const of = (memoryBytes: number) =>
+      planIslands(problemOf(clusterOf([{ id: 'a', memoryBytes, flopsPerSecond: 2e9 }])), ASKED);
+    const few = of(ELEMENTS * 12);
+    invariant(!few.ok, 'too small');
+    expect(few.reason).toContain('hostBytes');
+    const missing = Number(/"a" alone, which lacks least, needs (\d+) bytes more of memoryBytes/.exec(few.reason)?.[1]);
+    expect(of(ELEMENTS * 12 + missing - 8).ok).toBe(false);
+    const owners = of(ELEMENTS * 12 + missing);
+    invariant(!owners.ok, 'no room for owners');
+    const more = Number(
+      /keep for the meetings of islands: (\d+) bytes of memoryBytes or hostBytes/.exec(owners.reason)?.[1],
+    );
+    expect(of(ELEMENTS * 12 + missing + more).ok).toBe(true);
+  });
+});
+
+test('[IS32] who would do no step in a round is left out', () => {
+  const fast = { id: 'a', memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
+  const [first] = planned(clusterOf([fast])).islands;
+  invariant(first, 'an island');
+  // A step takes it 10 s and its part of a meeting 55: where nobody waits for it, 5 s of a round of 60 are left.
+  const flopsPerSecond = (2e9 * first.predicted.stepSeconds) / 10;
+  const slow = { ...fast, id: 'b', flopsPerSecond, downloadBytesPerSecond: ((17 / 16) * ELEMENTS) / 55 };
+  const found = planned(clusterOf([fast, slow]));
+  expect(membersOf(found)).toEqual([['a']]);
+  expect(found.idle.map(({ peer }) => String(peer))).toEqual(['b']);
+});
+
 describe('a meeting', () => {
   const donors = (uploads: readonly number[]) =>
     clusterCosts(

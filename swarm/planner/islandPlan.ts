@@ -3,18 +3,19 @@
  * together: a plan an island, what a round takes, and in words why. With `auto` every group is an island. With K islands of
  * H steps a group does one or more of them by turns, so that the slowest is done as early as can be.
  */
-import { at, got, type PeerId, type Result, refusal, rounded, success } from '../base.ts';
+import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
-import { blocksOfStage } from '../model/model.ts';
-import { type Plan, peers as peersOf, problems } from '../plan/plan.ts';
-import { bytesText, counted } from '../quantityText.ts';
+import { type Plan, peers as peersOf } from '../plan/plan.ts';
+import { counted } from '../quantityText.ts';
 import type { WireEncoding } from '../wire.ts';
+import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
-import { type Forecast, forecast } from './forecast.ts';
 import { chanceOfAll, type Group, groupsOf } from './islandGroups.ts';
-import { type Meeting, meetingOf, type Part, publishedBytes } from './islandMeeting.ts';
+import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
+import { type CostsFor, chosenTeam, type Team } from './islandTeam.ts';
+import { idleOf, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
@@ -29,7 +30,7 @@ export interface IslandsAsked extends MeetingSettings {
 export interface PlannedIsland {
   readonly plan: Plan;
   readonly wire: WireEncoding;
-  readonly predicted: ClusterPlan['predicted'];
+  readonly predicted: ClusterPlan['predicted'] & { readonly stepsPerRound: number };
 }
 
 export interface IslandPlan {
@@ -38,30 +39,21 @@ export interface IslandPlan {
     /** From one meeting's end to the next one's. */
     readonly roundSeconds: number;
     readonly meetingSeconds: number;
+    /** While nobody leaves. */
     readonly tokensPerSecond: number;
+    /** Of that what reaches its meeting, as long as donors stay. */
+    readonly expectedTokensPerSecond: number;
+    /** Parts of the model, of those donors who own a ten-thousandth or more. */
+    readonly owners: readonly { readonly peer: PeerId; readonly share: number }[];
   };
   readonly idle: ClusterPlan['idle'];
   readonly reasons: readonly Reason[];
 }
 
-/** A group with its plan, as it would run. */
-interface Team {
-  readonly group: Group;
-  readonly plan: Plan;
-  readonly forecast: Forecast;
-  readonly memory: ReadonlyMap<PeerId, number>;
-  readonly parts: readonly Part[];
-  /** Islands that it computes by turns. */
-  readonly turns: number;
-  /** How the stream goes between its donors. */
-  readonly wire: WireEncoding;
-}
-
 /** Rounds that are first assumed where the run file counts steps. */
 const FIRST_ROUND_SECONDS = 600;
-/** A stream that is more exact may make a step so much longer. */
-const AS_FAST = 1.02;
-
+/** Of the model: who owns less is not named. */
+const LEAST_SHARE = 1e-4;
 /** Bytes an element beside value, gradient and moments: what was published, and of each island its left-over; who waits for its turn has its value and moments there too. */
 const planeBytes = ({ exchange }: MeetingSettings, turns: number): number =>
   4 + (exchange === 'f32' ? 0 : 4 * turns) + 12 * (turns - 1);
@@ -69,45 +61,111 @@ const planeBytes = ({ exchange }: MeetingSettings, turns: number): number =>
 export function planIslands(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
   // Where a donor stands in the file changes nothing.
   const cluster = { ...problem.cluster, peers: problem.cluster.peers.toSorted((a, b) => (a.id < b.id ? -1 : 1)) };
-  const known = new Map<string, ClusterCosts>();
-  const costsFor: CostsFor = (turns, wire) => {
-    const made =
-      known.get(`${turns} ${wire}`) ??
-      clusterCosts({ ...problem, batch: { ...problem.batch, wire }, cluster, planeBytes: planeBytes(asked, turns) });
-    known.set(`${turns} ${wire}`, made);
-    return made;
-  };
+  const sorted = { ...problem, cluster };
+  const found = planned(sorted, asked);
+  if (!cluster.peers.some(({ hostBytes = 0 }) => hostBytes > 0)) return found;
+  // With more room the search goes other ways, which may be worse ones: what is found with less stands beside it.
+  const without = planned({ ...problem, cluster: withoutHostBytes(cluster) }, asked);
+  if (!without.ok || (found.ok && isAsGood(found.value, without.value))) return found;
+  return success(withMemory(sorted, asked, without.value));
+}
+
+const withoutHostBytes = (cluster: Cluster): Cluster => ({
+  ...cluster,
+  peers: cluster.peers.map(({ hostBytes: _, ...peer }) => peer),
+});
+
+const isAsGood = ({ predicted: own }: IslandPlan, { predicted: other }: IslandPlan): boolean =>
+  own.tokensPerSecond >= other.tokensPerSecond && own.expectedTokensPerSecond >= other.expectedTokensPerSecond;
+
+/** Planned without main memory, and what it takes of the GPU's with it. */
+function withMemory(problem: ClusterProblem, asked: IslandsAsked, found: IslandPlan): IslandPlan {
+  const islands = found.islands.map((island): PlannedIsland => {
+    const turns = found.islands.filter(({ plan }) => plan === island.plan).length;
+    const memory = memoryOf(costsIn(problem, asked, 0)(turns, island.wire).own, island.plan);
+    const peers = island.predicted.peers.map((own) => ({ ...own, memoryBytes: got(memory, own.peer) }));
+    return { ...island, predicted: { ...island.predicted, peers } };
+  });
+  return { ...found, islands };
+}
+
+/** With room for owners kept free from the beginning only where without that they have none. */
+function planned(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
+  const found = plannedKeeping(problem, asked, 0);
+  if (found.ok) return found;
+  const second = plannedKeeping(problem, asked, ownersBytes(asked));
+  return second.ok ? second : found;
+}
+
+/** `kept` bytes of each element stay free. */
+function plannedKeeping(problem: ClusterProblem, asked: IslandsAsked, kept: number): Result<IslandPlan> {
+  const costsFor = costsIn(problem, asked, kept);
   const team = (group: Group, turns: number) => chosenTeam(asked.wires, costsFor, group, turns);
-  const costs = costsFor(1, asked.wires.at(-1) ?? 'f32');
+  const { planned: costs, own } = costsFor(1, asked.wires.at(-1) ?? 'f32');
   const inRounds = (roundSeconds: number): Group[] => [
     ...groupsOf({ costs, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 }).groups,
   ];
   const { rounds } = asked;
   if (rounds.count === 'auto') {
     const teams = inRounds(rounds.roundSeconds).flatMap((group) => team(group, 1) ?? []);
-    const made = teams.length === 0 ? null : whole(costs, asked, teams, { roundSeconds: rounds.roundSeconds });
-    return made ? success(made) : refusal(NONE);
+    return teams.length === 0
+      ? refusal(noGroup(costs, rounds.roundSeconds))
+      : whole(own, asked, teams, { roundSeconds: rounds.roundSeconds });
   }
   const { count, innerSteps } = rounds;
-  const byTurns = (groups: readonly Group[]): IslandPlan | null => {
+  const byTurns = (roundSeconds: number): Result<IslandPlan> => {
+    const groups = inRounds(roundSeconds);
+    if (groups.length === 0) return refusal(noGroup(costs, roundSeconds));
     const teams = sharedOut(team, groups, count);
-    return teams === null ? null : whole(costs, asked, teams, { innerSteps });
+    return teams.ok ? whole(own, asked, teams.value, { innerSteps }) : teams;
   };
-  const first = byTurns(inRounds(FIRST_ROUND_SECONDS));
-  const second = first && byTurns(inRounds(first.predicted.roundSeconds));
-  const best = first && second && second.predicted.tokensPerSecond > first.predicted.tokensPerSecond ? second : first;
-  return best ? success(best) : refusal(NONE);
+  const first = byTurns(FIRST_ROUND_SECONDS);
+  const second = first.ok ? byTurns(first.value.predicted.roundSeconds) : first;
+  if (!first.ok || !second.ok) return first;
+  return second.value.predicted.tokensPerSecond > first.value.predicted.tokensPerSecond ? second : first;
 }
 
-const NONE =
-  'no group of these peers has room for an island, 24 bytes a parameter and what owners keep for its meetings, and a step that ends within a round';
+function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
+  const known = new Map<string, ReturnType<CostsFor>>();
+  return (turns, wire) => {
+    const key = `${turns} ${wire}`;
+    const found = known.get(key);
+    if (found) return found;
+    const costs = (planeBytesOf: number) =>
+      clusterCosts({ ...problem, batch: { ...problem.batch, wire }, planeBytes: planeBytesOf });
+    const own = costs(planeBytes(asked, turns));
+    const made = { own, planned: kept === 0 ? own : costs(planeBytes(asked, turns) + kept) };
+    known.set(key, made);
+    return made;
+  };
+}
+
+/** Why no group is found: the least that is missing, or how long the fastest takes. */
+function noGroup(costs: ClusterCosts, roundSeconds: number): string {
+  const { layers } = costs.model;
+  const { samples: microBatches } = costs.batch;
+  const alone = [...costs.peers.entries()].flatMap(([place, { id }]) => {
+    const drafted = planOf(costs, {
+      groups: [[place]],
+      layers: [layers],
+      gathered: [],
+      schedule: '1f1b',
+      microBatches,
+    });
+    return drafted ? [{ id, missing: drafted.missingBytes }] : [];
+  });
+  const least = alone.toSorted((a, b) => a.missing - b.missing)[0];
+  if (!least || least.missing === 0)
+    return `no group of these peers that has room for an island ends a step, and receives its part of a meeting, within a round of ${roundSeconds} s`;
+  return `no group of these peers has room for an island: "${least.id}" alone, which lacks least, needs ${Math.ceil(least.missing)} bytes more of memoryBytes, or of hostBytes for the ${costs.planeBytes} bytes a parameter that islands keep beside their model`;
+}
 
 /** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
 function sharedOut(
   teamFor: (group: Group, turns: number) => Team | null,
   groups: readonly Group[],
   count: number,
-): Team[] | null {
+): Result<Team[]> {
   const teams: (Team | null)[] = groups.map(() => null);
   const next = groups.map((group) => teamFor(group, 1));
   for (let island = 0; island < count; island++) {
@@ -117,48 +175,14 @@ function sharedOut(
       if (seconds < least) [best, least] = [index, seconds];
     }
     const team = next[best];
-    if (!team) return null;
+    if (!team)
+      return refusal(
+        `these peers have room for ${island} of ${counted(count, 'island')}: each one more of the same peers takes 20 bytes a parameter of their memoryBytes or hostBytes`,
+      );
     teams[best] = team;
     next[best] = teamFor(team.group, team.turns + 1);
   }
-  return teams.filter((team) => team !== null);
-}
-
-type CostsFor = (turns: number, wire: WireEncoding) => ClusterCosts;
-
-/** With the most exact stream that is about as fast as any. */
-function chosenTeam(wires: readonly WireEncoding[], costsFor: CostsFor, group: Group, turns: number): Team | null {
-  const hasStream = group.judged.draft.groups.length > 1;
-  const teams = (hasStream ? wires : wires.slice(0, 1)).flatMap(
-    (wire) => teamOf(costsFor(turns, wire), group, turns, wire) ?? [],
-  );
-  const least = Math.min(...teams.map(({ forecast: { stepSeconds } }) => stepSeconds));
-  return teams.find(({ forecast: { stepSeconds } }) => stepSeconds <= AS_FAST * least) ?? null;
-}
-
-/** Null where its memory, to the byte, is more than its donors have. */
-function teamOf(costs: ClusterCosts, group: Group, turns: number, wire: WireEncoding): Team | null {
-  const drafted = planOf(costs, group.judged.draft);
-  if (drafted === null || drafted.missingBytes > 0) return null;
-  const { plan } = drafted;
-  const memory = memoryOf(costs, plan);
-  if (problems(costs.model, costs.batch, plan).length > 0) return null;
-  const parts = peersOf(plan).map((id): Part => {
-    const stages = plan.stages.filter(({ members }) => members.some(({ peer }) => peer === id));
-    const held = stages.flatMap(({ layers }) => blocksOfStage(costs.model, layers).flatMap(({ ranges }) => ranges));
-    const kept = plan.state.flatMap(({ shards }) => shards.filter(({ peer }) => peer === id));
-    const elements = (ranges: readonly (readonly [number, number])[]) =>
-      ranges.reduce((sum, [from, to]) => sum + to - from, 0);
-    const place = costs.placeOf(id);
-    return {
-      place,
-      primary: turns * elements(kept.map(({ range }) => range)),
-      held: elements(held),
-      free: at(costs.peers, place).memoryBytes - got(memory, id),
-    };
-  });
-  if (parts.some(({ free }) => free < 0)) return null;
-  return { group, plan, forecast: forecast(costs, plan), memory, parts, turns, wire };
+  return success(teams.filter((team) => team !== null));
 }
 
 interface Rounds {
@@ -167,37 +191,57 @@ interface Rounds {
   readonly innerSteps?: number;
 }
 
-function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[], rounds: Rounds): IslandPlan | null {
+function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[], rounds: Rounds): Result<IslandPlan> {
   const used = new Set(teams.flatMap(({ group }) => group.places));
   // Who computes nothing may still own a range: it has the whole of its line for it.
   const spare = [...costs.peers.entries()].filter(([place]) => !used.has(place));
   const parts = [
     ...teams.flatMap((team) => team.parts),
-    ...spare.map(([place, { memoryBytes: free }]): Part => ({ place, primary: 0, held: 0, free })),
+    ...spare.map(([place, { memoryBytes, hostBytes }]): Part => {
+      return { place, primary: 0, held: 0, free: memoryBytes + hostBytes };
+    }),
   ];
   const count = teams.reduce((sum, { turns }) => sum + turns, 0);
   const meeting = meetingOf(costs, asked, parts, count);
-  if (meeting === null) return null;
+  if (meeting === null)
+    return refusal(
+      `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, asked, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
+    );
   const round =
     rounds.innerSteps === undefined
       ? timedRound(teams, meeting, rounds.roundSeconds ?? 0)
       : countedRound(teams, meeting, rounds.innerSteps);
+  const idle = new Set(teams.filter((_, i) => at(round.steps, i) === 0));
+  if (idle.size === teams.length) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
+  // Its donors had nothing to send: it would only have to be waited for.
+  if (idle.size > 0)
+    return whole(
+      costs,
+      asked,
+      teams.filter((team) => !idle.has(team)),
+      rounds,
+    );
   const tokens = costs.batch.samples * costs.batch.sequence;
-  const rate = (teamsOf: (team: Team, steps: number) => number): number =>
-    teams.reduce((sum, team, i) => sum + teamsOf(team, at(round.steps, i)), 0) / round.seconds;
+  const rate = (part: (team: Team) => number): number =>
+    teams.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;
   const predicted = {
     roundSeconds: round.seconds,
     meetingSeconds: round.meetingSeconds,
-    tokensPerSecond: rate((_, steps) => steps * tokens),
+    tokensPerSecond: rate(() => 1),
+    expectedTokensPerSecond: rate(({ group }) => chanceOfAll(costs, group.places, round.seconds)),
+    owners: parts.flatMap(({ place }, i) => {
+      const share = at(meeting.shares, i);
+      return share < LEAST_SHARE ? [] : [{ peer: at(costs.peers, place).id, share }];
+    }),
   };
-  const expected = rate(({ group }, steps) => steps * tokens * chanceOfAll(costs, group.places, round.seconds));
-  const owned = new Map(parts.map(({ place }, i) => [at(costs.peers, place).id, at(meeting.shares, i)]));
-  return {
-    islands: teams.flatMap((team) => Array<PlannedIsland>(team.turns).fill(islandOf(costs, team))),
+  return success({
+    islands: teams.flatMap((team, i) =>
+      Array<PlannedIsland>(team.turns).fill(islandOf(costs, team, at(round.steps, i) / team.turns)),
+    ),
     predicted,
-    idle: idleOf(costs, used, owned),
-    reasons: [...words(costs, teams, predicted, expected, count), ...sizes(teams, round.steps, owned)],
-  };
+    idle: idleOf(costs, used),
+    reasons: [...summary(costs, teams), ...teamWords(teams, round.steps, predicted.owners)],
+  });
 }
 
 interface Round {
@@ -237,7 +281,9 @@ function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: numb
   return { seconds: longest + meetingSeconds, meetingSeconds, steps };
 }
 
-function islandOf(costs: ClusterCosts, { plan, wire, forecast: { stepSeconds, peers }, memory }: Team): PlannedIsland {
+function islandOf(costs: ClusterCosts, team: Team, stepsPerRound: number): PlannedIsland {
+  const { plan, wire, memory } = team;
+  const { stepSeconds, peers } = team.forecast;
   const { samples, sequence } = costs.batch;
   return {
     plan,
@@ -245,6 +291,7 @@ function islandOf(costs: ClusterCosts, { plan, wire, forecast: { stepSeconds, pe
     predicted: {
       stepSeconds,
       tokensPerSecond: (samples * sequence) / stepSeconds,
+      stepsPerRound,
       peers: peersOf(plan).map((peer) => ({
         peer,
         busySeconds: got(peers, peer).busySeconds,
@@ -254,58 +301,4 @@ function islandOf(costs: ClusterCosts, { plan, wire, forecast: { stepSeconds, pe
       })),
     },
   };
-}
-
-const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
-const seconds = (value: number): string => `${rounded(value, 3)} s`;
-
-function words(
-  costs: ClusterCosts,
-  teams: readonly Team[],
-  { roundSeconds, meetingSeconds, tokensPerSecond }: IslandPlan['predicted'],
-  expected: number,
-  count: number,
-): Reason[] {
-  const alone = teams.filter(({ group }) => group.places.length === 1).length;
-  const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
-  const joint = teams.length - alone;
-  return [
-    `${counted(count, 'island')} of ${counted(donors, 'donor')}: ${alone} alone, ${joint} of several; ${counted(costs.peers.length - donors, 'donor')} left over compute nothing.`,
-    `A round takes ${seconds(roundSeconds)}, ${seconds(meetingSeconds)} of it the meeting: ${rate(tokensPerSecond)}. As donors stay, ${rate(expected)} of that reach their meeting.`,
-    'Islands of several groups are planned only: a run computes all its islands by one group so far.',
-  ].map((text) => ({ peer: null, text }));
-}
-
-function sizes(teams: readonly Team[], steps: readonly number[], owned: ReadonlyMap<PeerId, number>): Reason[] {
-  return teams.flatMap(({ plan, forecast: { stepSeconds }, group }, i) =>
-    peersOf(plan).map((peer) => {
-      const how = group.places.length === 1 ? 'an island alone' : `one of ${group.places.length} of an island`;
-      const receives = `receives its part of a meeting in ${seconds(group.receiving)}`;
-      const part = ownedWords(owned, peer);
-      return {
-        peer,
-        text: `${how}, ${counted(at(steps, i), 'step')} of ${seconds(stepSeconds)} a round, ${receives}, ${part}.`,
-      };
-    }),
-  );
-}
-
-const ownedWords = (owned: ReadonlyMap<PeerId, number>, peer: PeerId): string =>
-  `owns ${rounded(100 * got(owned, peer), 2)} % of the model at meetings`;
-
-function idleOf(
-  costs: ClusterCosts,
-  used: ReadonlySet<number>,
-  owned: ReadonlyMap<PeerId, number>,
-): ClusterPlan['idle'] {
-  const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
-  return [...costs.peers.entries()].flatMap(([place, { id, memoryBytes, upload, compute }]) => {
-    if (used.has(place)) return [];
-    const needed = costs.memory.stageBytes(shape, { samples: 1, slots: 1, recomputed: 1 }, compute);
-    const reason =
-      memoryBytes < needed
-        ? `its ${bytesText(memoryBytes)} of memory do not hold one layer and one sample, ${bytesText(needed)}`
-        : `no group found is worth more with it: ${bytesText(memoryBytes)} of memory, ${bytesText(upload)} a second up`;
-    return [{ peer: id, reason: `${reason}; it computes nothing, and ${ownedWords(owned, id)}` }];
-  });
 }

@@ -220,6 +220,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8" or "int4", not "f64"'],
+  ['precision.wire', 'auto', 'precision.wire must be "f32", "f16", "int8" or "int4": "auto" is not supported yet'],
   ['init', undefined, 'init is missing: it must be the path of a .safetensors file, of a model.safetensors.index.json'],
   ['init', 3, 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],
   ['init', '', 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],

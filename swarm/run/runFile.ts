@@ -187,7 +187,7 @@ const RUN_FILE = fields({
     .default(null),
   precision: fields({
     compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
-    wire: z.enum(WIRE_ENCODINGS, { error: expecting('"f32", "f16", "int8" or "int4"') }).default('f32'),
+    wire: z.enum(WIRE_ENCODINGS, { error: notYet('"f32", "f16", "int8" or "int4"', 'auto') }).default('f32'),
   }).default({ compute: 'f32', wire: 'f32' }),
   state: fields({ replicas: replicas.exactOptional() }).exactOptional(),
 });

@@ -53,7 +53,7 @@ export function drawTimeline(outcome: Outcome, title: string): string {
 }
 
 function heading({ makespanSeconds, bubbleRatio }: Outcome, bars: readonly Bar[], title: string): string[] {
-  const whole = `${rounded(makespanSeconds, 4)} s, ${rounded(100 * bubbleRatio, 4)} % idle`;
+  const whole = `${rounded(makespanSeconds, 4)} s, ${Number((100 * bubbleRatio).toFixed(2))} % idle`;
   const ops = (['F', 'R', 'B'] as const).filter((op) => bars.some(({ action }) => action.op === op));
   return [
     `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escaped(title)}: ${whole}</text>`,

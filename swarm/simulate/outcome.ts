@@ -109,7 +109,7 @@ export function costsOf(problem: SimulateProblem): Costs {
 }
 
 /** A line each way for each shared link that has a limit. */
-function sharedLinesOf({ sharedLinks, sharing }: SimulateProblem, hops: readonly LinkCost[]) {
+function sharedLinesOf({ sharedLinks, sharing = 'mixed' }: SimulateProblem, hops: readonly LinkCost[]) {
   const lines: LineCost[] = [];
   const places = new Map<number, number>();
   for (const hop of sharedLinks) {

@@ -46,8 +46,17 @@ describe('refusals', () => {
     ],
     [{ sharedLinks: 1 }, 'sharedLinks must be a list of numbers of links, not 1'],
     [{ sharedLinks: [0.5] }, 'sharedLinks[0] must be an integer of 0 or more, not 0.5'],
-    [{ sharedLinks: [0, 3] }, 'sharedLinks[1] must be a number of a link, at most 2, not 3'],
-    [{ sharedLinks: [1, 1] }, 'sharedLinks must name each link once: 1 stands there twice'],
+    // Three peers in a row have two links, in a ring three.
+    [{ pipelines: 2, sharedLinks: [0, 2] }, 'sharedLinks[1] must be a number of a link, at most 1, not 2'],
+    [
+      { schedule: 'interleaved', chunks: 2, microBatches: 3, pipelines: 2, sharedLinks: [3] },
+      'sharedLinks[0] must be a number of a link, at most 2, not 3',
+    ],
+    [{ stages: [ONE_TWO], pipelines: 2, sharedLinks: [0] }, 'sharedLinks must be empty where one peer has no link'],
+    [{ sharedLinks: [0], sharing: 'turns' }, 'sharedLinks does nothing with one pipeline'],
+    [{ pipelines: 2, sharing: 'mixed' }, 'sharing does nothing without sharedLinks'],
+    [{ sharing: 'turns' }, 'sharing does nothing without sharedLinks'],
+    [{ pipelines: 2, sharedLinks: [1, 1] }, 'sharedLinks must name each link once: 1 stands there twice'],
     [{ sharing: 'equal' }, 'sharing must be "mixed" or "turns", not "equal"'],
   ])('%j', (given, sentence) => {
     expect(reason(given)).toContain(sentence);

@@ -62,7 +62,7 @@ const PROBLEM = fields({
   }).default(NO_JITTER),
   pipelines: count.default(1),
   sharedLinks: z.array(natural, { error: expecting('a list of numbers of links') }).default([]),
-  sharing: z.enum(['mixed', 'turns'], { error: expecting('"mixed" or "turns"') }).default('mixed'),
+  sharing: z.enum(['mixed', 'turns'], { error: expecting('"mixed" or "turns"') }).exactOptional(),
 });
 export type SimulateProblem = z.output<typeof PROBLEM>;
 
@@ -94,22 +94,33 @@ function misfitOf(problem: SimulateProblem): string | null {
   return own ?? linkMisfit(problem) ?? sharedLinksMisfit(problem);
 }
 
-function sharedLinksMisfit({ stages, sharedLinks }: SimulateProblem): string | null {
+function sharedLinksMisfit(problem: SimulateProblem): string | null {
+  const { stages, sharedLinks, sharing, pipelines } = problem;
+  const most = (wraps(problem) ? stages.length : stages.length - 1) - 1;
+  if (sharedLinks.length > 0 && pipelines === 1)
+    return 'sharedLinks does nothing with one pipeline: expected pipelines of 2 or more beside it';
+  if (sharing !== undefined && sharedLinks.length === 0)
+    return 'sharing does nothing without sharedLinks: expected the numbers of links that pipelines share beside it';
   for (const [index, link] of sharedLinks.entries()) {
-    if (link >= stages.length)
-      return `sharedLinks[${index}] must be a number of a link, at most ${stages.length - 1}, not ${link}`;
+    if (link > most)
+      return most < 0
+        ? `sharedLinks must be empty where one peer has no link, not ${link}`
+        : `sharedLinks[${index}] must be a number of a link, at most ${most}, not ${link}`;
     if (sharedLinks.indexOf(link) < index) return `sharedLinks must name each link once: ${link} stands there twice`;
   }
   return null;
 }
 
+/** Whether messages go from the last peer to the first one. */
+const wraps = (problem: SimulateProblem): boolean =>
+  problem.stages.length > 2 && (chunksOf(problem) > 1 || (problem.schedule === 'chimera' && problem.pairs > 1));
+
 /** Where no message goes from the last peer to the first one, the entry for that may be left out. */
 function linkMisfit(problem: SimulateProblem): string | null {
-  const { link, stages, schedule, pairs } = problem;
+  const { link, stages } = problem;
   if (!('length' in link)) return null;
   const peers = stages.length;
-  const wraps = peers > 2 && (chunksOf(problem) > 1 || (schedule === 'chimera' && pairs > 1));
-  const least = wraps ? peers : peers - 1;
+  const least = wraps(problem) ? peers : peers - 1;
   if (link.length === peers || link.length === least) return null;
-  return `link must have an entry for each of the ${peers} peers${wraps ? '' : ', the last of which may be left out'}: not ${link.length}`;
+  return `link must have an entry for each of the ${peers} peers${wraps(problem) ? '' : ', the last of which may be left out'}: not ${link.length}`;
 }

@@ -1,0 +1,66 @@
+/** What is said of planned islands: how many there are, what each donor does, and why a donor does nothing. */
+import { at, type PeerId, rounded } from '../base.ts';
+import { peers as peersOf } from '../plan/plan.ts';
+import { bytesText, counted } from '../quantityText.ts';
+import type { ClusterCosts } from './clusterCosts.ts';
+import type { ClusterPlan } from './clusterPlan.ts';
+import type { Team } from './islandTeam.ts';
+import type { Reason } from './reason.ts';
+
+type Owners = readonly { readonly peer: PeerId; readonly share: number }[];
+
+const seconds = (value: number): string => `${rounded(value, 3)} s`;
+
+export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
+  const count = teams.reduce((sum, { turns }) => sum + turns, 0);
+  const alone = teams.filter(({ group }) => group.places.length === 1).length;
+  const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
+  const kinds = [
+    ...(alone > 0 ? [`${alone} alone`] : []),
+    ...(alone < teams.length ? [`${counted(teams.length - alone, 'group')} of several`] : []),
+  ];
+  const left = costs.peers.length - donors;
+  const idle = left === 0 ? '' : `; ${counted(left, 'donor')} left over ${left === 1 ? 'computes' : 'compute'} nothing`;
+  return [
+    `${counted(count, 'island')} of ${counted(donors, 'donor')}, ${kinds.join(' and ')}${idle}.`,
+    'Islands of several groups are planned only: a run computes all its islands by one group so far.',
+  ].map((text) => ({ peer: null, text }));
+}
+
+/** A line for each donor that computes; `steps` are of each team, of all its islands. */
+export function teamWords(teams: readonly Team[], steps: readonly number[], owners: Owners): Reason[] {
+  const shares = new Map(owners.map(({ peer, share }) => [peer, share]));
+  let next = 0;
+  return teams.flatMap(({ plan, forecast: { stepSeconds }, group, turns }, i) => {
+    const [first, count] = [next, group.places.length];
+    next += turns;
+    const which = turns === 1 ? `island ${first}` : `islands ${first} to ${next - 1} by turns`;
+    return peersOf(plan).map((peer): Reason => {
+      const part = [
+        count === 1 ? `${which}, alone` : `one of the ${count} donors of ${which}`,
+        `${counted(at(steps, i), 'step')} of ${seconds(stepSeconds)} a round`,
+        `receives its part of a meeting in ${seconds(group.receiving)}`,
+        ...ownedWords('owns', shares.get(peer) ?? 0),
+      ];
+      return { peer, text: `${part.join(', ')}.` };
+    });
+  });
+}
+
+/** Nothing where it owns nothing. */
+export const ownedWords = (verb: string, share: number): string[] =>
+  share > 0 ? [`${verb} ${rounded(100 * share, 2)} % of the model at meetings`] : [];
+
+/** In the same words of all alike. */
+export function idleOf(costs: ClusterCosts, used: ReadonlySet<number>): ClusterPlan['idle'] {
+  const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
+  return [...costs.peers.entries()].flatMap(([place, { id, memoryBytes, compute }]) => {
+    if (used.has(place)) return [];
+    const needed = costs.memory.stageBytes(shape, { samples: 1, slots: 1, recomputed: 1 }, compute);
+    const reason =
+      memoryBytes < needed
+        ? `its memory does not hold one layer and one sample, ${bytesText(needed)}`
+        : 'no group found is worth more with it';
+    return [{ peer: id, reason }];
+  });
+}
