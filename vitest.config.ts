@@ -21,7 +21,7 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'gpu', include: ['**/*.gpu.test.ts'], testTimeout: 120_000, hookTimeout: 120_000 },
+        test: { name: 'gpu', include: ['**/*.gpu.test.ts'], testTimeout: 300_000, hookTimeout: 120_000 },
       },
       {
         extends: true,
