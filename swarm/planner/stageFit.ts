@@ -56,12 +56,12 @@ export function fitStage(
   keepers: Keepers,
 ): Fitted {
   // What is gathered lies with those who gather it. What keepers have room for depends on the stages before.
-  if (keepers.size > 0 && load.gathered === 0) return fit(costs, members, load, placement, keepers);
+  if (keepers.size > 0 && load.gathered === 0) return fitAnew(costs, members, load, placement, keepers);
   const known = knownFits.get(members) ?? new Map<string, Fitted>();
   knownFits.set(members, known);
   const { first, last, layers } = load.shape;
   const key = `${layers} ${first} ${last} ${load.gathered} ${placement} ${load.slots.join()}`;
-  const found = known.get(key) ?? fit(costs, members, load, placement, new Map());
+  const found = known.get(key) ?? fitAnew(costs, members, load, placement, new Map());
   known.set(key, found);
   return found;
 }
@@ -98,7 +98,7 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
   return free >= needs.state - 1;
 }
 
-function fit(
+function fitAnew(
   costs: ClusterCosts,
   { places, largest }: Members,
   { shape, slots, gathered }: StageLoad,
