@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import type { Result } from '../../swarm/base.ts';
+import { turnAt } from '../../swarm/islands/rounds.ts';
 import { counted } from '../../swarm/quantityText.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
@@ -142,6 +143,7 @@ async function checkPlaces({ metrics, report, ...options }: SwarmOptions): Promi
 interface Task {
   readonly options: SwarmOptions;
   readonly runName: string;
+  readonly train: RunFile['train'];
   readonly donors: number;
   readonly wishes: PlanWishes;
   readonly chaos: readonly ChaosEntry[];
@@ -159,7 +161,8 @@ async function prepare(data: DataDirectory, path: string, options: SwarmOptions)
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
   const isServerKilled = chaos.some(({ kind }) => kind === 'server-kill');
-  return { options, runName, donors, wishes, chaos, isServerKilled, eventsBefore: data.store.newestEvent() };
+  const eventsBefore = data.store.newestEvent();
+  return { options, runName, train: file.train, donors, wishes, chaos, isServerKilled, eventsBefore };
 }
 
 const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOptions => ({
@@ -185,7 +188,7 @@ async function trainBesideServer(directory: string, task: Task, interrupt: Inter
 
 async function train(
   server: TrainingServer,
-  { options, runName, donors, chaos }: Task,
+  { options, runName, train: terms, donors, chaos }: Task,
   interrupt: Interrupt,
   killServer?: Training['killServer'],
 ): Promise<Result<Trained>> {
@@ -200,7 +203,7 @@ async function train(
     interrupt: interrupt.signal,
     chaos,
     ...(killServer === undefined ? {} : { killServer }),
-    onChange: progressLines((line) => log('info', line)),
+    onChange: progressLines(terms, (line) => log('info', line)),
   });
 }
 
@@ -227,7 +230,7 @@ function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): 
 }
 
 /** A line about the run, at most once in a while and at each end. */
-function progressLines(print: (line: string) => void): (status: RunStatus) => void {
+function progressLines(train: RunFile['train'], print: (line: string) => void): (status: RunStatus) => void {
   let lastMs = Number.NEGATIVE_INFINITY;
   let lastStep = -1;
   return ({ snapshot }) => {
@@ -240,6 +243,9 @@ function progressLines(print: (line: string) => void): (status: RunStatus) => vo
     lastStep = committedSteps;
     const heldOut = evaluationLoss === null ? '' : `, held-out ${evaluationLoss.toFixed(4)}`;
     const speed = tokensPerSecond === null ? '' : `, ${Math.round(tokensPerSecond)} tokens/s`;
-    print(`${committedSteps} of ${steps} steps, loss ${loss?.toFixed(4) ?? 'unknown'}${heldOut}${speed}`);
+    const { island, round } = turnAt(train, committedSteps - 1);
+    // The next island begins its round where this one began its own: so does its loss.
+    const whose = train.islands ? ` of island ${island + 1} of ${train.islands.count} in round ${round + 1}` : '';
+    print(`${committedSteps} of ${steps} steps, loss ${loss?.toFixed(4) ?? 'unknown'}${whose}${heldOut}${speed}`);
   };
 }
