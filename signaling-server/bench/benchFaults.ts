@@ -2,8 +2,7 @@
  * `shoal bench faults`: what each fault costs a swarm of four headless donors. Each is done to a fresh swarm of its own
  * during the same step of the same small run; the figures are those of `swarm --report`.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { seededRandom } from '../../swarm/base.ts';
@@ -11,11 +10,11 @@ import { failed, need } from '../commands/failure.ts';
 import { parseChaosScript } from '../faults/chaosScript.ts';
 import type { FaultCost } from '../faults/faultCosts.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
-import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { openServerProcess } from '../headless/serverProcess.ts';
 import { trainHeadless } from '../headless/trainHeadless.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { addRun, openDataDirectory } from '../store/dataDirectory.ts';
+import { inBenchFolder } from './benchFolder.ts';
 
 const STOPPED = 'stopped before all faults were measured';
 const DONORS = 4;
@@ -56,46 +55,37 @@ export function addFaultsBench(bench: Command): void {
     .action(benchFaults);
 }
 
-async function benchFaults({ json }: { readonly json?: boolean }): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'shoal-faults-'));
-  const interrupt = onInterrupt();
-  const clean = (): void => rmSync(folder, { recursive: true, force: true });
-  process.once('exit', clean); // a second signal ends this process wherever it is
-  try {
+const benchFaults = ({ json }: { readonly json?: boolean }): Promise<void> =>
+  inBenchFolder('faults', async ({ path, signal }) => {
     const random = seededRandom(1);
     writeFileSync(
-      join(folder, 'bytes.bin'),
+      join(path, 'bytes.bin'),
       Uint8Array.from({ length: BYTES }, () => 256 * random()),
     );
-    writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+    writeFileSync(join(path, 'run.json'), JSON.stringify(RUN));
     const faults: FaultCost[] = [];
     for (const [index, { script, what }] of FAULTS.entries()) {
-      const cost = await costOf(script, join(folder, 'run.json'), join(folder, `data-${index}`), interrupt);
+      const cost = await costOf(script, join(path, 'run.json'), join(path, `data-${index}`), signal);
       faults.push(cost);
       if (json) process.stderr.write(`${line(what, cost)}\n`);
       else console.log(line(what, cost));
     }
     if (json) console.log(JSON.stringify({ donors: DONORS, faults }));
-  } finally {
-    interrupt.release();
-    process.off('exit', clean);
-    clean();
-  }
-}
+  });
 
-async function costOf(script: string, runPath: string, directory: string, interrupt: Interrupt): Promise<FaultCost> {
+async function costOf(script: string, runPath: string, directory: string, interrupt: AbortSignal): Promise<FaultCost> {
   const data = need(await openDataDirectory(directory, false), failed);
   const runName = need(await addRun(data, runPath), failed);
   data.close(); // the server process has it now
   // Ctrl-C reaches the server's process too: what it then fails with is no news.
-  const whyNot = (reason: string) => failed(interrupt.signal.aborted ? STOPPED : reason);
+  const whyNot = (reason: string) => failed(interrupt.aborted ? STOPPED : reason);
   const options = { directory, runName, pages: PAGES_FOLDER, port: 0, expectedDonors: DONORS };
   const server = need(await openServerProcess(options), whyNot);
   const trained = await trainHeadless({
     server,
     donors: DONORS,
     log: terminalLog('warn'),
-    interrupt: interrupt.signal,
+    interrupt,
     chaos: need(parseChaosScript(script, DONORS), failed),
     killServer: (donors) => server.killAndRestart(donors),
   });

@@ -7,6 +7,8 @@ import { aborted, onInterrupt } from '../headless/interrupt.ts';
 
 export interface BenchFolder {
   readonly path: string;
+  /** Aborted when somebody stops the benchmark. */
+  readonly signal: AbortSignal;
   /** The same, or a failure as soon as somebody stops the benchmark. */
   unlessStopped<Value>(work: Promise<Value>): Promise<Value>;
 }
@@ -25,7 +27,7 @@ export async function inBenchFolder<Value>(
   });
   stopped.catch(() => undefined); // nobody may be waiting for it
   try {
-    return await measure({ path, unlessStopped: (work) => Promise.race([work, stopped]) });
+    return await measure({ path, signal: interrupt.signal, unlessStopped: (work) => Promise.race([work, stopped]) });
   } finally {
     interrupt.release();
     process.off('exit', clean);
