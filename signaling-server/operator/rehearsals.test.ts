@@ -1,6 +1,7 @@
 /** What the dashboard rehearses: to whom, how much at once, and what is shown of it. Times by hand. */
 import { expect, test } from 'vitest';
 import { Rehearsal, type RehearsedDonor } from '../faults/rehearsal.ts';
+import type { ActiveRun } from '../run/run.ts';
 import { errorOf, OperatedServer } from '../testing/operatedServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { NO_OWN_DONORS, Rehearsals } from './rehearsals.ts';
@@ -27,7 +28,8 @@ function watch() {
     sendNaN: (step) => begin(`nan ${name} from ${step}`),
   });
   const run = {
-    announcedStep: 7 as number | null,
+    phase: 'training' as ActiveRun['phase'],
+    committedSteps: 7,
     peers: ['a', 'b', 'c'],
     epoch: 1,
     movedBytes: 0,
@@ -39,7 +41,7 @@ function watch() {
   const rehearsals = new Rehearsals(run);
   const see = (atMs: number, committedSteps: number, change: Partial<typeof run> = {}): void => {
     nowMs = atMs;
-    Object.assign(run, change);
+    Object.assign(run, { committedSteps }, change);
     rehearsal.see({
       snapshot: { epoch: run.epoch, committedSteps, donors: run.donors() },
       ...{ epochReason: 'b is gone', movedBytes: run.movedBytes },
@@ -82,12 +84,22 @@ test('[RE45] a stranger’s donor, one that is gone and a run that does no step 
   const sentence = 'Only donors that this server opened itself can be made to fail on purpose.';
   expect(rehearsals.begin({ kind: 'kill', peer: 'c' })).toEqual({ ok: false, reason: sentence });
   expect(rehearsals.begin({ kind: 'kill', peer: 'b before' })).toEqual({ ok: false, reason: sentence });
-  run.announcedStep = null;
+  run.phase = 'paused';
   expect(rehearsals.begin({ kind: 'kill', peer: 'b' })).toMatchObject({ ok: false, reason: /does no step now/ });
   run.peers = ['c'];
   expect(rehearsals.begin({ kind: 'kill', peer: 'b' })).toEqual({ ok: false, reason: NO_OWN_DONORS });
   expect([done, rehearsals.shown()]).toEqual([[], { donors: [], rows: [] }]);
 });
+
+test.each<ActiveRun['phase']>(['planning', 'preparing', 'holding', 'returning'])(
+  '[RE45] a fault may come while the run is %s as well',
+  (phase) => {
+    const { run, rehearsals, done } = watch();
+    run.phase = phase;
+    expect(rehearsals.begin({ kind: 'kill', peer: 'b' })).toMatchObject({ ok: true });
+    expect([done, rehearsals.shown().rows[0]]).toMatchObject([['kill b'], { entry: 'kill:1@7' }]);
+  },
+);
 
 test('[RE45] what passes by itself is over after its time, also where nobody noticed', async () => {
   const { rehearsals, done, see, takesEffect, states } = watch();
@@ -120,7 +132,7 @@ test('[RE45] what could not be done, or never showed, is not waited for', async 
   expect(states().at(-1)).toBe('fired');
   see(81_000, 70);
   expect(states().at(-1)).toBe('over');
-  expect(rehearsals.costs()).toMatchObject([{ entry: 'slow:0@7*4', resumedSeconds: 1 }]);
+  expect(rehearsals.costs()).toMatchObject([{ entry: 'slow:0@8*4', resumedSeconds: 1 }]);
 });
 
 test('[RE45] the call refuses more than its bounds and strangers, says how to get donors, and stands in the audit', async () => {

@@ -21,6 +21,8 @@ const AFTERWARDS_MS = 5_000;
 export const NO_OWN_DONORS =
   'Only donors that this server opened itself can be made to fail on purpose, and it opened none: start it with --donors 4.';
 const NOT_ITS_OWN = 'Only donors that this server opened itself can be made to fail on purpose.';
+/** A run that trains is between two plans now and then: a fault may come there as well. */
+const STANDING: readonly ActiveRun['phase'][] = ['waiting', 'paused', 'finished', 'diverged', 'stopped'];
 
 interface Rehearsed {
   readonly id: number;
@@ -32,7 +34,7 @@ interface Rehearsed {
   cost: FaultCost;
 }
 
-type RehearsedRun = Pick<ActiveRun, 'announcedStep' | 'tellWatchers'> & {
+type RehearsedRun = Pick<ActiveRun, 'committedSteps' | 'phase' | 'tellWatchers'> & {
   donors(): readonly { readonly peer: string }[];
 };
 
@@ -78,9 +80,9 @@ export class Rehearsals {
     if (donor === undefined) return refusal(NOT_ITS_OWN);
     if (this.#rehearsed.some(({ state }) => state === 'begins' || state === 'fired'))
       return refusal('Another fault is under way: one at a time.');
-    const step = this.#run.announcedStep;
-    if (step === null) return refusal('The run does no step now: a fault is rehearsed while it trains.');
-    void this.#begin(rehearsal, wish, entryOf(wish, donor.number, step));
+    if (STANDING.includes(this.#run.phase))
+      return refusal('The run does no step now: a fault is rehearsed while it trains.');
+    void this.#begin(rehearsal, wish, entryOf(wish, donor.number, this.#run.committedSteps));
     return success(null);
   }
 
