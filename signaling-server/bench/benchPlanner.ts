@@ -3,10 +3,10 @@
  * best that a long search finds; with --small, to the best that there is. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
  * times in upload, in regions with links of their own. And the simulator's rate.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
@@ -14,6 +14,7 @@ import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
+import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
 import { steadiness, steadinessWords } from './benchSteadyClusters.ts';
 
@@ -66,7 +67,7 @@ export function addPlannerBench(bench: Command): void {
     )
     .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
     .option('--json', 'one JSON document on standard output')
-    .action(({ long, small, steady, peers, json }: Options) => {
+    .action(async ({ long, small, steady, peers, json }: Options) => {
       if (steady !== undefined) {
         const found = steadiness(steady);
         return console.log(json ? JSON.stringify(found) : steadinessWords(found));
@@ -75,7 +76,7 @@ export function addPlannerBench(bench: Command): void {
         const found = smallClusters(small, peers);
         return console.log(json ? JSON.stringify(found) : smallClustersWords(found));
       }
-      const result = { plans: plans(long), simulate: simulated() };
+      const result = { plans: await plans(long), simulate: simulated() };
       if (json) return console.log(JSON.stringify(result));
       for (const { model, peers, regions, seconds, stepSeconds, longStepSeconds } of result.plans) {
         const beside =
@@ -88,31 +89,36 @@ export function addPlannerBench(bench: Command): void {
     });
 }
 
-function plans(longSeconds: number): Planned[] {
-  const folder = mkdtempSync(join(tmpdir(), 'shoal-bench-planner-'));
-  try {
-    return Object.entries(MODELS).flatMap(([model, sizes]) =>
-      CLUSTERS.map(([peers, regions]) => {
-        const [run, cluster] = [join(folder, 'run.json'), join(folder, 'cluster.json')];
-        writeFileSync(join(folder, 'text.txt'), 'text');
-        writeFileSync(run, JSON.stringify(runOf(sizes)));
-        writeFileSync(cluster, JSON.stringify(clusterOf(peers, regions, seededRandom(1))));
+const plans = (longSeconds: number): Promise<Planned[]> =>
+  inBenchFolder('planner', async (folder) => {
+    writeFileSync(join(folder.path, 'text.txt'), 'text');
+    const planned: Planned[] = [];
+    for (const [model, sizes] of Object.entries(MODELS))
+      for (const [peers, regions] of CLUSTERS) {
+        const cluster = clusterOf(peers, regions, seededRandom(1));
         const begun = performance.now();
-        const stepSeconds = stepOf(run, cluster, []);
+        const stepSeconds = await stepOf(folder, runOf(sizes), cluster, []);
         const seconds = (performance.now() - begun) / 1000;
-        const longStepSeconds = longSeconds === 0 ? null : stepOf(run, cluster, ['--seconds', String(longSeconds)]);
-        return { model, peers, regions, seconds, stepSeconds, longStepSeconds };
-      }),
-    );
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
+        const long = ['--seconds', String(longSeconds)];
+        const longStepSeconds = longSeconds === 0 ? null : await stepOf(folder, runOf(sizes), cluster, long);
+        planned.push({ model, peers, regions, seconds, stepSeconds, longStepSeconds });
+      }
+    return planned;
+  });
 
-function stepOf(run: string, cluster: string, more: readonly string[]): number {
-  const words = [COMMAND_FILE, 'plan', run, '--cluster', cluster, '--json', ...more];
-  const answer = execFileSync(process.execPath, words, { encoding: 'utf8', maxBuffer: OUTPUT_BYTES });
-  return z.object({ predicted: z.object({ stepSeconds: z.number() }) }).parse(JSON.parse(answer)).predicted.stepSeconds;
+async function stepOf(
+  { path, unlessStopped }: BenchFolder,
+  run: object,
+  cluster: object,
+  more: readonly string[],
+): Promise<number> {
+  const [runFile, clusterFile] = [join(path, 'run.json'), join(path, 'cluster.json')];
+  writeFileSync(runFile, JSON.stringify(run));
+  writeFileSync(clusterFile, JSON.stringify(cluster));
+  const words = [COMMAND_FILE, 'plan', runFile, '--cluster', clusterFile, '--json', ...more];
+  const work = promisify(execFile)(process.execPath, words, { maxBuffer: OUTPUT_BYTES });
+  const { stdout } = await unlessStopped(work).finally(() => work.child.kill());
+  return z.object({ predicted: z.object({ stepSeconds: z.number() }) }).parse(JSON.parse(stdout)).predicted.stepSeconds;
 }
 
 function runOf({ layers, width, samples }: (typeof MODELS)['small']) {

@@ -9,7 +9,7 @@ export interface Packet {
 
 const HEADER = 6;
 
-export function encodePacket({ fromPort, toPort, data }: Packet): Buffer {
+export function frameOf({ fromPort, toPort, data }: Packet): Buffer {
   const bytes = Buffer.allocUnsafe(HEADER + data.length);
   bytes.writeUInt16BE(data.length, 0);
   bytes.writeUInt16BE(fromPort, 2);

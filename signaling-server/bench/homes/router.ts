@@ -13,7 +13,7 @@ import { at, invariant } from '../../../swarm/base.ts';
 import { monotonicMs } from '../../monitoring/clock.ts';
 import { Delay } from './delay.ts';
 import { NAT_KINDS, Nat } from './nat.ts';
-import { encodePacket, PacketReader } from './packets.ts';
+import { frameOf, PacketReader } from './packets.ts';
 import { STUN_PORT, stunAnswer } from './stun.ts';
 
 const COMMAND = 'home-router';
@@ -123,7 +123,7 @@ function depart(sockets: readonly DatagramSocket[], to: Socket, { other, nat, lo
       const toPort = PORTS.first + index;
       const fromPort = nat.out(port, { home: other, port: toPort });
       if (fromPort === null || (loss > 0 && Math.random() < loss)) return;
-      to.write(encodePacket({ fromPort, toPort, data }));
+      to.write(frameOf({ fromPort, toPort, data }));
     });
 }
 
