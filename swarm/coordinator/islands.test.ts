@@ -31,6 +31,21 @@ describe('a run with islands', () => {
     expect(numbers).toEqual([0, 2, 1, 3, 4, 6, 5, 7, 8, 9]);
   });
 
+  it('[CO21] its snapshot says who computes which island, and how far each is', () => {
+    const swarm = swarmOf();
+    swarm.join('a', 'b');
+    while (swarm.run.state.committedSteps < 7) swarm.settleOne();
+    expect(snapshot(swarm.run.state, 0).groups).toEqual([
+      {
+        ...{ donors: ['a', 'b'], round: 1, active: 1 },
+        islands: [
+          { number: 0, innerStep: 2, innerSteps: 2 },
+          { number: 1, innerStep: 1, innerSteps: 2 },
+        ],
+      },
+    ]);
+  });
+
   it('[IS11] a pause in the middle of a round comes at its meeting', () => {
     const swarm = swarmOf();
     swarm.join('a');

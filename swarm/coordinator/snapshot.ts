@@ -1,5 +1,6 @@
 /** What the pages show of a run: a pure view of the coordinator's state, the same for donors and operator. */
 import { assertNever, type PeerId } from '../base.ts';
+import { roundSoFar } from '../islands/rounds.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import { counted } from '../quantityText.ts';
@@ -31,7 +32,15 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
       stages: stagesOf(state, donor.peer),
       tokens: donor.tokens,
     })),
+    ...(config.train.islands ? { groups: [groupOf(state)] } : {}),
   };
+}
+
+/** Everyone in the plan computes all islands, by turns. */
+function groupOf(state: CoordinatorState): NonNullable<Snapshot['groups']>[number] {
+  const { config, committedSteps } = state;
+  const plan = planInForce(state)?.plan;
+  return { donors: plan ? peers(plan) : [], ...roundSoFar(config.train, committedSteps) };
 }
 
 function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { islandsOf } from '../testing/islands.ts';
-import { byNumber, isMeeting, type Turn, turnAt, wholeRounds, withNumbers } from './rounds.ts';
+import { byNumber, isMeeting, roundSoFar, type Turn, turnAt, wholeRounds, withNumbers } from './rounds.ts';
 
 const turns = (train: Parameters<typeof turnAt>[0]) =>
   Array.from({ length: train.steps }, (_, at) => turnAt(train, at));
@@ -80,5 +80,19 @@ test('[IS10] curves go by numbers, those of a run without islands by what they h
       [3, 7],
     ],
   ]);
+  expect(known.map(({ island }) => island)).toEqual([0, 0, 1, 1]);
   expect(byNumber(withNumbers({ steps: 4 }, steps))).toBe(steps);
+});
+
+test('[IS10] what stands of the round under way, island by island', () => {
+  const rounds = { steps: 7, islands: islandsOf(2, 2) };
+  const said = (count: number): string => {
+    const { round, active, islands } = roundSoFar(rounds, count);
+    return `${round} ${active} ${islands.map(({ innerStep, innerSteps }) => `${innerStep}/${innerSteps}`).join(' ')}`;
+  };
+  expect([0, 1, 2, 3, 4, 6, 7].map(said)).toEqual([
+    ...['0 0 0/2 0/2', '0 0 1/2 0/2', '0 1 2/2 0/2', '0 1 2/2 1/2'],
+    // The last round is cut short: of three steps the first island does two.
+    ...['1 0 0/2 0/1', '1 1 2/2 0/1', '1 null 2/2 1/1'],
+  ]);
 });

@@ -52,12 +52,17 @@ export function turnAt({ steps, islands }: Rounds, count: number): Turn {
   };
 }
 
-/** What was committed in this order, with the numbers where they are others. */
-export const withNumbers = <Step extends { readonly step: number }>(
+/** What was committed in this order; with islands each with its number and whose it is. */
+export function withNumbers<Step extends { readonly step: number }>(
   rounds: Rounds,
   steps: readonly Step[],
-): readonly (Step & { readonly number?: number })[] =>
-  rounds.islands ? steps.map((step) => ({ ...step, number: turnAt(rounds, step.step).number })) : steps;
+): readonly (Step & { readonly number?: number; readonly island?: number })[] {
+  if (!rounds.islands) return steps;
+  return steps.map((step) => {
+    const { number, island } = turnAt(rounds, step.step);
+    return { ...step, number, island };
+  });
+}
 
 /** Steps by their numbers, which then stand in place of the counts. */
 export function byNumber<Step extends { readonly step: number; readonly number?: number | undefined }>(
@@ -87,3 +92,14 @@ export function roundSteps({ steps, islands }: Rounds, count: number): number[] 
 /** Whether a meeting has just been held when `count` steps stand committed; the start is one. */
 export const isMeeting = (rounds: Rounds, count: number): boolean =>
   count % roundLength(rounds) === 0 || count === rounds.steps;
+
+/** How far the round under way is when `count` steps stand committed, island by island. */
+export function roundSoFar(rounds: Rounds, count: number) {
+  const isOver = count >= rounds.steps;
+  const { round, island, innerStep } = turnAt(rounds, isOver ? rounds.steps - 1 : count);
+  const islands = roundSteps(rounds, isOver ? rounds.steps - 1 : count).map((innerSteps, number) => {
+    const isDone = isOver || number < island;
+    return { number, innerStep: isDone ? innerSteps : number === island ? innerStep : 0, innerSteps };
+  });
+  return { round, active: isOver ? null : island, islands };
+}

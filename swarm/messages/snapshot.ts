@@ -35,6 +35,20 @@ export const snapshotSchema = z.object({
       tokens: z.number(),
     }),
   ),
+  /** With islands: who computes which, one entry a group of donors. A group of several computes them by turns. */
+  groups: z
+    .array(
+      z.object({
+        donors: z.array(peer),
+        /** The one that is under way. */
+        round: count,
+        /** Whose turn it is; null: its round is over, and it waits for the meeting. */
+        active: count.nullable(),
+        /** `innerStep`: how many steps of the round stand, of so many. */
+        islands: z.array(z.object({ number: count, innerStep: count, innerSteps: count })),
+      }),
+    )
+    .optional(),
   /** The ways between the plan's donors, each direction by itself; for the operator. Absent: as they were told before. */
   links: z.array(linkReportSchema.extend({ from: peer })).optional(),
   /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */

@@ -20,6 +20,8 @@ export const watchedStepSchema = z.object({
   step: count,
   /** With islands: its place in the order of samples and rates, which curves go by. Absent: `step`. */
   number: count.optional(),
+  /** With islands: whose step it is, from 0. */
+  island: count.optional(),
   loss: z.number(),
   gradientNorm: z.number(),
   learningRate: z.number(),

@@ -8,9 +8,9 @@ import uPlot from 'uplot';
 import { NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
-import { type Chart, type Line, summaryOf, type Tone, wholeSplits } from './charts.ts';
+import { type Chart, summaryOf, wholeSplits } from './charts.ts';
 import type { Mark } from './marks.ts';
-import { csv, groupsOf, movedWindow, type StepWindow } from './series.ts';
+import { csv, groupsOf, type Line, movedWindow, type StepWindow, type Tone } from './series.ts';
 
 const HEIGHT = 210;
 const TABLE_ROWS = 30;

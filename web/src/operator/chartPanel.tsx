@@ -14,6 +14,8 @@ interface ChartPanelProps {
   readonly curve: readonly WatchedStep[];
   readonly evaluations: readonly (readonly [number, number])[];
   readonly events: readonly WatchedEvent[];
+  /** How many the run has; null: it is one swarm. */
+  readonly islands: number | null;
 }
 
 const MARKED: readonly EventKind[] = ['joined', 'left', 'gone', 'plan', 'checkpoint', 'rollBack'];
@@ -33,7 +35,7 @@ function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
   return useMemo(() => chosen.flatMap((run) => known.get(run) ?? []), [chosen, known]);
 }
 
-export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps) {
+export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPanelProps) {
   const [window, show] = useState<StepWindow>(null);
   const [smoothing, smooth] = useState(0.6);
   const [isLog, useLog] = useState(false);
@@ -43,8 +45,8 @@ export function ChartPanel({ run, curve, evaluations, events }: ChartPanelProps)
   const [{ runs }] = useRuns(run);
   const others = runs.filter(({ name, committedSteps }) => name !== run && committedSteps > 0);
   const charts = useMemo(
-    () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared }),
-    [curve, evaluations, window, smoothing, isLog, compared],
+    () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared, islands }),
+    [curve, evaluations, window, smoothing, isLog, compared, islands],
   );
   const choice = useMemo(() => ({}), [window, smoothing, isLog, compared, kinds]);
   const marks = useMemo(() => marksOf(events, kinds, window), [events, kinds, window]);

@@ -12,7 +12,7 @@ const stepAt = (step: number, part: Partial<WatchedStep> = {}): WatchedStep => (
 const steps = (count: number, part: (step: number) => Partial<WatchedStep> = () => ({})) =>
   Array.from({ length: count }, (_, step) => stepAt(step, part(step)));
 const input = (part: Partial<ChartInput>): ChartInput => ({
-  ...{ steps: [], evaluations: [], window: null, smoothing: 0, isLog: false, compared: [] },
+  ...{ steps: [], evaluations: [], window: null, smoothing: 0, isLog: false, compared: [], islands: null },
   ...part,
 });
 const chart = (id: string, part: Partial<ChartInput>) => {
@@ -39,6 +39,37 @@ describe('charts', () => {
     expect(xs.length).toBeLessThanOrEqual(600);
     expect(xs.at(-1)).toBe(10_000);
     for (const value of line('loss', 'each step', given).slice(1)) expect(value).toBeCloseTo(0.5, 1);
+  });
+
+  test('[IS10] a run with islands has a curve for each, smoothed by itself, and their mean where all are as far', () => {
+    // Two islands of two steps a round; the second has one step still to do.
+    const done = [0, 2, 1, 3, 4, 6, 5].map((number, step) =>
+      stepAt(step, { number, island: number % 2, loss: number % 2 === 0 ? 4 : 2 }),
+    );
+    const given = { steps: done, islands: 2, smoothing: 0.5 };
+    expect(chart('loss', given).xs).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(line('loss', 'island 1', given)).toEqual([4, null, 4, null, 4, null, 4]);
+    expect(line('loss', 'island 2', given)).toEqual([null, 2, null, 2, null, 2, null]);
+    expect(line('loss', 'mean', given)).toEqual([null, 3, null, 3, null, 3, null]);
+    expect(chart('loss', given).csv().columns.at(-1)).toBe('island');
+    expect(
+      chart('loss', given)
+        .csv()
+        .rows.map((row) => row.at(-1)),
+    ).toEqual([0, 1, 0, 1, 0, 1, 0]);
+    const window = { ...given, window: [3, 4] as const };
+    expect(line('loss', 'mean', window).filter((value) => value !== null)).toEqual([3]);
+  });
+
+  test('[IS10] of many islands the lowest, the highest and the mean', () => {
+    const done = Array.from({ length: 24 }, (_, step) => stepAt(step, { number: step, island: step % 12, loss: step }));
+    const given = { steps: done, islands: 12 };
+    expect(chart('loss', given).lines.map(({ label }) => label)).toEqual([
+      ...['lowest of 12 islands', 'highest', 'mean', 'held-out'],
+    ]);
+    expect(line('loss', 'lowest of 12 islands', given)).toEqual([0, 12]);
+    expect(line('loss', 'highest', given)).toEqual([11, 23]);
+    expect(line('loss', 'mean', given)).toEqual([5.5, 17.5]);
   });
 
   test('held-out losses and other runs stand at their own steps beside this one’s', () => {

@@ -8,22 +8,23 @@ import { byNumber } from '../../../swarm/islands/rounds.ts';
 import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
-import { groupsOf, joined, meansOf, percentile, type StepWindow, smoothed, type Table, within } from './series.ts';
+import { islandLines, smoothedByIsland } from './islandCurves.ts';
+import {
+  groupsOf,
+  joined,
+  type Line,
+  type LineTable,
+  meansOf,
+  percentile,
+  type StepWindow,
+  smoothed,
+  within,
+} from './series.ts';
 
 /** Points of a line: a pixel shows no more. */
 const MOST_POINTS = 400;
 /** The newest so many steps make the percentiles of a place. */
 const PERCENTILE_STEPS = 50;
-
-export type Tone = 'accent' | 'soft' | 'good' | 'wait' | 'bad';
-
-export interface Line {
-  readonly label: string;
-  readonly tone: Tone;
-  /** Never the colour alone: lines of one chart differ in their pattern too. */
-  readonly pattern: 'solid' | 'dashed' | 'dotted' | 'points' | 'thin';
-  readonly values: readonly (number | null)[];
-}
 
 export interface Chart {
   readonly id: string;
@@ -56,6 +57,8 @@ export interface ChartInput {
   readonly smoothing: number;
   readonly isLog: boolean;
   readonly compared: readonly ComparedRun[];
+  /** How many islands the run has; null: it is one swarm. */
+  readonly islands: number | null;
 }
 
 interface Field {
@@ -216,28 +219,43 @@ function lossChart(
   xs: readonly number[],
   means: (of: Field['of']) => (number | null)[],
 ): Chart {
-  const { evaluations, window, smoothing, isLog } = input;
-  const smooth = smoothedByStep(input.steps, smoothing);
+  const { steps, evaluations, window, smoothing, isLog, islands } = input;
+  const smooth = islands === null ? smoothedByStep(steps, smoothing) : smoothedByIsland(steps, islands, smoothing);
   const inWindow = ([at]: readonly [number, number]): boolean =>
     window === null || (at >= window[0] && at <= window[1]);
   const heldOut = evaluations.filter(inWindow);
+  const ofSteps: LineTable[] =
+    islands === null
+      ? [
+          { label: 'each step', tone: 'soft', pattern: 'thin', xs, ys: means(({ loss }) => loss) },
+          {
+            label: 'smoothed',
+            tone: 'accent',
+            pattern: 'solid',
+            xs,
+            ys: means(({ step }) => smooth.get(step) ?? null),
+          },
+        ]
+      : islandLines({ steps, count: islands, smoothing, window, mostPoints: MOST_POINTS });
   const tables: LineTable[] = [
-    { label: 'each step', tone: 'soft', pattern: 'thin', xs, ys: means(({ loss }) => loss) },
-    { label: 'smoothed', tone: 'accent', pattern: 'solid', xs, ys: means(({ step }) => smooth.get(step) ?? null) },
+    ...ofSteps,
     {
       ...{ label: 'held-out', tone: 'good', pattern: 'points' },
       ...{ xs: heldOut.map(([at]) => at), ys: heldOut.map(([, loss]) => loss) },
     },
   ];
   const own: Chart = {
-    ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText, isLog },
+    ...{ id: 'loss', title: 'Loss', note: LOSS_NOTES[islands === null ? 'swarm' : 'islands'], format: lossText, isLog },
     ...{ fromZero: false, isWhole: false },
     ...over(tables),
     csv: () => {
       const later = new Map(evaluations);
       return {
-        columns: ['step', 'loss', 'smoothedLoss', 'heldOutLoss'],
-        rows: shown.map(({ step, loss }) => [step, loss, smooth.get(step) ?? null, later.get(step + 1) ?? null]),
+        columns: ['step', 'loss', 'smoothedLoss', 'heldOutLoss', ...(islands === null ? [] : ['island'])],
+        rows: shown.map(({ step, loss, island }) => [
+          ...[step, loss, smooth.get(step) ?? null, later.get(step + 1) ?? null],
+          ...(islands === null ? [] : [island ?? null]),
+        ]),
       };
     },
   };
@@ -247,7 +265,10 @@ function lossChart(
   });
 }
 
-type LineTable = Table & Omit<Line, 'values'>;
+const LOSS_NOTES = {
+  swarm: 'Mean cross-entropy in nats a token.',
+  islands: 'Mean cross-entropy in nats a token: each island on its own, smoothed, and the mean of them.',
+};
 
 /** Several lines over one list of places. */
 function over(tables: readonly LineTable[]): Pick<Chart, 'xs' | 'lines'> {

@@ -1,7 +1,6 @@
 /** The events of a run as marks on its charts: a glyph and a pattern for each kind, never a colour alone. Pure. */
 import type { EventKind, WatchedEvent } from '../../../swarm/messages/watch.ts';
-import type { Tone } from './charts.ts';
-import type { StepWindow } from './series.ts';
+import type { StepWindow, Tone } from './series.ts';
 import type { Sign } from './signs.ts';
 
 export interface EventSign extends Sign {

@@ -4,6 +4,7 @@ import { lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
 import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
+import { islandCount } from './islandGroups.ts';
 import type { SectionProps } from './props.ts';
 
 export function RunSection(props: SectionProps) {
@@ -24,7 +25,13 @@ export function RunSection(props: SectionProps) {
         </section>
         <AlertsCard {...props} />
       </div>
-      <ChartPanel run={snapshot.run} curve={state.curve} evaluations={state.evaluations} events={state.events} />
+      <ChartPanel
+        run={snapshot.run}
+        curve={state.curve}
+        evaluations={state.evaluations}
+        events={state.events}
+        islands={islandCount(snapshot)}
+      />
     </>
   );
 }

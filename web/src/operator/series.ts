@@ -68,6 +68,18 @@ export interface Table {
   readonly ys: readonly (number | null)[];
 }
 
+export type Tone = 'accent' | 'soft' | 'good' | 'wait' | 'bad';
+
+export interface Line {
+  readonly label: string;
+  readonly tone: Tone;
+  /** Never the colour alone: lines of one chart differ in their pattern too. */
+  readonly pattern: 'solid' | 'dashed' | 'dotted' | 'points' | 'thin';
+  readonly values: readonly (number | null)[];
+}
+
+export type LineTable = Table & Omit<Line, 'values'>;
+
 /** Several lines over one list of places, ascending: null where a line has no value. */
 export function joined(tables: readonly Table[]): { xs: number[]; columns: (number | null)[][] } {
   const xs = [...new Set(tables.flatMap((table) => table.xs))].sort((a, b) => a - b);

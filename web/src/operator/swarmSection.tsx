@@ -8,6 +8,7 @@ import { useOf } from '../../../swarm/timeline/waits.ts';
 import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
 import { eventText, peerOf } from './eventText.ts';
+import { IslandMap } from './islandMap.tsx';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
@@ -67,7 +68,11 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
           {plan ? bottleneckText(use ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
         </p>
         {plan && <MapLegend />}
-        {plan && <SwarmMap plan={plan} links={links} use={use} />}
+        {chosen === null && snapshot.groups ? (
+          <IslandMap groups={snapshot.groups} plans={plan ? [plan] : []} links={links} use={use} />
+        ) : (
+          plan && <SwarmMap plan={plan} links={links} use={use} />
+        )}
       </section>
       <section class="card" aria-labelledby="timeline">
         <h2 id="timeline">Timeline</h2>

@@ -1,0 +1,84 @@
+/** The loss of a run with islands: a curve for each, and their mean. Pure. */
+import { at } from '../../../swarm/base.ts';
+import type { WatchedStep } from '../../../swarm/messages/watch.ts';
+import { groupsOf, type Line, type LineTable, meansOf, type StepWindow, smoothed } from './series.ts';
+
+/** Of more islands the lowest and the highest are drawn. */
+const MOST_CURVES = 8;
+const STYLES: readonly Pick<Line, 'tone' | 'pattern'>[] = [
+  { tone: 'good', pattern: 'dashed' },
+  { tone: 'wait', pattern: 'dotted' },
+  { tone: 'bad', pattern: 'dashed' },
+  { tone: 'soft', pattern: 'dotted' },
+  { tone: 'good', pattern: 'dotted' },
+  { tone: 'wait', pattern: 'dashed' },
+  { tone: 'bad', pattern: 'dotted' },
+  { tone: 'soft', pattern: 'dashed' },
+];
+
+interface IslandsInput {
+  /** By their numbers, each of an island. */
+  readonly steps: readonly WatchedStep[];
+  readonly count: number;
+  readonly smoothing: number;
+  readonly window: StepWindow;
+  readonly mostPoints: number;
+}
+
+/** Each island's losses smoothed by themselves, at their steps: an island knows nothing of the others' until they meet. */
+export function smoothedByIsland(steps: readonly WatchedStep[], count: number, weight: number): Map<number, number> {
+  const found = new Map<number, number>();
+  for (let island = 0; island < count; island++) {
+    const own = steps.filter((step) => step.island === island);
+    const losses = smoothed(
+      own.map(({ loss }) => loss),
+      weight,
+    );
+    for (const [place, { step }] of own.entries()) found.set(step, at(losses, place));
+  }
+  return found;
+}
+
+export function islandLines({ steps, count, smoothing, window, mostPoints }: IslandsInput): LineTable[] {
+  const losses = smoothedByIsland(steps, count, smoothing);
+  /** Island k of a row has the number row · K + k, so that a row is the same place in everyone's list. */
+  const rows = new Map<number, number[]>();
+  for (const { step } of steps) {
+    const row = Math.floor(step / count);
+    rows.set(row, [...(rows.get(row) ?? []), losses.get(step) ?? Number.NaN]);
+  }
+  const whole = [...rows].filter(([, row]) => row.length === count);
+  const line = (style: Omit<LineTable, 'xs' | 'ys'>, points: readonly (readonly [number, number])[]): LineTable => {
+    const inWindow = points.filter(([x]) => window === null || (x >= window[0] && x <= window[1]));
+    const groups = groupsOf(inWindow.length, mostPoints);
+    const ys = meansOf(
+      inWindow.map(([, y]) => y),
+      groups,
+    );
+    return { ...style, xs: groups.map(([, to]) => at(inWindow, to - 1)[0]), ys };
+  };
+  const ofRows = (of: (row: readonly number[]) => number) =>
+    whole.map(([row, values]) => [(row + 1) * count, of(values)] as const);
+  const mean = line(
+    { label: 'mean', tone: 'accent', pattern: 'solid' },
+    ofRows((row) => row.reduce((sum, loss) => sum + loss, 0) / count),
+  );
+  if (count > MOST_CURVES)
+    return [
+      line(
+        { label: `lowest of ${count} islands`, tone: 'good', pattern: 'dashed' },
+        ofRows((row) => Math.min(...row)),
+      ),
+      line(
+        { label: 'highest', tone: 'bad', pattern: 'dotted' },
+        ofRows((row) => Math.max(...row)),
+      ),
+      mean,
+    ];
+  const each = Array.from({ length: count }, (_, island) => {
+    const own = steps.filter((step) => step.island === island);
+    const points = own.map(({ step }) => [step + 1, losses.get(step) ?? Number.NaN] as const);
+    return line({ label: `island ${island + 1}`, ...at(STYLES, island) }, points);
+  });
+  return [...each, mean];
+}
