@@ -17,7 +17,12 @@ async function rehearse(page: Page, what: string, seconds?: number): Promise<str
   if (seconds !== undefined) await card.getByLabel('Seconds').fill(String(seconds));
   await card.getByRole('button', { name: 'Rehearse' }).click();
   await card.getByRole('button', { name: 'Yes, rehearse' }).click();
-  await expect.poll(() => card.locator('tbody tr').count(), { timeout: 10_000 }).toBe(before + 1);
+  // With what the panel says: a refusal tells why.
+  const seen = async () => ({
+    rows: await card.locator('tbody tr').count(),
+    says: await card.locator('.answer').textContent(),
+  });
+  await expect.poll(seen, { timeout: 10_000 }).toEqual({ rows: before + 1, says: 'It begins.' });
   const row = card.locator('tbody tr').first();
   await row.getByText('Over').waitFor();
   return row.locator('td, th').allTextContents();
