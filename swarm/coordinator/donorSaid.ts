@@ -44,6 +44,8 @@ export function donorSaid(transition: Transition, peer: PeerId, message: DonorMe
       return onEvaluated(transition, peer, message);
     case 'uploaded':
       return onUploaded(transition, peer, message);
+    case 'met': // a run of one group holds its meetings by itself
+      return reject(transition, peer, 'it held a meeting unasked');
     case 'fault':
       return onFault(transition, peer, message);
     case 'pause':

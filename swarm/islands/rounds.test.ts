@@ -1,7 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { islandsOf } from '../testing/islands.ts';
-import { byNumber, isMeeting, roundSoFar, type Turn, turnAt, wholeRounds, withNumbers } from './rounds.ts';
+import {
+  byNumber,
+  endsRoundOf,
+  isMeeting,
+  nextStep,
+  roundEnd,
+  roundSoFar,
+  type Turn,
+  turnAt,
+  wholeRounds,
+  withNumbers,
+} from './rounds.ts';
 
 const turns = (train: Parameters<typeof turnAt>[0]) =>
   Array.from({ length: train.steps }, (_, at) => turnAt(train, at));
@@ -34,6 +45,21 @@ test('[IS2] a last round with fewer numbers than islands: those past them do not
   expect(Array.from({ length: 9 }, (_, count) => isMeeting(train, count))).toEqual([
     ...[true, false, false, false, false, false, true, false, true],
   ]);
+});
+
+test('[IS40] of a round a group does the counts of its islands: of three islands and eight steps', () => {
+  const train = { steps: 8, islands: islandsOf(3, 2) };
+  const next = (own?: number[]) => Array.from({ length: 8 }, (_, count) => nextStep(train, count, own));
+  expect(next()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  expect(next([0])).toEqual([0, 1, null, null, null, null, 6, null]);
+  expect(next([1])).toEqual([2, 2, 2, 3, null, null, 7, 7]);
+  expect(next([2])).toEqual([4, 4, 4, 4, 4, 5, null, null]);
+  expect(next([0, 2])).toEqual([0, 1, 4, 4, 4, 5, 6, null]);
+  expect(Array.from({ length: 8 }, (_, count) => roundEnd(train, count))).toEqual([6, 6, 6, 6, 6, 6, 8, 8]);
+  const ends = (counts: readonly number[], own?: number[]) => counts.filter((count) => endsRoundOf(train, count, own));
+  expect(ends([0, 1, 2, 3, 4, 5, 6, 7])).toEqual([5, 7]);
+  expect(ends([0, 1, 6], [0])).toEqual([1, 6]);
+  expect(ends([2, 3, 4, 5, 7], [1, 2])).toEqual([5, 7]);
 });
 
 test('[IS2] one island alone meets after its own steps', () => {

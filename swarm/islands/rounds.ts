@@ -89,6 +89,35 @@ export function roundSteps({ steps, islands }: Rounds, count: number): number[] 
   return Array.from({ length: K }, (_, island) => Math.ceil(Math.max(0, size - island) / K));
 }
 
+/** The count at which the round ends that this step is of. */
+export const roundEnd = (rounds: Rounds, count: number): number => {
+  const { steps } = rounds;
+  const length = roundLength(rounds);
+  const end = (Math.floor(count / length) + 1) * length;
+  return count < steps ? Math.min(end, steps) : end;
+};
+
+/**
+ * The first step from this count on, in the same round, that is of one of these islands (absent: all); null: there is none,
+ * and the meeting is next.
+ */
+export function nextStep(rounds: Rounds, count: number, own?: readonly number[]): number | null {
+  if (!own) return count;
+  const end = roundEnd(rounds, count);
+  for (let next = count; next < end; ) {
+    const { island, innerStep } = turnAt(rounds, next);
+    if (own.includes(island)) return next;
+    next += (roundSteps(rounds, next)[island] ?? 0) - innerStep;
+  }
+  return null;
+}
+
+/** Whether no other step of these islands follows this one in its round. */
+export const endsRoundOf = (rounds: Rounds, count: number, own?: readonly number[]): boolean =>
+  own === undefined
+    ? turnAt(rounds, count).endsRound
+    : count + 1 === roundEnd(rounds, count) || nextStep(rounds, count + 1, own) === null;
+
 /** Whether a meeting has just been held when `count` steps stand committed; the start is one. */
 export const isMeeting = (rounds: Rounds, count: number): boolean =>
   count % roundLength(rounds) === 0 || count === rounds.steps;

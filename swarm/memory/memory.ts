@@ -3,6 +3,7 @@
  * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
+import { packetBytes } from '../islands/packet.ts';
 import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
@@ -289,11 +290,25 @@ export function plannedBytes(
   return compute === 'f16' ? Math.max(floats, predictedBytes(model, plan, peer, sequence, wire, compute)) : floats;
 }
 
-/** Bytes of main memory in which a peer keeps what a run with islands has beside the state on its GPUs. */
+/**
+ * Bytes of main memory in which a peer keeps what a run with islands has beside the state on its GPUs. Where its group meets
+ * others also what comes out of a meeting, until it is over, and the packets that came.
+ */
 export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined): number {
   const kept = plan.state.flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)));
   const elements = kept.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
-  return elements * FLOAT_BYTES * (stateKinds(islands).length - STATE_KINDS.length);
+  const parked = stateKinds(islands, plan.islands).length - STATE_KINDS.length;
+  return Math.ceil(
+    elements * FLOAT_BYTES * (parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands) : 0)),
+  );
+}
+
+/** For each element: what the islands share anew, what is left over of the group's own, one's value, all that is said. */
+function floatsOfMeeting({ count, exchange, publish }: Islands, own: readonly number[]): number {
+  const shared = publish === 'int8' ? 3 : 2;
+  if (exchange === 'f32') return shared + 1 + count;
+  const said = packetBytes(exchange, [[0, exchange.chunk]]) / (FLOAT_BYTES * exchange.chunk);
+  return shared + own.length + 1 + count * said;
 }
 
 /** Bytes that a peer will allocate on its GPU for this plan. */

@@ -17,8 +17,17 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. */
-export const FRAME_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'probe'] as const;
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. */
+export const FRAME_KINDS = [
+  'activation',
+  'gradient',
+  'slice',
+  'values',
+  'heldOut',
+  'state',
+  'probe',
+  'packet',
+] as const;
 type FrameKind = (typeof FRAME_KINDS)[number];
 /** What a training step sends. */
 export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as const;
@@ -27,19 +36,21 @@ const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut']
 
 /**
  * What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving
- * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`).
+ * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`); for a packet its island.
  */
 export interface TensorKey {
   readonly kind: FrameKind;
+  /** Of a packet: the attempt at its meeting. Groups that meet have epochs of their own. */
   readonly epoch: number;
+  /** Of a packet: 0. */
   readonly step: number;
   readonly stage: number;
   /**
    * Micro-batch id (activation, gradient; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
-   * values, state).
+   * values, state, packet).
    */
   readonly index: number;
-  /** Elements of the block; for activations and gradients `[0, elements)`. */
+  /** Elements of the block; for activations and gradients `[0, elements)`; for a packet its first element, and as many as it has words. */
   readonly range: Range;
   /** How the elements are written; absent: f32. */
   readonly encoding?: WireEncoding;

@@ -21,8 +21,9 @@ import {
   sentence,
 } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
-import { planSchema } from '../plan/plan.ts';
+import { blockStates, islandList, planSchema } from '../plan/plan.ts';
 import { MOST_STATE_KINDS } from '../plan/stateKinds.ts';
+import { MOST_ISLANDS } from '../run/runFile.ts';
 import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
@@ -181,6 +182,15 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     /** What it has of shards that it is a replica of. Absent: it is of none. */
     copies: z.array(copySchema).max(65_536).optional(),
   }),
+  /**
+   * The meeting of this attempt has been held here: what came out of it, cut where any group's state is (`meetingCuts`), is
+   * kept beside what there was until `meetingOver`. Bytes: of its packets, and of the values that it will send then.
+   */
+  z.object({
+    ...{ type: z.literal('met'), epoch: count, round: count, attempt: count },
+    digests: z.array(z.object({ block, range, digest })).max(65_536),
+    ...{ bytesDirect: bytes, bytesRelayed: bytes },
+  }),
   /** This donor cannot go on with this epoch: `deviceLost`, `linkLost`, … with the peer it is about, where there is one. */
   z.object({
     type: z.literal('fault'),
@@ -198,6 +208,7 @@ export type HelloMessage = Extract<PeerMessage, { type: 'hello' }>;
 export type HeartbeatMessage = Extract<PeerMessage, { type: 'heartbeat' }>;
 export type ReportMessage = Extract<PeerMessage, { type: 'report' }>;
 export type ProbedMessage = Extract<PeerMessage, { type: 'probed' }>;
+export type MetMessage = Extract<PeerMessage, { type: 'met' }>;
 export type ResumedMessage = Extract<PeerMessage, { type: 'resumed' }>;
 export type EvaluatedMessage = Extract<PeerMessage, { type: 'evaluated' }>;
 
@@ -290,6 +301,22 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
   }),
   /** Upload the shards as they stand at this boundary, as checkpoint `step`: what the commit asked for went with a donor. */
   z.object({ type: z.literal('save'), epoch: count, step: count }),
+  /**
+   * Every group has ended this round: send each other what the islands changed, and work out what comes of it. `epoch`: of the
+   * plan that this donor is in. `attempt` rises with every meeting of the run that is begun.
+   */
+  z.object({
+    ...{ type: z.literal('meet'), epoch: count, round: count, attempt: count },
+    /** How many steps each island did in this round. */
+    steps: z.array(count).min(1).max(MOST_ISLANDS),
+    /** Each with the epoch of its plan. */
+    groups: z
+      .array(z.object({ epoch: count, islands: islandList, state: blockStates }))
+      .min(1)
+      .max(MOST_ISLANDS),
+  }),
+  /** What came out of this round's meeting is the state from now on. */
+  z.object({ type: z.literal('meetingOver'), epoch: count, round: count }),
   /** Drop everything of this epoch: nothing of its step in progress counts. */
   z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
   z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),

@@ -15,6 +15,13 @@ export const alignmentOf = (compute: Compute = 'f32'): number => BINDING_BYTES /
 /** The longest piece of a block that travels as one tensor frame sequence, or is read back at once. */
 export const SLICE_ELEMENTS = 1_048_576;
 
+/** The tensors of a block within a range of it, in its elements. */
+export const tensorParts = ({ tensors }: Pick<Block, 'tensors'>, range: Range): Range[] =>
+  tensors.flatMap(({ offset, elements }) => {
+    const part = overlap(range, [offset, offset + elements]);
+    return part ? [part] : [];
+  });
+
 /** A run of elements that is contiguous on both sides. */
 export interface Segment {
   readonly tensor: TensorSpec;

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
+import { islandsOf } from '../testing/islands.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { holders, homeStage, owner, type Plan, peers, planSchema, problems, seated } from './plan.ts';
 import { streamsOf } from './planLink.ts';
@@ -249,6 +250,22 @@ function broke(plan: Plan, random: () => number): { plan: Plan; how: string } {
 }
 type Mutable<T> = T extends object ? { -readonly [K in keyof T]: Mutable<T[K]> } : T;
 
+test('[PL24] a plan of a part of the islands names them once each, ascending, and not all', () => {
+  const of = (islands: readonly number[], count = 3) => {
+    const run = { samples: 7, ...(count > 0 ? { islands: islandsOf(count, 2) } : {}) };
+    return problems(model, run, { ...plan, islands }).map(({ rule }) => rule);
+  };
+  for (const islands of [[0], [2], [0, 2], [1, 2]]) expect(of(islands)).toEqual([]);
+  for (const islands of [[], [3], [1, 0], [1, 1], [0, 1, 2]]) expect(of(islands)).toEqual(['PL24']);
+  expect(of([0], 0)).toEqual(['PL24']);
+  expect(problems(model, { samples: 7 }, { ...plan, islands: [1, 0] })).toEqual([
+    {
+      rule: 'PL24',
+      text: 'the plan is of the islands 1, 0: some of the 0 of the run were expected, ascending; of all of them it names none',
+    },
+  ]);
+});
+
 describe('queries', () => {
   test('owner is the one member that carries the micro-batch', () => {
     expect([0, 1, 2].map((id) => owner(plan, 1, id))).toEqual([a, b, b]);
@@ -302,6 +319,8 @@ describe('planSchema', () => {
     ['stages.0.members.0.peer', ''],
     ['state.0.block', 'layer.01'],
     ['microBatches.0.id', -1],
+    ['islands', [0.5]],
+    ['islands', []],
     ['links', {}],
     ['links', [{ from: 'a', to: 'b' }]],
     ['links', [{ from: 'a', to: '', streams: 2 }]],

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
-import type { Islands } from '../run/runFile.ts';
+import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
@@ -62,6 +62,8 @@ export interface Plan {
   readonly microBatches: readonly MicroBatch[];
   readonly state: readonly BlockState[];
   readonly schedule: ScheduleName;
+  /** Of the run's islands those that are done by these peers, one after the other, ascending; absent: all of them. */
+  readonly islands?: readonly number[];
   /** Those that are not the default, one connection. */
   readonly links?: readonly PlanLink[];
 }
@@ -71,6 +73,11 @@ const blockName = z
   .string()
   .regex(/^(embedding|head|layer\.(0|[1-9]\d*))$/, 'expected embedding, head or layer.N')
   .transform((text) => text as BlockName); // the pattern is the type
+
+export const islandList = z.array(count).min(1).max(MOST_ISLANDS);
+export const blockStates: z.ZodType<readonly BlockState[]> = z.array(
+  z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
+);
 
 /** A plan from outside: its shape only (`problems` judges the rest). Other fields, such as predictions, are ignored. */
 export const planSchema: z.ZodType<Plan> = z.object({
@@ -84,10 +91,9 @@ export const planSchema: z.ZodType<Plan> = z.object({
     }),
   ),
   microBatches: z.array(z.object({ id: count, samples: range })),
-  state: z.array(
-    z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
-  ),
+  state: blockStates,
   schedule: z.enum(SCHEDULE_NAMES),
+  islands: islandList.exactOptional(),
   links: planLinksSchema.exactOptional(),
 });
 
@@ -214,6 +220,7 @@ export function problems(
     ...plan.stages.flatMap((stage, index) => stageProblems(plan, stage, index)),
     ...stateProblems(model, plan),
     ...cutProblems(model, batch.islands, plan),
+    ...islandProblems(batch.islands, plan.islands),
     ...linkProblems(plan.links ?? [], peers(plan)).map((text): Problem => ({ rule: 'PL23', text })),
   ];
   if (!SCHEDULE_NAMES.includes(plan.schedule))
@@ -298,6 +305,16 @@ function cutProblems(model: Pick<Model, 'blocks'>, islands: Islands | undefined,
       return [{ rule: 'PL22', text }];
     });
   });
+}
+
+function islandProblems(islands: Islands | undefined, own: Plan['islands']): Problem[] {
+  if (!own) return [];
+  const count = islands?.count ?? 0;
+  const isAscending = own.every((island, place) => place === 0 || island > (own[place - 1] ?? island));
+  if (isAscending && own.length > 0 && own.length < count && own.every((island) => island >= 0 && island < count))
+    return [];
+  const text = `the plan is of the islands ${own.join(', ')}: some of the ${count} of the run were expected, ascending; of all of them it names none`;
+  return [{ rule: 'PL24', text }];
 }
 
 interface Part {

@@ -1,8 +1,10 @@
 /**
  * What is kept of each parameter: its value and Adam's two moments, each a float. In a run with islands that of the island
  * whose turn it is; and for each island whose turn comes later (`@1` the next one's, `@2` the one after) its own value and
- * moments, for every island what its packets left over, and once what the islands share. Rules IS in SPEC.md.
+ * moments, for every island what its packets left over, and once what the islands share. A checkpoint has them by the
+ * numbers of islands, so that whoever has which islands then can load it. Rules IS in SPEC.md.
  */
+import { at } from '../base.ts';
 import type { Islands } from '../run/runFile.ts';
 
 /** What the update reads and writes, and all there is in a run without islands. */
@@ -10,44 +12,66 @@ export const STATE_KINDS = ['value', 'm', 'v'] as const;
 /** Each island's own. */
 export const ISLAND_KINDS = [...STATE_KINDS, 'leftOver'] as const;
 type IslandKind = (typeof ISLAND_KINDS)[number];
+type SharedKind = 'shared' | 'velocity' | 'published';
 /** `@0` is not written. */
-export type StateKind = IslandKind | `${IslandKind}@${number}` | 'shared' | 'velocity' | 'published';
+export type StateKind = IslandKind | `${IslandKind}@${number}` | SharedKind;
 
 /** What decides which kinds a run has. */
 type Kept = Pick<Islands, 'count' | 'exchange' | 'publish'> | undefined;
+/** Numbers of a group's islands, ascending; absent: all. */
+type Own = readonly number[] | undefined;
 
 export const FLOAT_BYTES = 4;
 /** Of a run with as many islands as there may be. */
 export const MOST_STATE_KINDS = 255;
 
-const turns = (islands: Kept): number[] => Array.from({ length: islands?.count ?? 1 }, (_, turn) => turn);
+/** The islands that are done by turns, those of a group or all. */
+export const ownIslands = (islands: Pick<Islands, 'count'> | undefined, own: Own): readonly number[] =>
+  own ?? Array.from({ length: islands?.count ?? 1 }, (_, island) => island);
+
 export const kindAt = (kind: IslandKind, turn: number): StateKind => (turn === 0 ? kind : `${kind}@${turn}`);
 
 /** Everything that a keeper has at any step; what the GPU has comes first. */
-export function stateKinds(islands: Kept): readonly StateKind[] {
+export function stateKinds(islands: Kept, own?: Own): readonly StateKind[] {
   if (!islands) return STATE_KINDS;
+  const turns = [...ownIslands(islands, own).keys()];
   return [
-    ...turns(islands).flatMap((turn) => STATE_KINDS.map((kind) => kindAt(kind, turn))),
-    ...(islands.exchange === 'f32' ? [] : turns(islands).map((turn) => kindAt('leftOver', turn))),
+    ...turns.flatMap((turn) => STATE_KINDS.map((kind) => kindAt(kind, turn))),
+    ...(islands.exchange === 'f32' ? [] : turns.map((turn) => kindAt('leftOver', turn))),
     'shared',
     'velocity',
     ...(islands.publish === 'f32' ? [] : ['published' as const]),
   ];
 }
 
-/** Those that equal `value` whenever a meeting has been held: every island begins at what was published. */
-function kindsLikeValue(islands: Kept): readonly StateKind[] {
-  if (!islands) return [];
-  const others = turns(islands).slice(1);
-  return [...others.map((turn) => kindAt('value', turn)), islands.publish === 'f32' ? 'shared' : 'published'];
+/**
+ * As what a checkpoint has a kind of a keeper's. It is of a meeting: every island begins at what was published, which is
+ * saved as the value.
+ */
+export function savedAs(kind: StateKind, islands: Kept, own?: Own): StateKind {
+  if (!islands || kind === 'velocity') return kind;
+  if (kind === 'shared') return islands.publish === 'f32' ? 'value' : 'shared';
+  if (kind === 'published' || isOf(kind, 'value')) return 'value';
+  const [name, turn = '0'] = kind.split('@');
+  return kindAt(name as IslandKind, at(ownIslands(islands, own), Number(turn))); // what else there is is an island's
 }
 
-/** What a checkpoint has of each shard, one after the other, the run's weights first. It is of a meeting. */
-export function savedKinds(islands: Kept): readonly StateKind[] {
-  const left = new Set<StateKind>(['shared', ...kindsLikeValue(islands)]);
-  const saved = stateKinds(islands).filter((kind) => !left.has(kind));
-  return islands?.publish === 'int8' ? ['shared', ...saved] : saved;
+/** What a keeper reads of a checkpoint. */
+export const loadedKinds = (islands: Kept, own?: Own): readonly StateKind[] => [
+  ...new Set(stateKinds(islands, own).map((kind) => savedAs(kind, islands, own))),
+];
+
+/**
+ * What a keeper saves of each shard, one after the other, the run's weights first; of all islands it is what a checkpoint
+ * has. What they share is saved by the group that has the first one.
+ */
+export function savedKinds(islands: Kept, own?: Own): readonly StateKind[] {
+  const loaded = loadedKinds(islands, own);
+  if (own && !own.includes(0)) return loaded.filter((kind) => !isOneForAll(kind));
+  return islands?.publish === 'int8' ? ['shared', ...loaded.filter((kind) => kind !== 'shared')] : loaded;
 }
+
+const isOneForAll = (kind: StateKind): boolean => kind === 'value' || kind === 'shared' || kind === 'velocity';
 
 /** Whether a kind is this one of some island's. */
 export const isOf = (kind: StateKind, of: StateKind): boolean => kind === of || kind.startsWith(`${of}@`);

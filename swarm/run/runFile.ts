@@ -99,7 +99,7 @@ const cosine = fields({
 });
 
 /** Each costs its keepers three planes of main memory, and their kinds are numbered in a byte. */
-const MOST_ISLANDS = 63;
+export const MOST_ISLANDS = 63;
 /** A chunk of few elements costs as much to send and to meet about as one of many. */
 const LEAST_CHUNK_ELEMENTS = 64;
 const MOST_CHUNK_ELEMENTS = 65_536;

@@ -16,6 +16,7 @@ const PLAN: Plan = {
   microBatches: [{ id: 0, samples: [0, 4] }],
   state: [{ block: 'head', shards: [{ peer: A, range: [0, 16], replicas: [B] }] }],
   schedule: 'gpipe',
+  islands: [0],
 };
 
 const SNAPSHOT: Snapshot = {
@@ -62,6 +63,10 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   { type: 'probed', peer: B, roundTripMs: 3, bytesPerSecond: null },
   { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },
   { type: 'uploaded', epoch: 1, step: 2, shards: [{ block: 'head', range: [0, 16], hash: HASH }] },
+  {
+    ...{ type: 'met', epoch: 1, round: 0, attempt: 2, bytesDirect: 1, bytesRelayed: 0 },
+    digests: [{ block: 'head', range: [0, 16], digest: HASH.slice(0, 22) }],
+  },
   { type: 'fault', epoch: 1, reason: 'linkLost', about: B, detail: 'd' },
   { type: 'resumed', generation: 0, role: { epoch: 1, step: 2 }, handedOver: null },
   { type: 'pause' },
@@ -106,6 +111,14 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'evaluate', epoch: 1, step: 2 },
   { type: 'save', epoch: 1, step: 2 },
   { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
+  {
+    ...{ type: 'meet', epoch: 1, round: 0, attempt: 2, steps: [2, 1] },
+    groups: [
+      { epoch: 1, islands: [0], state: PLAN.state },
+      { epoch: 2, islands: [1], state: PLAN.state },
+    ],
+  },
+  { type: 'meetingOver', epoch: 1, round: 0 },
   { type: 'abandon', epoch: 1, detail: 'd' },
   { type: 'snapshot', snapshot: SNAPSHOT },
   { type: 'limits', downloads: [{ peer: A, bytesPerSecond: 1e6 }] },

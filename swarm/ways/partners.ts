@@ -10,7 +10,7 @@ import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
 import { holdings } from '../plan/handover.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
-import { FLOAT_BYTES, savedKinds, stateKinds } from '../plan/stateKinds.ts';
+import { FLOAT_BYTES, loadedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
@@ -44,7 +44,7 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
     case 'peers':
       return handoverTensors(
         sizes.model,
-        stateKinds(sizes.islands),
+        stateKinds(sizes.islands, plan.islands),
         source.plan,
         plan,
         sizes.asked === 'f16' || source.salvaged === true,
@@ -57,9 +57,9 @@ export function arrivalBytes(sizes: Sizes, plan: Plan, source: StateSource): num
   if (source.from !== 'checkpoint')
     return arrivalTensors(sizes, plan, source).reduce((sum, passage) => sum + bytesOf(passage), 0);
   const { model, islands } = sizes;
-  const saved = savedKinds(islands);
+  const loaded = loadedKinds(islands, plan.islands);
   const held = peers(plan).flatMap((peer) =>
-    model.blocks.flatMap(({ name }) => saved.flatMap((kind) => holdings(model, plan, peer, name, kind))),
+    model.blocks.flatMap(({ name }) => loaded.flatMap((kind) => holdings(model, plan, peer, name, kind))),
   );
   return held.reduce((sum, range) => sum + tensorBytes({ range }), 0);
 }
@@ -75,7 +75,7 @@ const passages = (sizes: Sizes, { plan, source }: Prepare): Passage[] => [
 /** Each peer's partners: whom it may open a link to and take signals, links and frames from. */
 export type Partners = ReadonlyMap<PeerId, ReadonlySet<PeerId>>;
 
-function partnersIn(list: readonly Passage[]): Map<PeerId, Set<PeerId>> {
+export function partnersIn(list: readonly Passage[]): Map<PeerId, Set<PeerId>> {
   const found = new Map<PeerId, Set<PeerId>>();
   const add = (one: PeerId, other: PeerId): void => {
     const known = found.get(one);
@@ -109,7 +109,8 @@ export interface Incoming {
 export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): Incoming {
   const mine = (list: readonly Passage[]): Passage[] => list.filter(({ to }) => to === me);
   const { model, islands } = sizes;
-  const shardBytes = ([from, to]: Range): number => FLOAT_BYTES * stateKinds(islands).length * (to - from);
+  const shardBytes = ([from, to]: Range): number =>
+    FLOAT_BYTES * stateKinds(islands, plan.islands).length * (to - from);
   const step = mine(stepTensors(model, plan, sizes));
   const earlyBytes = new Map<PeerId, number>();
   const add = (peer: PeerId, bytes: number): void => void earlyBytes.set(peer, (earlyBytes.get(peer) ?? 0) + bytes);
@@ -131,7 +132,7 @@ export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): I
  */
 export function warmBytes(sizes: Sizes, plan: Plan, me: PeerId): ReadonlyMap<PeerId, number> {
   const { model, islands } = sizes;
-  const kinds = stateKinds(islands);
+  const kinds = stateKinds(islands, plan.islands);
   const held = model.blocks.flatMap(({ name }) => kinds.flatMap((kind) => holdings(model, plan, me, name, kind)));
   const bytes = FLOAT_BYTES * held.reduce((sum, [from, to]) => sum + to - from, 0);
   const partners = planPartners(sizes, plan).get(me) ?? new Set<PeerId>();

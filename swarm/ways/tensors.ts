@@ -60,7 +60,8 @@ export const stateTensor = (
   ...{ kind: 'state', stage: kinds.indexOf(kind), index: blockIndex(model, block), range },
 });
 
-const blockIndex = (model: Model, name: BlockName): number => model.blocks.findIndex((block) => block.name === name);
+export const blockIndex = (model: Model, name: BlockName): number =>
+  model.blocks.findIndex((block) => block.name === name);
 
 /** Everything that one training step sends. */
 export const stepTensors = (model: Model, plan: Plan, size: StreamSize): Passage[] => [

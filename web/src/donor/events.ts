@@ -220,6 +220,8 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'evaluate':
     case 'committed':
     case 'save':
+    case 'meet':
+    case 'meetingOver':
       return inPlan(state, { kind: 'computing' });
     case 'standby':
       return afterStandby(state, message);
