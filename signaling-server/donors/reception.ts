@@ -255,6 +255,15 @@ export class Reception implements DonorHost {
     this.#donors.leave(peer);
   }
 
+  /** As if this server had been killed: tabs come back, with what they have. */
+  breakAll(): void {
+    for (const { peer, link } of [...this.#donors.all()]) {
+      link.supersede();
+      this.ended(link);
+      this.gone(peer, 'the run begins again from its store', false);
+    }
+  }
+
   /** Nobody can be told anything whose connection is broken: it is not waited for. */
   #dropAway(peer: PeerId, detail: string): void {
     if (this.#donors.of(peer)?.breaks.isAway) this.gone(peer, detail, true);

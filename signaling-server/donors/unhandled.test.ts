@@ -1,8 +1,9 @@
 /** What throws where nothing should: it costs the donor whose word it was its connection, and nobody else anything. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { RunObserver } from '../run/runObserver.ts';
 import type { Server } from '../server.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
-import { TinyServers } from '../testing/tinyServers.ts';
+import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
 
 let servers: TinyServers;
 beforeEach(() => {
@@ -73,18 +74,51 @@ test('[SV10] inside a decision: the event never happened, nothing is rolled back
   expect({ donors: donors.length, generation }).toEqual({ donors: 1, generation: 0 });
 });
 
-test('[SV15] while effects are performed: the run begins again from its store with those who are left', async () => {
+/** Throws at the next effect of this type: before it is in the store, or after. */
+function failNext(server: Server, type: string, place: 'before' | 'after'): void {
+  const observer: RunObserver = place === 'before' ? server.run.history : server.run.moved;
+  const perform = observer.effect?.bind(observer);
+  const failing = vi.spyOn(observer as Required<RunObserver>, 'effect').mockImplementation((effect) => {
+    if (effect.type !== type) return perform?.(effect);
+    failing.mockRestore();
+    return boom();
+  });
+}
+
+const EFFECTS = ['storeCommit', 'storeEpoch', 'storeCheckpoint', 'storeEvaluation', 'send'] as const;
+const PLACES = ['before', 'after'] as const;
+test.each(EFFECTS.flatMap((type) => PLACES.map((place) => [type, place] as const)))(
+  '[SV15] while a %s is performed, %s it is stored: the run begins again from its store, its donors come back, and no step is given up',
+  async (type, place) => {
+    servers.writeRun(tinyRunFile({ steps: 1_000_000, checkpointEverySteps: 20, evaluationEverySteps: 7 }));
+    const server = await servers.serve();
+    const { store } = await servers.data();
+    const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];
+    await server.run.until((run) => run.committedSteps > 22);
+    failNext(server, type, place);
+    if (type === 'storeEpoch') donors.push(await ScriptedDonor.joined(server.url));
+    await Promise.all(donors.map(({ closed }) => closed));
+    const names = donors.slice(0, 2).map(({ welcome }) => welcome.peer);
+    const back = await Promise.all(donors.map((donor) => donor.comeBack()));
+    await stepsOn(server);
+    expect(server.run.snapshot().generation).toBe(0);
+    expect(store.steps('tiny', 0).map(({ step }) => step)).toEqual([...Array(server.run.committedSteps).keys()]);
+    expect(back.slice(0, 2).map(({ welcome }) => welcome.peer)).toEqual(names);
+    expect(back.flatMap(({ received }) => received.filter((message) => message.type === 'refused'))).toEqual([]);
+  },
+);
+
+test('[SV15] where effects throw again before a step is committed it ends: a donor is let go, and the others go on from the checkpoint', async () => {
   const server = await servers.serve();
   const { store } = await servers.data();
   const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];
   await Promise.all(donors.map((donor) => donor.hears('committed', ({ step }) => step >= 7)));
-  const failing = vi.spyOn(store, 'commitStep').mockImplementationOnce(boom);
-  await server.run.until(() => failing.mock.calls.length > 1);
-  const refused = donors.filter(({ received }) => received.some(({ type }) => type === 'refused'));
-  expect(refused).toHaveLength(1);
+  const failing = vi.spyOn(store, 'commitStep').mockImplementationOnce(boom).mockImplementationOnce(boom);
+  await Promise.all(donors.map(({ closed }) => closed));
+  const back = await Promise.all(donors.map((donor) => donor.comeBack()));
+  await server.run.until(() => failing.mock.calls.length > 2);
+  expect(back.filter(({ received }) => received.some(({ type }) => type === 'refused'))).toHaveLength(1);
   await stepsOn(server);
-  expect(server.run.snapshot().donors).toHaveLength(1);
-  // As after a killed server: back to the newest checkpoint, then each step once, without a gap.
   expect(server.run.snapshot().generation).toBeLessThanOrEqual(1);
   const steps = store.steps('tiny', 0).map(({ step }) => step);
   expect(steps).toEqual(steps.map((_, at) => at));

@@ -56,6 +56,8 @@ export class ActiveRun implements Observed {
   readonly #loop: DecisionLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
+  /** So many steps stood committed when it last did so because something failed. */
+  #beganAgainAt: number | null = null;
   /** Where an effect threw: those before have done it. */
   #unkept: { readonly effect: DecisionEffect; readonly observer: number } | null = null;
 
@@ -174,7 +176,7 @@ export class ActiveRun implements Observed {
     const { store } = this.#options;
     audit(store, this.name, command, session, this.committedSteps, wallMs());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
-    if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain();
+    if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain(true);
     this.#loop.dispatch({ type: 'operatorSaid', command });
   }
 
@@ -190,7 +192,7 @@ export class ActiveRun implements Observed {
 
   /** Back to a checkpoint that the store keeps. */
   sendBack(toStep: number, reason = `the operator sent the run back to checkpoint ${toStep}`): void {
-    if (this.phase === 'stopped') this.#beginAgain();
+    if (this.phase === 'stopped') this.#beginAgain(false);
     const ledger = this.#options.store.ledgerFrom(this.name, toStep);
     const { lossScale = null } = this.checkpoint(toStep) ?? {};
     this.#loop.dispatch({ type: 'sentBack', toStep, reason, lossScale, earned: [{ step: toStep, ledger }] });
@@ -323,17 +325,20 @@ export class ActiveRun implements Observed {
   }
 
   /**
-   * The donor whose word it was is let go. Where effects are half done, or no word of a donor's is to blame, the run
-   * begins again from the store, as the server after a killed one would, with those who are connected. That ends: each
-   * failure on the way takes its donor out, and none but a timer's has no donor.
+   * The donor whose word it was is let go. Where effects are half done nobody's word is to blame: the run begins again
+   * from the store, as the server after a killed one would, and its donors come back to it with what they have. That
+   * ends: where no step was committed since it did so before, the donor goes too, and what the others have is not asked for.
    */
   #failedOver(event: DecisionEvent | null, error: unknown, isHalfDone: boolean): void {
     this.failed(error);
     const isWord = event !== null && (event.type === 'donorSaid' || event.type === 'donorJoined');
-    if (isWord)
+    const committed = this.#options.store.committedSteps(this.name);
+    const isAgain = this.#beganAgainAt === committed;
+    if (isWord && (isAgain || !isHalfDone))
       this.reception.throwOut(event.peer, 'unhandled', event.type === 'donorSaid' ? event.message.type : 'measured');
     if (isWord && !isHalfDone) return;
-    this.#beginAgain();
+    this.#beganAgainAt = committed;
+    this.#beginAgain(!isAgain);
     // The expected donors were there once, or one of them has just been let go.
     this.#loop.dispatch({ type: 'gatheringEnded' });
   }
@@ -349,10 +354,12 @@ export class ActiveRun implements Observed {
     this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, ...known });
   }
 
-  /** From the store, with those who are still connected. */
-  #beginAgain(): void {
-    this.#loop.beginAgain(startState(this.#options.store, this.name, false));
-    for (const connection of this.reception.measured()) this.#tell(connection);
+  /** From the store, with those who are still connected. `isAway`: they come back, with steps that no checkpoint has. */
+  #beginAgain(isAway: boolean): void {
+    const start = startState(this.#options.store, this.name, isAway);
+    this.#loop.beginAgain(start);
+    if (start.plans.length > 0) this.reception.breakAll();
+    else for (const connection of this.reception.measured()) this.#tell(connection);
   }
 
   #perform(effect: DecisionEffect): void {

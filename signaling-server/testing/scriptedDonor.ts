@@ -90,7 +90,7 @@ export class ScriptedDonor {
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
   #welcome: Said<'welcome'> | null = null;
-  #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+  #plan: { readonly epoch: number; readonly generation: number; readonly plan: Plan } | null = null;
 
   /** One that the server has taken in. */
   static async joined(url: string, options: ScriptedOptions = {}): Promise<ScriptedDonor> {
@@ -149,6 +149,17 @@ export class ScriptedDonor {
     const answered = new Promise<void>((resolve) => this.#socket.once('pong', resolve));
     this.#socket.ping();
     await Promise.race([answered, this.closed]);
+  }
+
+  /** On another connection, as a page does whose own has ended: it says that it has what is committed. */
+  async comeBack(): Promise<ScriptedDonor> {
+    const { peer, resumeKey } = this.welcome;
+    const donor = await ScriptedDonor.joined(this.#url, { ...this.#options, resume: { peer, key: resumeKey } });
+    const { epoch, generation } = this.#plan ?? { epoch: 0, generation: 0 };
+    donor.#plan = this.#plan;
+    const role = this.#plan && { epoch, step: donor.welcome.committedSteps };
+    if (donor.welcome.peer === peer) donor.say({ type: 'resumed', generation, role, handedOver: null });
+    return donor;
   }
 
   leave(): void {
