@@ -5,7 +5,7 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
-import type { Pair, RelayedSlice } from '../../swarm/coordinator/events.ts';
+import type { CoordinatorEvent, Effect, Pair, RelayedSlice } from '../../swarm/coordinator/events.ts';
 import { BEHIND_LIMIT } from '../../swarm/coordinator/replicas.ts';
 import { decodeFrame, type Frame, type TensorKey, tensorBytes } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
@@ -232,3 +232,14 @@ function ping(receiver: Receiver, envelope: Uint8Array): void {
     receiver.pings -= 1;
   });
 }
+
+/** What is seen of an epoch's watched pairs becomes events of its run. */
+export const watchFor = (
+  loop: { dispatch(event: Extract<CoordinatorEvent, { type: 'unsoundRelayed' | 'sliceRelayed' }>): void },
+  relay: Relay,
+  { epoch, relayed }: Extract<Effect, { type: 'storeEpoch' }>,
+): void =>
+  relay.watch(relayed, epoch, {
+    unsound: (from, to) => loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
+    slice: (slice) => loop.dispatch({ type: 'sliceRelayed', epoch, ...slice }),
+  });

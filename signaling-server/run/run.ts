@@ -20,6 +20,7 @@ import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
+import { watchFor } from '../donors/relay.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
 import { standsSentence, storageProblem } from '../files/storageProblem.ts';
@@ -388,17 +389,10 @@ export class ActiveRun implements Observed {
     this.#loop.dispatch({ type: 'searched', search, found });
   }
 
-  #watch({ epoch, relayed }: Extract<DecisionEffect, { type: 'storeEpoch' }>): void {
-    this.network.relay.watch(relayed, epoch, {
-      unsound: (from, to) => this.#loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
-      slice: (slice) => this.#loop.dispatch({ type: 'sliceRelayed', epoch, ...slice }),
-    });
-  }
-
   #answer(effect: DecisionEffect): void | Promise<void> {
     if (effect.type === 'search') return this.#search(effect);
     if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, this.document.file, effect, this.#loop);
-    if (effect.type === 'storeEpoch') this.#watch(effect);
+    if (effect.type === 'storeEpoch') watchFor(this.#loop, this.network.relay, effect);
     if (effect.type === 'send') this.reception.send(effect.to, effect.message);
     if (effect.type === 'refuse')
       this.reception.refuse(effect.peer, effect.reason, effect.detail, effect.isProven ?? false);
