@@ -147,8 +147,7 @@ export class ActiveRun implements Observed {
   }
 
   snapshot(): Snapshot {
-    const shown = snapshot(this.#run, this.#loop.now());
-    const sentence = this.standsSentence;
+    const [shown, sentence] = [snapshot(this.#run, this.#loop.now()), this.standsSentence];
     return sentence === null ? shown : { ...shown, phase: 'paused', sentence };
   }
 
@@ -332,7 +331,7 @@ export class ActiveRun implements Observed {
    */
   #failedOver(event: DecisionEvent | null, error: unknown, isHalfDone: boolean): void {
     this.failed(error);
-    const isWord = event !== null && (event.type === 'donorSaid' || event.type === 'donorJoined');
+    const isWord = event?.type === 'donorSaid' || event?.type === 'donorJoined';
     const committed = this.#options.store.committedSteps(this.name);
     const isAgain = this.#beganAgainAt === committed;
     if (isWord && (isAgain || !isHalfDone))
