@@ -8,16 +8,29 @@ import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { aligned } from '../../swarm/timeline/alignment.ts';
+import { isTurnEnd, readAction } from '../../swarm/schedule/action.ts';
+import { aligned, alignedBehind } from '../../swarm/timeline/alignment.ts';
 import type { ReportedSpan } from '../../swarm/timeline/measured.ts';
-import { rowsOf } from '../../swarm/timeline/rows.ts';
-import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
+import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
+import { bubbleRatio, type Timeline } from '../../swarm/timeline/timeline.ts';
 import { OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 
 /** Steps whose spans wait to be written together. */
 const BATCH = 16;
+
+/** Longer than any deadline lets a donor take. */
+const TURN_END_LIMIT_SECONDS = 3_600;
+
+type Reported = Pick<ReportMessage, 'spans' | 'turnEnd'>;
+/** A step's spans and what they were made of. */
+interface Traced {
+  readonly row: Omit<TraceRow, 'spans'>;
+  readonly spans: readonly SpanRow[];
+  readonly plan: Plan;
+  readonly reports: ReadonlyMap<PeerId, readonly ReportedSpan[]>;
+}
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
@@ -31,8 +44,8 @@ export class RunHistory implements RunObserver {
   readonly #store: Store;
   readonly #run: Observed;
   readonly #now: () => number;
-  /** Spans of the step that is being reported, by peer. */
-  #reports = new Map<PeerId, readonly ReportedSpan[]>();
+  /** Of the step that is being reported, by peer. */
+  #reports = new Map<PeerId, Reported>();
   readonly #left = new Set<PeerId>();
   /** Faults that each donor told of since it came, and the plan under which it last did. */
   readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
@@ -41,6 +54,8 @@ export class RunHistory implements RunObserver {
   /** Why the newest epoch began; empty: none did since the server started. */
   epochReason = '';
   #unsaved: TraceRow[] = [];
+  /** The newest step whose spans are known: what a turn ended with behind it is told with the next one's reports. */
+  #newest: Traced | null = null;
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
 
@@ -86,11 +101,11 @@ export class RunHistory implements RunObserver {
     if (isNews) this.#add({ kind: 'fault', peer, reason, about, detail });
   }
 
-  #reportedBy(peer: PeerId, { epoch, step, spans }: ReportMessage): void {
+  #reportedBy(peer: PeerId, { epoch, step, spans, turnEnd }: ReportMessage): void {
     const key = `${epoch} ${step}`;
     if (key !== this.#reported) this.#reports = new Map();
     this.#reported = key;
-    this.#reports.set(peer, spans);
+    this.#reports.set(peer, { spans, turnEnd });
   }
 
   effect(effect: DecisionEffect): void {
@@ -112,6 +127,7 @@ export class RunHistory implements RunObserver {
         return;
       case 'rollBack':
         this.#traceNow();
+        this.#newest = null;
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
       case 'finished':
@@ -171,12 +187,37 @@ export class RunHistory implements RunObserver {
     if (this.#unsaved.length >= BATCH) this.#save();
   }
 
-  #trace(step: number, epoch: number, plan: Plan, reports: ReadonlyMap<PeerId, readonly ReportedSpan[]>): void {
+  #trace(step: number, epoch: number, plan: Plan, reported: ReadonlyMap<PeerId, Reported>): void {
+    this.#turnEnded(reported);
+    const reports = new Map([...reported].map(([peer, { spans }]) => [peer, spans]));
     const timeline = aligned(plan, reports);
     if (timeline.length === 0) return;
     const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
-    this.#unsaved.push({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline)) });
+    const row = { step, epoch, bubble };
+    const spans = rowsOf(timeline);
+    this.#newest = { row, spans, plan, reports };
+    this.#unsaved.push({ ...row, spans: JSON.stringify(spans) });
+  }
+
+  /** What the newest turn ended with stands behind its own last step. */
+  #turnEnded(reported: ReadonlyMap<PeerId, Reported>): void {
+    const newest = this.#newest;
+    if (newest === null) return;
+    const { row, spans, plan, reports } = newest;
+    const ends = [...reported].flatMap(([peer, { turnEnd }]): Timeline => {
+      const action = turnEnd?.step === row.step ? readAction(turnEnd.action) : null;
+      if (!turnEnd || action === null || !isTurnEnd(action)) return [];
+      const { start, end } = turnEnd;
+      const isSpan = end >= start && end - start <= TURN_END_LIMIT_SECONDS;
+      return isSpan ? [{ peer, action, startSeconds: start, endSeconds: end }] : [];
+    });
+    if (ends.length === 0) return;
+    const behind = rowsOf(alignedBehind(plan, reports, ends));
+    const whole = { ...row, spans: JSON.stringify([...spans, ...behind]) };
+    const place = this.#unsaved.findIndex(({ step }) => step === row.step);
+    if (place < 0) this.#unsaved.push(whole);
+    else this.#unsaved[place] = whole;
   }
 }
 

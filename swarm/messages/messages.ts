@@ -161,6 +161,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     bytesDirect: bytes,
     bytesRelayed: bytes,
     spans: z.array(spanSchema).max(MOST_SPANS),
+    /** With islands: how the turn ended of which `step` was the last, by a switch or a meeting. Absent: none did since it reported last. */
+    turnEnd: spanSchema.omit({ aloneSeconds: true }).extend({ step: count }).optional(),
     links: z.array(linkReportSchema).max(1_024).optional(),
     unsound: unsoundTensor.optional(),
   }),

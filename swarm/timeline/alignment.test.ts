@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { formatAction } from '../schedule/action.ts';
-import { aligned } from './alignment.ts';
+import { formatAction, parseAction } from '../schedule/action.ts';
+import { aligned, alignedBehind } from './alignment.ts';
 import type { ReportedSpan } from './measured.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
@@ -100,5 +100,28 @@ describe('spans of several clocks', () => {
       'a 0F0 0.00-1.00',
     ]);
     expect(aligned(PIPELINE, new Map())).toEqual([]);
+  });
+
+  test('[IS22] a meeting stands behind the step, on its clock, where its donor’s own work is known and was before', () => {
+    const reports = new Map([
+      [A, spans(a)],
+      [B, spans(b)],
+    ]);
+    const meeting = (peer: typeof A, startSeconds: number, endSeconds: number) => ({
+      ...{ peer, action: parseAction('MEET'), startSeconds, endSeconds },
+    });
+    const behind = [meeting(A, 17, 18), meeting(B, 1007.5, 1008), meeting(peerId('c'), 1, 2)];
+    const times = (at: typeof behind) =>
+      alignedBehind(PIPELINE, reports, at).map(({ peer, startSeconds, endSeconds }) => [
+        peer,
+        startSeconds,
+        endSeconds,
+      ]);
+    // a began at 7 by its clock, which is the step's 0; b's clock is 993 s further.
+    expect(times(behind)).toEqual([
+      ['a', 10, 11],
+      ['b', 7.5, 8],
+    ]);
+    expect(times([meeting(A, 16, 18)])).toEqual([]);
   });
 });

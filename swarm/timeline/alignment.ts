@@ -10,21 +10,42 @@ import { formatAction } from '../schedule/action.ts';
 import { type MeasuredSpan, measuredSpans, type ReportedSpan } from './measured.ts';
 import type { Timeline } from './timeline.ts';
 
+type Reports = ReadonlyMap<PeerId, readonly ReportedSpan[]>;
+
 /** Spans of work that the plan gave to somebody else are left out. The first one starts at 0. */
-export function aligned(plan: Plan, reports: ReadonlyMap<PeerId, readonly ReportedSpan[]>): Timeline {
-  const spans = new Map(
+export function aligned(plan: Plan, reports: Reports): Timeline {
+  const spans = measuredByPeer(plan, reports);
+  const shifts = shiftsOf(spans);
+  const places = new Map([...spans.keys()].map((peer, place) => [peer, place]));
+  return [...spans]
+    .flatMap(([peer, own]) => onClock(own, got(shifts, peer)))
+    .sort((a, b) => a.startSeconds - b.startSeconds || got(places, a.peer) - got(places, b.peer));
+}
+
+/** What these peers did behind the step, on its clock: of those alone whose own work in it is known, and came first. */
+export function alignedBehind(plan: Plan, reports: Reports, behind: Timeline): Timeline {
+  const spans = measuredByPeer(plan, reports);
+  const shifts = shiftsOf(spans);
+  return behind.flatMap((span) => {
+    const last = spans.get(span.peer)?.at(-1);
+    return last && span.startSeconds >= last.endSeconds ? onClock([span], got(shifts, span.peer)) : [];
+  });
+}
+
+/** Of those whose reports have any. */
+const measuredByPeer = (plan: Plan, reports: Reports): ReadonlyMap<PeerId, readonly MeasuredSpan[]> =>
+  new Map(
     peers(plan).flatMap((peer) => {
-      const reported = reports.get(peer);
-      return reported ? [[peer, measuredSpans(plan, peer, reported)] as const] : [];
+      const own = measuredSpans(plan, peer, reports.get(peer) ?? []);
+      return own.length > 0 ? [[peer, own] as const] : [];
     }),
   );
+
+/** From each peer's clock to the step's. */
+function shiftsOf(spans: ReadonlyMap<PeerId, readonly MeasuredSpan[]>): ReadonlyMap<PeerId, number> {
   const offsets = clockOffsets(spans);
-  const moved = [...spans].flatMap(([peer, own]) => onClock(own, got(offsets, peer)));
-  const first = Math.min(...moved.map(({ startSeconds }) => startSeconds));
-  const places = new Map([...spans.keys()].map((peer, place) => [peer, place]));
-  return onClock(moved, -first).sort(
-    (a, b) => a.startSeconds - b.startSeconds || got(places, a.peer) - got(places, b.peer),
-  );
+  const first = Math.min(...[...spans].map(([peer, own]) => firstStart(own) + got(offsets, peer)));
+  return new Map([...offsets].map(([peer, offset]) => [peer, offset - first]));
 }
 
 const onClock = (timeline: Timeline, offset: number) =>

@@ -1,8 +1,8 @@
-/** Work on micro-batches as it is stored and as the operator's page is sent it: rows of (peer, action, start, end). */
+/** A step as it is stored and as the operator's page is sent it: rows of (peer, action, start, end). */
 import { peerId } from '../base.ts';
 import type { StepTimeline } from '../messages/watch.ts';
-import { formatAction, isCompute, parseAction } from '../schedule/action.ts';
-import type { ComputeSpan, Timeline } from './timeline.ts';
+import { type Action, formatAction, isCompute, isTurnEnd, parseAction } from '../schedule/action.ts';
+import type { Span, Timeline } from './timeline.ts';
 
 /** Of one step: a picture shows no more. */
 const MOST_ROWS = 5_000;
@@ -19,11 +19,18 @@ export const rowsOf = (timeline: Timeline): SpanRow[] =>
       toMicroseconds(endSeconds),
     ]);
 
-export const timelineOfRows = (rows: readonly SpanRow[]): ComputeSpan[] =>
-  rows.flatMap(([peer, text, startSeconds, endSeconds]) => {
-    const action = parseAction(text);
-    return isCompute(action) ? [{ peer: peerId(peer), action, startSeconds, endSeconds }] : [];
-  });
+const spansOfRows =
+  <A extends Action>(isWanted: (action: Action) => action is A) =>
+  (rows: readonly SpanRow[]): (Span & { readonly action: A })[] =>
+    rows.flatMap(([peer, text, startSeconds, endSeconds]) => {
+      const action = parseAction(text);
+      return isWanted(action) ? [{ peer: peerId(peer), action, startSeconds, endSeconds }] : [];
+    });
+
+/** Work on micro-batches. */
+export const timelineOfRows = spansOfRows(isCompute);
+/** With islands, behind the step: the switch to the next one's turn, or the meeting. */
+export const turnEndsOfRows = spansOfRows(isTurnEnd);
 
 /** What the clocks of browsers have. */
 const toMicroseconds = (seconds: number): number => Math.round(seconds * 1e6) / 1e6;

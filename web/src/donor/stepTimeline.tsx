@@ -11,16 +11,22 @@ const LEAST_WIDTH = 1.5;
 
 interface Lane {
   readonly name: string;
-  readonly kind: 'forward' | 'backward' | 'waiting';
+  readonly kind: 'forward' | 'backward' | 'waiting' | 'meeting';
   readonly bars: readonly Interval[];
 }
 
 function lanes({ spans, waits }: StepTrace): readonly Lane[] {
   const of = (op: string) => spans.filter(({ action }) => action.op === op);
+  const meetings = of('MEET');
+  const ends = [...meetings, ...of('SWITCH')];
   return [
     { name: 'Forward', kind: 'forward', bars: of('F') },
     { name: 'Backward', kind: 'backward', bars: [...of('R'), ...of('B')] },
     { name: 'Waiting', kind: 'waiting', bars: waits },
+    // With islands, where a turn ends with the step.
+    ...(ends.length === 0
+      ? []
+      : [{ name: meetings.length > 0 ? 'Meeting' : 'Switch', kind: 'meeting', bars: ends } as const]),
   ];
 }
 

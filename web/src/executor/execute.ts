@@ -119,7 +119,7 @@ export class StepRun {
         return this.#update();
       case 'SWITCH':
       case 'MEET':
-        return this.#role.islands?.stepDone(this.#step);
+        return this.#endTurn(action);
       case 'SEND_V':
         return sendValues(this.#role, this.#step, (...sent) => this.#send(...sent));
       case 'GATHER':
@@ -129,6 +129,13 @@ export class StepRun {
       default:
         return assertNever(action);
     }
+  }
+
+  async #endTurn(action: Action): Promise<void> {
+    const { now, turnEnded } = this.#around;
+    const startSeconds = now();
+    await this.#role.islands?.stepDone(this.#step);
+    turnEnded?.({ peer: this.#role.peer, action, startSeconds, endSeconds: now() });
   }
 
   async #forward(index: number, microBatch: number): Promise<void> {
@@ -231,6 +238,7 @@ export class StepRun {
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
       spans: this.#timeline.slice(0, MOST_SPANS).map(reported),
+      ...(this.#around.turnEnd && { turnEnd: this.#around.turnEnd }),
       links: [...this.#around.links],
     });
   }

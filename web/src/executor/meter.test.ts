@@ -144,3 +144,26 @@ test('while another plan is prepared the tab’s part is that of the new plan, a
   meter.prepare(planOf([other, other]), me, 5);
   expect(shown.at(-1)).toMatchObject({ activity: 'preparing', stages: [] });
 });
+
+test('[IS22] a meeting is told with the next report, until one was, and stands in its own step’s trace', () => {
+  const shown: DonorStatus[] = [];
+  const meter = new Meter(
+    () => 0,
+    (status) => shown.push(status),
+  );
+  const own = peerId('own');
+  const [meeting] = spansOf(own, 'MEET 3-4');
+  if (!meeting) throw new Error('a span was given');
+  expect(meter.turnEnd).toBeNull();
+  meter.begin(1, 5, 1);
+  meter.turnEnded(5, meeting);
+  meter.end(spansOf(own, '0F0 1-2'));
+  expect(shown.at(-1)?.lastStep?.spans).toEqual(spansOf(own, '0F0 1-2, MEET 3-4'));
+  for (let attempt = 0; attempt < 2; attempt++) {
+    meter.begin(1, 6, 1);
+    expect(meter.turnEnd).toEqual({ step: 5, action: 'MEET', start: 3, end: 4 });
+  }
+  meter.end(spansOf(own, '0F0 5-6'));
+  expect(shown.at(-1)?.lastStep?.spans).toEqual(spansOf(own, '0F0 5-6'));
+  expect(meter.turnEnd).toBeNull();
+});

@@ -4,10 +4,10 @@
  * nothing is sampled. Seconds of the worker's clock.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import type { StepProgress } from '../../../swarm/messages/messages.ts';
+import type { ReportMessage, StepProgress } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
-import type { ComputeAction } from '../../../swarm/schedule/action.ts';
-import { type Interval, lengthSeconds, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
+import { type ComputeAction, formatAction } from '../../../swarm/schedule/action.ts';
+import { type Interval, lengthSeconds, type Span, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { LEAST_WAIT_SECONDS, type Wait } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus } from './protocol.ts';
 
@@ -77,6 +77,7 @@ export class Meter {
   readonly #awaited: PeerId[] = [];
   /** Who has not yet taken what is sent to it. */
   readonly #takers: PeerId[] = [];
+  #turnEnd: { readonly step: number; readonly span: Span } | null = null;
   #done = 0;
   #hasReported = false;
   #status: DonorStatus = {
@@ -100,6 +101,17 @@ export class Meter {
     if (this.#at === null) return null;
     const waitsFor = [...new Set([...this.#awaited, ...this.#takers])].slice(0, MOST_AWAITED);
     return { ...this.#at, done: this.#done, waitsFor, hasReported: this.#hasReported };
+  }
+
+  /** For the next report: this one went before it. Null: no turn ended, or that is told. */
+  get turnEnd(): ReportMessage['turnEnd'] | null {
+    if (this.#turnEnd === null) return null;
+    const { step, span } = this.#turnEnd;
+    return { step, action: formatAction(span.action), start: span.startSeconds, end: span.endSeconds };
+  }
+
+  turnEnded(step: number, span: Span): void {
+    this.#turnEnd = { step, span };
   }
 
   show(change: Partial<DonorStatus>): void {
@@ -184,8 +196,12 @@ export class Meter {
     this.#recording = null;
     if (!recording) return;
     const { epoch, step, begun, bytesBefore, waits } = recording;
+    const ends = this.#turnEnd?.step === step ? [this.#turnEnd.span] : [];
+    // Of a step before, and this one's report told of it.
+    if (ends.length === 0) this.#turnEnd = null;
     const measured = { seconds: this.#now() - begun, bytes: this.#bytes - bytesBefore };
-    const lastStep = { epoch, step, ...measured, spans: longest(timeline, begun), waits: longest(waits, begun) };
+    const spans = longest([...timeline, ...ends], begun);
+    const lastStep = { epoch, step, ...measured, spans, waits: longest(waits, begun) };
     this.show({ activity: 'waiting', lastStep });
   }
 

@@ -340,6 +340,8 @@ export class Session {
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),
       computed: (action) => this.#meter.computed(action),
+      turnEnd: this.#meter.turnEnd,
+      turnEnded: (span) => this.#meter.turnEnded(step, span),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
       report: (message) => {
         this.#holding.added(step + 1);

@@ -4,6 +4,7 @@ import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
+import type { Span } from '../../../swarm/timeline/timeline.ts';
 import type { Throttle } from './dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from './engine.ts';
 
@@ -26,6 +27,10 @@ export interface Surroundings {
   report(message: ReportMessage): void;
   /** The GPU has done this. */
   computed?(action: ComputeAction): void;
+  /** How this donor's newest turn of an island ended, before this step; null: none did, or it was told. */
+  readonly turnEnd?: ReportMessage['turnEnd'] | null;
+  /** So it ended with this step. */
+  turnEnded?(span: Span): void;
   /** The server's answer to this step. */
   committed(): Promise<UpdateScalars>;
 }

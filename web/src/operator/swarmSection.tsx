@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { reasonText } from '../../../swarm/planner/reason.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { timelineOfRows } from '../../../swarm/timeline/rows.ts';
+import { timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
 import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
@@ -38,7 +38,8 @@ function useTimeline(chosen: number | null, newest: number | null): ShownStep | 
       const answer = await read(query('/api/operator/timeline', { step: wanted }), stepTimelineSchema);
       if (!answer.ok || (chosen !== null && latest.current !== wanted)) return;
       const { measured, predicted, ...step } = answer.value;
-      show({ ...step, measured: timelineOfRows(measured), predicted: timelineOfRows(predicted) });
+      const spans = { measured: timelineOfRows(measured), turnEnds: turnEndsOfRows(measured) };
+      show({ ...step, ...spans, predicted: timelineOfRows(predicted) });
     }, pause);
     return () => clearTimeout(timer);
   }, [wanted, chosen]);

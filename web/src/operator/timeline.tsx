@@ -1,8 +1,14 @@
 /** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
-import { type ComputeAction, formatAction } from '../../../swarm/schedule/action.ts';
-import { type ComputeSpan, lengthSeconds, makespanSeconds, spansByPeer } from '../../../swarm/timeline/timeline.ts';
+import { type ComputeAction, formatAction, isCompute } from '../../../swarm/schedule/action.ts';
+import {
+  type ComputeSpan,
+  lengthSeconds,
+  makespanSeconds,
+  spansByPeer,
+  type Timeline,
+} from '../../../swarm/timeline/timeline.ts';
 import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 
@@ -13,6 +19,8 @@ const LEAST_WIDTH = 1.5;
 
 export interface ShownStep extends Omit<SentStep, 'measured' | 'predicted'> {
   readonly measured: readonly ComputeSpan[];
+  /** With islands: what each donor's turn ended with, behind the step. */
+  readonly turnEnds: Timeline;
   readonly predicted: readonly ComputeSpan[];
 }
 
@@ -28,7 +36,17 @@ export function millisText(seconds: number): string {
 }
 
 /** Measured beside predicted, in one sentence. */
-export function timelineText({ step, measured, predicted, bubble }: ShownStep): string {
+export function timelineText({ step, measured, predicted, bubble, turnEnds }: ShownStep): string {
+  const words = stepText({ step, measured, predicted, bubble });
+  const [first] = turnEnds;
+  if (first === undefined) return words;
+  const longest = millisText(Math.max(...turnEnds.map(lengthSeconds)));
+  return first.action.op === 'MEET'
+    ? `${words} Then the islands met: ${longest} at the donor that took longest.`
+    : `${words} Then came the next island’s turn: its state was there after ${longest}.`;
+}
+
+function stepText({ step, measured, predicted, bubble }: Omit<ShownStep, 'turnEnds' | 'epoch' | 'plan'>): string {
   const [took, should] = [makespanSeconds(measured), makespanSeconds(predicted)];
   const idle = `Of the donors’ time ${percentText(bubble)} was idle.`;
   if (predicted.length === 0) return `Step ${step} took ${millisText(took)} from its first to its last work. ${idle}`;
@@ -37,18 +55,21 @@ export function timelineText({ step, measured, predicted, bubble }: ShownStep): 
   return `Step ${step} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
-export function StepTimeline({ step: { measured, predicted }, peers }: TimelineProps) {
+export function StepTimeline({ step: { measured, predicted, turnEnds }, peers }: TimelineProps) {
   const [followed, follow] = useState<string>('');
   const [isWhole, whole] = useState(false);
   const batches = useMemo(
     () => [...new Set(measured.map(({ action }) => String(action.microBatch)))].sort((a, b) => Number(a) - Number(b)),
     [measured],
   );
-  const measuredBy = useMemo<ReadonlyMap<string, readonly ComputeSpan[]>>(() => spansByPeer(measured), [measured]);
+  const measuredBy = useMemo<ReadonlyMap<string, Timeline>>(
+    () => spansByPeer([...measured, ...turnEnds]),
+    [measured, turnEnds],
+  );
   const predictedBy = useMemo<ReadonlyMap<string, readonly ComputeSpan[]>>(() => spansByPeer(predicted), [predicted]);
   const rows = [...new Set([...peers, ...measuredBy.keys()])];
   const shown = isWhole ? rows : rows.slice(0, MOST_ROWS);
-  const seconds = Math.max(makespanSeconds(measured), makespanSeconds(predicted), 1e-6);
+  const seconds = Math.max(makespanSeconds(measured), makespanSeconds(predicted), makespanSeconds(turnEnds), 1e-6);
   return (
     <figure class="spans">
       <div class="controls">
@@ -73,6 +94,12 @@ export function StepTimeline({ step: { measured, predicted }, peers }: TimelineP
           <span>
             <span class="patch again" aria-hidden="true" /> recomputed
           </span>
+          {turnEnds.length > 0 && (
+            <span>
+              <span class="patch meeting" aria-hidden="true" />{' '}
+              {turnEnds[0]?.action.op === 'MEET' ? 'the islands’ meeting' : 'switch to the next island'}
+            </span>
+          )}
           <span>thin: predicted</span>
         </span>
       </div>
@@ -107,13 +134,16 @@ export function StepTimeline({ step: { measured, predicted }, peers }: TimelineP
 }
 
 interface BarsProps {
-  readonly spans: readonly ComputeSpan[];
+  readonly spans: Timeline;
   readonly seconds: number;
   readonly followed: string;
   readonly kind: 'measured' | 'predicted';
 }
 
-const CLASSES: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'again' };
+const CLASSES: Readonly<Record<string, string>> = {
+  ...{ F: 'forward', B: 'backward', R: 'again' },
+  ...{ MEET: 'meeting', SWITCH: 'meeting' },
+};
 
 function Bars({ spans, seconds, followed, kind }: BarsProps) {
   const scale = WIDTH / seconds;
@@ -121,7 +151,7 @@ function Bars({ spans, seconds, followed, kind }: BarsProps) {
     <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
       {spans.map((span) => {
         const { action, startSeconds } = span;
-        const isFaint = followed !== '' && String(action.microBatch) !== followed;
+        const isFaint = followed !== '' && (!isCompute(action) || String(action.microBatch) !== followed);
         return (
           <rect
             key={`${formatAction(action)} ${startSeconds}`}
