@@ -1,7 +1,5 @@
 /** `shoal simulate`: one schedule through the simulator. */
 
-import { writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { rounded } from '../../swarm/base.ts';
 import { counted } from '../../swarm/quantityText.ts';
@@ -9,8 +7,7 @@ import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
-import { makeFolder } from '../files/makeFolder.ts';
-import { filePlaceFault } from '../files/outputPlace.ts';
+import { filePlaceFault, saveText } from '../files/outputPlace.ts';
 import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
 
@@ -36,13 +33,8 @@ async function simulateCommand(path: string, options: SimulateOptions): Promise<
   const json = need(await readJsonFile(path, 'a problem'), badInput);
   const problem = need(parseSimulateProblem(json), inFile);
   const outcome = need(outcomeOf(problem), inFile);
-  if (options.svg !== undefined) await save(options.svg, drawTimeline(outcome, title(problem)));
+  if (options.svg !== undefined) await saveText(options.svg, drawTimeline(outcome, title(problem)));
   process.stdout.write(options.json ? `${JSON.stringify(outcomeDocument(outcome))}\n` : table(problem, outcome));
-}
-
-async function save(path: string, text: string): Promise<void> {
-  makeFolder(dirname(path));
-  await writeFile(path, text);
 }
 
 const title = ({ schedule, stages, microBatches, pipelines }: SimulateProblem): string =>

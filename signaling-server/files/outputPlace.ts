@@ -3,7 +3,9 @@
  * sentence about a folder. Each fault is one sentence that begins with the path.
  */
 import { accessSync, constants, mkdtempSync, rmdirSync, statSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { makeFolder } from './makeFolder.ts';
 
 /** What is wrong with the place of a file that is written or replaced; null: nothing. */
 export function filePlaceFault(path: string): string | null {
@@ -21,6 +23,12 @@ export function filePlaceFault(path: string): string | null {
 /** The same of a folder that is made, or written beside its place and renamed. */
 export function folderPlaceFault(path: string): string | null {
   return path === '' ? 'an empty path: a folder was expected' : orFault(path, () => parentFault(path));
+}
+
+/** Into such a place; its folder is made. */
+export async function saveText(path: string, text: string): Promise<void> {
+  makeFolder(dirname(path));
+  await writeFile(path, text);
 }
 
 /** The nearest folder above that exists takes what is made in it. */
