@@ -77,6 +77,7 @@ it.each([
   [['step', '--layers', '65536'], '--layers must be a positive integer up to 256, not 65536'],
   [['step', '--learning-rate', '1e39'], '--learning-rate must be a number above 0 that float32 can hold, not "1e39"'],
   [['kernels', '--step', 'toString'], '--step: "toString" is unknown: expected xs, s, m'],
+  [['learn', '--svg', 'curves.svg'], '--svg goes with --cluster'],
   [['gpu', '--size', 'toString'], '--size: "toString" is unknown: expected xs, s, m, distilgpt2, gpt2-small'],
   [
     ['plan', '--plans', 'equal+1,equal+4'],

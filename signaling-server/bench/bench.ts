@@ -16,6 +16,7 @@ import { adapterOption, type BenchAdapter, computeOption, inDawn } from './bench
 import { addFaultsBench } from './benchFaults.ts';
 import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
+import { addLearnBench } from './benchLearn.ts';
 import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { addPlannerBench } from './benchPlanner.ts';
@@ -48,7 +49,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan or dashboard',
+      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, learn or dashboard',
     );
   bench
     .command('step')
@@ -78,6 +79,7 @@ export function addBenchCommand(program: Command): void {
   addPlanBench(bench);
   addPlannerBench(bench);
   addWanBench(bench);
+  addLearnBench(bench);
   addDashboardBench(bench);
   bench
     .command('server')
