@@ -17,6 +17,7 @@ import { addFaultsBench } from './benchFaults.ts';
 import { addGpuBench } from './benchGpu.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addLearnBench } from './benchLearn.ts';
+import { addLineBench } from './benchLine.ts';
 import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { addPlannerBench } from './benchPlanner.ts';
@@ -75,6 +76,7 @@ export function addBenchCommand(program: Command): void {
   addMemoryBench(bench);
   addGpuBench(bench);
   addTransportBench(bench);
+  addLineBench(bench);
   addFaultsBench(bench);
   addPlanBench(bench);
   addPlannerBench(bench);

@@ -20,7 +20,7 @@ async function transport({ json }: { readonly json?: boolean }): Promise<void> {
     async () => null,
     async (first) => {
       const second = await openBenchPage(first.context(), async () => null);
-      await connect(first, second);
+      await connectTransport(first, second);
       return first.evaluate(() => (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.measureTransport());
     },
   );
@@ -29,7 +29,7 @@ async function transport({ json }: { readonly json?: boolean }): Promise<void> {
 }
 
 /** Each tab's signals go to the other one, in order. */
-async function connect(first: Page, second: Page): Promise<void> {
+export async function connectTransport(first: Page, second: Page): Promise<void> {
   for (const [from, to] of [
     [first, second],
     [second, first],

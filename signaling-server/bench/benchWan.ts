@@ -6,12 +6,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
-import { median, type Result } from '../../swarm/base.ts';
+import { median } from '../../swarm/base.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
-import { badInput, failed, need } from '../commands/failure.ts';
+import { failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
@@ -20,8 +20,8 @@ import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { homesProblem, openHomes, STUN_SERVER } from './homes/homes.ts';
-import { type Line, parseDelay, parseLoss, parseRate } from './homes/line.ts';
-import { NAT_KINDS, type NatKind } from './homes/nat.ts';
+import type { Line } from './homes/line.ts';
+import { addLineOptions, type LineOptions, lineOf, names } from './homes/lineOptions.ts';
 
 const HOMES = 2;
 /** Pipelines are warm, links have found their rate, and the donors know what their work takes. */
@@ -46,13 +46,7 @@ const RUN = {
 };
 const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
 
-interface WanOptions {
-  readonly upload?: number;
-  readonly download?: number;
-  readonly rtt?: number;
-  readonly jitter?: number;
-  readonly loss?: number;
-  readonly nat?: readonly NatKind[];
+interface WanOptions extends LineOptions {
   readonly codecs?: readonly WireEncoding[];
   readonly steps: number;
   readonly json?: boolean;
@@ -69,37 +63,14 @@ interface Case {
   readonly predictedSeconds: number;
 }
 
-const option =
-  (name: string, parse: (text: string) => Result<number>) =>
-  (text: string): number =>
-    need(parse(text), (reason) => badInput(`${name}: ${reason}`));
-
-const names =
-  <Name extends string>(name: string, known: readonly Name[], most: number) =>
-  (text: string): readonly Name[] => {
-    const said = text.split(',');
-    if (said.length > most) throw badInput(`${name}: expected ${most} at most, not ${said.length}`);
-    return said.map((one) => {
-      const found = known.find((other) => other === one);
-      if (found !== undefined) return found;
-      throw badInput(`${name}: expected some of ${known.join(', ')}, not "${one}"`);
-    });
-  };
-
 export function addWanBench(bench: Command): void {
-  bench
-    .command('wan')
-    .description('two stages in two emulated home networks, by each codec: predicted beside measured (root on Linux)')
-    .option('--upload <rate>', 'what a home’s line carries up (default: 20Mbit)', option('--upload', parseRate))
-    .option('--download <rate>', 'what it carries down (default: 100Mbit)', option('--download', parseRate))
-    .option('--rtt <time>', 'from a home to the other and back (default: 50ms)', option('--rtt', parseDelay))
-    .option('--jitter <time>', 'packets are late by up to so much more (default: 0ms)', option('--jitter', parseDelay))
-    .option('--loss <share>', 'of the packets (default: 0)', option('--loss', parseLoss))
-    .option(
-      '--nat <kinds>',
-      `of the homes’ routers, one for both or one each with a comma between: ${NAT_KINDS.join(', ')} (default: none)`,
-      names('--nat', NAT_KINDS, HOMES),
-    )
+  addLineOptions(
+    bench
+      .command('wan')
+      .description(
+        'two stages in two emulated home networks, by each codec: predicted beside measured (root on Linux)',
+      ),
+  )
     .option(
       '--codecs <names>',
       'only these, separated by commas',
@@ -113,11 +84,8 @@ export function addWanBench(bench: Command): void {
 async function wan(options: WanOptions): Promise<void> {
   const problem = homesProblem();
   if (problem !== null) throw failed(problem);
-  const { upload = 20e6, download = 100e6, rtt = 50, jitter = 0, loss = 0, json } = options;
-  const line: Line = {
-    ...{ uploadBitsPerSecond: upload, downloadBitsPerSecond: download },
-    ...{ roundTripMs: rtt, jitterMs: jitter, loss },
-  };
+  const { json } = options;
+  const line = lineOf(options);
   const cases: Case[] = [];
   for (const codec of options.codecs ?? WIRE_ENCODINGS) {
     cases.push(await inBenchFolder('wan', (folder) => measured(codec, line, options, folder)));

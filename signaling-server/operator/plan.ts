@@ -38,7 +38,7 @@ export function clusterOf(run: ActiveRun): Cluster {
     // Another run may need more than this one, of which the replanner knows that it fits.
     return { peer, limits, profile: { ...known, memoryBytes: profile.memoryBytes } };
   });
-  return clusterAtHand(donors, new Map(run.replanner.donors.map(({ peer, links }) => [peer, links])));
+  return clusterAtHand(donors, new Map(run.replanner.donors.map((donor) => [donor.peer, donor])));
 }
 
 /** Of a plan on the donors at hand; empty where one of its members is gone. */

@@ -11,6 +11,7 @@ import {
   withLinks,
   withWork,
 } from './knownDonors.ts';
+import { knownLinks } from './lines.ts';
 import { withTried } from './linkSample.ts';
 import {
   addCause,
@@ -43,7 +44,7 @@ function tellPlace({ state, effects }: Replanning, peer: PeerId, plan: Plan) {
 export function donorGone(replanning: Replanning, peer: PeerId) {
   const donor = donorOf(replanning, peer);
   if (donor === undefined) return;
-  keepProfile(replanning, donor);
+  keepProfiles(replanning, [donor]);
   if (replanning.state.suspicion?.peer === peer) change(replanning, { suspicion: null });
   const others = replanning.state.donors.filter((one) => one !== donor);
   change(replanning, {
@@ -56,11 +57,23 @@ export function donorGone(replanning: Replanning, peer: PeerId) {
   addCause(replanning, { reason: `${peer} is gone`, by: null });
 }
 
-/** For its next visit, where the run said more of it than its admission. */
-export function keepProfile({ state, effects }: Replanning, donor: KnownDonor) {
-  const { rememberedAs } = donor;
-  const profile = profileNow(state.config, donor);
-  if (rememberedAs !== null && profile.ratios.length > 0) effects.push({ type: 'keepProfile', rememberedAs, profile });
+/** For their next visit, where the run said more of them than their admission. */
+export function keepProfiles({ state, effects }: Replanning, donors: readonly KnownDonor[]) {
+  const { lines } = knownLinks(
+    state.donors.map(({ peer }) => peer),
+    new Map(state.donors.map((donor) => [donor.peer, donor])),
+  );
+  for (const donor of donors) {
+    const { rememberedAs, peer } = donor;
+    const { upload = null, download = null } = lines.get(peer) ?? {};
+    const profile = {
+      ...profileNow(state.config, donor),
+      ...(upload !== null && { uploadBytesPerSecond: upload }),
+      ...(download !== null && { downloadBytesPerSecond: download }),
+    };
+    if (rememberedAs !== null && profile.ratios.length > 0)
+      effects.push({ type: 'keepProfile', rememberedAs, profile });
+  }
 }
 
 export function donorSaid(replanning: Replanning, peer: PeerId, message: PeerMessage) {
@@ -87,7 +100,7 @@ export function donorSaid(replanning: Replanning, peer: PeerId, message: PeerMes
 }
 
 function reported(replanning: Replanning, peer: PeerId, message: ReportMessage) {
-  const { epoch, spans, links = [], bytesDirect, bytesRelayed } = message;
+  const { epoch, spans, links = [], uploadBytesPerSecond, bytesDirect, bytesRelayed } = message;
   const { state, run, nowMs } = replanning;
   const here = new Set(state.donors.map((donor) => donor.peer));
   const known = links.filter((link) => here.has(link.peer));
@@ -98,7 +111,9 @@ function reported(replanning: Replanning, peer: PeerId, message: ReportMessage) 
     if (donor.peer !== peer)
       return others.has(donor.peer) ? { ...donor, tried: withTried(donor.tried, peer, nowMs) } : donor;
     const tried = known.reduce((all, link) => withTried(all, link.peer, nowMs), donor.tried);
-    const told = withLinks({ ...donor, tried, sentBytes: bytesDirect + bytesRelayed }, known);
+    const upload = uploadBytesPerSecond ?? donor.uploadBytesPerSecond;
+    const sentBytes = bytesDirect + bytesRelayed;
+    const told = withLinks({ ...donor, tried, sentBytes, uploadBytesPerSecond: upload }, known);
     if (!isOfPlan || run.plan === null) return told;
     const [worked, factor] = withWork(state.config, told, run.plan, spans);
     drift = factor;

@@ -53,6 +53,8 @@ export interface KnownDonor extends LinksTried, Seen {
   readonly spans: NewestSpans;
   /** The one that was measured last comes last. */
   readonly links: readonly LinkReport[];
+  /** What all of them carried at once, as it says; null: it has not said it yet. */
+  readonly uploadBytesPerSecond: number | null;
   /** To others, with its newest step. */
   readonly sentBytes: number;
   /** Its profile as the plan in force was made, or looked at last; null: it is in no plan. */
@@ -86,7 +88,7 @@ export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDon
     ...NOT_SEEN,
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
-    ...{ spans: [], links: [], sentBytes: 0, planned: null, drift: null },
+    ...{ spans: [], links: [], uploadBytesPerSecond: null, sentBytes: 0, planned: null, drift: null },
     ...{ tried: [], probe: null, standing: NEW_STANDING, wasTried: false },
   };
 }
@@ -126,7 +128,9 @@ export function withLinks(donor: KnownDonor, reports: readonly LinkReport[]): Kn
     links.delete(report.peer);
     const roundTripMs = report.roundTripMs ?? last?.roundTripMs ?? null;
     const bytesPerSecond = report.bytesPerSecond ?? last?.bytesPerSecond ?? null;
-    links.set(report.peer, { ...report, roundTripMs, bytesPerSecond });
+    const heard = report.receivedBytesPerSecond ?? last?.receivedBytesPerSecond;
+    const measured = { ...report, roundTripMs, bytesPerSecond };
+    links.set(report.peer, heard === undefined ? measured : { ...measured, receivedBytesPerSecond: heard });
   }
   return { ...donor, links: [...links.values()].slice(-MOST_LINKS) };
 }
@@ -181,7 +185,7 @@ export function searchProblem(
     const memoryBytes = Math.min(profile.memoryBytes, caps.get(donor.peer) ?? Number.POSITIVE_INFINITY);
     return { peer: donor.peer, limits: donor.limits, profile: { ...profile, memoryBytes } };
   });
-  const cluster = clusterAtHand(atHand, new Map(known.map(({ peer, links }) => [peer, links])));
+  const cluster = clusterAtHand(atHand, new Map(known.map((donor) => [donor.peer, donor])));
   const slowdowns = new Map<string, number>(known.map(({ peer, slowdown }) => [peer, slowdown]));
   const clocked = cluster.peers.map((peer) => {
     const factor = slowdowns.get(peer.id) ?? 1;

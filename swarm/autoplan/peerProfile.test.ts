@@ -57,6 +57,7 @@ describe('the donors at hand', () => {
   const way = (peer: typeof a, roundTripMs: number | null, bytesPerSecond: number | null): LinkReport => ({
     ...{ peer, route: 'direct', roundTripMs, bytesPerSecond },
   });
+  const said = (...links: readonly LinkReport[]) => ({ links, uploadBytesPerSecond: null });
 
   it('[AP1] [AP4] are a cluster file: times over speed, memory, caps, and what both ends measured of a link', () => {
     const limits = { speed: 0.5, memoryBytes: 5e8, uploadBytesPerSecond: 1e6, downloadBytesPerSecond: null };
@@ -67,8 +68,8 @@ describe('the donors at hand', () => {
         { peer: c, profile: profile(), limits: NO_LIMITS },
       ],
       new Map([
-        [a, [way(b, 20, 1e6), way(c, 1, 1)]],
-        [b, [way(a, 40, null)]],
+        [a, said(way(b, 20, 2e6), way(c, 1, 1))],
+        [b, said(way(a, 40, null))],
       ]),
     );
     expect(cluster.peers.map(({ id }) => id)).toEqual(['a', 'b']);
@@ -76,29 +77,23 @@ describe('the donors at hand', () => {
       ...{ memoryBytes: 5e8, uploadBytesPerSecond: 1e6, downloadBytesPerSecond: null },
       measured: { forwardSecondsPerLayer: [4, 6, 8], backwardSecondsPerLayer: [8, 12, 16] },
     });
-    expect(cluster.links.pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 1e6 }]);
+    expect(cluster.links.pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 2e6 }]);
     expect(parseCluster(JSON.parse(JSON.stringify(cluster)), 'c').ok).toBe(true);
   });
 
-  it('[AP24] one end cannot make a link faster: the lower rate and the longer round trip count, and a lone word betters nothing', () => {
-    const donors = [a, b, c].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
-    const { links } = clusterAtHand(
-      donors,
-      new Map([
-        [a, [way(b, 40, 2e6), way(c, 0, 1e12)]],
-        [b, [way(a, 0, 1e12), way(c, 900, 1e3)]],
-      ]),
-    );
-    expect(links.pairs).toEqual([
-      { between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 2e6 },
-      { between: ['a', 'c'], latencySeconds: 0.01, bytesPerSecond: 5e6 },
-      { between: ['b', 'c'], latencySeconds: 0.45, bytesPerSecond: 1e3 },
+  it('[AP1] have the line that their links showed, or that they had when they were here last', () => {
+    const before = { uploadBytesPerSecond: 7e5, downloadBytesPerSecond: 9e5 };
+    const donors = [a, b].map((peer) => ({ peer, profile: { ...profile([1, 1, 2]), ...before }, limits: NO_LIMITS }));
+    const { peers } = clusterAtHand(donors, new Map([[a, said(way(b, 20, 2e6))]]));
+    expect(peers.map(({ id, uploadBytesPerSecond: up, downloadBytesPerSecond: down }) => [id, up, down])).toEqual([
+      ['a', 2e6, 9e5],
+      ['b', 7e5, 9e5],
     ]);
   });
 
   it('[AP24] have good links until one is measured', () => {
     const donors = [a, b].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
-    const { links } = clusterAtHand(donors, new Map([[a, [way(b, null, null)]]]));
+    const { links } = clusterAtHand(donors, new Map([[a, said(way(b, null, null))]]));
     expect(links).toEqual({ default: { latencySeconds: 0.01, bytesPerSecond: 5e6 }, regions: [], pairs: [] });
   });
 });

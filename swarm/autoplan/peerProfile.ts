@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';
-import { type Profile, profileSchema } from '../messages/profile.ts';
+import { type Profile, profileSchema, rate } from '../messages/profile.ts';
 import type { Model } from '../model/model.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
@@ -30,6 +30,9 @@ export const peerProfileSchema = z.object({
   memoryTriedBytes: profileSchema.shape.memoryTriedBytes,
   /** Measured over predicted, by what was done; empty before the first step. */
   ratios: z.array(ratioSchema).max(256),
+  /** Of its line, as its links showed it; absent: they did not. */
+  uploadBytesPerSecond: rate.optional(),
+  downloadBytesPerSecond: rate.optional(),
 });
 export type PeerProfile = Readonly<z.infer<typeof peerProfileSchema>>;
 type Op = PeerProfile['ratios'][number]['op'];
@@ -43,11 +46,13 @@ export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes }: Profi
 
 /**
  * A donor that came back: it was measured anew, and its spans' ratios of the last visit hold on, as they compare with the
- * measurement of the same moment.
+ * measurement of the same moment. Its line is known until its links say otherwise.
  */
 export const returnedProfile = (now: Profile, last: PeerProfile | null): PeerProfile => ({
   ...admittedProfile(now),
   ratios: last?.ratios ?? [],
+  ...(last?.uploadBytesPerSecond !== undefined && { uploadBytesPerSecond: last.uploadBytesPerSecond }),
+  ...(last?.downloadBytesPerSecond !== undefined && { downloadBytesPerSecond: last.downloadBytesPerSecond }),
 });
 
 type Times = 'forwardSeconds' | 'backwardSeconds';

@@ -2,7 +2,7 @@
 import type { PeerId } from '../base.ts';
 import type { Effect } from '../coordinator/events.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import { keepProfile } from './donorWords.ts';
+import { keepProfiles } from './donorWords.ts';
 import { isSeen } from './doubt.ts';
 import { isOff } from './drift.ts';
 import { begunAnew, plannedNow } from './knownDonors.ts';
@@ -37,8 +37,7 @@ export function doing(replanning: Replanning, effect: Effect) {
     case 'storeCheckpoint':
     case 'finished':
     case 'stopped':
-      for (const donor of replanning.state.donors) keepProfile(replanning, donor);
-      return;
+      return keepProfiles(replanning, replanning.state.donors);
     case 'offerChanged':
       return addCause(replanning, { reason: effect.reason, by: null });
     case 'storeCommit':

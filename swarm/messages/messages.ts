@@ -25,7 +25,7 @@ import { blockStates, islandList, planSchema } from '../plan/plan.ts';
 import { MOST_STATE_KINDS } from '../plan/stateKinds.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
 import { SKETCH_SUMS } from '../run/stateSketch.ts';
-import { adapterSchema, linkReportSchema, profileSchema } from './profile.ts';
+import { adapterSchema, linkReportSchema, profileSchema, rate } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
 import { snapshotSchema } from './snapshot.ts';
@@ -164,10 +164,12 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     /** With islands: how the turn ended of which `step` was the last, by a switch or a meeting. Absent: none did since it reported last. */
     turnEnd: spanSchema.omit({ aloneSeconds: true }).extend({ step: count }).optional(),
     links: z.array(linkReportSchema).max(1_024).optional(),
+    /** What all its links carried at once. */
+    uploadBytesPerSecond: rate.optional(),
     unsound: unsoundTensor.optional(),
   }),
   /** The answer to `probe`, where the link opened: of this end. */
-  linkReportSchema.omit({ route: true, why: true, streams: true }).extend({ type: z.literal('probed') }),
+  linkReportSchema.pick({ peer: true, roundTripMs: true, bytesPerSecond: true }).extend({ type: z.literal('probed') }),
   z.object({
     type: z.literal('evaluated'),
     epoch: count,

@@ -46,15 +46,24 @@ export type Route = z.infer<typeof route>;
 const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd', 'server'] as const;
 export type RelayReason = (typeof RELAY_REASONS)[number];
 
+export const rate = z.number().min(0).max(1e12);
+
 /** One way from the reporting donor, as it measured it; null: not measured yet. */
 export const linkReportSchema = z.object({
   peer,
   route,
   roundTripMs: z.number().min(0).max(1e9).nullable(),
-  bytesPerSecond: z.number().min(0).max(1e12).nullable(),
+  bytesPerSecond: rate.nullable(),
+  /** The other way, as long tensors arrived. */
+  receivedBytesPerSecond: rate.optional(),
   /** Connections side by side, where there are several. */
   streams: z.int().min(2).max(MOST_STREAMS).optional(),
   why: z.enum(RELAY_REASONS).optional(),
 });
 export type LinkReport = z.infer<typeof linkReportSchema>;
+/** What a donor measured of its ways to others, and of the line that they share (absent: not yet). */
+export interface MeasuredLinks {
+  readonly links: readonly LinkReport[];
+  readonly uploadBytesPerSecond?: number;
+}
 export type LinkMeasurement = Pick<LinkReport, 'roundTripMs' | 'bytesPerSecond'>;

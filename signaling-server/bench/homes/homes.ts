@@ -1,7 +1,8 @@
 /**
- * Emulated homes: each is a network namespace of its own whose only way out is a line to its router (router.ts), which is
- * as fast as the line says. A browser that is started in a home opens the server's page at `address`, and meets the other
- * homes by their true addresses. Needs Linux, root, and iproute2.
+ * Emulated homes: each is a network namespace of its own whose only way out is its modem, another one, whose line to the
+ * router (router.ts) is as fast as it says. The modem has the line's queue: one in the home itself would count against the
+ * browser's own sockets, which drop what is too much for them. A browser that is started in a home opens the server's page
+ * at `address`, and meets the other homes by their true addresses. Needs Linux, root, and iproute2.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,6 +22,8 @@ import { STUN_PORT } from './stun.ts';
 /** Within the homes, and of the homes that have a network address of their own outside. */
 const NETWORK = '10.77';
 const OUTSIDE = '10.78';
+/** Between modems and routers. */
+const LINES = '10.79';
 const SERVER_ADDRESS = `${NETWORK}.0.2`;
 /** Where a browser asks how the world sees it. */
 export const STUN_SERVER = { urls: `stun:${SERVER_ADDRESS}:${STUN_PORT}` };
@@ -56,6 +59,13 @@ export async function openHomes(nats: readonly NatKind[], line: Line, port: numb
     await homes.close();
     return refusal(`no home networks: ${error instanceof Error ? error.message.split('\n')[0] : error}`);
   }
+}
+
+interface CableEnd {
+  /** Of the namespace. */
+  readonly name: string;
+  readonly device: string;
+  readonly address: string;
 }
 
 export class Homes {
@@ -115,24 +125,35 @@ export class Homes {
   }
 
   #addHome(home: number): void {
-    const [own, router] = [this.#namespace('home', home), this.#namespace('router', home)];
-    for (const name of [own, router]) {
+    const [own, modem, router] = [
+      this.#namespace('home', home),
+      this.#namespace('modem', home),
+      this.#namespace('router', home),
+    ];
+    for (const name of [own, modem, router]) {
       ip('netns', 'add', name);
       this.#namespaces.push(name);
       within(name, 'sh', '-c', 'echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6');
       ip('-n', name, 'link', 'set', 'lo', 'up');
     }
-    ip('link', 'add', 'line', 'netns', own, 'type', 'veth', 'peer', 'name', 'line', 'netns', router);
-    const network = `${NETWORK}.${home + 1}`;
-    for (const [name, address, rate] of [
-      [own, `${inside(home)}/24`, this.#line.uploadBitsPerSecond],
-      [router, `${network}.1/24`, this.#line.downloadBitsPerSecond],
-    ] as const) {
-      ip('-n', name, 'addr', 'add', address, 'dev', 'line');
-      ip('-n', name, 'link', 'set', 'line', 'up');
-      execFileSync('tc', ['-n', name, 'qdisc', 'add', 'dev', 'line', 'root', 'tbf', 'rate', `${rate}bit`, ...SHAPE]);
-    }
+    const [network, line] = [`${NETWORK}.${home + 1}`, `${LINES}.${home + 1}`];
+    this.#join(
+      { name: own, device: 'modem', address: inside(home) },
+      { name: modem, device: 'home', address: `${network}.1` },
+    );
+    this.#join(
+      { name: modem, device: 'line', address: `${line}.1` },
+      { name: router, device: 'line', address: `${line}.2` },
+    );
+    within(modem, 'sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward');
     ip('-n', own, 'route', 'add', 'default', 'via', `${network}.1`);
+    ip('-n', modem, 'route', 'add', 'default', 'via', `${line}.2`);
+    ip('-n', router, 'route', 'add', `${network}.0/24`, 'via', `${line}.1`);
+    for (const [device, rate] of [
+      ['line', this.#line.uploadBitsPerSecond],
+      ['home', this.#line.downloadBitsPerSecond],
+    ] as const)
+      execFileSync('tc', ['-n', modem, 'qdisc', 'add', 'dev', device, 'root', 'tbf', 'rate', `${rate}bit`, ...SHAPE]);
     const range = `${PORTS.first} ${PORTS.first + PORTS.count - 1}`;
     within(own, 'sh', '-c', `echo "${range}" > /proc/sys/net/ipv4/ip_local_port_range`);
     const elsewhere = this.#addresses().filter((_, other) => other !== home);
@@ -140,6 +161,16 @@ export class Homes {
     const { path } = this.browserIn(home);
     writeFileSync(path, `#!/bin/sh\nexec ip netns exec ${own} '${this.#browser.replaceAll("'", "'\\''")}' "$@"\n`);
     chmodSync(path, 0o755);
+  }
+
+  /** Two namespaces by a cable. */
+  #join(one: CableEnd, other: CableEnd): void {
+    const end = ({ name, device }: CableEnd): string[] => ['name', device, 'netns', name];
+    ip('link', 'add', ...end(one), 'type', 'veth', 'peer', ...end(other));
+    for (const { name, device, address } of [one, other]) {
+      ip('-n', name, 'addr', 'add', `${address}/24`, 'dev', device);
+      ip('-n', name, 'link', 'set', device, 'up');
+    }
   }
 
   async #startRouter(home: number, nat: NatKind): Promise<void> {
@@ -165,7 +196,7 @@ export class Homes {
   }
 
   /** Of this process: others may have homes too. */
-  #namespace(kind: 'home' | 'router', home: number): string {
+  #namespace(kind: 'home' | 'modem' | 'router', home: number): string {
     return `shoal-${process.pid}-${kind}-${home}`;
   }
 }

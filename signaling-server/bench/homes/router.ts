@@ -6,6 +6,7 @@
 import { createSocket, type Socket as DatagramSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { z } from 'zod';
@@ -22,6 +23,8 @@ export const PORTS = { first: 50_000, count: 64 };
 /** How long one router waits for another to be there. */
 const PATIENCE_MS = 10_000;
 const RETRY_MS = 20;
+/** Before whatever computes: a packet that waits for a core is late by more than its line says, or lost. */
+const NICE = -19;
 
 const ordersSchema = z.object({
   /** Of all homes, as the others see them. */
@@ -55,6 +58,7 @@ export function addHomeRouterCommand(program: Command): void {
 
 /** Says `ready` when every way is open, and ends with the process that began it. */
 async function route(orders: RouterOrders): Promise<never> {
+  setPriority(NICE);
   const { addresses, home, folder } = orders;
   const others = addresses.map((_, index) => index).filter((index) => index !== home);
   const nat = new Nat(orders.nat, PORTS);

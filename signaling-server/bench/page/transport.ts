@@ -5,6 +5,7 @@
  */
 import { at, invariant, peerId } from '../../../swarm/base.ts';
 import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/messages/frame.ts';
+import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { type Link, openSimplePeerLink } from '../../../web/src/net/link.ts';
 
 const SIZES = [1_024, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
@@ -16,6 +17,7 @@ const SMALL_BYTES = 1_024;
 const LOAD_MS = 5_000;
 const HEARTBEAT_BYTES = 100_000_000;
 const HEARTBEAT_INTERVAL_MS = 250;
+const CARRIED_BYTES = 1_048_576;
 /** The bare channel's gate, as wide as the link's. */
 const HIGH_BYTES = 1_048_576;
 
@@ -40,6 +42,15 @@ export interface TransportBenchResult {
   readonly heartbeats: { readonly megabytes: number; readonly seconds: number; readonly answered: number } & Spread & {
       readonly mostMs: number;
     };
+}
+
+/** A load that crossed the link, by so many connections. */
+export interface Carried {
+  readonly streams: number;
+  readonly seconds: number;
+  readonly bytesPerSecond: number;
+  /** What the link's own meters say of it. */
+  readonly measured: LinkMeasurement;
 }
 
 /** Carries a signal to the other tab. */
@@ -88,10 +99,14 @@ class LinkWay implements Way {
   readonly link: Link;
   readonly #answers = new Answers();
   readonly #values = new Float32Array(4_194_304 / 4);
+  readonly #bytes = new Uint8Array(this.#values.buffer);
   readonly #missing = new Map<number, number>();
   sentBytes = 0;
+  /** Of what came, bytes that are not those that were sent. */
+  wrongBytes = 0;
 
   constructor(initiator: boolean, carry: Carry) {
+    for (let index = 0; index < this.#values.length; index++) this.#values[index] = index;
     let open: () => void = () => {};
     this.opened = new Promise((resolve) => {
       open = resolve;
@@ -135,7 +150,8 @@ class LinkWay implements Way {
   #receive(message: ArrayBuffer): void {
     const frame = decodeFrame(message);
     invariant(frame.ok, 'a frame arrived that is none');
-    const { epoch, step, range, payload } = frame.value;
+    const { epoch, step, range, offset, payload } = frame.value;
+    for (const [place, byte] of payload.entries()) if (byte !== this.#bytes[offset + place]) this.wrongBytes += 1;
     if (epoch === 1) this.#answers.arrived(step);
     else if (step > 0) {
       const missing = (this.#missing.get(step) ?? (range[1] - range[0]) * 4) - payload.length;
@@ -232,6 +248,28 @@ export class TransportEnd {
     const frames = [];
     for (const bytes of SIZES) frames.push(await this.#frames(bytes));
     return { frames, underLoad: await this.#underLoad(), heartbeats: await this.#heartbeats() };
+  }
+
+  get wrongBytes(): number {
+    return this.#link.wrongBytes;
+  }
+
+  /** So many bytes, in whole tensors, over the link alone. */
+  async carry(bytes: number, streams: number): Promise<Carried> {
+    const way = this.#link;
+    await way.opened;
+    way.link.openStreams(streams);
+    while (way.link.streams < streams) await wait(HEARTBEAT_INTERVAL_MS);
+    for (let pings = 0; pings < ROUND_TRIPS; pings++) {
+      way.link.ping(performance.now());
+      await wait(HEARTBEAT_INTERVAL_MS);
+    }
+    const start = performance.now();
+    for (let sent = 0; sent < bytes; sent += CARRIED_BYTES) await way.send(CARRIED_BYTES);
+    await way.settled();
+    const seconds = (performance.now() - start) / 1_000;
+    const { roundTripMs, bytesPerSecond } = way.link;
+    return { streams, seconds, bytesPerSecond: bytes / seconds, measured: { roundTripMs, bytesPerSecond } };
   }
 
   #describe(): void {

@@ -331,8 +331,10 @@ export class Donor implements DonorPage {
 
   /** The ways that a step begins with: the worker counts by them what it sends, and reports them to the server. */
   #showLinks(bridge: DonorBridge): void {
-    const links = this.#conversation?.mesh?.reports() ?? [];
-    bridge.linksMeasured(links);
+    const mesh = this.#conversation?.mesh;
+    const links = mesh?.reports() ?? [];
+    const upload = mesh?.line.bytesPerSecond ?? null;
+    bridge.linksMeasured({ links, ...(upload !== null && { uploadBytesPerSecond: upload }) });
     this.#live.dispatch({ type: 'linksMeasured', links });
   }
 

@@ -213,6 +213,7 @@ export class StepRun {
   /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
   async #report(): Promise<void> {
     const { peer, epoch } = this.#role;
+    const { links, uploadBytesPerSecond } = this.#around;
     // The new values are of this step too, but they are sent after its report.
     for (const { to, part } of [...holderParts(this.#role), ...replicaParts(this.#role)])
       if (to !== peer) this.#count(to, { range: part });
@@ -239,7 +240,8 @@ export class StepRun {
       bytesRelayed: this.#bytesSent.relayed,
       spans: this.#timeline.slice(0, MOST_SPANS).map(reported),
       ...(this.#around.turnEnd && { turnEnd: this.#around.turnEnd }),
-      links: [...this.#around.links],
+      links: [...links],
+      ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }),
     });
   }
 

@@ -7,7 +7,7 @@ import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { AdapterProfile, LinkMeasurement, LinkReport } from '../../../swarm/messages/profile.ts';
+import type { AdapterProfile, LinkMeasurement, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import type { Wait } from '../../../swarm/timeline/waits.ts';
 
@@ -102,7 +102,7 @@ export interface DonorWorker {
   peerSent(from: PeerId, message: ArrayBuffer): void;
   linkLost(peer: PeerId): void;
   /** The ways to the peers of the plan, before each step: none of them changes during it. */
-  linksMeasured(links: readonly LinkReport[]): void;
+  linksMeasured(measured: MeasuredLinks): void;
   /** The socket is gone; a new `welcome` follows some day. Unless what is here is kept for it, the plan is dropped. */
   disconnected(isKept: boolean): void;
   /** Resolves after this much time by the worker's clock: the timers of a hidden page are late, a worker's are not. */

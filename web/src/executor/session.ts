@@ -8,7 +8,7 @@ import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { LinkReport, Profile } from '../../../swarm/messages/profile.ts';
+import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule, turnEnd } from '../../../swarm/schedule/lower.ts';
 import { arrivalPartners, incoming, type Partners, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
@@ -52,7 +52,7 @@ export class Session {
   #token = '';
   /** What the admission found; null: it is not over. */
   #profile: Profile | null = null;
-  #links: readonly LinkReport[] = [];
+  #links: MeasuredLinks = { links: [] };
   readonly #holding = new Holding();
   readonly #epochs: Epochs;
   readonly #commits = new Commits();
@@ -143,8 +143,8 @@ export class Session {
   }
 
   /** Before each step that the server starts. */
-  linksMeasured(links: readonly LinkReport[]): void {
-    this.#links = links;
+  linksMeasured(measured: MeasuredLinks): void {
+    this.#links = measured;
   }
 
   /** What a heartbeat says of the step in progress. */
@@ -335,7 +335,7 @@ export class Session {
       signal,
       now: this.#parts.now,
       throttle: this.#dutyCycle,
-      links: this.#links,
+      ...this.#links,
       lossScale: 1,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),

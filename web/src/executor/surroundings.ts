@@ -2,7 +2,7 @@
 import type { PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
-import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import type { MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
 import type { Span } from '../../../swarm/timeline/timeline.ts';
 import type { Throttle } from './dutyCycle.ts';
@@ -10,13 +10,11 @@ import type { MicroTokens, UpdateScalars } from './engine.ts';
 
 export type Receive = (key: TensorKey, from: PeerId) => Promise<Float32Array<ArrayBuffer>>;
 
-export interface Surroundings {
+export interface Surroundings extends MeasuredLinks {
   readonly signal: AbortSignal;
   now(): number;
   /** Every piece of GPU work goes through it. */
   readonly throttle: Throttle;
-  /** The ways to the others while this step lasts. */
-  readonly links: readonly LinkReport[];
   /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */
   readonly lossScale: number;
   /** Resolves when the link has taken the whole tensor. */

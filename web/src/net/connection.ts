@@ -14,12 +14,12 @@ import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
 import { CANDIDATES_LIMIT, decodeSignal, filteredSignal } from '../../../swarm/messages/signal.ts';
 import { Flow } from './flow.ts';
-import { RoundTrips } from './rateMeter.ts';
+import { type RoundTrip, RoundTrips } from './rateMeter.ts';
 
 export interface Connection {
   readonly state: 'connecting' | 'open' | 'closed';
-  /** Of the last answered ping; null before. */
-  readonly roundTripMs: number | null;
+  /** Of the newest answered pings; null before. */
+  readonly roundTrip: RoundTrip | null;
   /** What its frames' channel has taken and not yet sent. */
   readonly bufferedBytes: number;
   /** What waits for the channel to take it. */
@@ -124,8 +124,8 @@ class SimplePeerConnection implements Connection {
     this.#watchCandidates(this.#connection._pc);
   }
 
-  get roundTripMs(): number | null {
-    return this.#roundTrips.milliseconds;
+  get roundTrip(): RoundTrip | null {
+    return this.#roundTrips.measured;
   }
 
   get bufferedBytes(): number {
@@ -204,10 +204,14 @@ class SimplePeerConnection implements Connection {
     else if (typeof data === 'string') this.#beat(MARKED, Number(data));
   }
 
+  /** What was marked before is there too, also where the word of it was dropped. */
   #onMarked(atMs: number): void {
-    const told = this.#marks.get(atMs);
-    this.#marks.delete(atMs);
-    told?.(performance.now() - atMs);
+    if (!this.#marks.has(atMs)) return;
+    for (const [markedMs, told] of this.#marks) {
+      if (markedMs > atMs) return;
+      this.#marks.delete(markedMs);
+      told(performance.now() - markedMs);
+    }
   }
 
   #dropMarks(): void {

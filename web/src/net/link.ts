@@ -4,7 +4,7 @@
  * it: frames go by whichever connection has least to send, and arrive in any order. Loss of one that was open is loss of
  * the link. Signals of the further ones carry their place; the initiator begins with them when the first one is open.
  *
- * The rate is measured from what flows anyway: now and then each connection is asked to say when all before has arrived.
+ * The rate is measured from what flows anyway: behind each large frame the other end is asked to say that it is there.
  * Where nothing flows, `measure` sends something.
  */
 import type { PeerId } from '../../../swarm/base.ts';
@@ -18,14 +18,14 @@ import {
   openSimplePeerConnection,
   QUICK_BYTES,
 } from './connection.ts';
-import { loneRate, StretchMeter } from './rateMeter.ts';
+import { LineMeter, loneRate } from './rateMeter.ts';
 
 export interface Link {
   readonly peer: PeerId;
   readonly state: Connection['state'];
   /** Connections that are open. */
   readonly streams: number;
-  /** Of the last answered ping; null before. */
+  /** Of the newest answered pings; null before. */
   readonly roundTripMs: number | null;
   /** To the other end, while there was something to send; null before anything was. */
   readonly bytesPerSecond: number | null;
@@ -43,18 +43,23 @@ export interface Link {
   close(): void;
 }
 
-export type OpenLink = (options: ConnectionOptions) => Link;
+export interface LinkOptions extends ConnectionOptions {
+  /** What all links of this end share. */
+  readonly line?: LineMeter;
+}
+
+export type OpenLink = (options: LinkOptions) => Link;
 
 class ConnectedLink implements Link {
-  readonly #options: ConnectionOptions;
+  readonly #options: LinkOptions;
   readonly #openConnection: OpenConnection;
   /** The first one, then those beside it by their places, none of which is opened twice. */
   readonly #connections = new Map<number, Connection>();
   readonly #first: Connection;
-  readonly #meter = new StretchMeter();
+  readonly #meter = new LineMeter();
   #wanted = 1;
 
-  constructor(options: ConnectionOptions, openConnection: OpenConnection) {
+  constructor(options: LinkOptions, openConnection: OpenConnection) {
     this.#options = options;
     this.#openConnection = openConnection;
     this.#first = this.#connect(0);
@@ -73,7 +78,7 @@ class ConnectedLink implements Link {
   }
 
   get roundTripMs(): number | null {
-    return this.#first.roundTripMs;
+    return this.#first.roundTrip?.typicalMs ?? null;
   }
 
   get bytesPerSecond(): number | null {
@@ -82,14 +87,9 @@ class ConnectedLink implements Link {
 
   async send(message: ArrayBuffer): Promise<void> {
     if (message.byteLength <= QUICK_BYTES || this.state !== 'open') return this.#first.send(message);
-    await this.#leastLaden().send(message);
-    const bufferedBytes = this.#open().reduce((sum, connection) => sum + connection.bufferedBytes, 0);
-    this.#meter.sent(
-      message.byteLength,
-      bufferedBytes,
-      () => this.roundTripMs,
-      () => this.#marked(),
-    );
+    const connection = this.#leastLaden();
+    await connection.send(message);
+    void this.#follow(connection, message.byteLength);
   }
 
   async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
@@ -124,6 +124,16 @@ class ConnectedLink implements Link {
 
   close(): void {
     for (const connection of this.#connections.values()) connection.close();
+  }
+
+  /** Until word comes that what the connection has just taken is there. */
+  async #follow(connection: Connection, bytes: number): Promise<void> {
+    const sentMs = performance.now();
+    const milliseconds = await connection.marked();
+    const { roundTrip } = this.#first;
+    if (milliseconds === null || roundTrip === null) return;
+    for (const meter of [this.#meter, this.#options.line])
+      meter?.arrived(bytes, sentMs, sentMs + milliseconds, roundTrip);
   }
 
   #open(): Connection[] {

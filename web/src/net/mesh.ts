@@ -17,8 +17,9 @@ import type { Link } from './link.ts';
 import type { MeshOptions, MeshRefusals, Waiting } from './meshOptions.ts';
 import { PlanPeers } from './planPeers.ts';
 import { Probes } from './probes.ts';
+import { Arrivals, LineMeter } from './rateMeter.ts';
 import { Relay } from './relay.ts';
-import { begun, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, retryLater, type Way } from './way.ts';
+import { begun, CONNECT_LIMIT_MS, isDue, meaningOf, nextAttempt, reportOf, retryLater, type Way } from './way.ts';
 
 /** What may come over a link that is open to be measured alone. */
 const PROBE_MESSAGES = 8;
@@ -28,17 +29,20 @@ export class Mesh {
   readonly refusals: MeshRefusals = { oversizedMessages: 0, staleSignals: 0, badSignals: 0, strangers: 0 };
   readonly #options: MeshOptions;
   readonly relay: Relay;
+  /** What goes out to all others. */
+  readonly line = new LineMeter();
   readonly #ways = new Map<PeerId, Way>();
   readonly #plan = new PlanPeers();
   #waitingNext: (() => void) | null = null;
   readonly #probes = new Probes();
+  readonly #arrivals = new Arrivals();
   #epoch = 0;
   #waiting: Waiting | null = null;
   #closed = false;
 
   constructor(options: MeshOptions) {
     this.#options = options;
-    this.relay = new Relay({ ...options, mayCome: (peer) => this.#plan.isPartner(peer) });
+    this.relay = new Relay({ ...options, line: this.line, mayCome: (peer) => this.#plan.isPartner(peer) });
   }
 
   /** From now on these are the plan's partners of this tab: links are opened to and taken from them alone. */
@@ -212,14 +216,11 @@ export class Mesh {
   /** The ways to the peers of the plan. */
   reports(): LinkReport[] {
     return [...this.#plan.wanted].flatMap((peer) => {
-      if (this.#plan.told.has(peer)) return { peer, route: 'relayed', ...this.relay.measured(peer), why: 'server' };
-      const way = this.#ways.get(peer);
-      if (!way?.route) return [];
-      const { roundTripMs, bytesPerSecond } = way.route === 'direct' ? way.link : this.relay.measured(peer);
-      const why = way.route === 'relayed' && way.why !== null ? { why: way.why } : {};
-      const { streams } = way.link;
-      const several = way.route === 'direct' && streams > 1 ? { streams } : {};
-      return { peer, route: way.route, roundTripMs, bytesPerSecond, ...several, ...why };
+      const way = this.#plan.told.has(peer)
+        ? ({ peer, route: 'relayed', why: 'server' } as const)
+        : this.#ways.get(peer);
+      const report = way && reportOf(way, this.relay.measured(peer));
+      return report ? { ...report, ...this.#arrivals.measured(peer) } : [];
     });
   }
 
@@ -236,6 +237,7 @@ export class Mesh {
   }
 
   #drop(peer: PeerId): void {
+    this.#arrivals.forget(peer);
     const way = this.#ways.get(peer);
     this.#ways.delete(peer);
     way?.link.close();
@@ -298,14 +300,17 @@ export class Mesh {
       initiator: this.#initiates(peer),
       iceServers,
       relayOnly,
+      line: this.line,
       events: {
         signal: (data) => sendSignal(peer, epoch, attempt, data),
         opened: () => this.#onOpened(current()),
         message: (message) => {
           if (message.byteLength > FRAME_BYTES) this.refusals.oversizedMessages += 1;
           else if (current()?.isProbe) this.#onProbed(peer, message);
-          else if (this.#plan.isPartner(peer)) onFrame(peer, message);
-          else this.refusals.strangers += 1;
+          else if (this.#plan.isPartner(peer)) {
+            this.#arrivals.arrived(peer, message, this.#options.now());
+            onFrame(peer, message);
+          } else this.refusals.strangers += 1;
         },
         stranded: () => this.#onStranded(current()),
         closed: (reason) => this.#onClosed(current(), reason),

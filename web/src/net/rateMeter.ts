@@ -1,94 +1,118 @@
 /**
- * How fast a link carries bytes and a word, measured from what it carries anyway. A stretch of sending ends when the other
- * end says that it has arrived; its bytes over its time, less the round trip of that word, is one sample. As in
- * BBR, a busy tab or a full queue only makes a sample worse, so the best of the newest ones is what the link can do.
+ * How fast a link carries bytes and a word, measured from what it carries anyway. A line is a queue: what is handed over
+ * while it is busy waits its turn. So a frame that was handed over at one time, and of whose arrival word came at another,
+ * has held the line from the word before it on, where that came a round trip or more after the first, else from then on.
+ * Bytes over the time that they held the line are its rate, however short and rare the frames are. See SPEC.md, AP4.
  */
+import { at, type PeerId } from '../../../swarm/base.ts';
+import { decodeFrame, keyText } from '../../../swarm/messages/frame.ts';
+import type { LinkReport } from '../../../swarm/messages/profile.ts';
 
 /** Older ones are forgotten: the link may have become another. */
-const MEASUREMENTS = 8;
+const ROUND_TRIPS = 16;
+const FRAMES = 128;
+/** A lone frame's time is mostly round trip, which jitters: so many bytes together say something. */
+const LEAST_BYTES = 131_072;
 const LEAST_ROUND_TRIPS = 3;
-
-/** A short stretch is mostly round trip, which jitters: at most half of the time is put down to it. */
-const rateOf = (bytes: number, milliseconds: number, roundTripMs: number | null): number =>
-  (1_000 * bytes) / Math.max(milliseconds - (roundTripMs ?? 0), milliseconds / 2);
+export const AT_ONCE: RoundTrip = { leastMs: 0, typicalMs: 0 };
 
 /** Of a lone stretch; null where it took so few round trips that it tells of the link's first windows, not of its rate. */
 export const loneRate = (bytes: number, milliseconds: number, roundTripMs: number): number | null =>
-  milliseconds > 0 && milliseconds >= LEAST_ROUND_TRIPS * roundTripMs ? rateOf(bytes, milliseconds, roundTripMs) : null;
+  milliseconds > 0 && milliseconds >= LEAST_ROUND_TRIPS * roundTripMs
+    ? (1_000 * bytes) / Math.max(milliseconds - roundTripMs, milliseconds / 2)
+    : null;
 
-/** The best of the newest measurements: what is in the way for a moment only makes a link seem worse than it is. */
-class Newest {
-  readonly #values: number[] = [];
-
-  add(value: number): void {
-    this.#values.push(value);
-    if (this.#values.length > MEASUREMENTS) this.#values.shift();
-  }
-
-  best(of: (...values: number[]) => number): number | null {
-    return this.#values.length === 0 ? null : of(...this.#values);
-  }
+/** A word that meets a full line or a busy tab takes longer: the least is the way's own, the typical what words take. */
+export interface RoundTrip {
+  readonly leastMs: number;
+  readonly typicalMs: number;
 }
 
 export class RoundTrips {
-  readonly #newest = new Newest();
+  readonly #newest: number[] = [];
 
-  /** The least of the newest. */
-  get milliseconds(): number | null {
-    return this.#newest.best(Math.min);
+  get measured(): RoundTrip | null {
+    const sorted = this.#newest.toSorted((a, b) => a - b);
+    if (sorted.length === 0) return null;
+    return { leastMs: at(sorted, 0), typicalMs: at(sorted, Math.floor((sorted.length - 1) / 2)) };
   }
 
   sample(milliseconds: number): void {
-    this.#newest.add(Math.max(0, milliseconds));
+    this.#newest.push(Math.max(0, milliseconds));
+    if (this.#newest.length > ROUND_TRIPS) this.#newest.shift();
   }
 }
 
-export class RateMeter {
-  readonly #newest = new Newest();
+/** Of one link, or of the line that several share. */
+export class LineMeter {
+  readonly #frames: { readonly bytes: number; readonly heldMs: number }[] = [];
+  #toldMs = Number.NEGATIVE_INFINITY;
 
-  /** The highest of the newest. */
+  /** Null until enough has gone over it. */
   get bytesPerSecond(): number | null {
-    return this.#newest.best(Math.max);
+    let [bytes, heldMs] = [0, 0];
+    for (const frame of this.#frames) {
+      bytes += frame.bytes;
+      heldMs += frame.heldMs;
+    }
+    return bytes >= LEAST_BYTES && heldMs > 0 ? (1_000 * bytes) / heldMs : null;
   }
 
-  /** `milliseconds`: from the first byte's sending to the word of the last one's arrival. */
-  sample(bytes: number, milliseconds: number, roundTripMs: number | null): void {
-    if (bytes > 0 && milliseconds > 0) this.#newest.add(rateOf(bytes, milliseconds, roundTripMs));
+  /** What arrived before then says nothing of what comes next. */
+  pause(nowMs: number): void {
+    this.#toldMs = nowMs;
+  }
+
+  /** In the order in which they arrived. */
+  arrived(bytes: number, sentMs: number, toldMs: number, { leastMs, typicalMs }: RoundTrip): void {
+    const hasQueued = sentMs + leastMs <= this.#toldMs;
+    const fromMs = hasQueued ? this.#toldMs : sentMs + typicalMs;
+    this.#frames.push({ bytes, heldMs: Math.max(0, toldMs - fromMs) });
+    this.#toldMs = toldMs;
+    if (this.#frames.length > FRAMES) this.#frames.shift();
   }
 }
 
-/** A stretch of sending is measured when it has so many bytes; what had queued before it counts. */
-const MEASURED_BYTES = 16_384;
-/** One without an answer for so long has none. */
-const STRETCH_LIMIT_MS = 60_000;
-
-/** The rate of a link by its stretches of sending, one measured at a time. */
-export class StretchMeter {
-  readonly #meter = new RateMeter();
-  #stretch: { readonly sinceMs: number; bytes: number; marked: boolean } | null = null;
+/**
+ * How fast another's frames come in. A tensor of several is handed over in one go, so that its line is busy from one of
+ * them to the next.
+ */
+export class ArrivalMeter {
+  readonly #line = new LineMeter();
+  /** The one that continues the tensor of the newest. */
+  #next: string | null = null;
 
   get bytesPerSecond(): number | null {
-    return this.#meter.bytesPerSecond;
+    return this.#line.bytesPerSecond;
   }
 
-  /** After each message that was taken. `marked` resolves when all before has arrived, with null where no word of it comes. */
-  sent(
-    bytes: number,
-    bufferedBytes: number,
-    roundTripMs: () => number | null,
-    marked: () => Promise<number | null>,
-  ): void {
-    const nowMs = performance.now();
-    if (this.#stretch && nowMs - this.#stretch.sinceMs > STRETCH_LIMIT_MS) this.#stretch = null;
-    if (this.#stretch) this.#stretch.bytes += this.#stretch.marked ? 0 : bytes;
-    else this.#stretch = { sinceMs: nowMs, bytes: Math.max(bytes, bufferedBytes), marked: false };
-    const stretch = this.#stretch;
-    if (stretch.marked || stretch.bytes < MEASURED_BYTES) return;
-    stretch.marked = true;
-    void marked().then((milliseconds) => {
-      if (milliseconds === null || this.#stretch !== stretch) return;
-      this.#stretch = null;
-      this.#meter.sample(stretch.bytes, performance.now() - stretch.sinceMs, roundTripMs());
-    });
+  arrived(message: ArrayBuffer, nowMs: number): void {
+    const frame = decodeFrame(message);
+    if (!frame.ok) return;
+    const { offset, payload, ...key } = frame.value;
+    if (this.#next === `${keyText(key)} ${offset}`)
+      this.#line.arrived(message.byteLength, Number.NEGATIVE_INFINITY, nowMs, AT_ONCE);
+    else this.#line.pause(nowMs);
+    this.#next = `${keyText(key)} ${offset + payload.length}`;
+  }
+}
+
+/** Of all who send here. */
+export class Arrivals {
+  readonly #meters = new Map<PeerId, ArrivalMeter>();
+
+  measured(peer: PeerId): Pick<LinkReport, 'receivedBytesPerSecond'> {
+    const bytesPerSecond = this.#meters.get(peer)?.bytesPerSecond ?? null;
+    return bytesPerSecond === null ? {} : { receivedBytesPerSecond: bytesPerSecond };
+  }
+
+  arrived(peer: PeerId, message: ArrayBuffer, nowMs: number): void {
+    const meter = this.#meters.get(peer) ?? new ArrivalMeter();
+    this.#meters.set(peer, meter);
+    meter.arrived(message, nowMs);
+  }
+
+  forget(peer: PeerId): void {
+    this.#meters.delete(peer);
   }
 }

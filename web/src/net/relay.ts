@@ -12,14 +12,14 @@ import {
   timeContent,
   timeOf,
 } from '../../../swarm/messages/relay.ts';
-import { RateMeter, RoundTrips } from './rateMeter.ts';
+import { AT_ONCE, LineMeter, RoundTrips } from './rateMeter.ts';
 
 /** 64 MiB of whole frames: who queues more did not await. */
 const WAITING_LIMIT = 1_024;
-/** A stretch of sending is measured at least so often. */
-const SAMPLE_BYTES = 1_048_576;
 
 interface RelayOptions {
+  /** What goes out to all others. */
+  readonly line?: LineMeter;
   /** To the server's socket; false where there is none. */
   sendBytes(message: Uint8Array<ArrayBuffer>): boolean;
   readonly now: () => number;
@@ -37,12 +37,11 @@ interface Waiter {
 /** The way to one donor. */
 interface Way {
   readonly waiters: Waiter[];
-  readonly meter: RateMeter;
-  onTheWayBytes: number;
+  readonly meter: LineMeter;
   readonly roundTrips: RoundTrips;
-  /** Of the stretch that is being measured: when it began, and what was credited of it. */
-  sinceMs: number;
-  creditedBytes: number;
+  /** The oldest first. */
+  readonly onTheWay: { readonly sentMs: number; bytes: number }[];
+  onTheWayBytes: number;
 }
 
 /** `close()` rejects who waits. */
@@ -75,7 +74,10 @@ export class Relay {
 
   measured(to: PeerId): { readonly roundTripMs: number | null; readonly bytesPerSecond: number | null } {
     const way = this.#ways.get(to);
-    return { roundTripMs: way?.roundTrips.milliseconds ?? null, bytesPerSecond: way?.meter.bytesPerSecond ?? null };
+    return {
+      roundTripMs: way?.roundTrips.measured?.typicalMs ?? null,
+      bytesPerSecond: way?.meter.bytesPerSecond ?? null,
+    };
   }
 
   /** A binary message of the server. */
@@ -110,15 +112,8 @@ export class Relay {
   #way(peer: PeerId): Way {
     const known = this.#ways.get(peer);
     if (known) return known;
-    const meter = new RateMeter();
-    const way: Way = {
-      waiters: [],
-      meter,
-      onTheWayBytes: 0,
-      roundTrips: new RoundTrips(),
-      sinceMs: 0,
-      creditedBytes: 0,
-    };
+    const meters = { meter: new LineMeter(), roundTrips: new RoundTrips() };
+    const way: Way = { waiters: [], ...meters, onTheWay: [], onTheWayBytes: 0 };
     this.#ways.set(peer, way);
     return way;
   }
@@ -128,22 +123,22 @@ export class Relay {
     if (!this.#options.sendBytes(encodeEnvelope('frame', to, new Uint8Array(frame)))) {
       throw new Error('there is no connection to the server');
     }
-    if (way.onTheWayBytes === 0) {
-      way.sinceMs = this.#options.now();
-      way.creditedBytes = 0;
-    }
+    way.onTheWay.push({ sentMs: this.#options.now(), bytes: frame.byteLength });
     way.onTheWayBytes += frame.byteLength;
   }
 
   #credit(peer: PeerId, envelope: Envelope): void {
     const way = this.#way(peer);
-    const bytes = Math.min(creditBytes(envelope), way.onTheWayBytes);
+    const roundTrip = way.roundTrips.measured ?? AT_ONCE;
+    let bytes = Math.min(creditBytes(envelope), way.onTheWayBytes);
     way.onTheWayBytes -= bytes;
-    way.creditedBytes += bytes;
-    if (way.onTheWayBytes === 0 || way.creditedBytes >= SAMPLE_BYTES) {
-      way.meter.sample(way.creditedBytes, this.#options.now() - way.sinceMs, way.roundTrips.milliseconds);
-      way.sinceMs = this.#options.now();
-      way.creditedBytes = 0;
+    for (let oldest = way.onTheWay[0]; oldest && bytes > 0; oldest = way.onTheWay[0]) {
+      const credited = Math.min(bytes, oldest.bytes);
+      for (const meter of [way.meter, this.#options.line])
+        meter?.arrived(credited, oldest.sentMs, this.#options.now(), roundTrip);
+      bytes -= credited;
+      oldest.bytes -= credited;
+      if (oldest.bytes === 0) way.onTheWay.shift();
     }
     for (let next = way.waiters[0]; next; next = way.waiters[0]) {
       if (way.onTheWayBytes > 0 && way.onTheWayBytes + next.frame.byteLength > RELAY_WINDOW_BYTES) return;

@@ -7,7 +7,7 @@
  * older one is known for what it is.
  */
 import { doubledMs, type PeerId } from '../../../swarm/base.ts';
-import type { RelayReason, Route } from '../../../swarm/messages/profile.ts';
+import type { LinkMeasurement, LinkReport, RelayReason, Route } from '../../../swarm/messages/profile.ts';
 import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
 import type { Link } from './link.ts';
 
@@ -102,4 +102,15 @@ export function retryLater(way: Way, isAwaited: boolean, nowMs: number): void {
   }
   way.retryAtMs = nowMs + doubledMs(RETRY_FIRST_MS, RETRY_MOST_MS, way.failures);
   way.failures += 1;
+}
+
+/** What is known of it; undefined: no frame goes by it yet. `relayed`: of the way through the server. */
+export function reportOf(
+  { peer, link, route, why }: Pick<Way, 'peer' | 'route' | 'why'> & Partial<Pick<Way, 'link'>>,
+  relayed: LinkMeasurement,
+): LinkReport | undefined {
+  if (route === null) return undefined;
+  if (route === 'relayed' || !link) return { peer, route, ...relayed, ...(why !== null && { why }) };
+  const { roundTripMs, bytesPerSecond, streams } = link;
+  return { peer, route, roundTripMs, bytesPerSecond, ...(streams > 1 && { streams }) };
 }

@@ -5,11 +5,12 @@
 import { invariant } from '../../../swarm/base.ts';
 import { type Connection, type ConnectionOptions, PONG_LIMIT_MS } from '../net/connection.ts';
 import { linkOver, type OpenLink } from '../net/link.ts';
+import { AT_ONCE } from '../net/rateMeter.ts';
 
 export class FakeConnection implements Connection {
   readonly peer: ConnectionOptions['peer'];
   state: Connection['state'] = 'connecting';
-  roundTripMs: number | null = null;
+  roundTrip: Connection['roundTrip'] = null;
   /** What it says that it has to send. */
   bufferedBytes = 0;
   readonly waitingBytes = 0;
@@ -66,7 +67,7 @@ export class FakeConnection implements Connection {
     queueMicrotask(() => {
       if (this.#other?.state !== 'open') return;
       this.#unansweredSinceMs = null;
-      this.roundTripMs = 0;
+      this.roundTrip = AT_ONCE;
     });
   }
 

@@ -7,7 +7,7 @@ import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
+import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { DonorPage, DonorWorker } from '../executor/protocol.ts';
 import workerUrl from './worker.ts?worker&url';
 
@@ -84,8 +84,8 @@ export class DonorBridge {
     this.#tell(() => this.#remote.linkLost(peer));
   }
 
-  linksMeasured(links: readonly LinkReport[]): void {
-    this.#tell(() => this.#remote.linksMeasured([...links]));
+  linksMeasured(measured: MeasuredLinks): void {
+    this.#tell(() => this.#remote.linksMeasured(measured));
   }
 
   limit(limits: Limits): void {

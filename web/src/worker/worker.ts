@@ -8,7 +8,7 @@ import { invariant, type PeerId, refusal, success } from '../../../swarm/base.ts
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import { HEARTBEAT_MS, type ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import type { MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -141,7 +141,7 @@ const worker: DonorWorker = {
   serverSaid,
   peerSent: (from: PeerId, message: ArrayBuffer) => session?.peerSent(from, message),
   linkLost: (peer: PeerId) => session?.linkLost(peer),
-  linksMeasured: (links: readonly LinkReport[]) => session?.linksMeasured(links),
+  linksMeasured: (measured: MeasuredLinks) => session?.linksMeasured(measured),
   disconnected: (isKept) => {
     newest = null;
     session?.disconnected(isKept);

@@ -197,7 +197,8 @@ export class Tab {
   }
 
   #onMessage(message: ServerMessage, process: Process, session: Session, { mesh }: Conversation): void {
-    if (message.type === 'start' || message.type === 'evaluate') session.linksMeasured(mesh?.reports() ?? []);
+    if (message.type === 'start' || message.type === 'evaluate')
+      session.linksMeasured({ links: mesh?.reports() ?? [] });
     const { told } = this.#options.flaw;
     const heard = told ? told(message) : message;
     const isStill = message.type === 'welcome' && session.isStill(message.peer);
