@@ -106,6 +106,7 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
   microBatches: plan.microBatches,
   state: plan.state,
   schedule: plan.schedule,
+  ...(plan.warmup && { warmup: plan.warmup }),
   ...(plan.links && { links: plan.links }),
   predicted,
   idle,

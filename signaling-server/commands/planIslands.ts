@@ -76,6 +76,7 @@ export function islandDocument(answer: IslandAnswer) {
       microBatches: island.plan.microBatches,
       state: island.plan.state,
       schedule: island.plan.schedule,
+      ...(island.plan.warmup && { warmup: island.plan.warmup }),
       ...linksUnless(wire, streamsOf(island, answer.cluster)),
       predicted: island.predicted,
     })),

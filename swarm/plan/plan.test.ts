@@ -199,6 +199,12 @@ describe('problems', () => {
       'PL10 shard [0, 41) of embedding has replica b more than once',
     ],
     ['[PL11] an unknown schedule', 'schedule', 'zigzag', 'PL11 schedule zigzag is unknown: one of gpipe, 1f1b'],
+    [
+      '[PL11] a warm-up of another schedule',
+      'warmup',
+      'overlap',
+      'PL11 warmup overlap goes with schedule 1f1b, not with gpipe',
+    ],
   ])('%s is reported', (_, path, value, sentence) => {
     expect(found(changed(path, value))).toContain(sentence);
   });

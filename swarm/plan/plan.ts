@@ -15,6 +15,13 @@ import { cutElements, cutUpTo } from './shardCuts.ts';
 export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
+/**
+ * How many forwards of 1F1B come before the first backward. `overlap` (Zhuang et al. 2023) runs min(m, 2(p − s) − 1) of
+ * them, so that each transfer has an action's time to hide in, for up to twice the micro-batches in flight.
+ */
+export const WARM_UPS = ['normal', 'overlap'] as const;
+export type WarmUp = (typeof WARM_UPS)[number];
+
 export interface MicroBatch {
   readonly id: number;
   /** Samples of the step, `[from, to)` of B. */
@@ -62,6 +69,8 @@ export interface Plan {
   readonly microBatches: readonly MicroBatch[];
   readonly state: readonly BlockState[];
   readonly schedule: ScheduleName;
+  /** Of 1F1B; absent: normal. */
+  readonly warmup?: WarmUp;
   /** Of the run's islands those that are done by these peers, one after the other, ascending; absent: all of them. */
   readonly islands?: readonly number[];
   /** Those that are not the default, one connection. */
@@ -93,6 +102,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
   microBatches: z.array(z.object({ id: count, samples: range })),
   state: blockStates,
   schedule: z.enum(SCHEDULE_NAMES),
+  warmup: z.enum(WARM_UPS).exactOptional(),
   islands: islandList.exactOptional(),
   links: planLinksSchema.exactOptional(),
 });
@@ -225,6 +235,8 @@ export function problems(
   ];
   if (!SCHEDULE_NAMES.includes(plan.schedule))
     found.push({ rule: 'PL11', text: `schedule ${plan.schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` });
+  if (plan.warmup === 'overlap' && plan.schedule !== '1f1b')
+    found.push({ rule: 'PL11', text: `warmup overlap goes with schedule 1f1b, not with ${plan.schedule}` });
   return found;
 }
 

@@ -37,7 +37,7 @@ interface Drafted {
 export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const layout = layoutOf(costs, draft);
   if (layout === null || !hasFastLinks(costs, draft, layout)) return null;
-  const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, orderOf(layout, draft.schedule)]);
+  const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, orderOf(layout, draft)]);
   const batches = batchesOf(layout.sizes);
   let from = 0;
   const stages = layout.stages.map(({ places, laneOf }, stage): PlanStage => {
@@ -57,7 +57,8 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
     const gathered = draft.gathered?.[stage];
     return { layers, members, ...(gathered && { gathered }) };
   });
-  const plan: Plan = { stages, microBatches: batches, state: [], schedule: draft.schedule };
+  const { schedule, warmup } = draft;
+  const plan: Plan = { stages, microBatches: batches, state: [], schedule, ...(warmup && { warmup }) };
   const state = stateOf(costs, plan, shares);
   return { plan: withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state }), missingBytes };
 }
@@ -190,5 +191,6 @@ export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
     layers: plan.stages.map(({ layers: [from, to] }) => to - from),
     microBatches: isEven ? sizes.length : 'sized',
     schedule: plan.schedule,
+    ...(plan.warmup && { warmup: plan.warmup }),
   };
 }

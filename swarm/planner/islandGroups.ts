@@ -8,30 +8,17 @@ import { at, type Random, seededRandom } from '../base.ts';
 import { blocksOfStage } from '../model/model.ts';
 import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { type ClusterCosts, type PlannedPeer, remembered } from './clusterCosts.ts';
+import { chanceOfAll, type GroupsAsked, MEETING_PART, MOST_STAGES } from './groupsAsked.ts';
+import { chainsOf } from './islandChains.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import { mostLayers } from './stageFit.ts';
 
-/** How long a donor stays where nobody says. */
-const SESSION_SECONDS = 3600;
-/** A donor's part of a meeting may take so much of a round; whom it takes longer begins the next one late. */
-const MEETING_PART = 1 / 5;
 /** Exchanges that are tried for each donor, and at least. */
-const [TRIES_EACH, FEWEST_TRIES] = [100, 400];
+const [TRIES_EACH, FEWEST_TRIES] = [30, 400];
 /** At first an exchange that is worth so much less for its two groups is made one time in e. */
 const FIRST_TEMPERATURE = 0.03;
 /** How many of the nearest are looked at first. */
 const FIRST_NEAR = 8;
-/** Stages of a pipeline: with more of them one of its donors is always about to leave. */
-const MOST_STAGES = 16;
-
-export interface GroupsAsked {
-  readonly costs: ClusterCosts;
-  /** A round's steps. */
-  readonly roundSeconds: number;
-  /** Bytes that a donor receives at a meeting, an element of its stages. */
-  readonly publishedBytes: number;
-}
-
 /** Donors of one island by their places, and the best draft found of them. */
 export interface Group {
   readonly places: readonly number[];
@@ -47,12 +34,6 @@ export interface Grouping {
   readonly idle: readonly number[];
 }
 
-/** The chance that nobody of them has left by then. */
-export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seconds: number): number {
-  const risk = places.reduce((sum, place) => sum + 1 / (at(costs.peers, place).sessionSeconds || SESSION_SECONDS), 0);
-  return Math.exp(-risk * seconds);
-}
-
 export function groupsOf(asked: GroupsAsked): Grouping {
   const { costs } = asked;
   const known = new Map<string, Group | null>();
@@ -66,21 +47,46 @@ export function groupsOf(asked: GroupsAsked): Grouping {
     known.set(key, made);
     return made;
   };
+  const chains = asked.overlaps ? groupsOfChains(asked, 'expected') : [];
+  for (const chain of chains) known.set(chain.places.toSorted((a, b) => a - b).join(), chain);
   const first = beginning(costs, group);
-  return bettered(costs, first, group);
+  const better =
+    worthOfAll(chains) > worthOfAll(first.groups) ? { groups: chains, idle: idleOf(costs, chains) } : first;
+  return bettered(costs, better, group);
 }
+
+const worthOfAll = (groups: readonly Group[]): number => groups.reduce((sum, { worth }) => sum + worth, 0);
+
+/** Pipelines alone, each judged as a draft. */
+export const groupsOfChains = (asked: GroupsAsked, counted: 'expected' | 'all'): Group[] =>
+  chainsOf(asked, counted).flatMap(({ places, layers }) => {
+    const groups = places.map((place) => [place]);
+    const { samples } = asked.costs.batch;
+    const overlapping = { groups, microBatches: samples, schedule: '1f1b', warmup: 'overlap' } as const;
+    const found = bestOf(asked, [{ ...overlapping, layers }, overlapping, ...inChain(groups, [samples])]);
+    return (found && groupWith(asked, places, found)) ?? [];
+  });
 
 type MakeGroup = (members: readonly number[]) => Group | null;
 
 /** The best of a few drafts with all of these donors; null where none fits them, or no step ends within a round. */
 export function groupOf(asked: GroupsAsked, members: readonly number[]): Group | null {
+  const found = bestOf(asked, sketches(asked.costs, members));
+  return found && groupWith(asked, members, found);
+}
+
+function bestOf({ costs, overlaps }: GroupsAsked, drafts: Iterable<Sketch>): Judged | null {
   let found: Judged | null = null;
-  for (const sketch of sketches(asked.costs, members)) {
-    const judged = judge(asked.costs, sketch, { mayGather: false, limit: found?.seconds ?? Number.POSITIVE_INFINITY });
+  for (const sketch of drafts) {
+    if (sketch.warmup === 'overlap' && !overlaps) continue;
+    const judged = judge(costs, sketch, { mayGather: false, limit: found?.seconds ?? Number.POSITIVE_INFINITY });
     if (judged === null || judged.missingBytes > 0) continue;
     if (found === null || judged.seconds < found.seconds) found = judged;
   }
-  if (found === null) return null;
+  return found;
+}
+
+function groupWith(asked: GroupsAsked, members: readonly number[], found: Judged): Group | null {
   const { samples, sequence } = asked.costs.batch;
   const receiving = receivingSeconds(asked, found);
   const late = Math.max(0, receiving - asked.roundSeconds * MEETING_PART);
@@ -97,14 +103,23 @@ function* sketches(costs: ClusterCosts, members: readonly number[]): Generator<S
       yield { groups: [members], microBatches: Math.min(microBatches, samples), schedule: '1f1b' };
     return;
   }
+  const microBatches = Math.min(samples, 4 * members.length);
   if (members.length <= costs.model.layers)
-    for (const chain of chains(costs, members))
-      for (const microBatches of new Set([samples, Math.min(samples, 4 * members.length)]))
-        for (const schedule of SCHEDULE_NAMES) yield { groups: chain.map((place) => [place]), microBatches, schedule };
+    for (const chain of chains(costs, members)) {
+      const groups = chain.map((place) => [place]);
+      yield* inChain(groups, new Set([samples, microBatches]));
+    }
   // Lanes: for links that carry gradients.
   if (members.length <= samples)
     for (const placement of ['room', 'links'] as const)
-      yield { groups: [members], microBatches: Math.min(samples, 4 * members.length), schedule: '1f1b', placement };
+      yield { groups: [members], microBatches, schedule: '1f1b', placement };
+}
+
+function* inChain(groups: Sketch['groups'], counts: Iterable<number>): Generator<Sketch> {
+  for (const microBatches of counts) {
+    yield { groups, microBatches, schedule: '1f1b', warmup: 'overlap' };
+    for (const schedule of SCHEDULE_NAMES) yield { groups, microBatches, schedule };
+  }
 }
 
 /** Orders of a pipeline. Its ends send one stream instead of two, and have the embedding and the head. */

@@ -104,6 +104,7 @@ describe('islands', () => {
       costs: clusterCosts({ ...problemOf(cluster), planeBytes: 8 }),
       roundSeconds: 60,
       publishedBytes: 1,
+      overlaps: true,
     };
     const worth = (members: readonly number[]): number => groupOf(asked, members)?.worth ?? 0;
     const best = Math.max(
@@ -308,7 +309,7 @@ test.each(process.env.SHOAL_LONG ? (['125m', '1b'] as const) : (['125m'] as cons
     const batch = { samples: run.train.globalBatchSize, sequence: run.train.sequenceLength };
     const found = planIslands({ model: model.value, batch, cluster: cluster.value }, islands);
     invariant(found.ok, 'a plan');
-    const least = { '125m': 100_000, '1b': 1_000 }[name];
+    const least = { '125m': 100_000, '1b': 3_000 }[name];
     expect(found.value.predicted.tokensPerSecond).toBeGreaterThan(least);
     // Everyone who has room for the whole model is used.
     const elements = model.value.blocks.reduce((sum, block) => sum + block.elements, 0);

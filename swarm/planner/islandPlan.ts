@@ -12,7 +12,8 @@ import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
-import { chanceOfAll, type Group, groupsOf } from './islandGroups.ts';
+import { chanceOfAll } from './groupsAsked.ts';
+import { type Group, groupsOf, groupsOfChains } from './islandGroups.ts';
 import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
 import { type CostsFor, chosenTeam, type Team } from './islandTeam.ts';
 import { idleOf, summary, teamWords } from './islandWords.ts';
@@ -89,41 +90,65 @@ function withMemory(problem: ClusterProblem, asked: IslandsAsked, found: IslandP
   return { ...found, islands };
 }
 
-/** With room for owners kept free from the beginning only where without that they have none. */
+/** Only where owners have no room else: with fewer micro-batches in flight, and with so much kept free from the beginning. */
 function planned(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
-  const found = plannedKeeping(problem, asked, 0);
+  const found = plannedKeeping(problem, asked, 0, true);
   if (found.ok) return found;
-  const second = plannedKeeping(problem, asked, ownersBytes(asked));
-  return second.ok ? second : found;
+  const others = [plannedKeeping(problem, asked, 0, false), plannedKeeping(problem, asked, ownersBytes(asked), true)];
+  return others.some(({ ok }) => ok) ? chosen(others) : found;
 }
 
 /** `kept` bytes of each element stay free. */
-function plannedKeeping(problem: ClusterProblem, asked: IslandsAsked, kept: number): Result<IslandPlan> {
+function plannedKeeping(
+  problem: ClusterProblem,
+  asked: IslandsAsked,
+  kept: number,
+  overlaps: boolean,
+): Result<IslandPlan> {
   const costsFor = costsIn(problem, asked, kept);
   const team = (group: Group, turns: number) => chosenTeam(asked.wires, costsFor, group, turns);
   const { planned: costs, own } = costsFor(1, asked.wires.at(-1) ?? 'f32');
-  const inRounds = (roundSeconds: number): Group[] => [
-    ...groupsOf({ costs, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 }).groups,
-  ];
   const { rounds } = asked;
+  const inRounds = (
+    roundSeconds: number,
+    made: (groups: readonly Group[]) => Result<IslandPlan>,
+  ): Result<IslandPlan> => {
+    const searched = { costs, overlaps, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 };
+    const groupings = [groupsOf(searched).groups, ...(overlaps ? [groupsOfChains(searched, 'all')] : [])];
+    const tried = groupings.filter((groups) => groups.length > 0).map(made);
+    return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
+  };
   if (rounds.count === 'auto') {
-    const teams = inRounds(rounds.roundSeconds).flatMap((group) => team(group, 1) ?? []);
-    return teams.length === 0
-      ? refusal(noGroup(costs, rounds.roundSeconds))
-      : whole(own, asked, teams, { roundSeconds: rounds.roundSeconds });
+    const { roundSeconds } = rounds;
+    return inRounds(roundSeconds, (groups) => {
+      const teams = groups.flatMap((group) => team(group, 1) ?? []);
+      return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, teams, { roundSeconds });
+    });
   }
   const { count, innerSteps } = rounds;
-  const byTurns = (roundSeconds: number): Result<IslandPlan> => {
-    const groups = inRounds(roundSeconds);
-    if (groups.length === 0) return refusal(noGroup(costs, roundSeconds));
-    const teams = sharedOut(team, groups, count);
-    return teams.ok ? whole(own, asked, teams.value, { innerSteps }) : teams;
-  };
+  const byTurns = (roundSeconds: number): Result<IslandPlan> =>
+    inRounds(roundSeconds, (groups) => {
+      const teams = sharedOut(team, groups, count);
+      return teams.ok ? whole(own, asked, teams.value, { innerSteps }) : teams;
+    });
   const first = byTurns(FIRST_ROUND_SECONDS);
   const second = first.ok ? byTurns(first.value.predicted.roundSeconds) : first;
   if (!first.ok || !second.ok) return first;
   return second.value.predicted.tokensPerSecond > first.value.predicted.tokensPerSecond ? second : first;
 }
+
+/** Of those that are expected to do about as much, the one that does most while nobody leaves. */
+function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
+  const plans = tried.flatMap((found) => (found.ok ? [found.value.predicted] : []));
+  const most = Math.max(...plans.map(({ expectedTokensPerSecond }) => expectedTokensPerSecond));
+  let best: Result<IslandPlan> | null = null;
+  for (const found of tried) {
+    if (!found.ok || found.value.predicted.expectedTokensPerSecond < ABOUT_AS_MUCH * most) continue;
+    if (!best?.ok || found.value.predicted.tokensPerSecond > best.value.predicted.tokensPerSecond) best = found;
+  }
+  return best ?? at(tried, 0);
+}
+const ABOUT_AS_MUCH = 0.9;
 
 function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
   const known = new Map<string, ReturnType<CostsFor>>();

@@ -22,6 +22,7 @@ function randomSketch({ model, batch, cluster: { peers } }: ClusterProblem, seed
     microBatches: 1 + below(random, Math.min(48, batch.samples)),
     schedule: random() < 0.5 ? 'gpipe' : '1f1b',
     placement: at(['room', 'links', 'hub'] as const, below(random, 3)),
+    ...(random() < 0.3 ? ({ schedule: '1f1b', warmup: 'overlap' } as const) : {}),
   };
 }
 

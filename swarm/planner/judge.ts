@@ -53,7 +53,7 @@ export function judge(
   if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
   if (layout === null || isHopeless(costs, draft, layout, { mayGather, limit })) return null;
-  const laid = [layout, orderOf(layout, schedule)] as const;
+  const laid = [layout, orderOf(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, laid, fit);
   if (fit.missingBytes > 0 && mayGather) [draft, fit] = gathering(costs, draft, laid, fit);

@@ -4,8 +4,8 @@
  * judged by the thousand.
  */
 import { at, evenRanges, float, int } from '../base.ts';
-import type { Gathered, ScheduleName } from '../plan/plan.ts';
-import { clockPlaces, type Lanes } from '../schedule/oneForwardOneBackward.ts';
+import type { Gathered, ScheduleName, WarmUp } from '../plan/plan.ts';
+import { clockPlaces, hopTicks, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
 
@@ -36,6 +36,9 @@ export interface Order {
 
 /** The clock of 1F1B (oneForwardOneBackward.ts), and the micro-batches by their places on it. */
 export interface Clock {
+  /** Ticks from a stage to the next one. */
+  readonly hop: number;
+  /** Between neighbouring places. */
   readonly perPlace: number;
   readonly ids: Int32Array;
   /** Where those of each place begin among them, and the end. */
@@ -53,6 +56,7 @@ export interface Draft {
   /** Equal ones; 'sized' (of one stage): each peer's own size. */
   readonly microBatches: number | 'sized';
   readonly schedule: ScheduleName;
+  readonly warmup?: WarmUp;
   /** By room, where it is absent. */
   readonly placement?: Placement;
   /** Peers who compute nothing, and keep what members have no room for. */
@@ -150,18 +154,19 @@ function withSums(stage: Lanes & Pick<StageLanes, 'places'>, sizes: Int32Array):
   return { ...stage, largest, carried, samples, next };
 }
 
-export function orderOf({ sizes, stages }: Layout, schedule: ScheduleName): Order {
+export function orderOf({ sizes, stages }: Layout, { schedule, warmup }: Pick<Draft, 'schedule' | 'warmup'>): Order {
   if (schedule === 'gpipe') return { clock: null, slots: stages.map(({ carried }) => carried) };
   const { places, perPlace } = clockPlaces(sizes.length, stages);
+  const hop = hopTicks(warmup) * perPlace;
   const slots = stages.map((stage, index) =>
-    inFlight(stage, places, backwardAfter(index, stages.length, perPlace) - index * perPlace),
+    inFlight(stage, places, backwardAfter(index, stages.length, hop, perPlace) - index * hop),
   );
-  return { clock: { perPlace, ...byPlace(places) }, slots };
+  return { clock: { hop, perPlace, ...byPlace(places) }, slots };
 }
 
 /** Ticks from a micro-batch's place to its backward. */
-export const backwardAfter = (stage: number, stages: number, perPlace: number): number =>
-  stage === stages - 1 ? stage * perPlace + 1 : (2 * (stages - 1 - stage) + 1 + stage) * perPlace;
+export const backwardAfter = (stage: number, stages: number, hop: number, perPlace: number): number =>
+  stage === stages - 1 ? stage * hop + 1 : (2 * (stages - 1 - stage) + stage) * hop + perPlace;
 
 /** Sorted by counting. */
 function byPlace(places: Int32Array): Pick<Clock, 'ids' | 'from'> {

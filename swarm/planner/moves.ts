@@ -249,9 +249,10 @@ function batchesChange({ costs, random }: Around, draft: Draft): Sketch | null {
   return random() < 0.5 ? { ...draft, microBatches: count } : { ...sketch, microBatches: count };
 }
 
-function scheduleChanges(_: Around, draft: Draft): Sketch | null {
+function scheduleChanges(_around: Around, draft: Draft): Sketch | null {
+  const { warmup: _, ...plain } = draft;
   const other = SCHEDULE_NAMES.find((name) => name !== draft.schedule);
-  return other === undefined || draft.microBatches === 'sized' ? null : { ...draft, schedule: other };
+  return other === undefined || draft.microBatches === 'sized' ? null : { ...plain, schedule: other };
 }
 
 /** State by room or by links, or on a hub; or with one more, or one less, who keeps state and computes nothing. */

@@ -6,6 +6,7 @@
  */
 import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
+import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, remembered } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
 import { backwardAfter, type Clock, type Draft, type Layout, layoutOf, type Order, orderOf } from './layout.ts';
@@ -75,8 +76,8 @@ function paceFor(costs: ClusterCosts, ...counts: readonly number[]): Pace {
 }
 
 /** Micro-batches that are looked at. */
-function mostWalked({ groups }: Draft): number {
-  const inFlight = groups.length * Math.max(...groups.map((group) => group.length));
+function mostWalked({ groups, warmup }: Draft): number {
+  const inFlight = hopTicks(warmup) * groups.length * Math.max(...groups.map((group) => group.length));
   return Math.max(Math.ceil(MOST_FORWARDS / groups.length), PARTS * inFlight);
 }
 
@@ -107,7 +108,7 @@ export function secondsOf(
   const part = Math.ceil(most / PARTS);
   const short = layoutOf(costs, draft, part);
   if (short === null) return Number.POSITIVE_INFINITY;
-  const early = workEnds(short, orderOf(short, draft.schedule), paceOf(costs, draft, short, fit.recomputed));
+  const early = workEnds(short, orderOf(short, draft), paceOf(costs, draft, short, fit.recomputed));
   const late = workEnds(layout, order, paceOf(costs, draft, layout, fit.recomputed));
   const times = (count - most) / (most - part);
   let [first, next] = [0, 0];
@@ -319,13 +320,13 @@ function orderByStage(count: number, stages: number, order: Int32Array): void {
 }
 
 /** Tick by tick; of one tick the backwards come first. */
-function orderByClock({ perPlace, ids, from }: Clock, count: number, stages: number, order: Int32Array): void {
+function orderByClock({ hop, perPlace, ids, from }: Clock, count: number, stages: number, order: Int32Array): void {
   const most = from.length - 2;
   let filled = 0;
   for (let tick = 0; filled < 2 * count * stages; tick++)
     for (let kind = 1; kind >= 0; kind--)
       for (let stage = 0; stage < stages; stage++) {
-        const twice = tick - (kind === 1 ? backwardAfter(stage, stages, perPlace) : stage * perPlace);
+        const twice = tick - (kind === 1 ? backwardAfter(stage, stages, hop, perPlace) : stage * hop);
         if (twice < 0 || twice > 2 * most || (twice & 1) === 1) continue;
         const end = int(from, (twice >> 1) + 1);
         for (let index = int(from, twice >> 1); index < end; index++)

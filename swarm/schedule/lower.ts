@@ -14,7 +14,7 @@ import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 /** A builder writes forwards and backwards alone; everything else follows from the plan. */
 const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {
   gpipe,
-  '1f1b': oneForwardOneBackward,
+  '1f1b': (plan) => oneForwardOneBackward(plan),
 };
 
 /** The plan's schedule as its builder writes it: F and B. */

@@ -3,9 +3,9 @@
  * micro-batches a peer may have in flight. Their lists say only what there is to do, not when.
  */
 import { at, invariant, type PeerId } from '../base.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Plan, WarmUp } from '../plan/plan.ts';
 import type { WorkGraph } from './graph.ts';
-import { oneForwardOneBackward, type WarmUp } from './oneForwardOneBackward.ts';
+import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 import { slots } from './slots.ts';
 
 /** Micro-batches each peer has in flight at most under 1F1B. */

@@ -54,6 +54,14 @@ describe('the plain rule', () => {
     ]);
   });
 
+  test('[SC12] with the overlapping warm-up of a plan that says so twice as many come first', () => {
+    const plan: Plan = { ...lanes([[upTo(4)], [upTo(4)]]), schedule: '1f1b', warmup: 'overlap' };
+    expect(formatSchedule(build(plan)).split('\n')).toEqual([
+      'd0: 0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3',
+      'd1: 1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3',
+    ]);
+  });
+
   test('[SC12] with one peer a stage, however many stages and micro-batches', () => {
     for (let stages = 1; stages <= 6; stages++)
       for (let count = 1; count <= 14; count++)

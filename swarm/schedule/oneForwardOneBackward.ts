@@ -15,17 +15,11 @@
  * peer that feeds several of them keeps all of them fed, having the more in flight. See SPEC.md, SC12.
  */
 import { at, got, int, outside } from '../base.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { type Plan, peers, type WarmUp } from '../plan/plan.ts';
 import type { MicroAction, Schedule } from './action.ts';
 
-/**
- * `overlap` (Zhuang et al. 2023) runs min(m, 2(p − s) − 1) forwards first, so that each transfer has an action's time to
- * hide in, for up to twice the micro-batches in flight. On the clock each hop from stage to stage takes two ticks.
- */
-export type WarmUp = 'normal' | 'overlap';
-
-export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Schedule {
-  const hop = warmUp === 'overlap' ? 2 : 1;
+export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = plan.warmup ?? 'normal'): Schedule {
+  const hop = hopTicks(warmUp);
   const stages = plan.stages.length;
   const { places, perPlace } = placesOf(plan);
   const forward = (stage: number, microBatch: number): number => 2 * places(microBatch) + hop * stage * perPlace;
@@ -49,6 +43,9 @@ export function oneForwardOneBackward(plan: Plan, warmUp: WarmUp = 'normal'): Sc
   for (const list of lists.values()) list.sort(byTick);
   return lists;
 }
+
+/** Ticks of the clock from a stage's forward to the next one's: with `overlap` a transfer has one to itself. */
+export const hopTicks = (warmUp: WarmUp = 'normal'): number => (warmUp === 'overlap' ? 2 : 1);
 
 /** Of a stage: which of its lanes carries each micro-batch; lanes in the order of their first ones. */
 export interface Lanes {
