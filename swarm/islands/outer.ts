@@ -6,10 +6,10 @@
  * Donors that keep a part of a tensor hold a meeting of that part alone. It is the same arithmetic, as long as the part
  * begins where a sparse run and an int8 block do.
  */
-import { invariant, type Range } from '../base.ts';
+import { at, invariant, type Range } from '../base.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, int8Code, int8Scale } from '../wire.ts';
-import { placeOf, type SparseRun, sentValue, sparsify } from './sparse.ts';
+import { placeOf, type SparseExchange, type SparseRun, sentValue, sparsify } from './sparse.ts';
 
 /** The part of a run file's `train.islands` that a meeting depends on. */
 export type MeetingSettings = Pick<Islands, 'outer' | 'exchange' | 'publish'>;
@@ -47,18 +47,29 @@ export function* meet(
   islands: readonly IslandPlanes[],
   steps: readonly number[],
 ): Generator<number> {
+  invariant(steps.length === islands.length, 'a meeting follows steps of its islands');
+  yield* meetSaid(settings, tensors, shared, steps, (island, piece) =>
+    contribution(settings.exchange, piece, shared, at(islands, island)),
+  );
+}
+
+/** The same, of what the islands say of each piece; each is asked once, before the shared planes change there. */
+export function* meetSaid(
+  settings: MeetingSettings,
+  tensors: readonly Range[],
+  shared: SharedPlanes,
+  steps: readonly number[],
+  said: (island: number, piece: Range) => Contribution,
+): Generator<number> {
   const total = steps.reduce((sum, own) => sum + own, 0);
-  invariant(total > 0 && steps.length === islands.length, 'a meeting follows steps of its islands');
+  invariant(total > 0, 'a meeting follows steps of its islands');
   invariant((shared.published !== null) === (settings.publish === 'int8'), 'int8 publishes a plane of its own');
   for (const tensor of tensors) {
     for (const piece of pieces(settings.exchange, tensor)) {
       const sum = new Float32Array(piece[1] - piece[0]);
-      for (const [index, island] of islands.entries()) {
-        const done = steps[index] ?? 0;
-        if (done > 0) add(sum, contribution(settings.exchange, piece, shared, island), done);
-      }
+      for (const [island, done] of steps.entries()) if (done > 0) add(sum, said(island, piece), done);
       outerStep(settings, piece, shared, sum, total);
-      yield sum.length * islands.length;
+      yield sum.length * steps.length;
     }
     for (const part of shared.published ? cuts(tensor, PUBLISHED_ELEMENTS) : []) {
       publish(part, shared);
@@ -78,28 +89,46 @@ function* cuts([from, to]: Range, length: number): Generator<Range> {
 /** What an island says of a piece; takes it out of what is left over. */
 export function contribution(
   exchange: MeetingSettings['exchange'],
+  piece: Range,
+  shared: Pick<SharedPlanes, 'shared' | 'published'>,
+  island: IslandPlanes,
+): Contribution {
+  const [from, to] = piece;
+  if (exchange === 'f32') {
+    const base = shared.published ?? shared.shared;
+    const deltas = new Float32Array(to - from);
+    for (let i = from; i < to; i++) deltas[i - from] = (base[i] ?? 0) - (island.own[i] ?? 0);
+    return deltas;
+  }
+  const leftOver = grown(exchange, piece, shared, island);
+  const run = sparsify(leftOver.subarray(from, to), exchange);
+  takeOut(leftOver, from, run);
+  return run;
+}
+
+/** What is left over of a piece with what is new, before anything of it is sent. */
+export function grown(
+  { feedback: share }: SparseExchange,
   [from, to]: Range,
   { shared, published }: Pick<SharedPlanes, 'shared' | 'published'>,
   { own, leftOver }: IslandPlanes,
-): Contribution {
-  const base = published ?? shared;
-  if (exchange === 'f32') {
-    const deltas = new Float32Array(to - from);
-    for (let i = from; i < to; i++) deltas[i - from] = (base[i] ?? 0) - (own[i] ?? 0);
-    return deltas;
-  }
+): Float32Array {
   invariant(leftOver !== null, 'a sparse exchange keeps what is left over');
-  const feedback = Math.fround(exchange.feedback);
+  const base = published ?? shared;
+  const feedback = Math.fround(share);
   for (let i = from; i < to; i++) {
     const delta = Math.fround((base[i] ?? 0) - (own[i] ?? 0));
     leftOver[i] = Math.fround(feedback * (leftOver[i] ?? 0)) + delta;
   }
-  const run = sparsify(leftOver.subarray(from, to), exchange);
+  return leftOver;
+}
+
+/** What a run that begins here sends is left over no more. */
+export function takeOut(leftOver: Float32Array, from: number, run: SparseRun): void {
   for (const entry of run.entries) {
     const i = from + placeOf(entry);
     leftOver[i] = (leftOver[i] ?? 0) - sentValue(run, entry);
   }
-  return run;
 }
 
 /** Adds what an island said, as often as it did steps. In the order of islands. */

@@ -5,9 +5,11 @@ import {
   byNumber,
   endsRoundOf,
   isMeeting,
+  laterStep,
   nextStep,
   roundEnd,
   roundSoFar,
+  stepsAhead,
   type Turn,
   turnAt,
   wholeRounds,
@@ -60,6 +62,19 @@ test('[IS40] of a round a group does the counts of its islands: of three islands
   expect(ends([0, 1, 2, 3, 4, 5, 6, 7])).toEqual([5, 7]);
   expect(ends([0, 1, 6], [0])).toEqual([1, 6]);
   expect(ends([2, 3, 4, 5, 7], [1, 2])).toEqual([5, 7]);
+});
+
+test('[IS40] nobody is further than the next step of a group, or than the first one after its meeting', () => {
+  const train = { steps: 8, islands: islandsOf(3, 2) };
+  expect(stepsAhead(train, 3)).toEqual([4]);
+  expect(stepsAhead(train, 0, [0, 2])).toEqual([1]);
+  expect(stepsAhead(train, 1, [0, 2])).toEqual([4]);
+  expect(stepsAhead(train, 5, [0, 2])).toEqual([6, 6]); // the values of the meeting, and step 6
+  expect(stepsAhead(train, 3, [1])).toEqual([6, 7]);
+  expect(stepsAhead(train, 6, [1])).toEqual([7]);
+  expect(stepsAhead(train, 5, [2])).toEqual([6, 8]); // it has no step in the last round
+  expect([0, 2, 4, 6, 7].map((count) => laterStep(train, count, [0]))).toEqual([0, 6, 6, 6, null]);
+  expect(laterStep(train, 6, [2])).toBeNull();
 });
 
 test('[IS2] one island alone meets after its own steps', () => {

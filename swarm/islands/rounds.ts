@@ -112,6 +112,26 @@ export function nextStep(rounds: Rounds, count: number, own?: readonly number[])
   return null;
 }
 
+/** The first step from this count on that is of one of these islands, in whatever round; null: the run has none. */
+export function laterStep(rounds: Rounds, count: number, own?: readonly number[]): number | null {
+  for (let from = count; from < rounds.steps; from = roundEnd(rounds, from)) {
+    const found = nextStep(rounds, from, own);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/**
+ * Of which steps something may come to a member of a group while it is at this one: nobody is further than the next step, or
+ * than the first one after a meeting, whose values are of the round's end.
+ */
+export function stepsAhead(rounds: Rounds, step: number, own?: readonly number[]): readonly number[] {
+  if (!own) return [step + 1];
+  const end = roundEnd(rounds, step);
+  const next = step + 1 < end ? nextStep(rounds, step + 1, own) : null;
+  return next !== null ? [next] : [end, nextStep(rounds, end, own) ?? roundEnd(rounds, end)];
+}
+
 /** Whether no other step of these islands follows this one in its round. */
 export const endsRoundOf = (rounds: Rounds, count: number, own?: readonly number[]): boolean =>
   own === undefined

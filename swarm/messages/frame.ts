@@ -100,6 +100,10 @@ export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[
   return messages;
 }
 
+/** Whether a frame says that it is of a packet; nothing else of it is looked at. */
+export const isPacket = (message: ArrayBuffer): boolean =>
+  message.byteLength >= HEADER_BYTES && FRAME_KINDS[new DataView(message).getUint8(1) & 15] === 'packet';
+
 /** Two whole messages that are of no step: the first one opens the link's windows, the second one is timed. */
 const PROBE_RANGE: Range = [0, (2 * PAYLOAD_BYTES) / 4];
 /** What a probe sends each way. */

@@ -318,6 +318,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
       .array(z.object({ epoch: count, islands: islandList, state: blockStates }))
       .min(1)
       .max(MOST_ISLANDS),
+    /** With these the packets go through the server, because it says so. */
+    relayed: z.array(peer).optional(),
   }),
   /** What came out of this round's meeting is the state from now on. */
   z.object({ type: z.literal('meetingOver'), epoch: count, round: count }),
@@ -344,6 +346,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
   }),
 ]);
 export type ServerMessage = z.infer<typeof serverMessageSchema>;
+export type MeetMessage = Extract<ServerMessage, { type: 'meet' }>;
 
 /** What `PUT /api/state` answers: the SHA-256 of the bytes it stored. */
 export const uploadAnswerSchema = z.object({ hash });

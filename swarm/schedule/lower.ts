@@ -27,9 +27,15 @@ export const lower = (plan: Plan, schedule: Schedule, end: TurnEnd | null = null
 /** The lists that peers run in a step. */
 export const stepSchedule = (plan: Plan, end: TurnEnd | null = null): Schedule => lower(plan, build(plan), end);
 
-/** What the step of this turn is the end of. */
-export const turnEnd = ({ islands }: Pick<Train, 'islands'>, { endsTurn, endsRound }: Turn): TurnEnd | null =>
-  islands && endsTurn ? (endsRound ? 'MEET' : 'SWITCH') : null;
+/** What the step of this turn is the end of, at who has these islands (absent: all). Groups meet apart from their steps. */
+export const turnEnd = (
+  { islands }: Pick<Train, 'islands'>,
+  { endsTurn, endsRound }: Turn,
+  own?: readonly number[],
+): TurnEnd | null => {
+  if (!islands || !endsTurn || own?.length === 1) return null;
+  return endsRound && !own ? 'MEET' : 'SWITCH';
+};
 
 /** The lists that peers run in an evaluation: forwards and their transfers. */
 export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, forwards(plan));

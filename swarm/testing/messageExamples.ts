@@ -113,7 +113,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'save', epoch: 1, step: 2 },
   { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
   {
-    ...{ type: 'meet', epoch: 1, round: 0, attempt: 2, steps: [2, 1] },
+    ...{ type: 'meet', epoch: 1, round: 0, attempt: 2, steps: [2, 1], relayed: [B] },
     groups: [
       { epoch: 1, islands: [0], state: PLAN.state },
       { epoch: 2, islands: [1], state: PLAN.state },

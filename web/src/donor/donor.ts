@@ -155,6 +155,8 @@ export class Donor implements DonorPage {
 
   async connect(...how: Parameters<DonorPage['connect']>): Promise<void> {
     await this.#mesh().connect(...how);
+    // A meeting counts by them what it sends; a step's are shown anew.
+    if (this.#bridge) this.#showLinks(this.#bridge);
   }
 
   async openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {

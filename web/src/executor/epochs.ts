@@ -28,7 +28,8 @@ export class BadTensorError extends Error {
 const isOutOfMemory = (error: unknown): boolean =>
   error instanceof RangeError && /allocation failed|out of memory/i.test(error.message);
 
-type TellFault = (epoch: number, reason: FaultReason, detail: string, about?: PeerId) => void;
+type Fault = readonly [reason: FaultReason, detail: string, about?: PeerId];
+type TellFault = (epoch: number, ...fault: Fault) => void;
 
 export class Epochs {
   readonly #tellFault: TellFault;
@@ -102,8 +103,17 @@ export class Epochs {
     }
   }
 
-  #failed(epoch: Epoch, error: unknown): void {
-    if (error instanceof BadTensorError) this.fault(epoch, 'badFrame', error.message, error.from);
-    else this.fault(epoch, isOutOfMemory(error) ? 'outOfMemory' : 'internal', String(error));
+  /** Something beside the epoch's steps failed, which goes on. */
+  tell({ number }: Pick<Epoch, 'number'>, fault: Fault): void {
+    this.#tellFault(number, ...fault);
   }
+
+  #failed(epoch: Epoch, error: unknown): void {
+    this.fault(epoch, ...faultOf(error));
+  }
+}
+
+export function faultOf(error: unknown): Fault {
+  if (error instanceof BadTensorError) return ['badFrame', error.message, error.from];
+  return [isOutOfMemory(error) ? 'outOfMemory' : 'internal', String(error)];
 }

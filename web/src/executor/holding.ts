@@ -107,6 +107,12 @@ export class Holding {
     if (this.hasAdded(step)) this.#addedStep = step;
   }
 
+  /** A meeting that is of no step is over here: it ends the round at this count. */
+  met(step: number): void {
+    this.#addedStep = step;
+    this.#committedStep = step;
+  }
+
   gathered(step: number): void {
     this.#gatheredStep = step;
   }
@@ -199,7 +205,7 @@ export class Holding {
     const { send, receive } = ways;
     await move({
       model,
-      kinds: stateKinds(train.islands),
+      kinds: stateKinds(train.islands, plan.islands),
       keptOnly,
       me,
       before,

@@ -35,6 +35,8 @@ interface Tensor {
 interface Expected {
   readonly firstStep: number;
   readonly rounds: number;
+  /** Of which steps something may come while this one is done. */
+  readonly ahead: (step: number) => readonly number[];
   /** Names in whatever step and round, with their senders. */
   readonly names: ReadonlySet<string>;
   /** Of each sender, in a step. */
@@ -114,7 +116,13 @@ export class Inbox {
   }
 
   /** An epoch is prepared that begins with this step. Null, or who sent more of it ahead than could be kept. */
-  expect(epoch: number, firstStep: number, coming: Incoming, rounds: number): PeerId | null {
+  expect(
+    epoch: number,
+    firstStep: number,
+    coming: Incoming,
+    rounds: number,
+    ahead: Expected['ahead'] = (step) => [step + 1],
+  ): PeerId | null {
     for (const known of this.#expected.keys()) if (known !== this.#epoch) this.#expected.delete(known);
     const { earlyBytes } = coming;
     const bytes = new Map<PeerId, number>();
@@ -123,7 +131,7 @@ export class Inbox {
       names.add(nameText(passage.tensor, passage.from));
       bytes.set(passage.from, (bytes.get(passage.from) ?? 0) + bytesOf(passage));
     }
-    this.#expected.set(epoch, { firstStep, rounds, names, bytes, earlyBytes });
+    this.#expected.set(epoch, { firstStep, rounds, ahead, names, bytes, earlyBytes });
     this.#warmBytes = new Map();
     this.#wastedBytes.clear();
     const early = [...this.#early];
@@ -208,9 +216,9 @@ export class Inbox {
   }
 
   /** Nobody is more than a step ahead: a step needs this peer's part of the one before. */
-  #isExpected({ names, firstStep, rounds }: Expected, frame: Frame, from: PeerId): boolean {
+  #isExpected({ names, firstStep, rounds, ahead }: Expected, frame: Frame, from: PeerId): boolean {
     const step = frame.epoch === this.#epoch ? this.#step : firstStep;
-    if (frame.step < step || frame.step > step + 1) return false;
+    if (frame.step !== step && !ahead(step).includes(frame.step)) return false;
     if (frame.kind === 'state' && frame.step !== firstStep) return false;
     if (frame.kind === 'heldOut' && roundOf(frame).round >= rounds) return false;
     return names.has(nameText(frame, from));

@@ -50,7 +50,7 @@ function opened(works = kept, stage?: Stage): { gpu: OneState; own: IslandShards
   const gpu = new OneState();
   const stages = new Map(stage ? [[0, stage]] : []);
   const uses = new Map([[0, blocksOfStage(model, [0, 1])]]);
-  const own = new IslandShards(gpu.shards, { model, train, islands, kept: works, stages, uses });
+  const own = new IslandShards(gpu.shards, { model, train, islands, own: undefined, kept: works, stages, uses });
   for (const kind of stateKinds(islands))
     if (!savedKinds(islands).includes(kind)) own.writeState('head', RANGE, kind, filled(1));
   return { gpu, own };
@@ -157,7 +157,7 @@ test('[IS22] everything else has its turn while a large meeting is held', async 
   } as unknown as Shards;
   const works = kept.map((work) => ({ ...work, range }));
   const own = new IslandShards(shards, {
-    ...{ model: wide, train, islands, kept: works, stages: new Map(), uses: new Map() },
+    ...{ model: wide, train, islands, own: undefined, kept: works, stages: new Map(), uses: new Map() },
   });
   await own.stepDone(1);
   await own.stepDone(3);

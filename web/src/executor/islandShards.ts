@@ -2,35 +2,50 @@
  * The shards of a run with islands. On the GPU lies what any run has there: values and moments of the island whose turn it
  * is. Those of the others, and what all islands share, lie here in main memory, at every keeper. When a turn ends what the
  * GPU has is laid aside and the next island's is written; when a round ends each keeper holds the meeting of its own
- * ranges. Rules IS in SPEC.md.
+ * ranges, or of groups that do islands apart (meeting.ts). Rules IS in SPEC.md.
  */
 import { got, invariant, overlap, type Range } from '../../../swarm/base.ts';
-import { meet } from '../../../swarm/islands/outer.ts';
-import { roundSteps, turnAt } from '../../../swarm/islands/rounds.ts';
+import { type IslandPlanes, meet, type SharedPlanes } from '../../../swarm/islands/outer.ts';
+import { endsRoundOf, roundSteps, turnAt } from '../../../swarm/islands/rounds.ts';
 import type { ShardWork } from '../../../swarm/memory/memory.ts';
-import { pieces, slices } from '../../../swarm/model/layout.ts';
+import { pieces, slices, tensorParts } from '../../../swarm/model/layout.ts';
 import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
-import { ISLAND_KINDS, kindAt, STATE_KINDS, type StateKind, stateKinds } from '../../../swarm/plan/stateKinds.ts';
+import {
+  ISLAND_KINDS,
+  kindAt,
+  ownIslands,
+  STATE_KINDS,
+  type StateKind,
+  stateKinds,
+} from '../../../swarm/plan/stateKinds.ts';
 import type { Islands, Train } from '../../../swarm/run/runFile.ts';
+import { turnEnd } from '../../../swarm/schedule/lower.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from './engine.ts';
+import { LongWork } from './longWork.ts';
 
 interface IslandRun {
   readonly model: Model;
   readonly train: Train;
   readonly islands: Islands;
+  /** Those that are done here, where it is a part of them. */
+  readonly own: readonly number[] | undefined;
   readonly kept: readonly ShardWork[];
   readonly stages: ReadonlyMap<number, Stage>;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
 }
 
-/**
- * A meeting is so long at a time, in elements of islands: some milliseconds. The same thread sends heartbeats, and who says
- * nothing for seconds is taken for gone.
- */
-const MEETING_SLICE = 250_000;
-
 /** Of one shard, those that the GPU has not. */
 type Planes = Map<StateKind, Float32Array>;
+
+/** Of one shard, at a meeting of groups. */
+export interface MeetingPlanes extends SharedPlanes {
+  /** The group's own. */
+  readonly islands: readonly IslandPlanes[];
+}
+
+/** The tensors within a part of a range, as places in a plane of that range. */
+export const planeTensors = (model: Model, name: BlockName, [first]: Range, part: Range): Range[] =>
+  tensorParts(block(model, name), part).map(([from, to]): Range => [from - first, to - first]);
 
 const isOnGpu = (kind: StateKind): boolean => STATE_KINDS.some((one) => one === kind);
 
@@ -40,13 +55,13 @@ export class IslandShards implements Shards {
   readonly #run: IslandRun;
   readonly #planes: ReadonlyMap<ShardWork, Planes>;
   #isTorn = false;
-  #sinceTask = 0;
+  readonly #work = new LongWork();
 
   constructor(gpu: Shards, run: IslandRun) {
     this.bytes = gpu.bytes;
     this.#gpu = gpu;
     this.#run = run;
-    const parked = stateKinds(run.islands).filter((kind) => !isOnGpu(kind));
+    const parked = stateKinds(run.islands, run.own).filter((kind) => !isOnGpu(kind));
     this.#planes = new Map(
       run.kept.map((work) => [
         work,
@@ -77,14 +92,17 @@ export class IslandShards implements Shards {
   }
 
   async #endTurn(step: number): Promise<void> {
-    const { train, islands, kept } = this.#run;
-    const { endsTurn, endsRound, island } = turnAt(train, step);
-    if (!endsTurn) return;
+    const { train, islands, own, kept } = this.#run;
+    const turn = turnAt(train, step);
+    if (turnEnd(train, turn, own) === null) return;
+    const all = ownIslands(islands, own);
+    // Each round begins with the first one.
+    const by = endsRoundOf(train, step, own) ? all.length - all.indexOf(turn.island) : 1;
     for (const work of kept) {
       const planes = got(this.#planes, work);
       await this.#park(work, planes);
-      rotate(planes, islands.count, endsRound ? islands.count - island : 1);
-      if (endsRound) await this.#meet(work, planes, roundSteps(train, step));
+      rotate(planes, all.length, by);
+      if (turn.endsRound && !own) await this.#meet(work, planes, roundSteps(train, step));
       this.#take(work, planes);
     }
   }
@@ -98,10 +116,7 @@ export class IslandShards implements Shards {
   /** The planes are in the order of islands. */
   async #meet({ block: name, range }: ShardWork, planes: Planes, steps: readonly number[]): Promise<void> {
     const { model, islands: settings } = this.#run;
-    const tensors = block(model, name).tensors.flatMap(({ offset, elements }): Range[] => {
-      const part = overlap(range, [offset, offset + elements]);
-      return part ? [[part[0] - range[0], part[1] - range[0]]] : [];
-    });
+    const tensors = planeTensors(model, name, range, range);
     const all = {
       shared: got(planes, 'shared'),
       velocity: got(planes, 'velocity'),
@@ -111,27 +126,60 @@ export class IslandShards implements Shards {
       own: got(planes, kindAt('value', island)),
       leftOver: planes.get(kindAt('leftOver', island)) ?? null,
     }));
-    for (const elements of meet(settings, tensors, all, islands, steps)) {
-      this.#sinceTask += elements;
-      if (this.#sinceTask < MEETING_SLICE) continue;
-      this.#sinceTask = 0;
-      await nextTask();
-    }
+    for (const elements of meet(settings, tensors, all, islands, steps)) await this.#work.did(elements);
     for (const island of steps.keys()) planes.set(kindAt('value', island), (all.published ?? all.shared).slice());
   }
 
-  #take({ block, range, master, valuesStage }: ShardWork, planes: Planes): void {
+  #take(work: ShardWork, planes: Planes): void {
     for (const kind of STATE_KINDS) {
       const plane = got(planes, kind);
       planes.delete(kind);
-      for (const piece of pieces(range)) this.#gpu.writeState(block, piece, kind, within(plane, range, piece));
-      if (kind !== 'value' || master === 'stage' || valuesStage === null) continue;
-      // What is computed with, in halves, lies beside the master.
-      const stage = got(this.#run.stages, valuesStage);
-      for (const use of got(this.#run.uses, valuesStage))
-        if (use.block === block)
-          for (const part of slices(use, range)) stage.writeValues(block, part, within(plane, range, part));
+      this.#write(work, kind, plane);
     }
+  }
+
+  #write({ block, range, master, valuesStage }: ShardWork, kind: StateKind, plane: Float32Array): void {
+    for (const piece of pieces(range)) this.#gpu.writeState(block, piece, kind, within(plane, range, piece));
+    if (kind !== 'value' || master === 'stage' || valuesStage === null) return;
+    // What is computed with, in halves, lies beside the master.
+    const stage = got(this.#run.stages, valuesStage);
+    for (const use of got(this.#run.uses, valuesStage))
+      if (use.block === block)
+        for (const part of slices(use, range)) stage.writeValues(block, part, within(plane, range, part));
+  }
+
+  /** Copies of what a meeting of groups is about, when this one has ended its round: its islands are in their order then. */
+  async meetingPlanes(work: ShardWork): Promise<MeetingPlanes> {
+    const { islands, own } = this.#run;
+    const planes = got(this.#planes, work);
+    const value = await this.#gpu.readState(work.block, work.range, ['value']);
+    return {
+      shared: got(planes, 'shared').slice(),
+      velocity: got(planes, 'velocity').slice(),
+      published: planes.get('published')?.slice() ?? null,
+      islands: ownIslands(islands, own).map((_, turn) => ({
+        own: turn === 0 ? value : got(planes, kindAt('value', turn)),
+        leftOver: planes.get(kindAt('leftOver', turn))?.slice() ?? null,
+      })),
+    };
+  }
+
+  /** What came out of that meeting is the state now, and every island begins its next round with it. Moments stay. */
+  takeMeeting(outcomes: ReadonlyMap<ShardWork, MeetingPlanes>): void {
+    this.#isTorn = true;
+    for (const [work, { shared, velocity, published, islands }] of outcomes) {
+      const planes = got(this.#planes, work);
+      planes.set('shared', shared);
+      planes.set('velocity', velocity);
+      if (published) planes.set('published', published);
+      const begins = published ?? shared;
+      for (const [turn, { leftOver }] of islands.entries()) {
+        if (leftOver) planes.set(kindAt('leftOver', turn), leftOver);
+        if (turn === 0) this.#write(work, 'value', begins);
+        else planes.set(kindAt('value', turn), begins.slice());
+      }
+    }
+    this.#isTorn = false;
   }
 
   async readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {
@@ -192,17 +240,6 @@ export class IslandShards implements Shards {
   close(): void {
     this.#gpu.close();
   }
-}
-
-/** Lets everything else that waits have its turn. Not by a timer: browsers make repeated ones wait for milliseconds. */
-async function nextTask(): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
-  const arrived = new Promise((resolve) => {
-    port1.onmessage = resolve;
-  });
-  port2.postMessage(null);
-  await arrived;
-  port1.close();
 }
 
 const within = (values: Float32Array, [from]: Range, part: Range): Float32Array =>

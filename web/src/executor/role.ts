@@ -2,11 +2,11 @@
  * What a plan makes of this peer: its stages and shards, built, filled from a checkpoint, taken apart. The engine that
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
-import { got, type PeerId, type Range } from '../../../swarm/base.ts';
+import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
-import { type StateKind, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
+import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -43,9 +43,10 @@ export interface Role {
   readonly shards: Shards;
   /** The same, in a run with islands. */
   readonly islands: IslandShards | null;
-  /** Of the state: what keepers have, and what a checkpoint has. */
+  /** Of the state: what keepers have, what they save of it, and what they have each kind of a checkpoint as. */
   readonly kinds: readonly StateKind[];
   readonly saved: readonly StateKind[];
+  readonly loaded: ReadonlyMap<StateKind, readonly StateKind[]>;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
   readonly kept: readonly ShardWork[];
   readonly compared: readonly ComparedShard[];
@@ -73,16 +74,29 @@ export async function buildRole(
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
     const kept = shardsOf(model, plan, peer, undefined, compute);
     const { islands: settings } = train;
-    const islands = settings ? new IslandShards(onGpu, { model, train, islands: settings, kept, stages, uses }) : null;
+    const { islands: own } = plan;
+    const islands = settings
+      ? new IslandShards(onGpu, { model, train, islands: settings, own, kept, stages, uses })
+      : null;
     const shards = islands ?? onGpu;
     const compared = comparedShards(model, plan);
-    const state = { kinds: stateKinds(train.islands), saved: savedKinds(train.islands) };
+    const state = kindsOf(settings, own);
     return { model, plan, peer, epoch, sequence, wire, stages, shards, islands, ...state, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     onGpu?.close();
     throw cause;
   }
+}
+
+function kindsOf(islands: Train['islands'], own: Plan['islands']): Pick<Role, 'kinds' | 'saved' | 'loaded'> {
+  const kinds = stateKinds(islands, own);
+  const loaded = new Map<StateKind, StateKind[]>();
+  for (const kind of kinds) {
+    const name = savedAs(kind, islands, own);
+    loaded.set(name, [...(loaded.get(name) ?? []), kind]);
+  }
+  return { kinds, loaded, saved: savedKinds(islands, own).map((name) => at(got(loaded, name), 0)) };
 }
 
 /** Ahead of `buildRole`: what takes long of it, and needs no memory. */
@@ -99,9 +113,8 @@ export function closeRole(role: Role): void {
 export const roleBytes = ({ stages, shards }: Role): number =>
   [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
 
-/** Loads every value that this peer computes with and the state it keeps. What is not saved of it equals the values. */
-export async function loadRole({ stages, uses, shards, kinds, saved, kept }: Role, read: ReadState): Promise<void> {
-  const likeValue = kinds.filter((kind) => !saved.includes(kind));
+/** Loads every value that this peer computes with and the state it keeps. */
+export async function loadRole({ stages, uses, shards, loaded, kept }: Role, read: ReadState): Promise<void> {
   const loads: Promise<void>[] = [];
   for (const [index, stage] of stages) {
     for (const { block, ranges } of got(uses, index)) {
@@ -111,8 +124,8 @@ export async function loadRole({ stages, uses, shards, kinds, saved, kept }: Rol
     }
   }
   for (const { block, range, master } of kept) {
-    for (const kind of saved) {
-      const places = kind !== 'value' ? [kind] : [...(master === 'own' ? [kind] : []), ...likeValue];
+    for (const [kind, all] of loaded) {
+      const places = master === 'own' ? all : all.filter((place) => place !== 'value');
       if (places.length === 0) continue;
       const write = (values: Float32Array): void => {
         for (const place of places) shards.writeState(block, range, place, values);

@@ -4,13 +4,13 @@
  * and nothing is reported for a step before the state stands after the one before.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
-import { turnAt } from '../../../swarm/islands/rounds.ts';
+import { nextStep, stepsAhead, turnAt } from '../../../swarm/islands/rounds.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
+import { encodeTensor, isPacket, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule, turnEnd } from '../../../swarm/schedule/lower.ts';
-import { arrivalPartners, incoming, type Partners, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
+import { arrivalPartners, incoming, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { Commits } from './commits.ts';
@@ -19,10 +19,12 @@ import { type Epoch, Epochs } from './epochs.ts';
 import { StepRun } from './execute.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
-import { abortable, Inbox } from './inbox.ts';
+import { Inbox } from './inbox.ts';
 import { type JoinedRun, joinedRun } from './joinedRun.ts';
+import { Meetings } from './meetings.ts';
 import { Meter } from './meter.ts';
 import { meteredFiles } from './meteredFiles.ts';
+import { Neighbours } from './neighbours.ts';
 import { probeLink } from './probe.ts';
 import { type Role, roleBytes } from './role.ts';
 import { sendFrames } from './sendFrames.ts';
@@ -31,8 +33,8 @@ import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, firstSample, samplesRead } from './tokensAhead.ts';
-import { downloadParts, Traffic } from './traffic.ts';
-import { openLinks, warmUp } from './warmUp.ts';
+import { Traffic } from './traffic.ts';
+import { warmUp } from './warmUp.ts';
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
@@ -41,12 +43,7 @@ export class Session {
   readonly #inbox = new Inbox((from) => this.#bar(from));
   readonly #dutyCycle: DutyCycle;
   readonly #traffic: Traffic;
-  /** Of the donors that have a cap on what they receive. */
-  #downloads: ReadonlyMap<PeerId, number> = new Map();
-  /** Who exchanges tensors with whom now. */
-  #partners: Partners = new Map();
-  /** Of these the links: who only handed over to this peer may go when all of it is here. */
-  #needed: Partners = new Map();
+  readonly #neighbours: Neighbours;
   #settledEpoch = 0;
   #run: JoinedRun | null = null;
   #token = '';
@@ -57,6 +54,7 @@ export class Session {
   readonly #epochs: Epochs;
   readonly #commits = new Commits();
   readonly #checkpointing = new Checkpointing();
+  readonly #meetings: Meetings;
   /** Of the epoch in progress, where the server wants it checked. */
   #check: TensorCheck | null = null;
   readonly #meter: Meter;
@@ -69,10 +67,19 @@ export class Session {
     });
     const clock = { now: parts.now, wait: parts.wait };
     this.#meter = new Meter(parts.now, (status) =>
-      parts.page.showStatus({ ...status, droppedFrames: this.#inbox.droppedFrames }),
+      parts.page.showStatus({ ...status, droppedFrames: this.#inbox.droppedFrames + this.#meetings.droppedFrames }),
     );
     this.#dutyCycle = new DutyCycle(clock, this.#meter.busy);
     this.#traffic = new Traffic(clock);
+    this.#neighbours = new Neighbours(parts.page, this.#traffic);
+    this.#meetings = new Meetings({
+      ...{ page: parts.page, epochs: this.#epochs, holding: this.#holding, neighbours: this.#neighbours },
+      ...{ traffic: this.#traffic, meter: this.#meter, run: () => this.#run, links: () => this.#links.links },
+      bar: (from) => this.#bar(from),
+      send: (...of) => this.#sendTensor(...of),
+      receive: (...of) => this.#receive(...of),
+      advance: (...to) => this.#inbox.advance(...to),
+    });
     this.limit(NO_LIMITS);
   }
 
@@ -101,13 +108,17 @@ export class Session {
       case 'save':
         this.#epochs.enqueue(message.epoch, () => this.#save(message.epoch, message.step));
         return;
+      case 'meet':
+        return this.#meetings.meet(message);
+      case 'meetingOver':
+        return this.#meetings.over(message);
       case 'abandon':
+        if (message.epoch === this.#epochs.current?.number) this.#meetings.drop();
         return this.#epochs.abandon(message.epoch, message.detail);
       case 'standby':
         return this.#leave();
       case 'limits':
-        this.#downloads = new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond]));
-        this.#shareDownloads();
+        this.#neighbours.cap(new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond])));
         return;
       case 'probe':
         // A measurement that fails is none, and no fault of the epoch.
@@ -124,13 +135,14 @@ export class Session {
 
   peerSent(from: PeerId, message: ArrayBuffer): void {
     this.#meter.received(message.byteLength);
-    this.#inbox.accept(from, message);
+    (isPacket(message) ? this.#meetings : this.#inbox).accept(from, message);
   }
 
   linkLost(peer: PeerId): void {
     const epoch = this.#epochs.current;
-    if (!epoch || !this.#run || !this.#needed.get(this.#run.peer)?.has(peer)) return;
-    this.#epochs.fault(epoch, 'linkLost', 'it closed', peer);
+    if (!epoch || !this.#run) return;
+    if (this.#neighbours.isNeeded(peer)) this.#epochs.fault(epoch, 'linkLost', 'it closed', peer);
+    else this.#meetings.linkLost(peer);
   }
 
   /** What the admission found: from now on the server may plan with this donor. */
@@ -177,13 +189,10 @@ export class Session {
   /** Completes a commit that it had not heard of, and says what stands here. */
   #resume({ generation, lastCommit }: Message<'welcome'>): void {
     const { sendServer } = this.#parts.page;
+    this.#meetings.restart();
     if (this.#profile) sendServer({ type: 'measured', profile: this.#profile });
     if (lastCommit && generation === this.#holding.generation) this.#committed({ ...lastCommit, checkpoint: false });
     sendServer({ type: 'resumed', generation: this.#holding.generation, ...this.#holding.standing });
-  }
-
-  #shareDownloads(): void {
-    if (this.#run) this.#traffic.share(downloadParts(this.#partners, this.#run.peer, this.#downloads));
   }
 
   /** The plan's first step or evaluation: nothing of the plan before is needed or exchanged any more. */
@@ -191,13 +200,7 @@ export class Session {
     if (this.#settledEpoch === role.epoch) return;
     this.#settledEpoch = role.epoch;
     this.#holding.settle();
-    this.#exchange(planPartners(run.sizes, role.plan));
-  }
-
-  #exchange(partners: Partners): void {
-    this.#partners = partners;
-    this.#needed = partners;
-    this.#shareDownloads();
+    this.#neighbours.exchange(run.peer, planPartners(run.sizes, role.plan));
   }
 
   /** Beside what is in progress. What fails of it fails again, and is told, when the plan begins. */
@@ -219,7 +222,9 @@ export class Session {
     if (!this.#run) return;
     const { sizes, peer, facts, evaluation } = this.#run;
     const rounds = Math.ceil((evaluation?.windows ?? 0) / facts.train.globalBatchSize);
-    const lost = this.#inbox.expect(number, message.step, incoming(sizes, message, peer), rounds);
+    const ahead = (step: number): readonly number[] => stepsAhead(facts.train, step, message.plan.islands);
+    const lost = this.#inbox.expect(number, message.step, incoming(sizes, message, peer), rounds, ahead);
+    this.#meetings.prepare(this.#run, message.plan);
     this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
     const { current } = this.#epochs;
     if (lost && current) this.#epochs.fault(current, 'badFrame', `${lost} sent more than there was room for`, lost);
@@ -231,13 +236,13 @@ export class Session {
     const { plan, source, generation, step } = message;
     this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
-    this.#exchange(arrivalPartners(run.sizes, message));
+    this.#neighbours.exchange(run.peer, arrivalPartners(run.sizes, message));
     this.#meter.prepare(plan, run.peer, step);
     await this.#holding.arrive(
       { ...run, train: run.facts.train, epoch: epoch.number, generation, step, plan },
       source,
       {
-        connect: () => this.#connect(message, run.peer, epoch),
+        connect: () => this.#neighbours.connect(message, epoch.abort.signal),
         read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
         send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
         receive: (key, sender) => this.#receive(epoch.abort.signal, key, sender),
@@ -249,11 +254,11 @@ export class Session {
     // One who only hands over has nothing to say: the server lets it go when everyone else is ready.
     if (!role) return;
     const samples = samplesRead(plan, run.peer);
-    expectTokens(run.tokens, run.facts.train, samples, step);
+    expectTokens(run.tokens, run.facts.train, samples, step, plan.islands);
     if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
     this.#meter.show({ activity: 'waiting', gpuMemoryBytes: roleBytes(role) });
-    this.#needed = planPartners(run.sizes, plan);
+    this.#neighbours.need(planPartners(run.sizes, plan));
     this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
   }
 
@@ -263,24 +268,16 @@ export class Session {
     if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
 
-  /** Who leaves the epoch waits for its links no more: the next one's may go another way. */
-  #connect(message: Message<'prepare'>, peer: PeerId, { abort }: Epoch): Promise<void> {
-    const links = abortable<void>(abort.signal, (resolve, reject) => {
-      openLinks(message, peer, this.#partners, this.#parts.page).then(resolve, reject);
-    });
-    links.catch(() => undefined); // awaited when the stages are built
-    return links;
-  }
-
   async #train(epoch: Epoch, step: number, lossScale = 1): Promise<void> {
     const { run, role } = this.#atWork();
-    this.#holding.added(step); // what an attempt before added does not count
+    // What an attempt before added does not count. A group's next step may be further than it stands.
+    this.#holding.added(Math.min(step, this.#holding.committedStep));
     this.#inbox.advance(epoch.number, step);
     const { train } = run.facts;
-    const actions = got(stepSchedule(role.plan, turnEnd(train, turnAt(train, step))), run.peer);
+    const actions = got(stepSchedule(role.plan, turnEnd(train, turnAt(train, step), role.plan.islands)), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
-    expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step);
+    expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale };
     const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step));
     this.#holding.gathered(step + 1);
@@ -303,8 +300,10 @@ export class Session {
   #committed({ epoch, step, clipScale, learningRate, checkpoint }: Omit<Message<'committed'>, 'type'>): void {
     const { current } = this.#epochs;
     const { role } = this.#holding;
-    if (current?.number !== epoch || !role || !this.#run || this.#holding.committedStep !== step) return;
-    const { time } = turnAt(this.#run.facts.train, step);
+    if (current?.number !== epoch || !role || !this.#run) return;
+    const { train } = this.#run.facts;
+    if (nextStep(train, this.#holding.committedStep, role.plan.islands) !== step) return;
+    const { time } = turnAt(train, step);
     const scalars = { learningRate, clipScale, time };
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).
@@ -385,7 +384,8 @@ export class Session {
 
   #leave(): void {
     this.#epochs.leave();
-    this.#exchange(new Map());
+    this.#neighbours.exchange(null, new Map());
+    this.#meetings.drop();
     this.#inbox.clear();
     this.#meter.drop();
     this.#commits.forget();

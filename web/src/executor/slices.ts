@@ -108,7 +108,7 @@ async function whole(digests: readonly Promise<string | null>[]): Promise<string
 }
 
 /** As `digest` in fields.ts says. The values are read before it returns. */
-async function digestOf(values: Float32Array<ArrayBuffer>): Promise<string> {
+export async function digestOf(values: Float32Array<ArrayBuffer>): Promise<string> {
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', values)).subarray(0, DIGEST_BYTES);
   const base64 = btoa(String.fromCharCode(...hash));
   return base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');

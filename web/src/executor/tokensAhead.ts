@@ -2,7 +2,7 @@
  * Which tokens a donor will need soon. Any peer can say it from the plan alone, so they are fetched while another step
  * is computed.
  */
-import { turnAt } from '../../../swarm/islands/rounds.ts';
+import { laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { TokenSource } from './tokenSource.ts';
@@ -13,19 +13,20 @@ const STEPS_AHEAD = 4;
 /** The first of the samples of the step that is done when so many are committed, numbered over the whole run. */
 export const firstSample = (train: Train, step: number): number => turnAt(train, step).number * train.globalBatchSize;
 
-/** The tokens of this step and the next ones are to be here in time. */
+/** The tokens of this step (or the next one of these islands) and the ones after it are to be here in time. */
 export function expectTokens(
   tokens: Pick<TokenSource, 'expect'>,
   train: Train,
   samples: readonly number[],
   step: number,
+  own?: readonly number[],
 ): void {
-  const ahead = Math.min(STEPS_AHEAD, train.steps - 1 - step);
-  tokens.expect(
-    Array.from({ length: 1 + Math.max(0, ahead) }, (_, i) => firstSample(train, step + i)).flatMap((first) =>
-      samples.map((sample) => first + sample),
-    ),
-  );
+  const steps: number[] = [];
+  for (let next = laterStep(train, step, own); next !== null && steps.length <= STEPS_AHEAD; ) {
+    steps.push(next);
+    next = laterStep(train, next + 1, own);
+  }
+  tokens.expect(steps.flatMap((each) => samples.map((sample) => firstSample(train, each) + sample)));
 }
 
 /** The same of an evaluation's round that begins with window `first`, and of the next one. */

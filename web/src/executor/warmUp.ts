@@ -1,14 +1,12 @@
 /** What this peer can do for a plan before it begins: compile, fetch tokens, open links. It makes no role and moves no state. */
-import type { PeerId } from '../../../swarm/base.ts';
+import { laterStep } from '../../../swarm/islands/rounds.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
-import { streamsOf } from '../../../swarm/plan/planLink.ts';
-import { type Partners, planPartners } from '../../../swarm/ways/partners.ts';
+import { planPartners } from '../../../swarm/ways/partners.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import type { DonorPage } from './protocol.ts';
 import { warmRole } from './role.ts';
 import { firstSample, samplesRead } from './tokensAhead.ts';
 
-type PrepareMessage = Extract<ServerMessage, { type: 'prepare' }>;
 type WarmMessage = Extract<ServerMessage, { type: 'warm' }>;
 
 export async function warmUp(
@@ -17,16 +15,8 @@ export async function warmUp(
   page: Pick<DonorPage, 'openAhead'>,
 ): Promise<void> {
   const links = page.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
-  const first = firstSample(train, step);
+  const first = firstSample(train, laterStep(train, step, plan.islands) ?? step);
   // Read past those that are expected, which belong to the plan in force.
   const read = Promise.all(samplesRead(plan, peer).map((sample) => tokens.read(first, [sample, sample + 1])));
   await Promise.all([links, read, warmRole(engine, train, plan, peer)]);
 }
-
-/** To everyone with whom it exchanges anything until the plan's first step, by as many connections as the plan counts on. */
-export const openLinks = (
-  { plan, epoch, relayed = [] }: PrepareMessage,
-  peer: PeerId,
-  partners: Partners,
-  page: Pick<DonorPage, 'connect'>,
-): Promise<void> => page.connect([...(partners.get(peer) ?? [])], epoch, relayed, streamsOf(plan.links, peer));

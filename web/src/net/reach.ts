@@ -1,10 +1,11 @@
 /**
  * Whom this tab may reach at this moment, as it follows from what the server tells it: everyone with whom the plan in force,
- * or the one that may come next, has it exchange tensors. The page works it out when the word comes, before the worker
+ * or the one that may come next, or a meeting, has it exchange tensors. The page works it out when the word comes, before the worker
  * hears of it, so that a signal of the other end never comes too early.
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import { meetingPartners } from '../../../swarm/ways/meeting.ts';
 import { arrivalPartners, planPartners, type Sizes } from '../../../swarm/ways/partners.ts';
 
 type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
@@ -17,6 +18,8 @@ export class Reach {
   #prepared: Prepare | null = null;
   #now = NOBODY;
   #next = NOBODY;
+  /** Whose islands this tab's meet, from the first meeting under a plan on. */
+  #meeting = NOBODY;
 
   constructor(me: PeerId, sizes: Sizes) {
     this.#me = me;
@@ -30,6 +33,7 @@ export class Reach {
         this.#prepared = message;
         this.#now = arrivalPartners(this.#sizes, message).get(this.#me) ?? NOBODY;
         if (message.source.from !== 'kept') this.#next = NOBODY;
+        this.#meeting = NOBODY;
         break;
       case 'warm':
         this.#next = planPartners(this.#sizes, message.plan).get(this.#me) ?? NOBODY;
@@ -40,13 +44,20 @@ export class Reach {
         this.#now = planPartners(this.#sizes, this.#prepared.plan).get(this.#me) ?? NOBODY;
         this.#prepared = null;
         break;
+      case 'meet': {
+        const { model, islands } = this.#sizes;
+        const partners = islands ? meetingPartners(model, islands, message.groups) : null;
+        this.#meeting = partners?.get(this.#me) ?? NOBODY;
+        break;
+      }
       case 'standby':
         this.#prepared = null;
         this.#now = NOBODY;
+        this.#meeting = NOBODY;
         break;
       default:
         return null;
     }
-    return new Set([...this.#now, ...this.#next]);
+    return new Set([...this.#now, ...this.#next, ...this.#meeting]);
   }
 }

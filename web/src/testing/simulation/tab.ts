@@ -128,7 +128,10 @@ export class Tab {
           if (said !== null) conversation.send(said);
         },
         sendFrame: async (peer, message) => mesh().send(peer, message),
-        connect: async (...how) => mesh().connect(...how),
+        connect: async (...how) => {
+          await mesh().connect(...how);
+          session.linksMeasured({ links: mesh().reports() });
+        },
         openAhead: async (peers, epoch) => conversation.mesh?.openAhead(peers, epoch),
         bar: (peer) => conversation.mesh?.bar(peer),
         openDirect: async (peer, epoch) => (await conversation.mesh?.openDirect(peer, epoch)) === true,

@@ -1,0 +1,213 @@
+/**
+ * The meetings of a session: at most one attempt at a time, what came of the newest until it is over, and the packets that
+ * others send for it. What fails of an attempt ends that attempt alone, and is told of once: the server begins another.
+ */
+import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { roundEnd, roundLength } from '../../../swarm/islands/rounds.ts';
+import { encodeTensor, type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
+import type { MeetMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import { meetingPassages, type PacketPassage } from '../../../swarm/ways/meeting.ts';
+import { type Partners, partnersIn } from '../../../swarm/ways/partners.ts';
+import { bytesOf } from '../../../swarm/ways/tensors.ts';
+import { type Epoch, type Epochs, faultOf } from './epochs.ts';
+import type { Holding } from './holding.ts';
+import { Inbox } from './inbox.ts';
+import type { JoinedRun } from './joinedRun.ts';
+import { Meeting, type Outcome } from './meeting.ts';
+import type { Meter } from './meter.ts';
+import type { Neighbours } from './neighbours.ts';
+import type { Role } from './role.ts';
+import { sendFrames } from './sendFrames.ts';
+import type { SessionParts } from './sessionParts.ts';
+import type { Traffic } from './traffic.ts';
+import { gatherValues, holderParts, sendValues } from './values.ts';
+
+interface Parts {
+  readonly page: Pick<SessionParts['page'], 'sendServer' | 'sendFrame'>;
+  readonly epochs: Epochs;
+  readonly holding: Holding;
+  readonly neighbours: Neighbours;
+  readonly traffic: Traffic;
+  readonly meter: Meter;
+  run(): JoinedRun | null;
+  /** The ways to the others now. */
+  links(): readonly LinkReport[];
+  bar(from: PeerId): void;
+  /** A group's own tensors: the values that a meeting left go to who computes with them. */
+  send(signal: AbortSignal, to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
+  receive(signal: AbortSignal, key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
+  /** From now on this step's tensors count. */
+  advance(epoch: number, step: number): void;
+}
+
+interface Attempt {
+  readonly message: MeetMessage;
+  readonly abort: AbortController;
+  /** Of islands that did anything. */
+  readonly passages: readonly PacketPassage[];
+  readonly partners: Partners;
+  outcome: Outcome | null;
+}
+
+export class Meetings {
+  readonly #parts: Parts;
+  #packets: Inbox;
+  #attempt: Attempt | null = null;
+  /** The round whose meeting is over here. */
+  #overRound: number | null = null;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#packets = new Inbox(parts.bar);
+  }
+
+  /** Of a new plan: nothing of an attempt before is of use. `plan`: what the primaries of this group may send ahead. */
+  prepare({ peer, model, sizes }: JoinedRun, { islands: own, state }: Role['plan']): void {
+    this.drop();
+    this.#overRound = null;
+    this.#packets = new Inbox(this.#parts.bar);
+    const { islands } = sizes;
+    if (!islands || !own) return;
+    this.#packets.warm(bytesTo(peer, meetingPassages(model, islands, [{ islands: own, state }])));
+  }
+
+  /** What there is of an attempt is given up. */
+  drop(): void {
+    this.#attempt?.abort.abort(new Error('the meeting was given up'));
+    this.#attempt = null;
+  }
+
+  /** The server is another: it counts attempts anew. What came of the newest may still be made the state. */
+  restart(): void {
+    this.#packets = new Inbox(this.#parts.bar);
+  }
+
+  accept(from: PeerId, frame: ArrayBuffer): void {
+    this.#packets.accept(from, frame);
+  }
+
+  get droppedFrames(): number {
+    return this.#packets.droppedFrames;
+  }
+
+  /** A link to somebody whose packets are awaited, or who awaits them. */
+  linkLost(peer: PeerId): void {
+    const attempt = this.#attempt;
+    const me = this.#parts.run()?.peer;
+    if (!attempt || attempt.outcome || !me || !attempt.partners.get(me)?.has(peer)) return;
+    this.#fail(attempt, ['linkLost', 'it closed', peer]);
+  }
+
+  meet(message: MeetMessage): void {
+    this.drop();
+    const run = this.#parts.run();
+    const islands = run?.sizes.islands;
+    if (!run || !islands || this.#parts.epochs.current?.number !== message.epoch) return;
+    const all = meetingPassages(run.model, islands, message.groups);
+    const passages = all.filter(({ island }) => (message.steps[island] ?? 0) > 0);
+    const partners = partnersIn(all);
+    const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null };
+    this.#attempt = attempt;
+    const step = passages.filter(({ to }) => to === run.peer);
+    const coming = { arrival: [], step, heldOut: [], earlyBytes: bytesTo(run.peer, all) };
+    this.#packets.expect(message.attempt, 0, coming, 0, () => []);
+    this.#packets.advance(message.attempt, 0);
+    this.#parts.epochs.enqueue(message.epoch, (epoch) => this.#hold(epoch, attempt, run));
+  }
+
+  async #hold(epoch: Epoch, attempt: Attempt, run: JoinedRun): Promise<void> {
+    const { holding, neighbours, page, meter, traffic } = this.#parts;
+    const { role } = holding;
+    const { islands } = run.sizes;
+    const { message, passages, partners } = attempt;
+    invariant(role?.islands && islands, 'a meeting came before a plan of islands');
+    const signal = AbortSignal.any([epoch.abort.signal, attempt.abort.signal]);
+    if (signal.aborted) return;
+    meter.show({ activity: 'updating' });
+    try {
+      const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), epoch.number);
+      await neighbours.meet(partners, greatest, message.relayed ?? [], signal);
+      const ways = {
+        send: (to: PeerId, key: TensorKey, words: Float32Array) =>
+          sendFrames(to, encodeTensor(key, words), { traffic, meter, page }, signal),
+        receive: (key: TensorKey, from: PeerId) => meter.awaited(from, this.#packets.receive(key, from, signal)),
+      };
+      const { outcome, digests } = await new Meeting(role, role.islands, islands, message, passages, ways).hold();
+      signal.throwIfAborted();
+      attempt.outcome = outcome;
+      const { round, attempt: number } = message;
+      page.sendServer({
+        ...{ type: 'met', epoch: epoch.number, round, attempt: number, digests },
+        ...this.#bytes(role, passages),
+      });
+    } catch (error) {
+      if (!signal.aborted) this.#fail(attempt, faultOf(error));
+    }
+  }
+
+  /** Once, and not of one that was given up. */
+  #fail({ abort, message }: Attempt, fault: ReturnType<typeof faultOf>): void {
+    if (abort.signal.aborted) return;
+    abort.abort(new Error('the meeting failed here'));
+    this.#parts.epochs.tell({ number: message.epoch }, fault);
+  }
+
+  /** Of the packets of this peer, and of the values that it sends when the meeting is over. */
+  #bytes(role: Role, passages: readonly PacketPassage[]) {
+    const sum = { bytesDirect: 0, bytesRelayed: 0 };
+    const links = this.#parts.links();
+    const count = (to: PeerId, bytes: number): void => {
+      const route = links.find(({ peer }) => peer === to)?.route ?? 'direct';
+      sum[route === 'direct' ? 'bytesDirect' : 'bytesRelayed'] += bytes;
+    };
+    for (const passage of passages) if (passage.from === role.peer) count(passage.to, bytesOf(passage));
+    for (const { to, part } of holderParts(role)) if (to !== role.peer) count(to, tensorBytes({ range: part }));
+    return sum;
+  }
+
+  /** What came of this round's meeting is the state, whatever becomes of the epoch (SC21); once. */
+  over({ epoch: number, round }: Extract<ServerMessage, { type: 'meetingOver' }>): void {
+    const { epochs, holding, send, receive, advance } = this.#parts;
+    const run = this.#parts.run();
+    if (!run || epochs.current?.number !== number || this.#overRound === round) return;
+    const { train } = run.facts;
+    const step = roundEnd(train, round * roundLength(train));
+    const outcome = this.#attempt?.message.round === round ? this.#attempt.outcome : null;
+    this.#attempt = null;
+    this.#overRound = round;
+    epochs.enqueueAlways(async () => {
+      const { role } = holding;
+      if (!role) return;
+      if (role.kept.length > 0) {
+        invariant(outcome && role.islands, `what came of the meeting of round ${round} is not here`);
+        role.islands.takeMeeting(outcome);
+      }
+      holding.met(step);
+    });
+    epochs.enqueue(number, async ({ abort: { signal } }) => {
+      const { role } = holding;
+      if (!role) return;
+      advance(number, step);
+      const sends: Promise<void>[] = [];
+      await sendValues(role, step, (to, key, reading) => {
+        const sent = reading.take((values) => send(signal, to, key, values));
+        sent.catch(() => undefined); // awaited below, unless what is gathered fails first
+        sends.push(sent);
+      });
+      const take = (key: TensorKey, from: PeerId) => receive(signal, key, from);
+      for (const stage of role.plan.stages.keys()) await gatherValues(role, stage, step, take);
+      await Promise.all(sends);
+      holding.gathered(step);
+      this.#parts.meter.show({ activity: 'waiting' });
+    });
+  }
+}
+
+/** From each sender. */
+function bytesTo(me: PeerId, passages: readonly PacketPassage[]): ReadonlyMap<PeerId, number> {
+  const sums = new Map<PeerId, number>();
+  for (const passage of passages)
+    if (passage.to === me) sums.set(passage.from, (sums.get(passage.from) ?? 0) + bytesOf(passage));
+  return sums;
+}

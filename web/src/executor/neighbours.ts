@@ -1,0 +1,89 @@
+/**
+ * With whom this peer exchanges tensors now, the links to them, and what each of them takes. The plan says it, and a meeting
+ * of groups adds who is in others.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import { streamsOf } from '../../../swarm/plan/planLink.ts';
+import type { Partners } from '../../../swarm/ways/partners.ts';
+import { abortable } from './inbox.ts';
+import type { SessionParts } from './sessionParts.ts';
+import { downloadParts, type Traffic } from './traffic.ts';
+
+type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
+
+export class Neighbours {
+  readonly #page: Pick<SessionParts['page'], 'connect'>;
+  readonly #traffic: Traffic;
+  #me: PeerId | null = null;
+  /** Of the donors that have a cap on what they receive. */
+  #downloads: ReadonlyMap<PeerId, number> = new Map();
+  #planned: Partners = new Map();
+  /** With those of a meeting. */
+  #partners: Partners = new Map();
+  /** Of these the links: who only handed over to this peer may go when all of it is here. */
+  #needed: Partners = new Map();
+  #prepared: Prepare | null = null;
+
+  constructor(page: Pick<SessionParts['page'], 'connect'>, traffic: Traffic) {
+    this.#page = page;
+    this.#traffic = traffic;
+  }
+
+  cap(downloads: ReadonlyMap<PeerId, number>): void {
+    this.#downloads = downloads;
+    this.#share();
+  }
+
+  exchange(me: PeerId | null, partners: Partners): void {
+    this.#me = me;
+    this.#planned = partners;
+    this.#partners = partners;
+    this.#needed = partners;
+    this.#share();
+  }
+
+  need(partners: Partners): void {
+    this.#needed = partners;
+  }
+
+  isNeeded(peer: PeerId): boolean {
+    return this.#me !== null && this.#needed.get(this.#me)?.has(peer) === true;
+  }
+
+  /** To all with whom it exchanges anything until the plan's first step, by as many connections as the plan counts on. */
+  connect(message: Prepare, signal: AbortSignal): Promise<void> {
+    this.#prepared = message;
+    return this.#open(this.#partners, message.epoch, [], signal);
+  }
+
+  /**
+   * Opens links to who is in other groups too. `epoch`: one for both ends of a link. Their packets take what a step's
+   * tensors leave of a cap.
+   */
+  meet(partners: Partners, epoch: number, relayed: readonly PeerId[], signal: AbortSignal): Promise<void> {
+    const all = new Map(this.#planned);
+    for (const [peer, others] of partners) all.set(peer, new Set([...(all.get(peer) ?? []), ...others]));
+    this.#partners = all;
+    this.#share();
+    return this.#open(all, epoch, relayed, signal);
+  }
+
+  /** Who leaves the epoch waits for its links no more: the next one's may go another way. */
+  #open(partners: Partners, epoch: number, relayed: readonly PeerId[], signal: AbortSignal): Promise<void> {
+    const me = this.#me;
+    if (me === null) return Promise.resolve();
+    const { plan, relayed: told = [] } = this.#prepared ?? {};
+    const peers = [...(partners.get(me) ?? [])];
+    const links = abortable<void>(signal, (resolve, reject) => {
+      const through = [...new Set([...told, ...relayed])];
+      this.#page.connect(peers, epoch, through, streamsOf(plan?.links, me)).then(resolve, reject);
+    });
+    links.catch(() => undefined); // awaited when the stages are built
+    return links;
+  }
+
+  #share(): void {
+    if (this.#me !== null) this.#traffic.share(downloadParts(this.#partners, this.#me, this.#downloads));
+  }
+}
