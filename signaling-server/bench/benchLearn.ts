@@ -90,8 +90,10 @@ function curvesTable(curves: readonly Curve[]): string {
 
 /** One hue a way of training, its dense exchange in dashes. */
 function picture(curves: readonly Curve[], hours: number): string {
-  const ways = [...new Set(curves.map(({ name }) => name))];
-  const lines = curves.map(({ name, exchange, points }) => ({
+  // One swarm that is the fastest donor alone is one line with it.
+  const drawn = curves.filter(({ points }, index) => curves.findIndex((other) => other.points === points) === index);
+  const ways = [...new Set(drawn.map(({ name }) => name))];
+  const lines = drawn.map(({ name, exchange, points }) => ({
     name: [name, exchangeName[exchange]].filter((word) => word !== '').join(', '),
     isDashed: exchange === 'f32',
     hue: HUES[ways.indexOf(name) % HUES.length] ?? 0,

@@ -14,22 +14,20 @@ export interface Line {
 const [WIDTH, HEIGHT] = [960, 480];
 const [LEFT, RIGHT, TOP, BOTTOM] = [56, 250, 52, 46];
 const NAME_HEIGHT = 15;
-/** Between two lines of the grid upwards. */
-const GRID = 0.5;
+/** Between two lines of the grid upwards, and how much of what lies above the lowest point is shown. */
+const [GRID, SHOWN] = [0.2, 1.6];
 
 interface Axes {
   readonly x: (value: number) => number;
   readonly y: (value: number) => number;
 }
 
-/** `units`: what stands right of the name of each axis. */
+/** What is much higher than the lowest end is cut off: curves differ most where they begin, and matter where they end. */
 export function drawCurves(lines: readonly Line[], title: string, [xName, yName]: readonly [string, string]): string {
   const all = lines.flatMap(({ points }) => points);
-  const most = Math.max(...all.map(([x]) => x));
-  const [low, high] = [
-    Math.floor(Math.min(...all.map(([, y]) => y)) / GRID) * GRID,
-    Math.ceil(Math.max(...all.map(([, y]) => y)) / GRID) * GRID,
-  ];
+  const most = Math.ceil(Math.max(...all.map(([x]) => x)));
+  const low = Math.floor(Math.min(...all.map(([, y]) => y)) / GRID) * GRID;
+  const high = low + SHOWN;
   const axes: Axes = {
     x: (value) => pixels(LEFT + (value / most) * (WIDTH - LEFT - RIGHT)),
     y: (value) => pixels(TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM)),
@@ -44,12 +42,15 @@ export function drawCurves(lines: readonly Line[], title: string, [xName, yName]
       (y) =>
         `<path d="M${LEFT} ${axes.y(y)}H${WIDTH - RIGHT}" stroke="#e3e6ea"/><text x="${LEFT - 8}" y="${axes.y(y) + 4}" text-anchor="end" fill="#5b6470">${y.toFixed(1)}</text>`,
     ),
-    ...Array.from({ length: Math.floor(most) + 1 }, (_, x) => x).map(
+    ...Array.from({ length: most + 1 }, (_, x) => x).map(
       (x) => `<text x="${axes.x(x)}" y="${bottom + 18}" text-anchor="middle" fill="#5b6470">${x}</text>`,
     ),
     `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 10}" text-anchor="middle" fill="#5b6470">${xName}</text>`,
     `<text x="${LEFT}" y="${TOP - 10}" fill="#5b6470">${yName}</text>`,
+    `<clipPath id="shown"><rect x="${LEFT}" y="${TOP}" width="${WIDTH - LEFT - RIGHT}" height="${bottom - TOP}"/></clipPath>`,
+    '<g clip-path="url(#shown)">',
     ...lines.map((line) => drawn(line, axes)),
+    '</g>',
     ...names(lines, axes),
     '</svg>',
     '',
@@ -70,7 +71,7 @@ function names(lines: readonly Line[], { x, y }: Axes): string[] {
     .toSorted((a, b) => b.end[1] - a.end[1]);
   let next = TOP;
   const all = ends.map(({ name, hue, end }) => {
-    const top = Math.max(next, y(end[1]));
+    const top = Math.max(next, y(end[1]), TOP);
     next = top + NAME_HEIGHT;
     return { name, hue, end, top };
   });

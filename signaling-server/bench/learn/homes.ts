@@ -15,6 +15,7 @@ import { planIslands } from '../../../swarm/planner/islandPlan.ts';
 import { parsePlannedRun } from '../../../swarm/planner/plannedRun.ts';
 import { replicaWish } from '../../../swarm/planner/replication.ts';
 import { quickWork } from '../../../swarm/planner/search.ts';
+import { counted } from '../../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../../swarm/run/runFile.ts';
 import { failed, need } from '../../commands/failure.ts';
 import { type BatchSize, type Book, batches, heldOutLoss } from './book.ts';
@@ -125,7 +126,10 @@ function swarmArms(cluster: Cluster): readonly Arm[] {
   });
   const swarm = need(plan(cluster), failed);
   const donors = peersOf(swarm.plan).length;
-  return [arm('the fastest donor alone', fastestAlone(cluster, plan)), arm(`one swarm, of ${donors}`, swarm)];
+  return [
+    arm('the fastest donor alone', fastestAlone(cluster, plan)),
+    arm(`one swarm, of ${counted(donors, 'donor')}`, swarm),
+  ];
 }
 
 function fastestAlone(cluster: Cluster, plan: (of: Cluster) => Result<ClusterPlan>): ClusterPlan {
