@@ -7,7 +7,7 @@ import { shown } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
-import { wholeNumber } from '../commands/options.ts';
+import { learningRate, wholeNumber } from '../commands/options.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 import { inBrowser } from './benchBrowser.ts';
@@ -65,7 +65,7 @@ export function addBenchCommand(program: Command): void {
     .addOption(new Option('--family <name>', 'model family').choices(['gpt2', 'llama']).default('gpt2'))
     .option('--init <file>', 'weights of the first step, a safetensors file')
     .option('--tokens <file>', 'JSON: B lists of T+1 token ids, the same batch at every step')
-    .option('--learning-rate <x>', 'constant', positive, 1e-3)
+    .option('--learning-rate <x>', 'constant', learningRate, 1e-3)
     .option('--no-clip', 'do not clip the gradient norm at 1')
     .addOption(computeOption())
     .addOption(adapterOption())
@@ -94,14 +94,6 @@ export function addBenchCommand(program: Command): void {
       if (json) console.log(JSON.stringify(result));
       else printServerBench(result);
     });
-}
-
-function positive(text: string): number {
-  const value = Number(text);
-  const isFinite32 = Number.isFinite(Math.fround(value));
-  if (!(value > 0 && isFinite32))
-    throw badInput(`--learning-rate must be a number above 0 that float32 can hold, not "${text}"`);
-  return value;
 }
 
 async function step(options: StepOptions): Promise<void> {

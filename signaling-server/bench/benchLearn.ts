@@ -7,7 +7,7 @@ import { rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { aligned } from '../commands/aligned.ts';
 import { badInput, need } from '../commands/failure.ts';
-import { wholeNumber } from '../commands/options.ts';
+import { learningRate as rateOption, wholeNumber } from '../commands/options.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { filePlaceFault, saveText } from '../files/outputPlace.ts';
 import { openBook } from './learn/book.ts';
@@ -16,6 +16,8 @@ import { defaultsTable, learnDefaults } from './learn/defaults.ts';
 import { type Curve, learnHomes } from './learn/homes.ts';
 
 const HOUR_SECONDS = 3600;
+/** At first, of the model of each table: about the best without islands. */
+const [DEFAULTS_RATE, HOMES_RATE] = [2e-3, 1e-3];
 /** Hues of ways of training, in the order of their curves' names. */
 const HUES: readonly number[] = [0, 30, 140, 190, 225, 300];
 
@@ -24,6 +26,7 @@ interface Options {
   readonly cluster?: string;
   readonly peers: number;
   readonly hours: number;
+  readonly learningRate?: number;
   readonly svg?: string;
   readonly json?: boolean;
 }
@@ -36,12 +39,13 @@ export function addLearnBench(bench: Command): void {
     .option('--cluster <file>', 'in place of all that: in the same time over the links of these peers')
     .option('--peers <n>', 'the first so many of the cluster', wholeNumber('--peers', 1), 64)
     .option('--hours <n>', 'of that time', wholeNumber('--hours', 1), 10)
+    .option('--learning-rate <x>', `at first (${DEFAULTS_RATE}, with --cluster ${HOMES_RATE})`, rateOption)
     .option('--svg <file>', 'with --cluster: draw the curves into this file')
     .option('--json', 'one JSON document on standard output')
     .action(learn);
 }
 
-async function learn({ seeds, cluster: path, peers, hours, svg, json }: Options): Promise<void> {
+async function learn({ seeds, cluster: path, peers, hours, learningRate, svg, json }: Options): Promise<void> {
   if (svg !== undefined && path === undefined) throw badInput('--svg goes with --cluster');
   const fault = svg === undefined ? null : filePlaceFault(svg);
   if (fault !== null) throw badInput(`--svg: ${fault}`);
@@ -49,11 +53,12 @@ async function learn({ seeds, cluster: path, peers, hours, svg, json }: Options)
   const book = await openBook();
   const said = (words: string): void => void process.stderr.write(`${words}\n`);
   if (cluster === null) {
-    const defaults = learnDefaults(book, seeds, said);
+    const defaults = learnDefaults(book, { seeds, learningRate: learningRate ?? DEFAULTS_RATE }, said);
     console.log(json ? JSON.stringify({ defaults }) : defaultsTable(defaults));
     return;
   }
-  const curves = learnHomes(book, cluster, hours * HOUR_SECONDS, said);
+  const asked = { seconds: hours * HOUR_SECONDS, learningRate: learningRate ?? HOMES_RATE };
+  const curves = learnHomes(book, cluster, asked, said);
   if (svg !== undefined) await saveText(svg, picture(curves, hours));
   console.log(json ? JSON.stringify({ curves }) : curvesTable(curves));
 }

@@ -52,3 +52,12 @@ export function browser(text: string): string {
   if (text === 'firefox') throw badInput(`--browser firefox ${COMES_LATER}: use chromium`);
   throw badInput(`--browser "${text}" is unknown: expected chromium`);
 }
+
+/** Of `--learning-rate`. */
+export function learningRate(text: string): number {
+  const value = Number(text);
+  const isFinite32 = Number.isFinite(Math.fround(value));
+  if (!(value > 0 && isFinite32))
+    throw badInput(`--learning-rate must be a number above 0 that float32 can hold, not "${text}"`);
+  return value;
+}

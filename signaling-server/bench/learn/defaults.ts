@@ -15,7 +15,6 @@ import { firstValues, stateOf } from './trainedState.ts';
 
 const MODEL = bookModel({ layers: 2, width: 48, heads: 3, positions: 32 });
 const SIZE: BatchSize = { samples: 2, positions: 32 };
-const LEARNING_RATE = 2e-3;
 const STEPS = 2400;
 const ISLANDS = [4, 16];
 const INNER_STEPS = [5, 25];
@@ -48,13 +47,17 @@ export interface DefaultsRow extends Setting {
 }
 
 /** Seed after seed, so that what is found stands early. `said`: each loss as it is found. */
-export function learnDefaults(book: Book, seeds: number, said: (words: string) => void): readonly DefaultsRow[] {
+export function learnDefaults(
+  book: Book,
+  { seeds, learningRate }: { readonly seeds: number; readonly learningRate: number },
+  said: (words: string) => void,
+): readonly DefaultsRow[] {
   const rows = ISLANDS.flatMap((islands) =>
     INNER_STEPS.flatMap((innerSteps) =>
       SETTINGS.map((own) => ({ ...own, islands, innerSteps, losses: [] as number[] })),
     ),
   );
-  const train = trainOf({ steps: STEPS, learningRate: LEARNING_RATE, ...SIZE });
+  const train = trainOf({ steps: STEPS, learningRate, ...SIZE });
   const trainer = new CpuTrainer(MODEL, train, SIZE.samples, SIZE.positions);
   for (let seed = 1; seed <= seeds; seed++) {
     said(`seed ${seed}, no islands: ${rounded(alone(trainer, book, seed), 5)}`);

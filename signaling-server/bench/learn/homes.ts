@@ -26,7 +26,6 @@ import { firstValues, stateOf } from './trainedState.ts';
 
 const MODEL = bookModel({ layers: 4, width: 128, heads: 4, positions: 32 });
 const SIZE: BatchSize = { samples: 2, positions: 32 };
-const LEARNING_RATE = 1e-3;
 const SEED = 1;
 /** Of a curve. */
 const POINTS = 10;
@@ -70,18 +69,24 @@ interface Arm extends Pick<Curve, 'name' | 'exchange' | 'roundSeconds' | 'meetin
   readonly islands: readonly { readonly stepSeconds: number; readonly steps: number }[];
 }
 
+interface Asked {
+  readonly seconds: number;
+  /** At first; it falls to a tenth. */
+  readonly learningRate: number;
+}
+
 /** `said`: each curve as it is known. */
 export function learnHomes(
   book: Book,
   cluster: Cluster,
-  seconds: number,
+  asked: Asked,
   said: (words: string) => void,
 ): readonly Curve[] {
   const curves: Curve[] = [];
   for (const arm of armsOf(cluster)) {
     // One swarm that is the fastest donor alone learns what that one does.
     const same = curves.find((curve) => arm.settings === null && curve.roundSeconds === arm.roundSeconds);
-    const curve = same ? { ...same, name: arm.name } : trained(arm, book, seconds);
+    const curve = same ? { ...same, name: arm.name } : trained(arm, book, asked);
     curves.push(curve);
     said(JSON.stringify(curve));
   }
@@ -155,10 +160,10 @@ function plannedRun(file: unknown, cluster: Cluster) {
   return { problem, islands };
 }
 
-function trained({ settings, islands, ...arm }: Arm, book: Book, seconds: number): Curve {
+function trained({ settings, islands, ...arm }: Arm, book: Book, { seconds, learningRate }: Asked): Curve {
   const rounds = Math.floor(seconds / arm.roundSeconds);
   const perRound = islands.reduce((sum, own) => sum + own.steps, 0);
-  const train = trainOf({ steps: Math.max(1, rounds * perRound), learningRate: LEARNING_RATE, ...SIZE });
+  const train = trainOf({ steps: Math.max(1, rounds * perRound), learningRate, ...SIZE });
   const trainer = new CpuTrainer(MODEL, train, SIZE.samples, SIZE.positions);
   const [first, batch] = [firstValues(MODEL, SEED), batches(book, SIZE, SEED)];
   const state = stateOf(first);
