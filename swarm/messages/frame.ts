@@ -28,7 +28,14 @@ export const FRAME_KINDS = [
   'probe',
   'packet',
 ] as const;
-type FrameKind = (typeof FRAME_KINDS)[number];
+export type FrameKind = (typeof FRAME_KINDS)[number];
+/** Which go first where they wait for the same way. */
+export const FRAME_PRIORITIES = ['stream', 'sums', 'state', 'probe'] as const;
+export type FramePriority = (typeof FRAME_PRIORITIES)[number];
+const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
+  ...{ activation: 'stream', gradient: 'stream', heldOut: 'stream' },
+  ...{ slice: 'sums', values: 'sums', packet: 'state', state: 'state', probe: 'probe' },
+};
 /** What a training step sends. */
 export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as const;
 /** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */
@@ -114,6 +121,12 @@ export const probeFrames = (epoch: number): ArrayBuffer[] =>
     { kind: 'probe', epoch, step: 0, stage: 0, index: 0, range: PROBE_RANGE },
     new Float32Array(PROBE_RANGE[1]),
   );
+
+/** Of a message that this end encoded. */
+export function priorityOf(message: ArrayBuffer): FramePriority {
+  const kind = FRAME_KINDS[(new Uint8Array(message)[1] ?? 0) & 15];
+  return kind === undefined ? 'stream' : PRIORITY_OF[kind];
+}
 
 export function decodeFrame(message: ArrayBuffer): Result<Frame> {
   if (message.byteLength < HEADER_BYTES)

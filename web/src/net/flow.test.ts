@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { at } from '../../../swarm/base.ts';
+import { encodeTensor, FRAME_KINDS, type FrameKind, PAYLOAD_BYTES } from '../../../swarm/messages/frame.ts';
 import { Flow, type FlowChannel } from './flow.ts';
 
 /** Holds what it is given until the test drains it. */
@@ -34,6 +36,11 @@ class FakeChannel implements FlowChannel {
 }
 
 const MESSAGE_BYTES = 65_536;
+const frame = (kind: FrameKind): ArrayBuffer => {
+  const range = [0, PAYLOAD_BYTES / 4] as const;
+  return at(encodeTensor({ kind, epoch: 0, step: 0, stage: 0, index: 0, range }, new Float32Array(range[1])), 0);
+};
+const kindOf = (message: ArrayBuffer): FrameKind => at(FRAME_KINDS, at(new Uint8Array(message), 1) & 15);
 const messages = (count: number): ArrayBuffer[] => Array.from({ length: count }, () => new ArrayBuffer(MESSAGE_BYTES));
 
 describe('Flow', () => {
@@ -65,7 +72,7 @@ describe('Flow', () => {
     const flow = new Flow(channel);
     for (const message of messages(20)) void flow.send(message);
     expect(channel.sent).toHaveLength(16);
-    channel.drain(11 * MESSAGE_BYTES);
+    channel.drain(13 * MESSAGE_BYTES);
     expect(channel.sent).toHaveLength(16);
     channel.drain(MESSAGE_BYTES);
     expect(channel.sent).toHaveLength(20);
@@ -97,5 +104,38 @@ describe('Flow', () => {
     for (const send of asked) send.catch(() => {});
     await expect(asked.at(-1)).rejects.toThrow('did not await');
     flow.close('done');
+  });
+
+  test('[WP53] of what waits the stream goes first, then gradients and values, then state, then probes', () => {
+    const channel = new FakeChannel();
+    const flow = new Flow(channel);
+    for (let index = 0; index < 16; index++) void flow.send(frame('activation'));
+    for (const kind of ['probe', 'state', 'values', 'gradient', 'slice', 'activation'] as const)
+      void flow.send(frame(kind));
+    while (channel.sent.length < 22) channel.drain(MESSAGE_BYTES);
+    expect(channel.sent.slice(16).map(kindOf)).toEqual(['gradient', 'activation', 'values', 'slice', 'state', 'probe']);
+  });
+
+  test('[WP53] of anything but the stream the channel takes a quarter, so that the stream overtakes the rest', () => {
+    const channel = new FakeChannel();
+    const flow = new Flow(channel);
+    for (let index = 0; index < 8; index++) void flow.send(frame('state'));
+    expect(channel.sent).toHaveLength(4);
+    void flow.send(frame('activation'));
+    expect(channel.sent.map(kindOf)).toEqual([...Array(4).fill('state'), 'activation']);
+  });
+
+  test('[WP53] while state waits it has a tenth of what goes out', () => {
+    const channel = new FakeChannel();
+    const flow = new Flow(channel);
+    for (let index = 0; index < 16; index++) void flow.send(frame('activation'));
+    for (let index = 0; index < 100; index++) {
+      void flow.send(frame('gradient'));
+      if (index < 50) void flow.send(frame('state'));
+    }
+    while (channel.sent.length < 116) channel.drain(MESSAGE_BYTES);
+    const kinds = channel.sent.slice(16, 116).map(kindOf);
+    expect(kinds.filter((kind) => kind === 'state')).toHaveLength(10);
+    expect(kinds.indexOf('state')).toBe(9);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * This tab's end of the way through the server. The server's credits are the gate. To each donor at most
- * `RELAY_WINDOW_BYTES` of frames are on their way; who comes beyond that waits in line, first come, first sent.
+ * `RELAY_WINDOW_BYTES` of frames are on their way; who comes beyond that waits in line (sendQueue.ts).
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import {
@@ -13,9 +13,7 @@ import {
   timeOf,
 } from '../../../swarm/messages/relay.ts';
 import { AT_ONCE, LineMeter, RoundTrips } from './rateMeter.ts';
-
-/** 64 MiB of whole frames: who queues more did not await. */
-const WAITING_LIMIT = 1_024;
+import { SendQueue } from './sendQueue.ts';
 
 interface RelayOptions {
   /** What goes out to all others. */
@@ -28,15 +26,9 @@ interface RelayOptions {
   mayCome(peer: PeerId): boolean;
 }
 
-interface Waiter {
-  readonly frame: ArrayBuffer;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** The way to one donor. */
 interface Way {
-  readonly waiters: Waiter[];
+  readonly queue: SendQueue;
   readonly meter: LineMeter;
   readonly roundTrips: RoundTrips;
   /** The oldest first. */
@@ -59,13 +51,9 @@ export class Relay {
   send(to: PeerId, frame: ArrayBuffer): Promise<void> {
     if (this.#closed) return Promise.reject(new Error('the connection to the server is closed'));
     const way = this.#way(to);
-    if (way.waiters.length === 0 && way.onTheWayBytes + frame.byteLength <= RELAY_WINDOW_BYTES) {
-      return this.#pass(to, way, frame);
-    }
-    if (way.waiters.length >= WAITING_LIMIT) {
-      return Promise.reject(new Error(`${WAITING_LIMIT} frames wait already: the sender did not await`));
-    }
-    return new Promise((resolve, reject) => way.waiters.push({ frame, resolve, reject }));
+    if (way.queue.length > 0 || way.onTheWayBytes + frame.byteLength > RELAY_WINDOW_BYTES) return way.queue.wait(frame);
+    way.queue.passed(frame);
+    return this.#pass(to, way, frame);
   }
 
   ping(to: PeerId): void {
@@ -98,9 +86,7 @@ export class Relay {
 
   /** Nothing is on its way any more, and nobody waits for it to be. */
   restart(): void {
-    for (const { waiters } of this.#ways.values()) {
-      for (const { reject } of waiters.splice(0)) reject(new Error('the connection to the server is closed'));
-    }
+    for (const { queue } of this.#ways.values()) queue.reject(new Error('the connection to the server is closed'));
     this.#ways.clear();
   }
 
@@ -113,7 +99,7 @@ export class Relay {
     const known = this.#ways.get(peer);
     if (known) return known;
     const meters = { meter: new LineMeter(), roundTrips: new RoundTrips() };
-    const way: Way = { waiters: [], ...meters, onTheWay: [], onTheWayBytes: 0 };
+    const way: Way = { queue: new SendQueue(), ...meters, onTheWay: [], onTheWayBytes: 0 };
     this.#ways.set(peer, way);
     return way;
   }
@@ -140,10 +126,10 @@ export class Relay {
       oldest.bytes -= credited;
       if (oldest.bytes === 0) way.onTheWay.shift();
     }
-    for (let next = way.waiters[0]; next; next = way.waiters[0]) {
-      if (way.onTheWayBytes > 0 && way.onTheWayBytes + next.frame.byteLength > RELAY_WINDOW_BYTES) return;
-      way.waiters.shift();
-      this.#pass(peer, way, next.frame).then(next.resolve, next.reject);
+    for (;;) {
+      const { next } = way.queue;
+      if (!next || (way.onTheWayBytes > 0 && way.onTheWayBytes + next.byteLength > RELAY_WINDOW_BYTES)) return;
+      way.queue.send((frame) => this.#pass(peer, way, frame));
     }
   }
 }
