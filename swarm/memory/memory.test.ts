@@ -4,9 +4,12 @@ import { modelFromConfig } from '../model/families.ts';
 import { holders, type Plan } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import type { Compute } from '../precision.ts';
+import type { Islands } from '../run/runFile.ts';
+import { islandsOf } from '../testing/islands.ts';
 import type { WireEncoding } from '../wire.ts';
 import {
   type BufferSpec,
+  hostBytes,
   plannedBytes,
   predictedBytes,
   shardBuffers,
@@ -181,4 +184,23 @@ describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers
       for (const elements of sent.values()) expect(elements / parameters).toBeCloseTo((2 * (count - 1)) / count, 1);
     }
   });
+});
+
+test('[IS47] who keeps state in a group has room for a meeting: what comes of it, one value, and all that is said', () => {
+  const peer = peerId('a');
+  const plan = equalSplit(model, 1, [peer]);
+  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
+  const floats = (own: readonly number[] | undefined, run: Pick<Islands, 'exchange' | 'publish'>): number => {
+    const islands = { ...islandsOf(4, 2), ...run };
+    return hostBytes(own ? { ...plan, islands: own } : plan, peer, islands) / (4 * elements);
+  };
+  const dense = { exchange: 'f32', publish: 'f32' } as const;
+  expect(hostBytes(plan, peer, undefined)).toBe(0);
+  // Three islands that wait, three kinds each; what is shared, and its momentum.
+  expect(floats(undefined, dense)).toBe(3 * 3 + 2);
+  // One that waits; two shared, again; a value; four packets.
+  expect(floats([1, 3], dense)).toBe(3 + 2 + 2 + 1 + 4);
+  // Left-overs of both and what is published, each twice; of 64 elements two magnitudes, and eight entries of eight bits.
+  const sparse = { exchange: { top: 8, chunk: 64, feedback: 0.9 }, publish: 'int8' } as const;
+  expect(floats([1, 3], sparse)).toBeCloseTo(3 + 2 + 3 + 2 + 3 + 1 + (4 * (2 + 2)) / 64, 6);
 });
