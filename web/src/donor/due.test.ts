@@ -23,7 +23,14 @@ const sent = (bytesSent: number): DonorEvent => ({
       droppedFrames: 0,
       busyShare: null,
     },
-    ...{ bytesSent, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
+    ...{
+      bytesSent,
+      bytesReceived: 0,
+      microBatches: { done: 0, all: 0 },
+      waitsFor: null,
+      rates: { sent: 0, received: 0, mostReceived: 0 },
+      lastStep: null,
+    },
     direction: null,
   },
 });

@@ -324,7 +324,14 @@ describe('what a visit leaves to the next one', () => {
         droppedFrames: 0,
         busyShare: null,
       },
-      ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep },
+      ...{
+        bytesSent: 0,
+        bytesReceived: 0,
+        microBatches: { done: 0, all: 0 },
+        waitsFor: null,
+        rates: { sent: 0, received: 0, mostReceived: 0 },
+        lastStep,
+      },
       direction: null,
     };
     const showed = (step: number): DonorEvent => ({

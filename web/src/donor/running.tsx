@@ -16,6 +16,7 @@ import {
 import { Chip, Stat, StepProgress } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { SoftwareNotice } from './gpuCard.tsx';
+import { Line } from './line.tsx';
 import { headlineOf } from './sentences.ts';
 import { computeOfTab, contributedTokens, type DonorState, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
@@ -61,6 +62,7 @@ export function Running({ state, actions }: RunningProps) {
       <h2>This tab</h2>
       <OwnNumbers state={state} />
       {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
+      {isAtWork && <Line state={state} />}
       {isAtWork && <Ways state={state} />}
       <h2>The run{isStale(state) && ', as it was last seen'}</h2>
       <RunNumbers state={state} />
@@ -98,6 +100,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
   const { done, all } = (stages.length > 0 && status?.microBatches) || { done: 0, all: 0 };
   const phase = stages.length > 0 && status ? phaseWords(state, status) : { word: NOTHING, note: undefined };
   const layers = stages.map((stage) => layersText(stage.layers)).join(', ');
+  const island = stages.length > 0 ? islandOf(state) : null;
   // Who rests by choice, or has no place, sees what this tab moved, and no row of dashes.
   const rests = ['paused', 'spare', 'postponed'].includes(state.phase.kind);
   return (
@@ -109,6 +112,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
             value={stages.length === 0 ? NOTHING : String(place)}
             note={compute && stages.length > 0 ? `${layers}, ${compute}` : layers}
           />
+          {island && <Stat label="Island" value={island.value} note={island.note} />}
           <Stat label="Now" value={phase.word} note={phase.note} />
           <Stat
             label="Micro-batches"
@@ -141,6 +145,18 @@ function OwnNumbers({ state }: { state: DonorState }) {
       <Stat label="Today" value={trafficText(state.today.sentBytes + state.today.receivedBytes)} note="both ways" />
     </dl>
   );
+}
+
+/** Which one this tab's group computes now, and how far it is; null: the run has none. */
+function islandOf({ snapshot, me }: DonorState): { readonly value: string; readonly note: string } | null {
+  const group = snapshot?.groups?.find(({ donors }) => me !== null && donors.includes(me));
+  if (!snapshot?.groups || !group) return null;
+  const count = snapshot.groups.reduce((sum, { islands }) => sum + islands.length, 0);
+  const active = group.islands.find(({ number }) => number === group.active);
+  const round = `round ${group.round + 1}`;
+  return active
+    ? { value: `${active.number + 1} of ${count}`, note: `${round}, ${active.innerStep} of ${active.innerSteps} steps` }
+    : { value: NOTHING, note: `${round}, awaits the meeting` };
 }
 
 function medianRoundTrip(links: readonly LinkReport[]): number | null {

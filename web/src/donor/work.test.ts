@@ -69,7 +69,14 @@ test('what it does at this moment is one word, with whom it waits for', () => {
       droppedFrames: 0,
       busyShare: null,
     },
-    ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 2 }, waitsFor: null, lastStep: null },
+    ...{
+      bytesSent: 0,
+      bytesReceived: 0,
+      microBatches: { done: 0, all: 2 },
+      waitsFor: null,
+      rates: { sent: 0, received: 0, mostReceived: 0 },
+      lastStep: null,
+    },
     direction: null,
   };
   const words = (change: Partial<Parameters<typeof phaseWords>[1]>) =>

@@ -10,6 +10,7 @@ import { type ComputeAction, formatAction } from '../../../swarm/schedule/action
 import { type Interval, lengthSeconds, type Span, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { LEAST_WAIT_SECONDS, type Wait } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus } from './protocol.ts';
+import { RateWindow } from './rateWindow.ts';
 
 /** Over so much of the past the busy share is taken. */
 export const BUSY_WINDOW_SECONDS = 60;
@@ -70,6 +71,8 @@ export class Meter {
   readonly busy: BusyMeter;
   readonly #now: () => number;
   readonly #showStatus: (status: DonorStatus) => void;
+  readonly #sentRate: RateWindow;
+  readonly #receivedRate: RateWindow;
   #recording: Recording | null = null;
   /** The step that was begun last, also when it is over: between two a member still has something to say. */
   #at: { readonly epoch: number; readonly step: number } | null = null;
@@ -83,13 +86,15 @@ export class Meter {
   #status: DonorStatus = {
     ...{ activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
-    ...{ direction: null, stageCount: 0 },
+    ...{ direction: null, stageCount: 0, rates: { sent: 0, received: 0, mostReceived: 0 } },
   };
 
   constructor(now: () => number, showStatus: (status: DonorStatus) => void) {
     this.#now = now;
     this.#showStatus = showStatus;
     this.busy = new BusyMeter(now);
+    this.#sentRate = new RateWindow(now);
+    this.#receivedRate = new RateWindow(now);
   }
 
   get #bytes(): number {
@@ -115,18 +120,25 @@ export class Meter {
   }
 
   show(change: Partial<DonorStatus>): void {
-    this.#status = { ...this.#status, ...change, busyShare: this.busy.share };
+    const rates = {
+      sent: this.#sentRate.bytesPerSecond,
+      received: this.#receivedRate.bytesPerSecond,
+      mostReceived: this.#receivedRate.most,
+    };
+    this.#status = { ...this.#status, ...change, busyShare: this.busy.share, rates };
     this.#showStatus(this.#status);
   }
 
   /** Counted at once, shown with whatever is shown next. */
   sent(bytes: number): void {
     this.#done += 1;
+    this.#sentRate.add(bytes);
     this.#status = { ...this.#status, bytesSent: this.#status.bytesSent + bytes };
   }
 
   received(bytes: number): void {
     this.#done += 1;
+    this.#receivedRate.add(bytes);
     this.#status = { ...this.#status, bytesReceived: this.#status.bytesReceived + bytes };
   }
 

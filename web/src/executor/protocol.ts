@@ -37,6 +37,8 @@ export interface DonorStatus {
   /** Tensors and files, since this worker began. */
   readonly bytesSent: number;
   readonly bytesReceived: number;
+  /** What goes and comes now, and the most that a second brought: bytes a second. */
+  readonly rates: { readonly sent: number; readonly received: number; readonly mostReceived: number };
   /** Of the newest step: those carried back through this tab's stages, and all of them. */
   readonly microBatches: { readonly done: number; readonly all: number };
   /** What was computed last of it. */

@@ -159,8 +159,11 @@ export class Session {
     this.#links = measured;
   }
 
-  /** What a heartbeat says of the step in progress. */
-  readonly progress = () => this.#meter.progress;
+  /** What a heartbeat says of the step in progress; the page is shown what time alone changes. */
+  readonly progress = () => {
+    this.#meter.show({});
+    return this.#meter.progress;
+  };
 
   /** The server is out of reach. Unless what is here is kept for its return, it is dropped. */
   disconnected(isKept: boolean): void {

@@ -61,6 +61,28 @@ describe('charts', () => {
     expect(line('loss', 'mean', window).filter((value) => value !== null)).toEqual([3]);
   });
 
+  test('[IS10] with islands what is learned goes by numbers, what is done by the order in which it was done', () => {
+    // Island 1's turn of two steps, then island 2's; a donor more came between the two.
+    const done = [0, 2, 1, 3].map((number, step) =>
+      stepAt(step, { number, island: number % 2, donors: step < 2 ? 1 : 2, learningRate: number }),
+    );
+    const given = { steps: done, islands: 2 };
+    expect(line('donors', 'donors', given)).toEqual([1, 1, 2, 2]);
+    expect(line('rate', 'rate', given)).toEqual([0, 1, 2, 3]);
+    expect(
+      chart('donors', given)
+        .csv()
+        .rows.map(([number, donors]) => [number, donors]),
+    ).toEqual([
+      ...[
+        [0, 1],
+        [2, 1],
+        [1, 2],
+        [3, 2],
+      ],
+    ]);
+  });
+
   test('[IS10] of many islands the lowest, the highest and the mean', () => {
     const done = Array.from({ length: 24 }, (_, step) => stepAt(step, { number: step, island: step % 12, loss: step }));
     const given = { steps: done, islands: 12 };

@@ -75,10 +75,9 @@ export interface Drawing {
   readonly draw: () => Chart;
 }
 
-export function chartsOf(given: ChartInput): Drawing[] {
-  const others = given.compared.map((run) => ({ ...run, steps: byNumber(run.steps) }));
-  const input = { ...given, steps: byNumber(given.steps), compared: others };
-  const shown = within(input.steps, input.window);
+/** Steps that a window shows, and their means and percentiles at each point of a line. */
+function drawnOf(steps: readonly WatchedStep[], window: StepWindow) {
+  const shown = within(steps, window);
   const groups = groupsOf(shown.length, MOST_POINTS);
   const xs = groups.map(([, to]) => at(shown, to - 1).step + 1);
   const means = (of: Field['of']): (number | null)[] => meansOf(shown.map(of), groups);
@@ -86,6 +85,19 @@ export function chartsOf(given: ChartInput): Drawing[] {
     const values = Float64Array.from(shown, of);
     return groups.map(([, to]) => percentile(values.subarray(Math.max(0, to - PERCENTILE_STEPS), to), share));
   };
+  return { shown, xs, means, trailing };
+}
+
+/**
+ * With islands what is learned goes by the steps' numbers, in which all islands go on side by side, and what is done by
+ * the order in which it was done.
+ */
+export function chartsOf(given: ChartInput): Drawing[] {
+  const others = given.compared.map((run) => ({ ...run, steps: byNumber(run.steps) }));
+  const learning = { ...given, steps: byNumber(given.steps), compared: others };
+  const learned = drawnOf(learning.steps, given.window);
+  const done = learning.steps === given.steps ? learned : drawnOf(given.steps, given.window);
+  const { means, trailing } = done;
   const field = (name: Exclude<keyof WatchedStep, 'traffic'>): Field => ({ name, of: (step) => step[name] ?? null });
   const chart = (
     about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
@@ -93,19 +105,15 @@ export function chartsOf(given: ChartInput): Drawing[] {
     lines: () => readonly Line[],
     /** What other runs are compared by; absent: nothing. */
     compared?: Field['of'],
+    { xs, shown } = done,
   ): Drawing => ({
     id: about.id,
     draw: () => {
-      const own = {
-        xs,
-        lines: lines(),
-        isLog: false,
-        fromZero: true,
-        isWhole: false,
-        csv: fileOf(shown, fields),
-        ...about,
-      };
-      return compared === undefined ? own : besideOthers(own, input, () => compared);
+      const isPlain = { isLog: false, fromZero: true, isWhole: false };
+      const own = { xs, lines: lines(), ...isPlain, csv: fileOf(shown, fields), ...about };
+      return compared === undefined
+        ? own
+        : besideOthers(own, shown === learned.shown ? learning : given, () => compared);
     },
   });
   const speed: Field = {
@@ -114,7 +122,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
   };
 
   return [
-    { id: 'loss', draw: () => lossChart(input, shown, xs, means) },
+    { id: 'loss', draw: () => lossChart(learning, learned) },
     chart(
       { id: 'speed', title: 'Speed', note: 'Tokens a second.', format: rateText },
       [speed],
@@ -146,13 +154,26 @@ export function chartsOf(given: ChartInput): Drawing[] {
     chart(
       { id: 'norm', title: 'Gradient norm', note: 'Before clipping.', format: plainText },
       [field('gradientNorm')],
-      () => [{ label: 'norm', tone: 'accent', pattern: 'solid', values: means(({ gradientNorm }) => gradientNorm) }],
+      () => [
+        {
+          ...{ label: 'norm', tone: 'accent', pattern: 'solid' },
+          values: learned.means(({ gradientNorm }) => gradientNorm),
+        },
+      ],
       ({ gradientNorm }) => gradientNorm,
+      learned,
     ),
     chart(
       { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: plainText },
       [field('learningRate')],
-      () => [{ label: 'rate', tone: 'accent', pattern: 'solid', values: means(({ learningRate }) => learningRate) }],
+      () => [
+        {
+          ...{ label: 'rate', tone: 'accent', pattern: 'solid' },
+          values: learned.means(({ learningRate }) => learningRate),
+        },
+      ],
+      undefined,
+      learned,
     ),
     chart(
       {
@@ -203,7 +224,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
 
 const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () => ({
   columns: ['step', ...fields.map(({ name }) => name)],
-  rows: shown.map((step) => [step.step, ...fields.map(({ of }) => of(step))]),
+  rows: shown.map((step) => [step.number ?? step.step, ...fields.map(({ of }) => of(step))]),
 });
 
 const COMPARED: readonly Pick<Line, 'tone' | 'pattern'>[] = [
@@ -213,12 +234,7 @@ const COMPARED: readonly Pick<Line, 'tone' | 'pattern'>[] = [
 ];
 export const MOST_COMPARED = COMPARED.length;
 
-function lossChart(
-  input: ChartInput,
-  shown: readonly WatchedStep[],
-  xs: readonly number[],
-  means: (of: Field['of']) => (number | null)[],
-): Chart {
+function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof drawnOf>): Chart {
   const { steps, evaluations, window, smoothing, isLog, islands } = input;
   const smooth = islands === null ? smoothedByStep(steps, smoothing) : smoothedByIsland(steps, islands, smoothing);
   const inWindow = ([at]: readonly [number, number]): boolean =>

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
+import { NO_LIMITS } from '../../../swarm/limits.ts';
+import type { DonorStatus } from '../executor/protocol.ts';
+import { directionText, lineOf } from './line.tsx';
+
+const statusOf = (sent: number, received: number, mostReceived: number): DonorStatus => ({
+  ...{ activity: 'waiting', step: 1, stages: [], stageCount: 2, gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+  ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
+  ...{ direction: null, rates: { sent, received, mostReceived } },
+});
+const linkAt = (bytesPerSecond: number | null) => ({
+  ...{ peer: peerId('other'), route: 'direct' as const, roundTripMs: 20, bytesPerSecond },
+});
+
+test('what the line carries is the best that was seen, what is used the newest seconds', () => {
+  const links = [linkAt(null), linkAt(1e6), linkAt(2e6)];
+  const state = { status: statusOf(5e5, 2e5, 8e5), links, limits: { ...NO_LIMITS, uploadBytesPerSecond: 6e5 } };
+  expect(lineOf(state).map(directionText)).toEqual([
+    '0.5 MB/s now, 25 % of the 2.0 MB/s it has carried at most. You allow 0.6 MB/s.',
+    '0.2 MB/s now, 25 % of the 0.8 MB/s it has carried at most.',
+  ]);
+});
+
+test('a line of which nothing is known says so, and one at rest that nothing goes', () => {
+  const none = { status: statusOf(0, 0, 0), links: [linkAt(null)], limits: NO_LIMITS };
+  expect(lineOf(none).map(directionText)).toEqual(Array(2).fill('Nothing now. What it can carry is not known yet.'));
+  const rest = { ...none, status: statusOf(0, 0, 4e6) };
+  expect(lineOf(rest).map(directionText)[1]).toBe('Nothing now. It has carried up to 4.0 MB/s.');
+  expect(lineOf({ ...none, status: null })).toEqual([]);
+});

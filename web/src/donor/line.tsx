@@ -1,0 +1,66 @@
+/** What this donor's line carries, as far as that is known, and what of it the run uses now. */
+import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import { byteRateText, percentText } from '../page/format.ts';
+import type { DonorState } from './state.ts';
+
+interface Direction {
+  readonly name: 'Up' | 'Down';
+  /** Bytes a second, all of them. */
+  readonly used: number;
+  /** The most that was seen; null: nothing was. */
+  readonly carries: number | null;
+  /** What the person allows; null: no less than the line has. */
+  readonly allowed: number | null;
+}
+
+type LineState = Pick<DonorState, 'status' | 'links' | 'limits'>;
+
+/** What went at once to one other donor, at best: with several the line may carry more. */
+function mostUp(links: readonly LinkReport[]): number | null {
+  const rates = links.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []);
+  return rates.length === 0 ? null : Math.max(...rates);
+}
+
+export function lineOf({ status, links, limits }: LineState): readonly Direction[] {
+  if (status === null) return [];
+  const { sent, received, mostReceived } = status.rates;
+  return [
+    { name: 'Up', used: sent, carries: mostUp(links), allowed: limits.uploadBytesPerSecond },
+    { name: 'Down', used: received, carries: mostReceived || null, allowed: limits.downloadBytesPerSecond },
+  ];
+}
+
+/** `0.4 MB/s now, 18 % of the 2.3 MB/s it has carried at most. You allow 0.5 MB/s.` */
+export function directionText({ used, carries, allowed }: Direction): string {
+  const cap = allowed === null ? '' : ` You allow ${byteRateText(allowed)}.`;
+  // Less than a byte a second is the rest of a mean.
+  if (used < 1)
+    return `Nothing now. ${carries === null ? UNKNOWN : `It has carried up to ${byteRateText(carries)}.`}${cap}`;
+  const now = `${byteRateText(used)} now`;
+  if (carries === null) return `${now}. ${UNKNOWN}${cap}`;
+  const share = percentText(Math.min(1, used / carries));
+  return `${now}, ${share} of the ${byteRateText(carries)} it has carried at most.${cap}`;
+}
+
+const UNKNOWN = 'What it can carry is not known yet.';
+
+export function Line({ state }: { readonly state: DonorState }) {
+  const directions = lineOf(state);
+  if (directions.length === 0) return null;
+  return (
+    <dl class="line">
+      {directions.map((direction) => {
+        const { name, used, carries } = direction;
+        return (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              <meter min={0} max={carries ?? 1} value={carries === null ? 0 : used} aria-label={`${name}, in use`} />
+              <span class="small">{directionText(direction)}</span>
+            </dd>
+          </div>
+        );
+      })}
+    </dl>
+  );
+}
