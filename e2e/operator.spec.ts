@@ -250,7 +250,7 @@ test('[OP12] operators read, steer, draft, go back, let go and change the run; t
   await page.bringToFront();
   const before = await operator.until(() => true);
   await first.kill();
-  await page.getByText('The connection is lost; this is how the run was last seen.').waitFor();
+  await page.getByText(/The server has not answered since .*\. Everything below is as it was then\./).waitFor();
   await page.getByText('Reconnecting').waitFor();
   expect(await page.getByRole('button', { name: 'Resume', exact: true }).isDisabled()).toBe(true);
   const server = await startServer(runFile, { dataDirectory: first.dataDirectory, port: first.port, record });

@@ -163,7 +163,9 @@ test('the server is killed and comes back, the tab goes on without a reload; a s
   await donor.page.getByRole('heading', { name: 'The run, as it was last seen' }).waitFor();
   await donor.untilShows('Loss', /when last seen/);
   await expectAccessible(donor.page);
-  await operator.page.getByText('The connection is lost; this is how the run was last seen.').waitFor();
+  await operator.page
+    .getByText(/The server has not answered since .*\. Everything below is as it was then\./)
+    .waitFor();
 
   const { dataDirectory, port } = first;
   await startServer(runFile, { dataDirectory, port });

@@ -15,5 +15,7 @@ export const publicStatusSchema = z.object({
   curve: z.array(point),
   evaluations: z.array(point),
   checkpointStep: count,
+  /** What one donor sends and receives in a minute, by the newest steps of the plan in force; null: there is none, or it computes alone. */
+  minuteBytes: z.number().min(0).nullable(),
 });
 export type PublicStatus = z.infer<typeof publicStatusSchema>;

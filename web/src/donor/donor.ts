@@ -22,7 +22,7 @@ import { donorKey } from './keeper.ts';
 import { isMember, mayDonate } from './phase.ts';
 import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
-import { type DonorState, isBarred } from './state.ts';
+import { type DonorState, isBarred, type Rest } from './state.ts';
 
 /** How often links are asked whether they live. */
 const PULSE_MS = 1_000;
@@ -71,6 +71,12 @@ export class Donor implements DonorPage {
     const untilMs = wallMs() + milliseconds; // for the person to read
     this.#ask({ type: 'asked', what: 'pause', rest: { kind: 'snooze', untilMs } });
     void this.#wakeAt(monotonicMs() + milliseconds, untilMs);
+  }
+
+  /** Loaded anew while it rested: nothing is connected, and a snooze ends when it would have. */
+  restOn(rest: Rest): void {
+    this.#live.dispatch({ type: 'pausedAtOnce', rest });
+    if (rest.kind === 'snooze') void this.#wakeAt(monotonicMs() + rest.untilMs - wallMs(), rest.untilMs);
   }
 
   /** Without finishing anything: the worker and with it all work on the GPU ends here and now. */

@@ -52,7 +52,6 @@ export type DonorEvent =
   | { readonly type: 'tried'; readonly trial: Trial }
   | { readonly type: 'otherTabsSeen'; readonly count: number }
   | { readonly type: 'creditRead'; readonly credit: Credit }
-  | { readonly type: 'trafficRead'; readonly minuteBytes: number }
   /** Without `rest` nobody pressed a button: the page's own conditions ask. */
   | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave'; readonly rest?: Rest }
   /** rest: whose wish it was; null: a condition's, which ends some day. */
@@ -113,8 +112,6 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return { ...state, otherTabs: event.count };
     case 'creditRead':
       return { ...state, credit: event.credit };
-    case 'trafficRead':
-      return { ...state, minuteBytes: event.minuteBytes };
     case 'asked': {
       const rest = event.what === 'resume' ? null : (event.rest ?? state.rest);
       return { ...state, pending: event.what, rest };
@@ -139,8 +136,8 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
 
 /** A new visit: what the page knows stays, what the last visit was goes. */
 function begun(state: DonorState): DonorState {
-  const { limits, preferences, surroundings, today, machine, otherTabs, credit, log, minuteBytes, visit } = state;
-  const kept = { limits, preferences, surroundings, today, machine, otherTabs, credit, log, minuteBytes };
+  const { limits, preferences, surroundings, today, machine, otherTabs, credit, log, visit } = state;
+  const kept = { limits, preferences, surroundings, today, machine, otherTabs, credit, log };
   return { ...INITIAL_STATE, ...kept, visit: visit + 1, phase: { kind: 'starting', waitsFor: 'gpu' } };
 }
 

@@ -1,10 +1,13 @@
 /** What a person should know before the click, and may read again at any time. */
 import { type LocalNetwork, localNetworkFact } from './localNetwork.ts';
-import { minuteRangeText, minuteText } from './work.ts';
+import { minuteText } from './work.ts';
 
 export interface FactsProps {
   /** Who runs this server, as far as a browser can know. */
   readonly host: string;
+  /** What the run moves for one of its donors, as its server says; null: not known. */
+  readonly runMinuteBytes: number | null;
+  /** What this tab's own steps move; null: it has done none. */
   readonly minuteBytes: number | null;
   readonly relayOnly: boolean;
   readonly localNetwork: LocalNetwork;
@@ -16,12 +19,15 @@ const RELAYED =
   'Only the server sees your IP address: you chose to hide it from the other donors. They see an id that is new with each connection; the server tells its operator the name of your GPU.';
 const NAMED = ' Your name is known to nobody, unless you choose one for the leaderboard.';
 
-function trafficFact(minuteBytes: number | null): string {
-  if (minuteBytes !== null) return `Measured here most recently: ${minuteText(minuteBytes)}.`;
-  return `Data flows both ways all the time: even a tiny model moves some ${minuteRangeText(40, 130)}; a large one takes what your line gives. It is shown as measured, and you can cap it.`;
+function trafficFact({ runMinuteBytes, minuteBytes }: FactsProps): string {
+  if (minuteBytes !== null) return `Your part of this run moves ${minuteText(minuteBytes)}.`;
+  if (runMinuteBytes !== null)
+    return `Now this run moves ${minuteText(runMinuteBytes)} for each donor. You can cap it.`;
+  return 'Data flows both ways all the time, how much depends on the model: it is shown as measured, and you can cap it.';
 }
 
-function facts({ host, minuteBytes, relayOnly, localNetwork }: FactsProps): readonly (readonly [string, string])[] {
+function facts(props: FactsProps): readonly (readonly [string, string])[] {
+  const { host, relayOnly, localNetwork } = props;
   const asked = localNetworkFact(localNetwork, relayOnly);
   return [
     [
@@ -34,7 +40,7 @@ function facts({ host, minuteBytes, relayOnly, localNetwork }: FactsProps): read
     ],
     [
       'What it costs',
-      `Power, heat, perhaps a loud fan: a laptop’s GPU draws some 15 to 60 watts at full load, a desktop’s 100 to 400; at half the GPU time it is about half of that. Prefer mains power. ${trafficFact(minuteBytes)}`,
+      `Power, heat, perhaps a loud fan: a laptop’s GPU draws some 15 to 60 watts at full load, a desktop’s 100 to 400; at half the GPU time it is about half of that. Prefer mains power. ${trafficFact(props)}`,
     ],
     ['What others see', (relayOnly ? RELAYED : DIRECT) + NAMED],
     ...(asked === null ? [] : [asked]),

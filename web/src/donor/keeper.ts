@@ -1,5 +1,5 @@
 /**
- * What this browser keeps for the next visit: settings, credit, and how much traffic there was. The credit is read anew
+ * What this browser keeps for the next visit: settings, credit, and what was moved today. The credit is read anew
  * before it is added to, because another tab may have written meanwhile.
  */
 
@@ -11,7 +11,6 @@ import { contributedTokens, type DonorState } from './state.ts';
 
 const SETTINGS = 'shoal.settings';
 const CREDIT = 'shoal.credit';
-const TRAFFIC = 'shoal.minuteBytes';
 const KEY = 'shoal.key';
 const TODAY = 'shoal.today';
 
@@ -62,18 +61,12 @@ export class Keeper {
     return creditOf(read(CREDIT));
   }
 
-  get minuteBytes(): number | null {
-    const bytes = Number(read(TRAFFIC) ?? Number.NaN);
-    return Number.isFinite(bytes) && bytes > 0 ? bytes : null;
-  }
-
   /** Every state that is shown. */
   see(before: DonorState, after: DonorState): void {
-    const { limits, preferences, minuteBytes } = after;
+    const { limits, preferences } = after;
     if (limits !== before.limits || preferences !== before.preferences) {
       write(SETTINGS, settingsText({ limits, preferences }));
     }
-    if (minuteBytes !== before.minuteBytes && minuteBytes !== null) write(TRAFFIC, String(Math.round(minuteBytes)));
     this.#count(after);
     if (after.today !== before.today && after.today.day !== '') this.#keepToday(after.today);
   }

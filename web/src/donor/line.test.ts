@@ -17,8 +17,8 @@ test('what the line carries is the best that was seen, what is used the newest s
   const links = [linkAt(null), linkAt(1e6), linkAt(2e6)];
   const state = { status: statusOf(5e5, 2e5, 8e5), links, limits: { ...NO_LIMITS, uploadBytesPerSecond: 6e5 } };
   expect(lineOf(state).map(directionText)).toEqual([
-    '0.5 MB/s now, 25 % of the 2.0 MB/s it has carried at most. You allow 0.6 MB/s.',
-    '0.2 MB/s now, 25 % of the 0.8 MB/s it has carried at most.',
+    '0.5 MB/s now, 25 % of the 2.0 MB/s it was seen to carry. You allow 0.6 MB/s.',
+    '0.2 MB/s now, 25 % of the 0.8 MB/s it was seen to carry.',
   ]);
 });
 
@@ -26,6 +26,6 @@ test('a line of which nothing is known says so, and one at rest that nothing goe
   const none = { status: statusOf(0, 0, 0), links: [linkAt(null)], limits: NO_LIMITS };
   expect(lineOf(none).map(directionText)).toEqual(Array(2).fill('Nothing now. What it can carry is not known yet.'));
   const rest = { ...none, status: statusOf(0, 0, 4e6) };
-  expect(lineOf(rest).map(directionText)[1]).toBe('Nothing now. It has carried up to 4.0 MB/s.');
+  expect(lineOf(rest).map(directionText)[1]).toBe('Nothing now. It was seen to carry 4.0 MB/s.');
   expect(lineOf({ ...none, status: null })).toEqual([]);
 });

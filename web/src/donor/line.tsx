@@ -30,16 +30,16 @@ export function lineOf({ status, links, limits }: LineState): readonly Direction
   ];
 }
 
-/** `0.4 MB/s now, 18 % of the 2.3 MB/s it has carried at most. You allow 0.5 MB/s.` */
+/** `0.4 MB/s now, 18 % of the 2.3 MB/s it was seen to carry. You allow 0.5 MB/s.` */
 export function directionText({ used, carries, allowed }: Direction): string {
   const cap = allowed === null ? '' : ` You allow ${byteRateText(allowed)}.`;
   // Less than a byte a second is the rest of a mean.
   if (used < 1)
-    return `Nothing now. ${carries === null ? UNKNOWN : `It has carried up to ${byteRateText(carries)}.`}${cap}`;
+    return `Nothing now. ${carries === null ? UNKNOWN : `It was seen to carry ${byteRateText(carries)}.`}${cap}`;
   const now = `${byteRateText(used)} now`;
   if (carries === null) return `${now}. ${UNKNOWN}${cap}`;
   const share = percentText(Math.min(1, used / carries));
-  return `${now}, ${share} of the ${byteRateText(carries)} it has carried at most.${cap}`;
+  return `${now}, ${share} of the ${byteRateText(carries)} it was seen to carry.${cap}`;
 }
 
 const UNKNOWN = 'What it can carry is not known yet.';

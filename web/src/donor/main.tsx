@@ -15,6 +15,7 @@ import { seeMachine } from './machine.ts';
 import { type FailureReason, mayDonate } from './phase.ts';
 import { lastDonation, markDonating } from './reload.ts';
 import { askAbout } from './runCard.tsx';
+import { headlineOf } from './sentences.ts';
 import { SpeedTest } from './speedTest.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
 import { Watcher } from './surroundings.ts';
@@ -45,6 +46,13 @@ function mark({ phase, me }: DonorState): void {
   else delete dataset.reason;
 }
 
+/** What one sees of a tab that is not looked at: whether it works, and when it wants something. */
+function titleOf(state: DonorState): string {
+  if (state.phase.kind === 'idle') return 'Shoal: donate a GPU';
+  const { glyph, word } = headlineOf(state);
+  return `${glyph} ${word} · ${state.run?.name ?? 'Shoal'}`;
+}
+
 const next = (state: DonorState, event: DonorEvent): DonorState =>
   remembered(state, nextState(state, event), thisMoment());
 
@@ -70,7 +78,6 @@ const linked = limitsOfFragment(fragment);
 live.dispatch({ type: 'limited', limits: linked === NO_LIMITS ? limits : linked });
 live.dispatch({ type: 'preferred', preferences });
 live.dispatch({ type: 'creditRead', credit: keeper.credit });
-if (keeper.minuteBytes !== null) live.dispatch({ type: 'trafficRead', minuteBytes: keeper.minuteBytes });
 const reason = missing();
 if (reason) live.dispatch({ type: 'failed', reason, detail: '' });
 void seeMachine(navigator, isSecureContext).then((machine) => live.dispatch({ type: 'machineSeen', machine }));
@@ -81,6 +88,7 @@ const tabs = isSecureContext ? new Tabs((count) => live.dispatch({ type: 'otherT
 let before = live.current;
 live.shown.subscribe((state) => {
   mark(state);
+  document.title = titleOf(state);
   keeper.see(before, state);
   before = state;
   tabs?.donate(!mayDonate(state));
@@ -129,14 +137,16 @@ render(<Page />, document.body.querySelector('#page') ?? document.body);
 
 // A reload, or the way back to this page, is no new visit: what was consented to goes on, and the page says so.
 addEventListener('pagehide', () => {
-  const { rest } = live.current;
-  markDonating(!mayDonate(live.current) && rest === null ? wallMs() : null);
+  markDonating(mayDonate(live.current) ? null : { atMs: wallMs(), rest: live.current.rest });
   donor.standStill();
 });
 document.addEventListener('freeze', () => donor.standStill());
 const last = lastDonation(wallMs());
 if (last?.goesOn && mayDonate(live.current)) {
-  donor.donate();
-  live.dispatch({ type: 'incident', incident: reloaded(wallMs()) });
+  if (last.rest) donor.restOn(last.rest);
+  else {
+    donor.donate();
+    live.dispatch({ type: 'incident', incident: reloaded(wallMs()) });
+  }
 } else if (last) live.dispatch({ type: 'incident', incident: ended(last.untilMs) });
 if (live.current.preferences.onlyIdle) void watcher.watchPerson();

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { wallMs } from '../page/clock.ts';
 import { lastDonation, markDonating } from './reload.ts';
+import type { Rest } from './state.ts';
 
 const LEFT_MS = Date.UTC(2026, 0, 1);
 
@@ -26,29 +27,36 @@ afterEach(() => {
 });
 
 /** What a reload finds `laterMs` after the page went, by the wall clock. */
-function reloadedAfter(laterMs: number): ReturnType<typeof lastDonation> {
+function reloadedAfter(laterMs: number, rest: Rest | null = null): ReturnType<typeof lastDonation> {
   vi.setSystemTime(LEFT_MS);
-  markDonating(wallMs());
+  markDonating({ atMs: wallMs(), rest });
   vi.setSystemTime(LEFT_MS + laterMs);
   return lastDonation(wallMs());
 }
 
 test('[SV11] a reload goes on, also where the wall clock was set by some seconds meanwhile', () => {
-  expect(reloadedAfter(1_000)).toEqual({ untilMs: LEFT_MS, goesOn: true });
-  expect(reloadedAfter(30_000)).toEqual({ untilMs: LEFT_MS, goesOn: true });
-  expect(reloadedAfter(-3_000)).toEqual({ untilMs: LEFT_MS - 3_000, goesOn: true });
+  expect(reloadedAfter(1_000)).toEqual({ untilMs: LEFT_MS, goesOn: true, rest: null });
+  expect(reloadedAfter(30_000)).toEqual({ untilMs: LEFT_MS, goesOn: true, rest: null });
+  expect(reloadedAfter(-3_000)).toEqual({ untilMs: LEFT_MS - 3_000, goesOn: true, rest: null });
 });
 
 test('[SV11] after a day, forward or back, nothing goes on by itself, and the page left at no time to come', () => {
-  expect(reloadedAfter(86_400_000)).toEqual({ untilMs: LEFT_MS, goesOn: false });
-  expect(reloadedAfter(-86_400_000)).toEqual({ untilMs: LEFT_MS - 86_400_000, goesOn: false });
+  expect(reloadedAfter(86_400_000)).toEqual({ untilMs: LEFT_MS, goesOn: false, rest: null });
+  expect(reloadedAfter(-86_400_000)).toEqual({ untilMs: LEFT_MS - 86_400_000, goesOn: false, rest: null });
 });
 
 test('the mark is taken once, and a page that does not donate leaves none', () => {
-  markDonating(LEFT_MS);
+  markDonating({ atMs: LEFT_MS, rest: null });
   expect(lastDonation(LEFT_MS)?.goesOn).toBe(true);
   expect(lastDonation(LEFT_MS)).toBeNull();
-  markDonating(LEFT_MS);
+  markDonating({ atMs: LEFT_MS, rest: null });
   markDonating(null);
+  expect(lastDonation(LEFT_MS)).toBeNull();
+});
+
+test('[SV11] who rested by a wish of its own rests on, and a mark that is none is ignored', () => {
+  const rest = { kind: 'snooze', untilMs: LEFT_MS + 900_000 } as const;
+  expect(reloadedAfter(1_000, rest)).toEqual({ untilMs: LEFT_MS, goesOn: true, rest });
+  sessionStorage.setItem('shoal.donating', '{"atMs":"now"}');
   expect(lastDonation(LEFT_MS)).toBeNull();
 });

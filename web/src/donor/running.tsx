@@ -18,7 +18,7 @@ import type { DonorActions } from './actions.ts';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { Line } from './line.tsx';
 import { headlineOf } from './sentences.ts';
-import { computeOfTab, contributedTokens, type DonorState, ownEntry } from './state.ts';
+import { computeOfTab, type DonorState, givenTokens, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
 import { StopControls } from './stopControls.tsx';
 import { minuteText, phaseWords } from './work.ts';
@@ -166,7 +166,7 @@ function medianRoundTrip(links: readonly LinkReport[]): number | null {
 
 function RunNumbers({ state }: { state: DonorState }) {
   const { snapshot, run } = state;
-  const tokens = contributedTokens(state);
+  const tokens = givenTokens(state);
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
   return (

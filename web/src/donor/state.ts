@@ -59,7 +59,7 @@ export interface DonorState {
   readonly otherTabs: number;
   readonly credit: Credit;
   readonly log: readonly LogEntry[];
-  /** What a minute of the newest steps moved, of this visit or an earlier one. */
+  /** What a minute of the newest steps moved between this tab and other donors, of this visit. */
   readonly minuteBytes: number | null;
   /** Clicks on the button so far. */
   readonly visit: number;
@@ -114,6 +114,12 @@ export function ownEntry({ snapshot, me }: DonorState): Snapshot['donors'][numbe
 
 export function contributedTokens(state: DonorState): number {
   return state.earlierTokens + (ownEntry(state)?.tokens ?? 0);
+}
+
+/** To this run, by all visits of this browser as far as it keeps them. */
+export function givenTokens(state: DonorState): number {
+  const kept = state.credit.runs.find(({ run }) => run === (state.run?.name ?? state.snapshot?.run));
+  return Math.max(contributedTokens(state), kept?.tokens ?? 0);
 }
 
 /** A phone whose owner has not said that it may compute. */

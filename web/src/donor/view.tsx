@@ -14,7 +14,7 @@ import { type FailureReason, isMember, mayDonate } from './phase.ts';
 import { RunCard, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
 import { failureText, headlineOf } from './sentences.ts';
-import { contributedTokens, type DonorState, isBarred } from './state.ts';
+import { type DonorState, givenTokens, isBarred } from './state.ts';
 
 interface ViewProps {
   readonly state: DonorState;
@@ -32,7 +32,10 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   useKeptFocus();
   const { minuteBytes, preferences, machine } = state;
   const { localNetwork } = machine;
-  const facts: FactsProps = { host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork };
+  const facts: FactsProps = {
+    ...{ host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork },
+    runMinuteBytes: status?.minuteBytes ?? null,
+  };
   return (
     <>
       <Banner page="Donate" invite={invite} />
@@ -110,7 +113,7 @@ function Invitation({ state, actions }: ViewProps) {
 /** How the last visit of this tab to the swarm ended; always there, so that screen readers hear it change. */
 function Outcome({ state }: { state: DonorState }) {
   const { phase } = state;
-  const tokens = contributedTokens(state);
+  const tokens = givenTokens(state);
   return (
     <div role="status" class="outcome">
       {phase.kind === 'idle' && state.incident && (
@@ -123,7 +126,7 @@ function Outcome({ state }: { state: DonorState }) {
         <div class="notice">
           <p>
             {headlineOf(state).sentence}
-            {tokens > 0 && ` You contributed ${countText(tokens)} tokens: thank you.`}
+            {tokens > 0 && ` You contributed ${countText(tokens)} tokens to it: thank you.`}
           </p>
         </div>
       )}

@@ -89,13 +89,6 @@ const comparison = (bytes: number): string =>
 /** `34 MB a minute, about as much as a film in HD`. */
 export const minuteText = (bytes: number): string => `${trafficText(bytes)} a minute, ${comparison(bytes)}`;
 
-/** `40 to 130 MB a minute, about as much as a film in HD to about as much as a film in 4K`, without saying it twice. */
-export function minuteRangeText(fromMegabytes: number, toMegabytes: number): string {
-  const [least, most] = [fromMegabytes, toMegabytes].map((megabytes) => comparison(megabytes * MEGABYTE));
-  const compared = least === most ? least : `${least} up to ${most}`;
-  return `${fromMegabytes} to ${toMegabytes} MB a minute, ${compared}`;
-}
-
 /** What a screen reader hears of the timeline. */
 export function traceText(state: DonorState, trace: StepTrace): string {
   const count = (op: string): number => trace.spans.filter(({ action }) => action.op === op).length;

@@ -58,6 +58,9 @@ test('a stepâ€™s trace has its work and what it stood still for, from the stepâ€
   meter.begin(3, 7, 2);
   meter.sent(40);
   meter.received(2);
+  // A file that is fetched meanwhile is no part of the step.
+  meter.received(1_000);
+  meter.ofFile(1_000);
   let arrive: () => void = () => undefined;
   const coming = new Promise<void>((resolve) => {
     arrive = resolve;

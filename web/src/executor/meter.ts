@@ -80,6 +80,8 @@ export class Meter {
   readonly #awaited: PeerId[] = [];
   /** Who has not yet taken what is sent to it. */
   readonly #takers: PeerId[] = [];
+  /** Sent and received of files: they are no part of what a step moves. */
+  #fileBytes = 0;
   #turnEnd: { readonly step: number; readonly span: Span } | null = null;
   #done = 0;
   #hasReported = false;
@@ -98,7 +100,7 @@ export class Meter {
   }
 
   get #bytes(): number {
-    return this.#status.bytesSent + this.#status.bytesReceived;
+    return this.#status.bytesSent + this.#status.bytesReceived - this.#fileBytes;
   }
 
   /** How far the step that was begun last is here; null: none was. */
@@ -140,6 +142,11 @@ export class Meter {
     this.#done += 1;
     this.#receivedRate.add(bytes);
     this.#status = { ...this.#status, bytesReceived: this.#status.bytesReceived + bytes };
+  }
+
+  /** So many bytes of what is counted otherwise are a file's. */
+  ofFile(bytes: number): void {
+    this.#fileBytes += bytes;
   }
 
   /** For another plan: from now on nothing is shown of this tab's part in the one before. */

@@ -7,6 +7,7 @@ export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): R
   const received = async <T extends { readonly byteLength: number }>(coming: Promise<T>): Promise<T> => {
     const bytes = await coming;
     meter.received(bytes.byteLength);
+    meter.ofFile(bytes.byteLength);
     await traffic.fetched(bytes.byteLength);
     return bytes;
   };
@@ -16,6 +17,7 @@ export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): R
     upload: async (state, of, signal) => {
       await traffic.maySend(null, state.byteLength);
       meter.sent(state.byteLength);
+      meter.ofFile(state.byteLength);
       return files.upload(state, of, signal);
     },
   };

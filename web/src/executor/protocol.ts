@@ -16,7 +16,7 @@ export interface StepTrace {
   readonly epoch: number;
   readonly step: number;
   readonly seconds: number;
-  /** Sent and received while it lasted. */
+  /** Sent to and received from other donors while it lasted. */
   readonly bytes: number;
   readonly spans: Timeline;
   /** Standing still for what a peer sends, or (null) for the step's commit. */

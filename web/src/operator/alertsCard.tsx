@@ -7,13 +7,17 @@ import { type Act, Answer, useAct } from './act.tsx';
 import { type Alert, alertsOf, type Saved, savedAt } from './alerts.ts';
 import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
+import { CONNECTIONS, runSign } from './signs.ts';
 import type { OperatorState } from './state.ts';
 
 const LOOK_MS = 2_000;
 const NONE: readonly Alert[] = [];
 
-/** Whatever part of the dashboard is open; the tab's title says how many there are. */
-export function useAlerts({ snapshot, curve, events, alertLimits: limits }: OperatorState): readonly Alert[] {
+/** Whatever part of the dashboard is open; the tab's title says how many there are, and how the run is. */
+export function useAlerts(of: OperatorState): readonly Alert[] {
+  const { snapshot, curve, events, alertLimits: limits, connection } = of;
+  const { glyph, word } = connection === 'open' && snapshot ? runSign(snapshot) : CONNECTIONS[connection];
+  const state = `${glyph} ${word}`;
   const [nowMs, look] = useState(monotonicMs());
   const [movedAtMs, moved] = useState(monotonicMs());
   useEffect(() => moved(monotonicMs()), [snapshot?.committedSteps, snapshot?.phase]);
@@ -26,8 +30,8 @@ export function useAlerts({ snapshot, curve, events, alertLimits: limits }: Oper
   const savedMs = nowMs - (saved.current?.atMs ?? nowMs);
   const alerts = snapshot ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, savedMs }) : NONE;
   useEffect(() => {
-    document.title = `${alerts.length > 0 ? `⚠ ${alerts.length} · ` : ''}Shoal: operator`;
-  }, [alerts.length]);
+    document.title = [...(alerts.length > 0 ? [`⚠ ${alerts.length}`] : []), state, 'Shoal: operator'].join(' · ');
+  }, [alerts.length, state]);
   return alerts;
 }
 
@@ -37,14 +41,17 @@ const FIELDS: readonly (readonly [keyof AlertLimits, string, number])[] = [
   ['checkpointMinutes', 'Minutes without a checkpoint, at most', 1],
 ];
 
-export function AlertsCard({ alerts, state: { alertLimits } }: SectionProps) {
+export function AlertsCard({ alerts, state: { alertLimits, connection } }: SectionProps) {
   const act = useAct();
+  const isSeen = connection === 'open';
   return (
     <section class="card" aria-labelledby="alerts">
       <h2 id="alerts">Alerts</h2>
       <div class="alerts" aria-live="polite">
         {alerts.length === 0 ? (
-          <p class="soft">Nothing to worry about.</p>
+          <p class="soft">
+            {isSeen ? 'Nothing to worry about.' : 'There was nothing when the run was last seen. Nobody knows of now.'}
+          </p>
         ) : (
           alerts.map(({ kind, text }) => (
             <p key={kind} class="notice bad">

@@ -16,6 +16,8 @@ const HEIGHT = 210;
 const TABLE_ROWS = 30;
 /** Above the plot: the glyphs of the marks. */
 const MARKS_HEIGHT = 14;
+/** Half of the widest label of a step: the last one stands under the plot's very edge. */
+const LABEL_HALF = 26;
 const DASHES: Readonly<Record<Line['pattern'], number[]>> = {
   solid: [],
   thin: [],
@@ -175,7 +177,7 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
     width,
     height: HEIGHT,
     legend: { show: false },
-    padding: [MARKS_HEIGHT + 4, 8, 0, 0],
+    padding: [MARKS_HEIGHT + 4, LABEL_HALF, 0, 0],
     cursor: {
       y: false,
       points: { size: 7 },

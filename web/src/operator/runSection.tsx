@@ -15,7 +15,7 @@ export function RunSection(props: SectionProps) {
       {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation invite={state.invite} />}
       <div class="pair">
         <section class="card" aria-labelledby="now">
-          <h2 id="now">Now</h2>
+          <h2 id="now">{state.connection === 'open' ? 'Now' : 'When last seen'}</h2>
           <dl class="stats four">
             <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
             <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note="on unseen text" />

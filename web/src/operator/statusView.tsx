@@ -68,10 +68,10 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
           note={status.checkpointStep > 0 ? `saved up to step ${countText(status.checkpointStep)}` : ''}
         />
         <dl class="stats four">
-          <Stat label="Loss" value={lossText(loss)} note="of the newest step" />
+          <Stat label="Loss" value={lossText(loss)} note={problem === null ? 'of the newest step' : 'when last seen'} />
           <Stat label="Held-out loss" value={lossText(evaluationLoss)} note="on unseen text" />
           <Stat label="Speed" value={rateText(tokensPerSecond)} note="tokens a second" />
-          <Stat label="Donors" value={countText(donors)} note="computing now" />
+          <Stat label="Donors" value={countText(donors)} note={problem === null ? 'computing now' : 'when last seen'} />
         </dl>
       </section>
       <h2 class="hidden">Charts</h2>

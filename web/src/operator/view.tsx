@@ -1,7 +1,9 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
+import { useRef } from 'preact/hooks';
 import type { Role } from '../../../swarm/messages/watch.ts';
 import { invitedLink } from '../page/ask.ts';
-import { durationText } from '../page/format.ts';
+import { wallMs } from '../page/clock.ts';
+import { durationText, timeText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
 import { RoleContext } from './act.tsx';
 import { useAlerts } from './alertsCard.tsx';
@@ -115,22 +117,38 @@ function Parts({ section: current, alerts, invite }: PartsProps) {
   );
 }
 
+/** When the server was last heard, as the page saw it; null: it is there. */
+function useLostAt({ connection }: ViewProps['state']): string | null {
+  const lost = useRef<string | null>(null);
+  if (connection === 'open') lost.current = null;
+  else lost.current ??= timeText(wallMs());
+  return lost.current;
+}
+
 function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
   const left = secondsLeft(state);
+  const lostAt = useLostAt(state);
+  const sign = runSign(snapshot);
   return (
     <section class="card" aria-labelledby="run-name">
       <div class="live-head">
         <h1 id="run-name">{snapshot.run}</h1>
-        <Chip {...runSign(snapshot)} announced />
+        {lostAt === null ? (
+          <Chip {...sign} announced />
+        ) : (
+          <Chip tone="calm" glyph="↻" word={`Last seen: ${sign.word}`} announced />
+        )}
       </div>
       <p class="sentence">
-        {state.connection === 'open' ? snapshot.sentence : 'The connection is lost; this is how the run was last seen.'}
+        {lostAt === null
+          ? snapshot.sentence
+          : `The server has not answered since ${lostAt}. Everything below is as it was then.`}
       </p>
       <StepProgress
         done={snapshot.committedSteps}
         steps={snapshot.steps}
         note={
-          left === null || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
+          lostAt !== null || left === null || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
             ? ''
             : `about ${durationText(left)} left`
         }
