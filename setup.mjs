@@ -250,6 +250,12 @@ async function runLane(lane, prints, folder) {
 
 /** `--long`: tests that have more cases than a change needs take them all. */
 async function test(words) {
+  if (words.includes('--help') || words.includes('-h')) {
+    const lanes = Object.keys(LANES).map((lane) => `[${lane}]`);
+    process.stdout.write(`Usage: npm test -- ${lanes.join(' ')} [--long]\n\n`);
+    process.stdout.write('Runs these lanes, or all of them. --long: tests with many cases take every one.\n');
+    return 0;
+  }
   const chosen = words.filter((word) => word !== '--long');
   if (words.includes('--long')) process.env.SHOAL_LONG = '1';
   const unknown = chosen.find((lane) => !(lane in LANES));

@@ -1,5 +1,8 @@
 /** Builds the pages into dist/web. No inline script or style leaves here: the server's Content-Security-Policy forbids both. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { defineConfig, type Plugin } from 'vite';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
@@ -18,9 +21,26 @@ const sharedHead: Plugin = {
   transformIndexHtml: { order: 'pre', handler: (html) => html.replace('<head>', `<head>${HEAD}`) },
 };
 
+const TEXT = /\.(js|css|html|svg)$/;
+const WORTH_BYTES = 1_024;
+
+/** Beside each text the same compressed, which the server hands to browsers that take it. */
+const compressed: Plugin = {
+  name: 'compressed',
+  writeBundle: ({ dir = '' }, bundle) => {
+    for (const name of Object.keys(bundle).filter((each) => TEXT.test(each))) {
+      const path = join(dir, name);
+      const bytes = readFileSync(path);
+      if (bytes.length < WORTH_BYTES) continue;
+      writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }));
+      writeFileSync(`${path}.br`, brotliCompressSync(bytes));
+    }
+  },
+};
+
 export default defineConfig({
   root: here('.'),
-  plugins: [sharedHead],
+  plugins: [sharedHead, compressed],
   resolve: {
     // Its main entry expects Node's `global`, `Buffer` and `process`; the bundle it ships needs nothing.
     alias: { 'simple-peer': 'simple-peer/simplepeer.min.js' },

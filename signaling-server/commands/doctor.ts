@@ -40,8 +40,16 @@ async function doctor({ json }: { readonly json?: boolean }): Promise<void> {
       process.stdout.write(`${mark}  ${name}: ${finding}\n`);
       if (fix !== null) process.stdout.write(`         fix: ${fix}\n`);
     }
+    process.stdout.write(`\n${verdict(checks)}\n`);
   }
   process.exitCode = isWell ? 0 : 1;
+}
+
+function verdict(checks: readonly Check[]): string {
+  const lacking = checks.filter(({ ok, optional }) => !ok && !optional).map(({ name }) => name);
+  if (lacking.length > 0)
+    return `Not ready yet: ${lacking.join(', ')}. Do what stands behind "fix", then run doctor again.`;
+  return 'This machine is ready. Try npm run demo: a swarm of tabs trains a small model here.';
 }
 
 const well = (name: string, finding: string): Check => ({ name, ok: true, finding, fix: null });

@@ -80,6 +80,8 @@ describe('bad arguments', () => {
     [['serve', '--invite', ''], /--invite must have 1 to 200 characters, not 0/],
     [['serve', '--public', 'status'], /--public is of a run by invitation: it needs --invite/],
     [['explode'], /unknown command 'explode'/],
+    [['serv'], /unknown command 'serv' \(Did you mean serve\?\)/],
+    [['serve', '--prot', '8080'], /unknown option '--prot' \(Did you mean --port\?\)/],
   ] as const)('%j', (words, sentence) => refuses(words, sentence));
 
   it('a browser that comes with a later version', () =>

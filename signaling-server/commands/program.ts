@@ -32,7 +32,8 @@ export async function program(name = ''): Promise<Command> {
     .description('Turns web pages into a training cluster: many small fish that move as one.')
     .version(projectVersion())
     .exitOverride()
-    .showSuggestionAfterError(false)
+    // Its suggestion stands on a line of its own: a mistake is one line here.
+    .configureOutput({ outputError: (text, write) => write(text.replace('\n(Did', ' (Did')) })
     .configureHelp({ showGlobalOptions: false });
   const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);

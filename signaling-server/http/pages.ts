@@ -1,5 +1,6 @@
 /** The built pages, with what a browser may do on them. Every answer of the server bears these headers. */
 import { existsSync } from 'node:fs';
+import { join, sep } from 'node:path';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
@@ -43,7 +44,14 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
     return problem(reply, 503, `the server cannot keep this now, because ${reason}: try again later`);
   });
   if (pages === undefined || !existsSync(pages)) return;
-  await app.register(staticFiles, { root: pages, index: 'index.html', cacheControl: false });
+  await app.register(staticFiles, {
+    ...{ root: pages, index: 'index.html', cacheControl: false, preCompressed: true },
+    setHeaders: (reply, path) => {
+      const isNamedByContent = path.startsWith(join(pages, 'assets', sep));
+      reply.setHeader('cache-control', isNamedByContent ? 'public, max-age=31536000, immutable' : 'no-cache');
+      reply.setHeader('vary', 'accept-encoding');
+    },
+  });
   for (const [path, file, policy] of PAGES)
     app.get(path, (_request, reply) => trusting(reply, policy).sendFile(`${file}.html`));
 }

@@ -342,8 +342,9 @@ export class Donor implements DonorPage {
     const mesh = this.#conversation?.mesh;
     const links = mesh?.reports() ?? [];
     const upload = mesh?.line.bytesPerSecond ?? null;
-    bridge.linksMeasured({ links, ...(upload !== null && { uploadBytesPerSecond: upload }) });
-    this.#live.dispatch({ type: 'linksMeasured', links });
+    const measured = { links, ...(upload !== null && { uploadBytesPerSecond: upload }) };
+    bridge.linksMeasured(measured);
+    this.#live.dispatch({ type: 'linksMeasured', measured });
   }
 
   /** Everything that computes or talks ends here, at once. */

@@ -5,7 +5,7 @@
 import { assertNever } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
+import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';
@@ -39,7 +39,7 @@ export type DonorEvent =
   | { readonly type: 'askedAgain' }
   | { readonly type: 'serverSaid'; readonly message: ServerMessage }
   | { readonly type: 'workerShowed'; readonly status: DonorStatus }
-  | { readonly type: 'linksMeasured'; readonly links: readonly LinkReport[] }
+  | { readonly type: 'linksMeasured'; readonly measured: MeasuredLinks }
   /** The kernels' check is passed, and the server told. */
   | { readonly type: 'admitted' }
   | { readonly type: 'limited'; readonly limits: Limits }
@@ -89,7 +89,11 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
     case 'workerShowed':
       return afterStatus(state, event.status);
     case 'linksMeasured':
-      return { ...state, links: event.links };
+      return {
+        ...state,
+        links: event.measured.links,
+        uploadBytesPerSecond: event.measured.uploadBytesPerSecond ?? state.uploadBytesPerSecond,
+      };
     case 'admitted':
       return { ...state, phase: { kind: 'joined' }, pending: restReason(state) === null ? null : 'pause' };
     case 'limited':

@@ -9,13 +9,15 @@ const statusOf = (sent: number, received: number, mostReceived: number): DonorSt
   ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
   ...{ direction: null, rates: { sent, received, mostReceived } },
 });
-const linkAt = (bytesPerSecond: number | null) => ({
-  ...{ peer: peerId('other'), route: 'direct' as const, roundTripMs: 20, bytesPerSecond },
+const linkAt = (receivedBytesPerSecond: number) => ({
+  ...{ peer: peerId('other'), route: 'direct' as const, roundTripMs: 20, bytesPerSecond: 1e9, receivedBytesPerSecond },
 });
 
-test('what the line carries is the best that was seen, what is used the newest seconds', () => {
-  const links = [linkAt(null), linkAt(1e6), linkAt(2e6)];
-  const state = { status: statusOf(5e5, 2e5, 8e5), links, limits: { ...NO_LIMITS, uploadBytesPerSecond: 6e5 } };
+test('what the line carries is as it was measured, or the best that was seen; what is used, the newest seconds', () => {
+  const links = [linkAt(1e5), linkAt(8e5)];
+  const status = statusOf(5e5, 2e5, 3e5);
+  const limits = { ...NO_LIMITS, uploadBytesPerSecond: 6e5 };
+  const state = { status, links, uploadBytesPerSecond: 2e6, limits };
   expect(lineOf(state).map(directionText)).toEqual([
     '0.5 MB/s now, 25 % of the 2.0 MB/s it was seen to carry. You allow 0.6 MB/s.',
     '0.2 MB/s now, 25 % of the 0.8 MB/s it was seen to carry.',
@@ -23,7 +25,7 @@ test('what the line carries is the best that was seen, what is used the newest s
 });
 
 test('a line of which nothing is known says so, and one at rest that nothing goes', () => {
-  const none = { status: statusOf(0, 0, 0), links: [linkAt(null)], limits: NO_LIMITS };
+  const none = { status: statusOf(0, 0, 0), links: [], uploadBytesPerSecond: null, limits: NO_LIMITS };
   expect(lineOf(none).map(directionText)).toEqual(Array(2).fill('Nothing now. What it can carry is not known yet.'));
   const rest = { ...none, status: statusOf(0, 0, 4e6) };
   expect(lineOf(rest).map(directionText)[1]).toBe('Nothing now. It was seen to carry 4.0 MB/s.');

@@ -1,5 +1,4 @@
 /** What this donor's line carries, as far as that is known, and what of it the run uses now. */
-import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import { byteRateText, percentText } from '../page/format.ts';
 import type { DonorState } from './state.ts';
 
@@ -7,26 +6,22 @@ interface Direction {
   readonly name: 'Up' | 'Down';
   /** Bytes a second, all of them. */
   readonly used: number;
-  /** The most that was seen; null: nothing was. */
+  /** As it was measured, or the most that was seen; null: neither. */
   readonly carries: number | null;
   /** What the person allows; null: no less than the line has. */
   readonly allowed: number | null;
 }
 
-type LineState = Pick<DonorState, 'status' | 'links' | 'limits'>;
+type LineState = Pick<DonorState, 'status' | 'links' | 'uploadBytesPerSecond' | 'limits'>;
 
-/** What went at once to one other donor, at best: with several the line may carry more. */
-function mostUp(links: readonly LinkReport[]): number | null {
-  const rates = links.flatMap(({ bytesPerSecond }) => bytesPerSecond ?? []);
-  return rates.length === 0 ? null : Math.max(...rates);
-}
-
-export function lineOf({ status, links, limits }: LineState): readonly Direction[] {
+export function lineOf({ status, links, uploadBytesPerSecond, limits }: LineState): readonly Direction[] {
   if (status === null) return [];
   const { sent, received, mostReceived } = status.rates;
+  // From one other donor at a time, or from all in the best second.
+  const down = Math.max(mostReceived, ...links.map(({ receivedBytesPerSecond = 0 }) => receivedBytesPerSecond));
   return [
-    { name: 'Up', used: sent, carries: mostUp(links), allowed: limits.uploadBytesPerSecond },
-    { name: 'Down', used: received, carries: mostReceived || null, allowed: limits.downloadBytesPerSecond },
+    { name: 'Up', used: sent, carries: uploadBytesPerSecond, allowed: limits.uploadBytesPerSecond },
+    { name: 'Down', used: received, carries: down || null, allowed: limits.downloadBytesPerSecond },
   ];
 }
 

@@ -51,6 +51,8 @@ export interface DonorState {
   readonly status: DonorStatus | null;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
   readonly links: readonly LinkReport[];
+  /** What this donor's line sends to all others at once; null: not measured yet. */
+  readonly uploadBytesPerSecond: number | null;
   /** What the person gives, and how this page behaves; kept for the next visit. */
   readonly limits: Limits;
   readonly preferences: Preferences;
@@ -84,6 +86,7 @@ export const INITIAL_STATE: DonorState = {
   snapshot: null,
   status: null,
   links: [],
+  uploadBytesPerSecond: null,
   limits: NO_LIMITS,
   preferences: DEFAULT_PREFERENCES,
   machine: UNKNOWN_MACHINE,

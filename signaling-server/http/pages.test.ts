@@ -1,0 +1,45 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import fastify from 'fastify';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { addPages } from './pages.ts';
+
+const PAGE = `<title>page</title>${'fish '.repeat(400)}`;
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-pages-'));
+  mkdirSync(join(folder, 'assets'));
+  for (const name of ['index.html', 'operator.html', 'status.html', join('assets', 'donor-1a2b.js')]) {
+    writeFileSync(join(folder, name), PAGE);
+    writeFileSync(join(folder, `${name}.gz`), gzipSync(PAGE));
+  }
+  writeFileSync(join(folder, 'assets', 'small.svg'), '<svg/>');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+it('hands out what the build compressed to who takes it, and says how long it may be kept', async () => {
+  const app = fastify();
+  await addPages(app, folder);
+  const get = (url: string, encoding?: string) =>
+    app.inject({ url, headers: encoding === undefined ? {} : { 'accept-encoding': encoding } });
+  for (const url of ['/', '/operator', '/status', '/assets/donor-1a2b.js']) {
+    const packed = await get(url, 'gzip, deflate, br');
+    expect([packed.statusCode, packed.headers['content-encoding']]).toEqual([200, 'gzip']);
+    expect(String(gunzipSync(packed.rawPayload))).toBe(PAGE);
+    const type = url.startsWith('/assets') ? /javascript/ : /^text\/html/;
+    expect(packed.headers['content-type']).toMatch(type);
+    expect(packed.headers.vary).toBe('accept-encoding');
+    const plain = await get(url);
+    expect([plain.headers['content-encoding'], plain.payload]).toEqual([undefined, PAGE]);
+    const kept = url.startsWith('/assets') ? 'public, max-age=31536000, immutable' : 'no-cache';
+    expect(packed.headers['cache-control']).toBe(kept);
+    expect(plain.headers['cache-control']).toBe(kept);
+  }
+  const small = await get('/assets/small.svg', 'gzip');
+  expect([small.statusCode, small.headers['content-encoding'], small.payload]).toEqual([200, undefined, '<svg/>']);
+  // What a page is allowed to do stands with it either way.
+  expect((await get('/', 'gzip')).headers['content-security-policy']).toContain('trusted-types shoal-worker');
+  await app.close();
+});
