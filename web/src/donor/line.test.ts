@@ -18,8 +18,9 @@ test('what the line carries is as it was measured, or the best that was seen; wh
   const status = statusOf(5e5, 2e5, 3e5);
   const limits = { ...NO_LIMITS, uploadBytesPerSecond: 6e5 };
   const state = { status, links, uploadBytesPerSecond: 2e6, limits };
+  expect(lineOf(state).map(({ allowed }) => allowed)).toEqual([6e5, null]);
   expect(lineOf(state).map(directionText)).toEqual([
-    '0.5 MB/s now, 25 % of the 2.0 MB/s it was seen to carry. You allow 0.6 MB/s.',
+    '0.5 MB/s now, 25 % of the 2.0 MB/s it was seen to carry.',
     '0.2 MB/s now, 25 % of the 0.8 MB/s it was seen to carry.',
   ]);
 });

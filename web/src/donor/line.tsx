@@ -26,15 +26,13 @@ export function lineOf({ status, links, uploadBytesPerSecond, limits }: LineStat
 }
 
 /** `0.4 MB/s now, 18 % of the 2.3 MB/s it was seen to carry. You allow 0.5 MB/s.` */
-export function directionText({ used, carries, allowed }: Direction): string {
-  const cap = allowed === null ? '' : ` You allow ${byteRateText(allowed)}.`;
+export function directionText({ used, carries }: Direction): string {
   // Less than a byte a second is the rest of a mean.
-  if (used < 1)
-    return `Nothing now. ${carries === null ? UNKNOWN : `It was seen to carry ${byteRateText(carries)}.`}${cap}`;
+  if (used < 1) return `Nothing now. ${carries === null ? UNKNOWN : `It was seen to carry ${byteRateText(carries)}.`}`;
   const now = `${byteRateText(used)} now`;
-  if (carries === null) return `${now}. ${UNKNOWN}${cap}`;
+  if (carries === null) return `${now}. ${UNKNOWN}`;
   const share = percentText(Math.min(1, used / carries));
-  return `${now}, ${share} of the ${byteRateText(carries)} it was seen to carry.${cap}`;
+  return `${now}, ${share} of the ${byteRateText(carries)} it was seen to carry.`;
 }
 
 const UNKNOWN = 'What it can carry is not known yet.';
@@ -45,13 +43,14 @@ export function Line({ state }: { readonly state: DonorState }) {
   return (
     <dl class="line">
       {directions.map((direction) => {
-        const { name, used, carries } = direction;
+        const { name, used, carries, allowed } = direction;
         return (
           <div key={name}>
             <dt>{name}</dt>
             <dd>
               <meter min={0} max={carries ?? 1} value={carries === null ? 0 : used} aria-label={`${name}, in use`} />
               <span class="small">{directionText(direction)}</span>
+              {allowed !== null && <span class="soft small">You allow {byteRateText(allowed)}.</span>}
             </dd>
           </div>
         );

@@ -119,9 +119,11 @@ export function contributedTokens(state: DonorState): number {
   return state.earlierTokens + (ownEntry(state)?.tokens ?? 0);
 }
 
-/** To this run, by all visits of this browser as far as it keeps them. */
+/** To this run, by all visits of this browser as far as it keeps them; before the run is known, to the one it gave to last. */
 export function givenTokens(state: DonorState): number {
-  const kept = state.credit.runs.find(({ run }) => run === (state.run?.name ?? state.snapshot?.run));
+  const { runs } = state.credit;
+  const name = state.run?.name ?? state.snapshot?.run;
+  const kept = name === undefined ? runs.at(-1) : runs.find(({ run }) => run === name);
   return Math.max(contributedTokens(state), kept?.tokens ?? 0);
 }
 
