@@ -75,3 +75,11 @@ it('[IS22] where the step’s spans are stored already they are stored anew, who
     [17, [WORK]],
   ]);
 });
+
+it('[IS22] a turn that ended while others went on stands behind its own step all the same', () => {
+  const { step, shown } = runOf();
+  for (const number of [1, 7, 8]) step(number);
+  step(2, { ...MEETING, step: 1 });
+  expect(shown(1)).toEqual([WORK, ['a', 'MEET', 2, 3.5]]);
+  for (const number of [2, 7, 8]) expect(shown(number)).toEqual([WORK]);
+});

@@ -12,7 +12,7 @@ import { isTurnEnd, readAction } from '../../swarm/schedule/action.ts';
 import { aligned, alignedBehind } from '../../swarm/timeline/alignment.ts';
 import type { ReportedSpan } from '../../swarm/timeline/measured.ts';
 import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
-import { bubbleRatio, type Timeline } from '../../swarm/timeline/timeline.ts';
+import { bubbleRatio, type Span } from '../../swarm/timeline/timeline.ts';
 import { OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
@@ -20,6 +20,8 @@ import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 /** Steps whose spans wait to be written together. */
 const BATCH = 16;
 
+/** Groups of islands take turns of their own: of so many the newest step is known. */
+const TURNS_AT_ONCE = 64;
 /** Longer than any deadline lets a donor take. */
 const TURN_END_LIMIT_SECONDS = 3_600;
 
@@ -54,8 +56,8 @@ export class RunHistory implements RunObserver {
   /** Why the newest epoch began; empty: none did since the server started. */
   epochReason = '';
   #unsaved: TraceRow[] = [];
-  /** The newest step whose spans are known: what a turn ended with behind it is told with the next one's reports. */
-  #newest: Traced | null = null;
+  /** The newest steps whose spans are known: what a turn ended with behind one is told with its donors' next reports. */
+  readonly #newest = new Map<number, Traced>();
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
 
@@ -127,7 +129,7 @@ export class RunHistory implements RunObserver {
         return;
       case 'rollBack':
         this.#traceNow();
-        this.#newest = null;
+        this.#newest.clear();
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
       case 'finished':
@@ -196,28 +198,33 @@ export class RunHistory implements RunObserver {
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
     const row = { step, epoch, bubble };
     const spans = rowsOf(timeline);
-    this.#newest = { row, spans, plan, reports };
-    this.#unsaved.push({ ...row, spans: JSON.stringify(spans) });
+    this.#newest.set(step, { row, spans, plan, reports });
+    const oldest = this.#newest.size > TURNS_AT_ONCE ? this.#newest.keys().next().value : undefined;
+    if (oldest !== undefined) this.#newest.delete(oldest);
+    this.#keep({ ...row, spans: JSON.stringify(spans) });
   }
 
-  /** What the newest turn ended with stands behind its own last step. */
+  /** What a turn ended with stands behind its own last step. */
   #turnEnded(reported: ReadonlyMap<PeerId, Reported>): void {
-    const newest = this.#newest;
-    if (newest === null) return;
-    const { row, spans, plan, reports } = newest;
-    const ends = [...reported].flatMap(([peer, { turnEnd }]): Timeline => {
-      const action = turnEnd?.step === row.step ? readAction(turnEnd.action) : null;
-      if (!turnEnd || action === null || !isTurnEnd(action)) return [];
+    const ends = new Map<Traced, Span[]>();
+    for (const [peer, { turnEnd }] of reported) {
+      const traced = turnEnd && this.#newest.get(turnEnd.step);
+      const action = turnEnd ? readAction(turnEnd.action) : null;
+      if (!traced || action === null || !isTurnEnd(action)) continue;
       const { start, end } = turnEnd;
-      const isSpan = end >= start && end - start <= TURN_END_LIMIT_SECONDS;
-      return isSpan ? [{ peer, action, startSeconds: start, endSeconds: end }] : [];
-    });
-    if (ends.length === 0) return;
-    const behind = rowsOf(alignedBehind(plan, reports, ends));
-    const whole = { ...row, spans: JSON.stringify([...spans, ...behind]) };
-    const place = this.#unsaved.findIndex(({ step }) => step === row.step);
-    if (place < 0) this.#unsaved.push(whole);
-    else this.#unsaved[place] = whole;
+      if (end < start || end - start > TURN_END_LIMIT_SECONDS) continue;
+      ends.set(traced, [...(ends.get(traced) ?? []), { peer, action, startSeconds: start, endSeconds: end }]);
+    }
+    for (const [{ row, spans, plan, reports }, behind] of ends) {
+      const whole = [...spans, ...rowsOf(alignedBehind(plan, reports, behind))];
+      this.#keep({ ...row, spans: JSON.stringify(whole) });
+    }
+  }
+
+  /** In the order of steps, in place of what there was of this one. */
+  #keep(trace: TraceRow): void {
+    const others = this.#unsaved.filter(({ step }) => step !== trace.step);
+    this.#unsaved = [...others, trace].sort((a, b) => a.step - b.step);
   }
 }
 

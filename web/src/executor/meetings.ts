@@ -133,7 +133,8 @@ export class Meetings {
           sendFrames(to, encodeTensor(key, words), { traffic, meter, page }, signal),
         receive: (key: TensorKey, from: PeerId) => meter.awaited(from, this.#packets.receive(key, from, signal)),
       };
-      const { outcome, digests } = await new Meeting(role, role.islands, islands, message, passages, ways).hold();
+      const meeting = new Meeting(role, role.islands, islands, message, passages, ways);
+      const { outcome, digests } = await meter.meeting(run.peer, meeting.hold());
       signal.throwIfAborted();
       attempt.outcome = outcome;
       const { round, attempt: number } = message;

@@ -170,3 +170,23 @@ test('[IS22] a meeting is told with the next report, until one was, and stands i
   expect(shown.at(-1)?.lastStep?.spans).toEqual(spansOf(own, '0F0 5-6'));
   expect(meter.turnEnd).toBeNull();
 });
+
+test('[IS22] a meeting apart from the steps stands behind the newest one, however long it was waited for', async () => {
+  let now = 10;
+  const meter = new Meter(
+    () => now,
+    () => undefined,
+  );
+  const own = peerId('own');
+  let arrive: (outcome: string) => void = () => undefined;
+  const held = new Promise<string>((resolve) => {
+    arrive = resolve;
+  });
+  meter.begin(1, 5, 1);
+  meter.end(spansOf(own, '0F0 1-2'));
+  const meeting = meter.meeting(own, held);
+  now = 14;
+  arrive('all of it');
+  expect(await meeting).toBe('all of it');
+  expect(meter.turnEnd).toEqual({ step: 5, action: 'MEET', start: 10, end: 14 });
+});

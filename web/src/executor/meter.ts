@@ -121,6 +121,15 @@ export class Meter {
     this.#turnEnd = { step, span };
   }
 
+  /** Of groups that meet apart from their steps: behind this donor's newest step. */
+  async meeting<T>(peer: PeerId, held: Promise<T>): Promise<T> {
+    const startSeconds = this.#now();
+    const outcome = await held;
+    const span = { peer, action: { op: 'MEET' as const }, startSeconds, endSeconds: this.#now() };
+    if (this.#at !== null) this.turnEnded(this.#at.step, span);
+    return outcome;
+  }
+
   show(change: Partial<DonorStatus>): void {
     const rates = {
       sent: this.#sentRate.bytesPerSecond,
