@@ -44,7 +44,7 @@ export function Running({ state, actions }: RunningProps) {
       <StepProgress
         done={snapshot?.committedSteps ?? null}
         steps={snapshot?.steps ?? run?.steps ?? 0}
-        note={snapshot ? counted(snapshot.donors.length, 'donor') : NOTHING}
+        note={snapshot && snapshot.donors.length > 0 ? counted(snapshot.donors.length, 'donor') : NOTHING}
       />
       <StopControls state={state} actions={actions} />
       {incident && (

@@ -104,7 +104,7 @@ export function headlineOf(state: DonorState): Headline {
   if (pending !== null && phase.kind !== 'reconnecting') return PENDING[pending];
   const isHeld = snapshot?.phase === 'paused';
   if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing')) {
-    return headline('calm', '◐', 'On hold', snapshot.sentence || 'The run rests until its operator goes on.');
+    return headline('calm', '◐', 'Run paused', snapshot.sentence || 'The run rests until its operator goes on.');
   }
   switch (phase.kind) {
     case 'idle':
@@ -113,7 +113,9 @@ export function headlineOf(state: DonorState): Headline {
       return headline('wait', '◔', 'Starting', STARTING[phase.waitsFor]);
     case 'joined': {
       const isPreparing = ownEntry(state)?.state === 'computing' || status?.activity === 'preparing';
-      const waiting = snapshot?.sentence || 'You are in; the server is making room for you.';
+      // Who is let in is no donor of the newest snapshot yet: it would say that nobody is there.
+      const waiting =
+        (snapshot?.donors.length && snapshot.sentence) || 'You are in; the server is making room for you.';
       return headline('wait', '◔', 'Joined', isPreparing ? ACTIVITIES.preparing : waiting);
     }
     case 'computing':

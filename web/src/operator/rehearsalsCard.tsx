@@ -40,8 +40,8 @@ export function RehearsalsCard({ donors, rows }: RehearsalsShown) {
         </p>
       ) : (
         <p class="soft">
-          Done on purpose to one of the {donors.length} donors that this server opened itself. Nobody else’s tab is
-          touched.
+          Done on purpose to {donors.length === 1 ? 'the one donor' : `one of the ${donors.length} donors`} that this
+          server opened itself. Nobody else’s tab is touched.
         </p>
       )}
       {!isViewer && donors.length > 0 && <RehearsalForm donors={donors} />}

@@ -56,6 +56,7 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
   const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
+  const heldOutAt = status.evaluations.at(-1)?.[0];
   const extent = [status.curve[0]?.[0] ?? 0, status.curve.at(-1)?.[0] ?? 0] as const;
   return (
     <>
@@ -69,7 +70,11 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
         />
         <dl class="stats four">
           <Stat label="Loss" value={lossText(loss)} note={problem === null ? 'of the newest step' : 'when last seen'} />
-          <Stat label="Held-out loss" value={lossText(evaluationLoss)} note="on unseen text" />
+          <Stat
+            label="Held-out loss"
+            value={lossText(evaluationLoss)}
+            note={heldOutAt === undefined ? 'on unseen text' : `on unseen text, after step ${countText(heldOutAt)}`}
+          />
           <Stat label="Speed" value={rateText(tokensPerSecond)} note="tokens a second" />
           <Stat label="Donors" value={countText(donors)} note={problem === null ? 'computing now' : 'when last seen'} />
         </dl>
