@@ -130,6 +130,12 @@ export class Meter {
     return outcome;
   }
 
+  /** Now and then: what time alone changes is shown, and what a heartbeat says is told. */
+  beat(): StepProgress | null {
+    this.show({});
+    return this.progress;
+  }
+
   show(change: Partial<DonorStatus>): void {
     const rates = {
       sent: this.#sentRate.bytesPerSecond,

@@ -160,10 +160,7 @@ export class Session {
   }
 
   /** What a heartbeat says of the step in progress; the page is shown what time alone changes. */
-  readonly progress = () => {
-    this.#meter.show({});
-    return this.#meter.progress;
-  };
+  readonly progress = () => this.#meter.beat();
 
   /** The server is out of reach. Unless what is here is kept for its return, it is dropped. */
   disconnected(isKept: boolean): void {
