@@ -68,6 +68,15 @@ test.skipIf(!hasHomes).each(NAT_PAIRS)(
   },
 );
 
+test.skipIf(!hasHomes)('[WP15] by eight connections a line that loses packets carries a load whole', async () => {
+  const mebibytes = process.env.SHOAL_LONG ? 256 : 16;
+  const line = ['--rtt', '80ms', '--loss', '0.5%'];
+  const options = ['--json', '--streams', '8', '--mebibytes', String(mebibytes), ...line];
+  const { code, stdout, stderr } = await new RunningCommand(['bench', 'line', ...options]).ended;
+  expect(code, stderr).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ carried: [{ streams: 8 }], wrongBytes: 0 });
+});
+
 test.each([
   [['--upload', '20MB'], '--upload'],
   [['--rtt', '1s'], '--rtt'],

@@ -101,8 +101,10 @@ async function carryLoads(from: Page, to: Page, { mebibytes, streams = STREAMS, 
 function print({ streams, seconds, bytesPerSecond, measured }: Carried): void {
   const rate = (value: number | null): string => (value === null ? 'unknown' : `${(value / 1e6).toFixed(2)} MB/s`);
   const trip = measured.roundTripMs === null ? 'unknown' : `${measured.roundTripMs.toFixed(0)} ms`;
+  const { windowBytes } = measured;
+  const window = windowBytes === null ? '' : `, limited by windows of ${windowBytes} bytes`;
   console.log(
     `${streams} connection${streams > 1 ? 's' : ''}: ${seconds.toFixed(1)} s, ${rate(bytesPerSecond)}; ` +
-      `the link’s meters say ${rate(measured.bytesPerSecond)}, round trip ${trip}`,
+      `the link’s meters say ${rate(measured.bytesPerSecond)}, round trip ${trip}${window}`,
   );
 }

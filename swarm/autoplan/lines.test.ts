@@ -40,6 +40,13 @@ it('[AP24] one end cannot make a link better than one that nobody measured, or t
   expect(lines.get(a)?.upload).toBe(1.5e7);
 });
 
+it('[AP55] what a line carries beyond its windows nobody knows', () => {
+  const windowed = { ...way(b, 80, 2.5e5), windowBytes: 20_000 };
+  const { pairs, lines } = known([a, said([windowed], 2.5e5)], [b, said([way(a, 80, 3e5)], 3e5)]);
+  expect(pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.04, bytesPerSecond: 5e6, windowBytes: 20_000 }]);
+  expect([lines.get(a)?.upload, lines.get(b)?.upload]).toEqual([null, 3e5]);
+});
+
 describe('[AP54] the lines that links share', () => {
   it('a donor’s upload is what its links carried at once, at least what one alone did', () => {
     const both = [way(b, 40, 2e6), way(c, 40, 1e6)];

@@ -48,7 +48,9 @@ export function knownLinks(peers: readonly PeerId[], reports: ReadonlyMap<PeerId
       const [there, here] = [rateOf(report, back), rateOf(back, report)];
       if (there !== null) sent.get(one)?.set(other, there);
       if (here !== null) sent.get(other)?.set(one, here);
-      const pair = { ...latencyOf(report, back), ...rateBetween(there, here) };
+      const windows = [report, back].flatMap((end) => end?.windowBytes ?? []);
+      const rates = windows.length === 0 ? rateBetween(there, here) : windowed(windows, there, here);
+      const pair = { ...latencyOf(report, back), ...rates };
       if (Object.keys(pair).length > 0) pairs.push({ between: from < to ? [one, other] : [other, one], ...pair });
     }
   const uploads = new Map(peers.map((peer) => [peer, uploadOf(sent.get(peer), reports.get(peer))]));
@@ -70,6 +72,12 @@ function rateOf(sent: LinkReport | undefined, back: LinkReport | undefined): num
 const rateBetween = (there: number | null, here: number | null) =>
   there === null && here === null ? {} : { bytesPerSecond: Math.max(there ?? 0, here ?? 0) };
 
+/** What the line carries by more connections nobody knows: it is taken for a good one. */
+const windowed = (windows: readonly number[], there: number | null, here: number | null) => ({
+  bytesPerSecond: Math.max(UNMEASURED_LINK.bytesPerSecond, there ?? 0, here ?? 0),
+  windowBytes: Math.max(...windows),
+});
+
 /** The longer round trip of what both say. */
 function latencyOf(...ends: readonly (LinkReport | undefined)[]) {
   const trips = ends.flatMap((end) => end?.roundTripMs ?? []);
@@ -80,6 +88,8 @@ function latencyOf(...ends: readonly (LinkReport | undefined)[]) {
 
 /** No more than what its links carry together, as both their ends have it; one that sends to nobody keeps what it said. */
 function uploadOf(sent: ReadonlyMap<PeerId, number> | undefined, report: ReportedLinks | undefined): number | null {
+  // The line has carried no more than windows let through.
+  if (report?.links.some(({ windowBytes }) => windowBytes !== undefined)) return null;
   const claimed = report?.uploadBytesPerSecond ?? null;
   if (sent === undefined || sent.size === 0) return claimed;
   const rates = [...sent.values()];

@@ -1,21 +1,38 @@
 /** What a plan is predicted to take, by what is known of its members. */
-import type { PeerId } from '../base.ts';
+import { type PeerId, peerId } from '../base.ts';
 import type { Predicted } from '../coordinator/events.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
+import { streamsOf } from '../plan/planLink.ts';
+import type { Cluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
+import { linkRate } from '../simulate/links.ts';
 import { clusterProblem, searchProblem } from './knownDonors.ts';
 import type { ReplannerState } from './replannerState.ts';
 import { movingSeconds } from './worth.ts';
 
-function costsOf({ config, donors }: ReplannerState, members: readonly PeerId[], as: 'now' | 'planned') {
+function costsOf({ config, donors }: ReplannerState, plan: Plan, members: readonly PeerId[], as: 'now' | 'planned') {
   const problem = searchProblem(config, donors, members, new Map(), as);
-  return problem.cluster.peers.length < members.length ? null : clusterCosts(clusterProblem(config, problem));
+  if (problem.cluster.peers.length < members.length) return null;
+  return clusterCosts(clusterProblem(config, { ...problem, cluster: connected(problem.cluster, plan) }));
+}
+
+/** Links carry what the connections of this plan do, not those that another could have. */
+export function connected({ peers, links }: Cluster, plan: Pick<Plan, 'links'>): Cluster {
+  const pairs = links.pairs.map((pair) => {
+    const { between, windowBytes = null, ...rest } = pair;
+    if (windowBytes === null) return pair;
+    const [one, other] = between;
+    const { latencySeconds = 0, bytesPerSecond = null } = { ...links.default, ...rest };
+    const streams = streamsOf(plan.links, peerId(one)).get(peerId(other)) ?? 1;
+    return { between, ...rest, bytesPerSecond: linkRate({ latencySeconds, bytesPerSecond, windowBytes, streams }) };
+  });
+  return { peers, links: { ...links, pairs } };
 }
 
 /** Seconds of a step, by what is known now (or was, when the plan was made); null where a member measured nothing. */
 export function predictedSeconds(state: ReplannerState, plan: Plan, as: 'now' | 'planned' = 'now'): number | null {
-  const costs = costsOf(state, peersOf(plan), as);
+  const costs = costsOf(state, plan, peersOf(plan), as);
   return costs && forecast(costs, plan).stepSeconds;
 }
 
@@ -23,7 +40,7 @@ export function predictedSeconds(state: ReplannerState, plan: Plan, as: 'now' | 
 export function predictedOf(state: ReplannerState, plan: Plan, inForce: Plan | null): Predicted {
   const stepSeconds = predictedSeconds(state, plan);
   const involved = inForce && [...new Set([...peersOf(inForce), ...peersOf(plan)])];
-  const costs = involved && costsOf(state, involved, 'now');
+  const costs = involved && costsOf(state, plan, involved, 'now');
   return {
     stepMs: stepSeconds === null ? null : 1_000 * stepSeconds,
     movingMs: costs && inForce ? 1_000 * movingSeconds(costs.model, costs, inForce, plan) : null,

@@ -56,6 +56,8 @@ export const linkReportSchema = z.object({
   bytesPerSecond: rate.nullable(),
   /** The other way, as long tensors arrived. */
   receivedBytesPerSecond: rate.optional(),
+  /** What one connection has on its way at most, where that is what limits the rate. */
+  windowBytes: z.int().min(1).max(1e9).optional(),
   /** Connections side by side, where there are several. */
   streams: z.int().min(2).max(MOST_STREAMS).optional(),
   why: z.enum(RELAY_REASONS).optional(),

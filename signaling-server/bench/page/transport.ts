@@ -50,7 +50,7 @@ export interface Carried {
   readonly seconds: number;
   readonly bytesPerSecond: number;
   /** What the link's own meters say of it. */
-  readonly measured: LinkMeasurement;
+  readonly measured: LinkMeasurement & Pick<Link, 'windowBytes'>;
 }
 
 /** Carries a signal to the other tab. */
@@ -268,8 +268,9 @@ export class TransportEnd {
     for (let sent = 0; sent < bytes; sent += CARRIED_BYTES) await way.send(CARRIED_BYTES);
     await way.settled();
     const seconds = (performance.now() - start) / 1_000;
-    const { roundTripMs, bytesPerSecond } = way.link;
-    return { streams, seconds, bytesPerSecond: bytes / seconds, measured: { roundTripMs, bytesPerSecond } };
+    const { roundTripMs, bytesPerSecond, windowBytes } = way.link;
+    const measured = { roundTripMs, bytesPerSecond, windowBytes };
+    return { streams, seconds, bytesPerSecond: bytes / seconds, measured };
   }
 
   #describe(): void {

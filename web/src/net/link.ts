@@ -18,7 +18,7 @@ import {
   openSimplePeerConnection,
   QUICK_BYTES,
 } from './connection.ts';
-import { LineMeter, loneRate } from './rateMeter.ts';
+import { LineMeter, loneRate, WindowMeter } from './rateMeter.ts';
 
 export interface Link {
   readonly peer: PeerId;
@@ -29,6 +29,8 @@ export interface Link {
   readonly roundTripMs: number | null;
   /** To the other end, while there was something to send; null before anything was. */
   readonly bytesPerSecond: number | null;
+  /** Of each connection, where that is what limits them; null: it is not, or nothing is known of it. */
+  readonly windowBytes: number | null;
   /** Resolves when a channel has taken the message. Messages may overtake one another. Rejects when the link is not open, or closes first. */
   send(message: ArrayBuffer): Promise<void>;
   /** Sends these by themselves and waits for the word that they have arrived; null where it does not come. */
@@ -57,6 +59,9 @@ class ConnectedLink implements Link {
   readonly #connections = new Map<number, Connection>();
   readonly #first: Connection;
   readonly #meter = new LineMeter();
+  readonly #window = new WindowMeter();
+  /** Of each connection: bytes of whose arrival no word came yet. */
+  readonly #onTheWay = new Map<Connection, number>();
   #wanted = 1;
 
   constructor(options: LinkOptions, openConnection: OpenConnection) {
@@ -83,6 +88,11 @@ class ConnectedLink implements Link {
 
   get bytesPerSecond(): number | null {
     return this.#meter.bytesPerSecond;
+  }
+
+  get windowBytes(): number | null {
+    const { roundTrip } = this.#first;
+    return roundTrip && this.#window.limiting(this.streams, this.bytesPerSecond, roundTrip.leastMs);
   }
 
   async send(message: ArrayBuffer): Promise<void> {
@@ -129,7 +139,15 @@ class ConnectedLink implements Link {
   /** Until word comes that what the connection has just taken is there. */
   async #follow(connection: Connection, bytes: number): Promise<void> {
     const sentMs = performance.now();
+    const handOver = (more: number): number => {
+      const onTheWay = (this.#onTheWay.get(connection) ?? 0) + more;
+      this.#onTheWay.set(connection, onTheWay);
+      return onTheWay;
+    };
+    handOver(bytes);
     const milliseconds = await connection.marked();
+    const sent = handOver(-bytes) - connection.bufferedBytes;
+    if (connection.bufferedBytes > 0) this.#window.sample(sent);
     const { roundTrip } = this.#first;
     if (milliseconds === null || roundTrip === null) return;
     for (const meter of [this.#meter, this.#options.line])

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { encodeTensor, PAYLOAD_BYTES } from '../../../swarm/messages/frame.ts';
-import { ArrivalMeter, LineMeter, loneRate, RoundTrips } from './rateMeter.ts';
+import { ArrivalMeter, LineMeter, loneRate, RoundTrips, WindowMeter } from './rateMeter.ts';
 
 const FRAME = 65_536;
 const ROUND_TRIP_MS = 50;
@@ -69,6 +69,17 @@ test('[AP4] a line that is always full is measured by its words alone, though pi
     meter.arrived(FRAME, sentMs, there(sentMs, FRAME), { leastMs: ROUND_TRIP_MS, typicalMs: 300 });
   }
   expect(Math.abs((meter.bytesPerSecond ?? 0) / 2_500_000 - 1)).toBeLessThan(0.02); // one frame of 64 seems to take no time
+});
+
+test('[AP55] a window limits where nothing on the way waits for the line', () => {
+  const meter = new WindowMeter();
+  for (let index = 0; index < 7; index++) meter.sample(20_000);
+  expect(meter.limiting(1, 250_000, 80)).toBeNull(); // too few
+  meter.sample(20_000);
+  expect(meter.limiting(1, 250_000, 80)).toBe(20_000); // 80 ms
+  expect(meter.limiting(4, 1_000_000, 80)).toBe(20_000);
+  expect(meter.limiting(1, 190_000, 80)).toBeNull(); // 105 ms
+  expect(meter.limiting(1, null, 80)).toBeNull();
 });
 
 test('[AP4] the least round trip is the way’s own, the typical one is what words take', () => {

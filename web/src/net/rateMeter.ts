@@ -4,7 +4,7 @@
  * has held the line from the word before it on, where that came a round trip or more after the first, else from then on.
  * Bytes over the time that they held the line are its rate, however short and rare the frames are. See SPEC.md, AP4.
  */
-import { at, type PeerId } from '../../../swarm/base.ts';
+import { at, median, type PeerId } from '../../../swarm/base.ts';
 import { decodeFrame, keyText } from '../../../swarm/messages/frame.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 
@@ -14,6 +14,10 @@ const FRAMES = 128;
 /** A lone frame's time is mostly round trip, which jitters: so many bytes together say something. */
 const LEAST_BYTES = 131_072;
 const LEAST_ROUND_TRIPS = 3;
+const WINDOWS = 32;
+const LEAST_WINDOWS = 8;
+/** Nothing on the way has waited for the line that takes no longer than so many times the least round trip. */
+const UNDELAYED = 1.25;
 export const AT_ONCE: RoundTrip = { leastMs: 0, typicalMs: 0 };
 
 /** Of a lone stretch; null where it took so few round trips that it tells of the link's first windows, not of its rate. */
@@ -70,6 +74,27 @@ export class LineMeter {
     this.#frames.push({ bytes, heldMs: Math.max(0, toldMs - fromMs) });
     this.#toldMs = toldMs;
     if (this.#frames.length > FRAMES) this.#frames.shift();
+  }
+}
+
+/** What a connection that has more to send has on its way: its window, or what stands in the line's queue beside. */
+export class WindowMeter {
+  readonly #newest: number[] = [];
+
+  sample(bytes: number): void {
+    this.#newest.push(bytes);
+    if (this.#newest.length > WINDOWS) this.#newest.shift();
+  }
+
+  /**
+   * Null: it is not known, or does not limit what these connections carry together: then frames wait for the line, and take
+   * longer than the way does.
+   */
+  limiting(connections: number, bytesPerSecond: number | null, leastMs: number): number | null {
+    if (bytesPerSecond === null || this.#newest.length < LEAST_WINDOWS) return null;
+    const window = median(this.#newest) ?? 0;
+    const onTheWayMs = (1_000 * connections * window) / bytesPerSecond;
+    return window >= 1 && onTheWayMs <= UNDELAYED * leastMs ? Math.round(window) : null;
   }
 }
 

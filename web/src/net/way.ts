@@ -111,6 +111,7 @@ export function reportOf(
 ): LinkReport | undefined {
   if (route === null) return undefined;
   if (route === 'relayed' || !link) return { peer, route, ...relayed, ...(why !== null && { why }) };
-  const { roundTripMs, bytesPerSecond, streams } = link;
-  return { peer, route, roundTripMs, bytesPerSecond, ...(streams > 1 && { streams }) };
+  const { roundTripMs, bytesPerSecond, windowBytes, streams } = link;
+  const limited = windowBytes === null ? {} : { windowBytes };
+  return { peer, route, roundTripMs, bytesPerSecond, ...limited, ...(streams > 1 && { streams }) };
 }

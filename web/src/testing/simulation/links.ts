@@ -100,6 +100,7 @@ export class VirtualLink implements Link {
   state: Link['state'] = 'connecting';
   roundTripMs: number | null = null;
   bytesPerSecond: number | null = null;
+  readonly windowBytes = null;
   readonly streams = 1;
   readonly #options: ConnectionOptions;
   readonly #network: Network;
