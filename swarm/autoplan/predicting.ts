@@ -18,7 +18,9 @@ function costsOf({ config, donors }: ReplannerState, plan: Plan, members: readon
 }
 
 /** Links carry what the connections of this plan do, not those that another could have. */
-export function connected({ peers, links }: Cluster, plan: Pick<Plan, 'links'>): Cluster {
+export function connected(cluster: Cluster, plan: Pick<Plan, 'links'>): Cluster {
+  const { peers, links } = cluster;
+  if (links.pairs.every(({ windowBytes }) => windowBytes === undefined)) return cluster;
   const pairs = links.pairs.map((pair) => {
     const { between, windowBytes = null, ...rest } = pair;
     if (windowBytes === null) return pair;

@@ -18,7 +18,7 @@ import { isRash } from './doubt.ts';
 import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { lastSeconds, NO_PACE } from './pace.ts';
-import { predictedSeconds } from './predicting.ts';
+import { connected, predictedSeconds } from './predicting.ts';
 import { considerTrial, doing, inVain, planFrom } from './progress.ts';
 import type {
   Comparison,
@@ -230,9 +230,14 @@ function compare(replanning: Replanning, { causes, offer, epoch }: Comparison, f
     return change(replanning, { causes: [...causes, ...replanning.state.causes] });
   if (!found.ok) return stays(replanning);
   const { config, donors, pace, appraisal, arrival } = replanning.state;
-  const costs = clusterCosts(clusterProblem(config, searchProblem(config, donors, run.offer)));
+  const problem = searchProblem(config, donors, run.offer);
+  const costs = clusterCosts(clusterProblem(config, problem));
+  const costsOf = (plan: Plan) => {
+    const cluster = connected(problem.cluster, plan);
+    return cluster === problem.cluster ? costs : clusterCosts(clusterProblem(config, { ...problem, cluster }));
+  };
   const reason = [...new Set(causes.map((cause) => cause.reason))].join('; ');
-  const verdict = verdictOn(costs, run.plan, found.value.plan, pace, reason);
+  const verdict = verdictOn(costsOf, run.plan, found.value.plan, pace, reason);
   const { isWorth, sentence } = verdict;
   const offered = donors.filter(({ peer }) => offer.includes(peer));
   const rash = isRash(found.value.plan, offered);

@@ -8,7 +8,7 @@ import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
 import { besideSeconds, type Pace } from './pace.ts';
-import { isWorth, movingSeconds } from './worth.ts';
+import { isWorth, movingSeconds, savingSeconds } from './worth.ts';
 
 interface Verdict {
   readonly isWorth: boolean;
@@ -24,14 +24,24 @@ const copiesIn = ({ state }: Plan): number =>
     0,
   );
 
-/** `reason`: why another plan was looked for. */
-export function verdictOn(costs: ClusterCosts, plan: Plan, next: Plan, pace: Pace, reason: string): Verdict {
+/** `reason`: why another plan was looked for. `costsOf`: with the connections of a plan. */
+export function verdictOn(
+  costsOf: (plan: Plan) => ClusterCosts,
+  plan: Plan,
+  next: Plan,
+  pace: Pace,
+  reason: string,
+): Verdict {
+  const [costs, nextCosts] = [costsOf(plan), costsOf(next)];
   const predictedSeconds = forecast(costs, plan).stepSeconds;
   const beside = besideSeconds(pace, predictedSeconds);
   // With other numbers of copies steps are compared without them: what they cost is no reason for a plan, nor against it.
   const compared = copiesIn(plan) === copiesIn(next) ? [plan, next] : [plan, next].map(withoutReplicas);
-  const [nowSeconds = 0, nextSeconds = 0] = compared.map((one) => forecast(costs, one).stepSeconds + beside);
-  const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next);
+  const [nowSeconds = 0, nextSeconds = 0] = compared.map(
+    (one, index) => forecast(index === 0 ? costs : nextCosts, one).stepSeconds + beside,
+  );
+  const saving = Math.max(0, savingSeconds(costs, next) - savingSeconds(costs, plan));
+  const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next) + saving;
   const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
   const [now, then, cost] = [nowSeconds, nextSeconds, costSeconds].map((seconds) => rounded(seconds, 3));
   const numbers = `a step takes ${then} s instead of ${now} s, the change ${cost} s`;

@@ -5,7 +5,7 @@ import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { type Drift, drifted, hasDrifted, isOff } from './drift.ts';
-import { isWorth, movingSeconds } from './worth.ts';
+import { isWorth, movingSeconds, savingSeconds } from './worth.ts';
 
 const A = peerId('a');
 const B = peerId('b');
@@ -18,7 +18,7 @@ describe('a change of plan', () => {
     expect(isWorth({ nowSeconds: 1, nextSeconds: 1.2, costSeconds: 0 })).toBe(false);
   });
 
-  it('[AP22] [HO1] moves values and moments over the slowest link, or through the narrowest cap', () => {
+  it('[AP22] [HO1] moves values and moments over the slowest link, or through the narrowest cap, as checkpoints do', () => {
     const model = modelFromConfig({
       model_type: 'gpt2',
       n_layer: 2,
@@ -43,6 +43,10 @@ describe('a change of plan', () => {
     expect(movingSeconds(model.value, costs(null), alone, both)).toBeCloseTo(0.5 + bytes / 1_000, 9);
     expect(movingSeconds(model.value, costs(100), alone, both)).toBeCloseTo(bytes / 100, 9);
     expect(movingSeconds(model.value, costs(null), both, both)).toBe(0);
+    // Of both the one with more of the state: the embedding and a layer, each with its moments.
+    const saved = 4 * 3 * (elements('embedding') + elements('layer.0'));
+    expect(elements('embedding') + elements('layer.0')).toBeGreaterThan(elements('layer.1') + elements('head'));
+    expect([savingSeconds(costs(100), both), savingSeconds(costs(null), both)]).toEqual([saved / 100, 0]);
   });
 });
 

@@ -1,12 +1,12 @@
 /**
  * Whether a better plan is worth the change: hysteresis, so that the swarm does not follow every breath of a measurement.
- * The gain over the next steps has to pay for getting ready and for the bytes that move, which are those of the hand-over.
+ * The gain over the next steps has to pay for getting ready, for the bytes of the hand-over, and for those of a checkpoint.
  */
 import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
-import { FLOAT_BYTES, stateKinds } from '../plan/stateKinds.ts';
+import { FLOAT_BYTES, savedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 
 const GAIN_STEPS = 100;
@@ -38,10 +38,19 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
   return seconds;
 }
 
+/** Until every primary has uploaded what it has of a checkpoint. */
+export function savingSeconds({ peers, batch }: Pick<ClusterCosts, 'peers' | 'batch'>, { state }: Plan): number {
+  const elements = new Map<PeerId, number>();
+  for (const { shards } of state)
+    for (const { peer, range } of shards) elements.set(peer, (elements.get(peer) ?? 0) + range[1] - range[0]);
+  const bytes = savedKinds(batch.islands).length * FLOAT_BYTES;
+  return Math.max(0, ...peers.map(({ id, upload }) => ((elements.get(id) ?? 0) * bytes) / upload));
+}
+
 interface Change {
   readonly nowSeconds: number;
   readonly nextSeconds: number;
-  /** Getting ready and moving, in all. */
+  /** Getting ready, moving, and what saving takes more than before, in all. */
   readonly costSeconds: number;
 }
 

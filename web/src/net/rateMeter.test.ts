@@ -78,7 +78,7 @@ test('[AP55] a window limits where nothing on the way waits for the line', () =>
   meter.sample(20_000);
   expect(meter.limiting(1, 250_000, 80)).toBe(20_000); // 80 ms
   expect(meter.limiting(4, 1_000_000, 80)).toBe(20_000);
-  expect(meter.limiting(1, 190_000, 80)).toBeNull(); // 105 ms
+  expect(meter.limiting(1, 100_000, 80)).toBeNull(); // 200 ms
   expect(meter.limiting(1, null, 80)).toBeNull();
 });
 

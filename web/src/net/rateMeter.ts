@@ -17,7 +17,7 @@ const LEAST_ROUND_TRIPS = 3;
 const WINDOWS = 32;
 const LEAST_WINDOWS = 8;
 /** Nothing on the way has waited for the line that takes no longer than so many times the least round trip. */
-const UNDELAYED = 1.25;
+const UNDELAYED = 2;
 export const AT_ONCE: RoundTrip = { leastMs: 0, typicalMs: 0 };
 
 /** Of a lone stretch; null where it took so few round trips that it tells of the link's first windows, not of its rate. */
