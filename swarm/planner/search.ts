@@ -2,11 +2,12 @@
  * The search for the plan of the best predicted step. Drafts are judged by the thousand (judge.ts), so a draft is
  * improved as metal is by cooling (simulated annealing, Kirkpatrick et al. 1983): a random small move that makes the
  * step longer by a part d is made with probability exp(−d / temperature), which falls to 0. It begins among the few
- * most useful peers and lets in more and more of them, so that what was found with some is where the search with more
- * begins. Anytime: every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same
+ * most useful peers and lets in more of them, so that what was found with some is where the search with more begins.
+ * Cooling the best draft again ends with it again; so the first stages of one good draft are then joined with the last
+ * ones of another, and what comes of it is improved (a memetic search, Moscato 1989). Anytime: every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same
  * order, whatever the machine.
  */
-import { type PeerId, type Random, seededRandom } from '../base.ts';
+import { at, below, type PeerId, type Random, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf, planOf, sketchOf } from './draft.ts';
@@ -15,10 +16,10 @@ import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 import { exchanges, neighbour } from './moves.ts';
 import { withoutReplicas } from './replicas.ts';
-import { around, regionsOf, starts, usefulOrder } from './starts.ts';
+import { around, joined, regionsOf, starts, usefulOrder } from './starts.ts';
 
-/** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more. */
-const [WORK, GROWTH] = [20_000, 0.12];
+/** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more, up to so many. */
+const [WORK, GROWTH, MOST_GROWN] = [40_000, 0.12, 128];
 /** Peers whom the first coolings see; the next ones see twice as many each time. */
 const FEW_PEERS = 32;
 /** Peers of one region alone with whom it begins. */
@@ -28,6 +29,12 @@ const FIELD = 4;
 /** Drafts of one cooling, and the temperature at its start: a move that makes a step longer by so much is made one time in e. */
 const TRIES = 1_000;
 const FIRST_TEMPERATURE = 0.1;
+/** Climbs from one draft: each ends after so many moves that do not help, and the next begins so many moves away, at most. */
+const [CLIMBS, MOST_IDLE, MOST_MOVES] = [5, 150, 4];
+/** These moves make a step longer by no more than that. */
+const MUCH_LONGER = 1.5;
+/** Drafts that are kept to be joined, and how often that is done in one round. */
+const [MOST_KEPT, JOINED] = [10, 8];
 /** What takes longer than so many times the best is not improved by exchanges, nor by peers past so many. */
 const [NEAR, MOST_EXCHANGED] = [1.03, 48];
 /** Drafts before any that gather layers. */
@@ -51,7 +58,7 @@ export interface Progress {
 }
 
 /** How many drafts a quick search judges. */
-export const quickWork = (peers: number): number => Math.round(WORK * peers ** GROWTH);
+export const quickWork = (peers: number): number => Math.round(WORK * Math.min(peers, MOST_GROWN) ** GROWTH);
 
 export interface Search {
   readonly costs: ClusterCosts;
@@ -133,6 +140,39 @@ export function searchPlan(problem: ClusterProblem): Search {
     yield { best, work };
     return here;
   }
+  /** What comes of a draft by random moves that make it shorter, changed a little and climbed from again a few times. */
+  function* climbed(start: Judged, order: readonly number[], random: Random): Generator<Progress, Judged> {
+    let here = start;
+    for (let climb = 0; climb < CLIMBS; climb++) {
+      let there = climb === 0 ? start : changed(here, order, random);
+      for (let idle = 0; idle < MOST_IDLE; idle++) {
+        if (idle % RESTS_EVERY === 0) yield { best, work };
+        const sketch = neighbour({ costs, order, random }, there.draft);
+        const next = sketch && judged(sketch, there.seconds);
+        if (next === null || heightOf(next) > heightOf(there)) continue;
+        if (isShorter(next, there)) idle = 0;
+        there = next;
+      }
+      if (isShorter(there, here)) here = there;
+    }
+    return yield* descend(here, order.slice(0, MOST_EXCHANGED));
+  }
+  function changed(from: Judged, order: readonly number[], random: Random): Judged {
+    let here = from;
+    for (let moves = 1 + below(random, MOST_MOVES); moves > 0; moves--) {
+      const sketch = neighbour({ costs, order, random }, here.draft);
+      const next = sketch && judged(sketch, from.seconds * MUCH_LONGER);
+      if (next?.missingBytes === 0) here = next;
+    }
+    return here;
+  }
+
+  /** The shortest drafts, to be joined. */
+  let kept: Judged[] = [];
+  const keep = (found: Judged): void => {
+    if (found.missingBytes > 0 || kept.some((other) => Math.abs(heightOf(other) - heightOf(found)) < GAIN)) return;
+    kept = [...kept, found].sort((a, b) => heightOf(a) - heightOf(b)).slice(0, MOST_KEPT);
+  };
   const settled = new Set<string>();
   const isNear = (found: Judged): boolean =>
     found.missingBytes === 0 && (best === null || found.seconds < NEAR * best.forecast.stepSeconds);
@@ -164,18 +204,31 @@ export function searchPlan(problem: ClusterProblem): Search {
       if (root) adopt(root);
       yield { best, work };
     }
-    for (let round = 0; best !== null || work < quickWork(order.length) / 2; round++) {
+    for (let round = 0; best !== null || work < quickWork(order.length) / 4; round++) {
       // What gathers its layers is looked for where nothing else fits, and in every second round once others were looked at.
       isGathering = costs.gathers && (plain === null ? work > PLAIN_WORK : round % 2 === 1);
       if (isGathering && gathered === null)
         for (const sketch of starts(costs, order, [1, FEW_PEERS])) judged(sketch, 0);
+      const isApart = isGathering && plain !== null;
+      if (!isApart && round > 0 && kept.length > 1) {
+        for (let turn = 0; turn < JOINED; turn++) {
+          const [one, other] = [at(kept, below(random, kept.length)), at(kept, below(random, kept.length))];
+          const sketch = joined(costs, one.draft, other.draft, random);
+          const start = (sketch && judged(sketch)) ?? one;
+          const members = start.draft.groups.reduce((sum, { length }) => sum + length, 0);
+          const few = around(costs, order, start.draft, Math.max(FEW_PEERS, 2 * members));
+          keep(yield* climbed(start, few, random));
+        }
+        continue;
+      }
       // From the best draft of each number of stages; the better half of what came of them goes on, down to one.
-      let field = isGathering && plain !== null ? (gathered ? [gathered] : []) : byHeight().slice(0, FIELD);
+      let field = isApart ? (gathered ? [gathered] : []) : byHeight().slice(0, FIELD);
       if (field.length === 0 && !isGathering) return;
       while (field.length > 0) {
         const found: Judged[] = [];
         for (const start of field)
           found.push(yield* cool(start, around(costs, order, start.draft, FEW_PEERS * 2 ** round), random));
+        if (!isApart) for (const draft of found) keep(draft);
         field = found.sort((a, b) => heightOf(a) - heightOf(b)).slice(0, field.length >> 1);
       }
     }

@@ -3,11 +3,12 @@
  * near (FlashFlex, DT-FM: who shares a stage exchanges much, so it should lie in one region), and everyone as equals.
  */
 
-import { at, evenRanges } from '../base.ts';
+import { at, evenRanges, type Random } from '../base.ts';
 import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
+import { regrouped } from './moves.ts';
 
 /** Peers by what they would cost a pipeline of a few stages: their layers, and their traffic over their own caps. */
 export function usefulOrder({ peers, slowness, model, sampleBytes }: ClusterCosts): number[] {
@@ -84,6 +85,21 @@ export function* starts(
     for (let microBatches = 1; microBatches <= samples; microBatches *= 2)
       for (const schedule of SCHEDULE_NAMES) yield { groups, layers, microBatches, schedule };
   }
+}
+
+/** The first stages of one draft and the last ones of another, both cut near the same layer; who is in both, in the first. */
+export function joined(costs: ClusterCosts, one: Draft, other: Draft, random: Random): Sketch | null {
+  const cut = random() * costs.model.layers;
+  const isBefore = ({ layers }: Draft, stage: number): boolean =>
+    layers.slice(0, stage).reduce((sum, own) => sum + own, at(layers, stage) / 2) < cut;
+  const first = one.groups.filter((_, stage) => isBefore(one, stage));
+  const used = new Set(first.flat());
+  const last = other.groups.filter((_, stage) => !isBefore(other, stage));
+  const groups = [...first, ...last.map((group) => group.filter((place) => !used.has(place)))].filter(
+    (group) => group.length > 0,
+  );
+  if (groups.length === 0 || groups.length > costs.model.layers) return null;
+  return regrouped(costs, one, groups);
 }
 
 const knownPaths = new WeakMap<readonly number[], number[]>();
