@@ -6,7 +6,7 @@
 import type { PeerId } from '../../swarm/base.ts';
 import { framedBytes, type TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
-import { arrivalTensors, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
+import { arrivalTensors, latePassages, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
 import { heldOutTensors, type Passage, stepTensors, type TensorName } from '../../swarm/ways/tensors.ts';
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
@@ -143,7 +143,8 @@ export class Pairs {
   }
 
   /** At the first one the plan before is over. */
-  #begin({ type, epoch, step }: Said<'start' | 'evaluate'>): void {
+  #begin(message: Said<'start' | 'evaluate'>): void {
+    const { type, epoch, step } = message;
     const told = `${type} ${epoch} ${step}`;
     if (this.#prepared?.epoch !== epoch || this.#told === told) return;
     const isFirst = !this.#told.includes(` ${epoch} `);
@@ -156,6 +157,10 @@ export class Pairs {
         const { stepBytes, evaluationBytes } = way;
         way.bytesLeft = leftover(before.get(from)?.get(to)) + (type === 'start' ? stepBytes : evaluationBytes);
       }
+    if (message.type !== 'start' || !message.copies) return;
+    add(this.#ways, latePassages(this.#sizes, this.#prepared).slice(...message.copies), (way, bytes) => {
+      way.bytesLeft += bytes;
+    });
   }
 
   #waysOf(plan: Said<'prepare'>['plan']): Map<PeerId, Map<PeerId, Way>> {

@@ -44,7 +44,9 @@ export function planned(transition: Transition, number: number | null, answer: P
     if (phase.name === 'planning') return proceed(transition);
     if (asked.purpose === 'departure') return considerInterruption(transition);
   }
-  if (planInForce(transition.state) === null) return;
+  const inForce = planInForce(transition.state);
+  // A plan that copies are made for is not what is planned next: that is known already.
+  if (inForce === null || (number === null && inForce.filling !== null)) return;
   const isPlan = answer.answer === 'plan';
   change(transition, { proposal: isPlan ? { plan: answer.plan, reason: answer.reason } : null });
   // Who is handing over is needed until the others are ready.

@@ -52,19 +52,19 @@ describe('the sums of a step', () => {
   const [a, b] = [peerId('a'), peerId('b')];
 
   it('[CO1] is open until every primary and every loss is in', () => {
-    expect(tally({ plan: split, duties, lacking: [] }, new Map([[a, first]]), 30)).toEqual({
+    expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[a, first]]), 30)).toEqual({
       outcome: 'open',
     });
-    expect(tally({ plan: split, duties, lacking: [] }, new Map([[b, last]]), 30)).toEqual({
+    expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[b, last]]), 30)).toEqual({
       outcome: 'open',
     });
   });
 
   it('[CO2] adds losses by id and squares by block, whatever came first', () => {
     const whole = { outcome: 'whole', loss: 2, gradientNorm: 3, bytesDirect: 2, bytesRelayed: 4 };
-    expect(tally({ plan: split, duties, lacking: [] }, new Map([[a, first], [b, last]]), 30)).toEqual(whole); // biome-ignore format: one line
+    expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[a, first], [b, last]]), 30)).toEqual(whole); // biome-ignore format: one line
     const turned = { ...last, losses: last.losses.toReversed(), shards: last.shards.toReversed() };
-    expect(tally({ plan: split, duties, lacking: [] }, new Map([[b, turned], [a, first]]), 30)).toEqual(whole); // biome-ignore format: one line
+    expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[b, turned], [a, first]]), 30)).toEqual(whole); // biome-ignore format: one line
   });
 
   it('[CO2] gives the same bits for every order of arrival', () => {
@@ -75,8 +75,10 @@ describe('the sums of a step', () => {
           [a, report([['embedding', x], ['layer.0', y]])], // biome-ignore format: one line
           [b, report([['layer.1', y], ['head', x]], losses)], // biome-ignore format: one line
         ] as const;
-        const forth = tally({ plan: split, duties, lacking: [] }, new Map(reports), 30);
-        expect(tally({ plan: split, duties, lacking: [] }, new Map(reports.toReversed()), 30)).toEqual(forth);
+        const forth = tally({ plan: split, duties, lacking: [], filling: null }, new Map(reports), 30);
+        expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map(reports.toReversed()), 30)).toEqual(
+          forth,
+        );
       }),
     );
   });
@@ -89,9 +91,9 @@ describe('the sums of a step', () => {
 
   it('[CO13] is not finite where a loss is null or a square is not finite', () => {
     const lost = { ...last, losses: last.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })) };
-    expect(tally({ plan: split, duties, lacking: [] }, new Map([[a, first], [b, lost]]), 30).outcome).toBe('notFinite'); // biome-ignore format: one line
+    expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[a, first], [b, lost]]), 30).outcome).toBe('notFinite'); // biome-ignore format: one line
     const wild = report([['embedding', 1], ['layer.0', 'NaN']]); // biome-ignore format: one line
-    expect(tally({ plan: split, duties, lacking: [] }, new Map([[a, wild], [b, last]]), 30).outcome).toBe('notFinite'); // biome-ignore format: one line
+    expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[a, wild], [b, last]]), 30).outcome).toBe('notFinite'); // biome-ignore format: one line
   });
 
   it('[CO1] needs one replica that received what its primary did', () => {
@@ -105,7 +107,8 @@ describe('the sums of a step', () => {
     const blocks: [string, number][] = [['embedding', 1], ['layer.0', 2], ['layer.1', 3], ['head', 3]]; // biome-ignore format: one line
     const [same, other] = ['1'.repeat(22), '2'.repeat(22)];
     const reports = new Map([[a, report(blocks, [], same)], [b, report(blocks, [10, 20, 30], other)]]); // biome-ignore format: one line
-    const outcome = () => tally({ plan: copied, duties: dutiesOf(model, copied), lacking: [] }, reports, 30).outcome;
+    const outcome = () =>
+      tally({ plan: copied, duties: dutiesOf(model, copied), lacking: [], filling: null }, reports, 30).outcome;
     expect(outcome()).toBe('open');
     reports.set(peerId('c'), report(blocks, [], '3'.repeat(22)));
     expect(outcome()).toBe('unequal');

@@ -9,6 +9,7 @@ import { learningRate } from '../run/learningRate.ts';
 import { relay, remember, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES } from './deadlines.ts';
+import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
@@ -83,7 +84,7 @@ export function withoutLateCopies(transition: Transition, phase: Training) {
   const reported = new Set(phase.reports.map(({ peer }) => peer));
   const late = phase.inForce.duties.filter(({ peer, replica }) => replica.length > 0 && !reported.has(peer));
   const lost = late.flatMap(({ peer, replica }) => replica.map((key) => keeperKey(peer, key)));
-  const inForce = { ...phase.inForce, lacking: withStale(phase.inForce.lacking, lost) };
+  const inForce = { ...phase.inForce, filling: null, lacking: withStale(phase.inForce.lacking, lost) };
   const after = { ...phase, inForce };
   change(transition, { phase: after });
   considerCommit(transition, after);
@@ -113,7 +114,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const after = {
     ...inForce,
     slowestMs: Math.max(inForce.slowestMs ?? 0, phase.reportedMs ?? tookMs),
-    lacking,
+    ...filledAfter({ ...inForce, lacking }, step, reports),
   };
   transition.effects.push({
     type: 'storeCommit',
@@ -123,7 +124,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
       ...{ bytesDirect, bytesRelayed },
     },
     ledger,
-    applied: { clipScale: scale, lossScale: nextScale, stale: staleOf(leftBehind(lacking)) },
+    applied: { clipScale: scale, lossScale: nextScale, stale: staleOf(leftBehind(after.lacking)) },
   });
   const earned = new Map(ledger.map((entry) => [entry.peer, entry.tokens]));
   change(transition, {

@@ -36,6 +36,8 @@ export interface CoordinatorConfig {
   readonly checkpointEverySteps: number;
   /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
   readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
+  /** Of replicas that a change of plan makes anew so many bytes move before its first step, more beside steps; absent: 4 MiB. */
+  readonly lateBytes?: number;
   /** The most donors that a plan can hold. */
   readonly capacity: number;
   /** No step before this many donors are admitted, and no plan without one of them while all are there; null: whoever comes. */

@@ -6,8 +6,9 @@ import { stepLedger } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import { allowedFor } from './deadlines.ts';
 import type { Predicted } from './events.ts';
+import { fillingOf, lateKey } from './filling.ts';
 import { trafficBytes } from './plausible.ts';
-import { leftBehind } from './replicas.ts';
+import { leftBehind, withStale } from './replicas.ts';
 import { type CoordinatorState, membersOf, type PlanInForce, type Preparing, type Source } from './state.ts';
 import { living, membersInvolved } from './successor.ts';
 import { dutiesOf } from './tally.ts';
@@ -34,6 +35,7 @@ export const newlyInForce = (
   duties: dutiesOf(acceptedModel(config), plan),
   slowestMs: null,
   lacking: [],
+  filling: null,
   watched: [],
   keptOnly: false,
   predicted,
@@ -57,7 +59,10 @@ export function prepare(
   change(transition, { epoch, sightings: [], relayedSlices: [], warmingUp: stillWarm });
   const { generation, committedSteps: step } = transition.state;
   const { relayed: watched } = transition.state;
-  const inForce: PlanInForce = { ...before, lacking: leftBehind(before.lacking), watched, epoch };
+  const from: StateSource = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
+  const filling = from.from === 'peers' ? fillingOf(transition.state.config, from.plan, before.plan) : null;
+  const lacking = withStale(leftBehind(before.lacking), filling?.late.map(lateKey) ?? []);
+  const inForce: PlanInForce = { ...before, lacking, filling, watched, epoch };
   const members = membersOf(inForce);
   const phase: Preparing = {
     name: 'preparing',
@@ -70,15 +75,15 @@ export function prepare(
     isWarm,
   };
   change(transition, { phase });
-  const told = membersInvolved(transition.state);
-  const relayed = transition.state.relayed.filter((pair) => pair.every((peer) => told.includes(peer)));
+  const involved = membersInvolved(transition.state);
+  const relayed = transition.state.relayed.filter((pair) => pair.every((peer) => involved.includes(peer)));
   transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason, relayed });
   const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
   log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
-  const from = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
+  const told: StateSource = from.from === 'peers' && filling ? { ...from, late: true } : from;
   const check = inForce.isChecked ? ({ check: true } as const) : {};
-  const message = { type: 'prepare', epoch, generation, step, source: from, plan: inForce.plan, ...check } as const;
-  for (const peer of told) {
+  const message = { type: 'prepare', epoch, generation, step, source: told, plan: inForce.plan, ...check } as const;
+  for (const peer of involved) {
     const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));
     send(transition, [peer], others.length === 0 ? message : { ...message, relayed: others });
   }

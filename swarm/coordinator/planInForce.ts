@@ -17,6 +17,7 @@ import {
 } from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Proposal } from './events.ts';
+import { nextCopies, planAhead } from './filling.ts';
 import { begin, newlyInForce, prepare } from './newEpoch.ts';
 import { staleOf } from './replicas.ts';
 import {
@@ -112,12 +113,22 @@ export function proceed(transition: Transition) {
 
 /** At a boundary: the members of `before` give the state to those of the new plan, who are warm. */
 function handOver(transition: Transition, before: PlanInForce, proposal: Proposal, reason: string) {
+  const { state } = transition;
+  const isForced = state.donors.some(({ peer, wish }) => wish !== 'compute' && membersOf(before).includes(peer));
+  const ahead = isForced ? null : planAhead(state, before.plan, proposal.plan);
   end(transition, reason);
+  if (ahead !== null) {
+    const again = newlyInForce(state, ahead);
+    return prepare(transition, again, { from: 'peers', inForce: before }, `${reason}: copies first`, true);
+  }
   begin(transition, proposal, { from: 'peers', inForce: before }, reason, true);
 }
 
-const isCopiedAnew = (state: CoordinatorState): boolean =>
-  state.operator === 'run' && staleOf(planInForce(state)?.lacking ?? []).length > 0;
+/** While copies are made beside the steps nothing else is copied. */
+function isCopiedAnew(state: CoordinatorState): boolean {
+  const inForce = planInForce(state);
+  return state.operator === 'run' && inForce?.filling === null && staleOf(inForce.lacking).length > 0;
+}
 
 /** At a boundary: replicas that have not what they should keep get it before the next step. */
 function copyAnew(transition: Transition, inForce: PlanInForce) {
@@ -281,7 +292,8 @@ export function boundary(transition: Transition) {
 /** The newcomer that the next step waited for is here; a plan that may use it is looked for, or its members warm up. */
 function isTakingIn(state: CoordinatorState): boolean {
   const { phase, ask } = state;
-  if (phase.name !== 'holding' || phase.awaits !== 'newcomer') return false;
+  // It waits for its copies, and they are made beside steps.
+  if (phase.name !== 'holding' || phase.awaits !== 'newcomer' || phase.inForce.filling !== null) return false;
   return successorOf(state) !== null || (ask?.purpose === 'arrival' && ask.answer === null);
 }
 
@@ -317,10 +329,12 @@ function evaluate(transition: Transition, inForce: PlanInForce) {
   send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
 }
 
-function train(transition: Transition, inForce: PlanInForce) {
-  const { slowestMs, predicted, epoch } = inForce;
+function train(transition: Transition, { filling, ...before }: PlanInForce) {
+  const { slowestMs, predicted, epoch } = before;
   const deadline = transition.now + patience(transition) * stepAllowedMs(slowestMs, predicted);
   const { committedSteps: step, lossScale } = transition.state;
+  const next = nextCopies({ filling }, step);
+  const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
     phase: {
       ...{ name: 'training', inForce, step, reports: [], progress: [] },
@@ -332,6 +346,7 @@ function train(transition: Transition, inForce: PlanInForce) {
     epoch,
     step,
     ...(lossScale ? { lossScale: lossScale.scale } : {}),
+    ...(next ? { copies: next.copies } : {}),
   });
 }
 

@@ -5,9 +5,11 @@
  */
 import type { PeerId } from '../base.ts';
 import type { ResumedMessage, Standing } from '../messages/messages.ts';
+import { lateCopies } from '../plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { DEADLINES } from './deadlines.ts';
 import type { KeptPlan } from './events.ts';
+import { lateKey } from './filling.ts';
 import { newlyInForce, prepare } from './newEpoch.ts';
 import { planAnew, stopNow, waitForPlan } from './planInForce.ts';
 import { withStale } from './replicas.ts';
@@ -103,7 +105,7 @@ interface Back extends Pick<PlanInForce, 'plan' | 'epoch' | 'lacking'> {
   readonly areInPlace: boolean;
 }
 
-function whoIsBack(state: CoordinatorState, { back, stale }: Returning, { plan, epochs }: KeptPlan): Back {
+function whoIsBack(state: CoordinatorState, { back, stale, plans }: Returning, { plan, epochs }: KeptPlan): Back {
   const here = new Set(state.donors.map(({ peer }) => peer));
   const said = new Map(back.flatMap((one) => (here.has(one.peer) ? [[one.peer, one.said] as const] : [])));
   const stands = (peer: PeerId, what: 'role' | 'handedOver'): Standing | null => {
@@ -125,7 +127,10 @@ function whoIsBack(state: CoordinatorState, { back, stale }: Returning, { plan, 
     ),
   );
   const isLast = epochs.includes(state.lastCommit?.epoch ?? -1);
+  // Its first step was not committed: copies may have been on their way.
+  const earlier = plans.findLast((other) => (other.epochs[0] ?? 0) < (epochs[0] ?? 0));
+  const late = isLast || !earlier ? [] : lateCopies(earlier.plan, plan).map(lateKey);
   const epoch = copied[0] ?? epochs.at(-1) ?? 0;
-  const lacking = withStale([], [...(isLast ? stale : []), ...lost]);
+  const lacking = withStale([], [...(isLast ? stale : late), ...lost]);
   return { plan, epoch, lacking, missing, areInPlace: copied.length === 0 };
 }

@@ -7,6 +7,7 @@ import { invariant, type PeerId, type Range } from '../base.ts';
 import { roundLength } from '../islands/rounds.ts';
 import type { CopyWord, EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
+import type { Filling } from '../plan/lateCopies.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
@@ -80,6 +81,8 @@ export interface PlanInForce {
   readonly slowestMs: number | null;
   readonly predicted: Predicted | null;
   readonly lacking: readonly Lacking[];
+  /** Null: nobody waits for a copy. */
+  readonly filling: Filling | null;
   /** The server sees what these send each other. */
   readonly watched: readonly Pair[];
   /** Its members may lack values that others sent them after the last step: only what keepers have counts in a hand-over. */

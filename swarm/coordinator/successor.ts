@@ -89,6 +89,8 @@ export function interruption(state: CoordinatorState): Interruption | null {
   const leaving = departure(state, inForce);
   if (leaving !== null && !keepersLive(state, inForce)) return { reason: leaving, successor: null };
   const successor = successorOf(state);
+  // Copies are made beside the steps, which are worth more than a plan that nothing forces.
+  if (leaving === null && inForce.filling !== null) return null;
   // Until it is known who takes over, and they are warm, steps go on.
   if (successor !== null) return isWarm(state, successor.plan) ? { reason: successor.reason, successor } : null;
   return leaving !== null && planAtHand(state)?.answer === 'none' ? { reason: leaving, successor: null } : null;

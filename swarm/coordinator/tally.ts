@@ -7,6 +7,7 @@ import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import type { Model } from '../model/model.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { comparedShards, onlySent } from '../ways/compared.ts';
+import { fillingPeers } from './filling.ts';
 import { areSame, staleOf, wordsOf } from './replicas.ts';
 import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
 
@@ -52,12 +53,13 @@ export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
 
 /** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
-  { plan, duties, lacking }: Pick<PlanInForce, 'plan' | 'duties' | 'lacking'>,
+  { plan, duties, lacking, filling }: Pick<PlanInForce, 'plan' | 'duties' | 'lacking' | 'filling'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
   targets: number,
   lossScale = 1,
 ): Tally {
   if (reportersOf(duties).some((peer) => !reports.has(peer))) return { outcome: 'open' };
+  if (fillingPeers({ filling }).some((peer) => !reports.has(peer))) return { outcome: 'open' };
   let sumSquares = 0;
   let isOpen = false;
   const unequal: string[] = [];

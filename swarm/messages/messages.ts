@@ -227,7 +227,14 @@ export type StateSource = z.infer<typeof sourceSchema>;
 const sourceSchema = z.discriminatedUnion('from', [
   z.object({ from: z.literal('checkpoint'), step: count }),
   z.object({ from: z.literal('kept') }),
-  z.object({ from: z.literal('peers'), epoch: count, plan: planSchema, salvaged: z.literal(true).optional() }),
+  z.object({
+    from: z.literal('peers'),
+    epoch: count,
+    plan: planSchema,
+    salvaged: z.literal(true).optional(),
+    /** Replicas get what they lack beside the plan's steps. */
+    late: z.literal(true).optional(),
+  }),
 ]);
 
 export const serverMessageSchema = z.discriminatedUnion('type', [
@@ -292,6 +299,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     step: count,
     /** What the step's gradients are multiplied with; absent: 1. */
     lossScale: z.number().min(1).optional(),
+    /** Of what replicas get beside the plan's steps, in the list's order: from which to before which. Absent: nothing. */
+    copies: z.tuple([count, count]).optional(),
   }),
   z.object({ type: z.literal('evaluate'), epoch: count, step: count }),
   z.object({

@@ -94,7 +94,7 @@ function union(ranges: readonly Range[]): Range[] {
 const common = (need: Range, own: readonly Range[]): Range[] =>
   own.map((range) => overlap(need, range)).filter((part) => part !== null);
 
-function without([from, to]: Range, own: readonly Range[]): Range[] {
+export function without([from, to]: Range, own: readonly Range[]): Range[] {
   const rest: Range[] = [];
   let reached = from;
   for (const [start, end] of own) {

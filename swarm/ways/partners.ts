@@ -9,11 +9,20 @@ import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
 import type { Model } from '../model/model.ts';
 import { holdings } from '../plan/handover.ts';
+import { type LateCopy, lateCopies, lateTransfers, withoutLate } from '../plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { FLOAT_BYTES, loadedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import { bytesOf, handoverTensors, heldOutTensors, type Passage, type StreamSize, stepTensors } from './tensors.ts';
+import {
+  bytesOf,
+  handoverTensors,
+  heldOutTensors,
+  lateTensor,
+  type Passage,
+  type StreamSize,
+  stepTensors,
+} from './tensors.ts';
 
 /** Of a run: with a plan it says every tensor's size. */
 export interface Sizes extends StreamSize {
@@ -46,10 +55,22 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
         sizes.model,
         stateKinds(sizes.islands, plan.islands),
         source.plan,
-        plan,
+        withoutLate(plan, lateCopiesOf(plan, source)),
         sizes.asked === 'f16' || source.salvaged === true,
       );
   }
+}
+
+export const lateCopiesOf = (plan: Plan, source: StateSource): LateCopy[] =>
+  source.from === 'peers' && source.late ? lateCopies(source.plan, plan) : [];
+
+/** What replicas are sent beside the plan's steps, in the order of `lateTransfers`. */
+export function latePassages({ model, islands }: Sizes, { plan, source }: Prepare): Passage[] {
+  const kinds = stateKinds(islands);
+  return lateTransfers(kinds, lateCopiesOf(plan, source)).map((transfer) => ({
+    ...{ from: transfer.from, to: transfer.to },
+    tensor: lateTensor(model, kinds, transfer),
+  }));
 }
 
 /** Bytes of state that reach the members of a plan before its first step, also those that the server keeps for them. */
@@ -100,13 +121,16 @@ export interface Incoming {
   /** Once, before the first step. */
   readonly arrival: readonly Passage[];
   readonly step: readonly Passage[];
+  /** Each once, in some step. */
+  readonly late: readonly Passage[];
   /** In each round of an evaluation. */
   readonly heldOut: readonly Passage[];
   /** Of each sender, the most that it can have to send before this peer has heard of the next `prepare`. */
   readonly earlyBytes: ReadonlyMap<PeerId, number>;
 }
 
-export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): Incoming {
+export function incoming(sizes: Sizes, prepare: Prepare, me: PeerId): Incoming {
+  const { plan, source } = prepare;
   const mine = (list: readonly Passage[]): Passage[] => list.filter(({ to }) => to === me);
   const { model, islands } = sizes;
   const shardBytes = ([from, to]: Range): number =>
@@ -121,6 +145,7 @@ export function incoming(sizes: Sizes, { plan, source }: Prepare, me: PeerId): I
   return {
     arrival: source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : [], // kept: as a step sends them
     step,
+    late: mine(latePassages(sizes, prepare)),
     heldOut: mine(heldOutTensors(model, plan, sizes)),
     earlyBytes,
   };

@@ -60,6 +60,12 @@ export const stateTensor = (
   ...{ kind: 'state', stage: kinds.indexOf(kind), index: blockIndex(model, block), range },
 });
 
+/** Of a replica that gets its shard beside the steps: never taken for what moves before them. */
+export const lateTensor = (model: Model, kinds: readonly StateKind[], transfer: Transfer): TensorName => ({
+  ...stateTensor(model, kinds, transfer),
+  stage: kinds.length + kinds.indexOf(transfer.kind),
+});
+
 export const blockIndex = (model: Model, name: BlockName): number =>
   model.blocks.findIndex((block) => block.name === name);
 

@@ -16,7 +16,7 @@ export class Checkpointing {
 
   /** Resolves when the state after `step` steps stands aside. `uploaded` is told to the server when all of it is there. */
   async save(
-    { kept, shards, saved }: Role,
+    { kept, shards, saved, late }: Role,
     { epoch, step }: { readonly epoch: number; readonly step: number },
     files: Pick<RunFiles, 'upload'>,
     tell: (message: PeerMessage) => void,
@@ -30,6 +30,7 @@ export class Checkpointing {
     const copies: CopyWord[] = [];
     // First: it is quick, and then nothing of it lies here any more.
     for (const { block, range, isPrimary } of kept.toSorted((a, b) => Number(a.isPrimary) - Number(b.isPrimary))) {
+      if (late?.lacks(block, range)) continue;
       const state = await shards.readState(block, range, saved);
       if (!isPrimary) {
         this.#upload = this.#upload.then(async () => void copies.push(await wordOf(block, range, state, saved.length)));

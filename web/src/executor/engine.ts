@@ -89,8 +89,8 @@ export interface Shards {
   sumSquares(): Promise<readonly ShardNorm[]>;
   update(scalars: UpdateScalars): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;
-  /** A copy of these kinds of a shard, one after the other. */
-  readState(block: BlockName, shard: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>>;
+  /** A copy of these kinds of a part of a shard, one after the other. */
+  readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>>;
   /** Writes what the shards here keep of a range. */
   writeState(block: BlockName, range: Range, kind: StateKind, values: Float32Array): void;
   close(): void;

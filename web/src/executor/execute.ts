@@ -16,6 +16,7 @@ import { streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { ComputeKind } from './aloneSeconds.ts';
 import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
+import type { CopyTurn } from './lateCopies.ts';
 import type { Role } from './role.ts';
 import { addSlices, type SentDigests, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -41,7 +42,8 @@ export class StepRun {
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
   #scalars: UpdateScalars | null = null;
-  #copied: Promise<void> = Promise.resolve();
+  #copied: Promise<unknown> = Promise.resolve();
+  #taken: Promise<void> | undefined;
 
   /** Of an evaluation; null: a training step. */
   readonly #round: number | null;
@@ -55,13 +57,16 @@ export class StepRun {
 
   /**
    * Runs a training step to the last gather; what this peer's GPU did. `copies`: replicas lack the values of the step before,
-   * which they are sent beside this one's work.
+   * which they are sent beside this one's work. `turn`: what they get of their shards beside it, who do not have all.
    */
-  async train(actions: readonly Action[], copies = false): Promise<Timeline> {
+  async train(actions: readonly Action[], copies = false, turn: CopyTurn = [0, 0]): Promise<Timeline> {
     for (const stage of this.#role.stages.values()) stage.begin(this.#step, this.#around.lossScale);
     this.#role.shards.begin();
-    if (copies) this.#copied = this.#copy();
+    this.#copied = Promise.all([copies ? this.#copy() : null, this.#give(turn)]);
     this.#copied.catch(() => undefined); // awaited with the report
+    this.#taken = this.#role.late?.take(this.#role, this.#step, turn, this.#around.receive);
+    this.#taken?.catch(() => undefined); // awaited with the update, and below
+    if (this.#taken) this.#pending.push(this.#taken);
     await this.#runAll(actions);
     await Promise.all(this.#pending);
     return this.#timeline;
@@ -83,6 +88,10 @@ export class StepRun {
     sent.catch(() => undefined); // awaited below, unless what is gathered fails first
     await gatherAsReplica(this.#role, this.#step, this.#around.receive);
     await sent;
+  }
+
+  #give(turn: CopyTurn): Promise<void> | undefined {
+    return this.#role.late?.give(this.#role, this.#step, turn, (...sent) => this.#around.send(...sent));
   }
 
   async #runAll(actions: readonly Action[]): Promise<void> {
@@ -258,6 +267,8 @@ export class StepRun {
   async #update(): Promise<void> {
     const scalars = this.#scalars;
     invariant(scalars, 'a step is committed before its update');
+    // Where a part of a copy does not come its shard is stale, and all others have their update.
+    await this.#taken?.catch(() => undefined);
     await this.#around.throttle.run(
       { op: 'update' },
       () => this.#role.shards.update(scalars),

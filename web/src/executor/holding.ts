@@ -7,12 +7,16 @@ import type { PeerId, Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ResumedMessage, StateSource } from '../../../swarm/messages/messages.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import { transfers } from '../../../swarm/plan/handover.ts';
+import { lateTransfers, withoutLate } from '../../../swarm/plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../../../swarm/plan/plan.ts';
 import { type StateKind, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
+import { lateCopiesOf } from '../../../swarm/ways/partners.ts';
 import type { Reading } from './engine.ts';
+import { LateCopies } from './lateCopies.ts';
 import { type HeldState, heldState, move } from './moving.ts';
-import { buildRole, closeRole, type Engine, loadRole, type Role } from './role.ts';
+import { buildRole, closeRole, type Engine, isSameWork, keptUnder, loadRole, type Role } from './role.ts';
 import { gatherAsReplica, gatherValues, sendToReplicas, sendValues } from './values.ts';
 
 /** What a new role is made for. */
@@ -184,12 +188,26 @@ export class Holding {
   /** What this peer had is copied aside, then given, kept, and completed by what others give. */
   async #takeOver(
     { engine, model, train, plan, peer: me, epoch, step }: Target,
-    { plan: before, epoch: origin, salvaged }: Extract<StateSource, { from: 'peers' }>,
+    source: Extract<StateSource, { from: 'peers' }>,
     ways: Ways,
   ): Promise<void> {
+    const { plan: before, epoch: origin, salvaged } = source;
     if (this.#heldBefore?.epoch !== origin) this.#heldBefore = null;
     const keptOnly = salvaged === true || engine.asked === 'f16';
+    const late = lateCopiesOf(plan, source);
+    const after = withoutLate(plan, late);
+    const kinds = stateKinds(train.islands, plan.islands);
+    const copies = late.length > 0 ? new LateCopies(lateTransfers(kinds, late), me) : null;
     const gives = !salvaged || before.state.some(({ shards }) => shards.some((shard) => keepersOf(shard).includes(me)));
+    const had = this.#role;
+    if (had && !salvaged && !this.#heldBefore && isSameWork(had.plan, plan, me)) {
+      const moved = transfers(model, kinds, before, after, keptOnly);
+      const isInPlace = this.isWhole && this.step === step && this.#gatheredStep === step;
+      if (isInPlace && moved.every(({ from, to }) => from === to || (from !== me && to !== me))) {
+        this.#role = { ...had, ...keptUnder(engine, model, plan, me), plan, epoch, late: copies };
+        return ways.connect();
+      }
+    }
     if (peers(before).includes(me) && gives && !this.#heldBefore) {
       // Values of those who are gone may be missing here: what this peer keeps has had every update.
       const stands = salvaged ? this.step : Math.min(this.step, this.#gatheredStep);
@@ -200,16 +218,19 @@ export class Holding {
     const links = ways.connect();
     this.#isFilled = false;
     this.drop();
-    if (peers(plan).includes(me)) this.#role = await buildRole(engine, model, train, plan, me, epoch);
+    if (peers(plan).includes(me)) {
+      const role = await buildRole(engine, model, train, plan, me, epoch);
+      this.#role = { ...role, late: copies };
+    }
     await links;
     const { send, receive } = ways;
     await move({
       model,
-      kinds: stateKinds(train.islands, plan.islands),
+      kinds,
       keptOnly,
       me,
       before,
-      after: plan,
+      after,
       epoch,
       step,
       had: this.#heldBefore,

@@ -22,6 +22,7 @@ const COMING: Incoming = {
       })),
     ),
   ],
+  late: [],
   heldOut: [],
   earlyBytes: new Map([[HOSTILE, 1_000]]),
 };

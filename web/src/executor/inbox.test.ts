@@ -20,10 +20,13 @@ const { signal } = new AbortController();
 const passage = (from: PeerId, { epoch: _, step: __, ...tensor }: TensorKey): Passage => ({ from, to: me, tensor });
 const heldOut: TensorKey = { ...key, kind: 'heldOut', index: 5 };
 const state: TensorKey = { ...key, kind: 'state' };
+/** Of a copy that is made beside the steps. */
+const late: TensorKey = { ...state, stage: 3 };
 
 const COMING: Incoming = {
   arrival: [passage(a, state)],
   step: [passage(a, key), passage(b, key), passage(a, HUGE)],
+  late: [passage(b, late)],
   heldOut: [passage(a, heldOut)],
   earlyBytes: new Map([[a, 4 * FRAME_BYTES]]),
 };

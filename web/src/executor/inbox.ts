@@ -39,6 +39,8 @@ interface Expected {
   readonly ahead: (step: number) => readonly number[];
   /** Names in whatever step and round, with their senders. */
   readonly names: ReadonlySet<string>;
+  /** Of these the ones that come in some step, once. */
+  readonly late: ReadonlySet<string>;
   /** Of each sender, in a step. */
   readonly bytes: ReadonlyMap<PeerId, number>;
   readonly earlyBytes: ReadonlyMap<PeerId, number>;
@@ -127,11 +129,12 @@ export class Inbox {
     const { earlyBytes } = coming;
     const bytes = new Map<PeerId, number>();
     const names = new Set<string>();
-    for (const passage of [...coming.arrival, ...coming.step, ...coming.heldOut]) {
+    for (const passage of [...coming.arrival, ...coming.step, ...coming.late, ...coming.heldOut]) {
       names.add(nameText(passage.tensor, passage.from));
       bytes.set(passage.from, (bytes.get(passage.from) ?? 0) + bytesOf(passage));
     }
-    this.#expected.set(epoch, { firstStep, rounds, ahead, names, bytes, earlyBytes });
+    const late = new Set(coming.late.map(({ tensor, from }) => nameText(tensor, from)));
+    this.#expected.set(epoch, { firstStep, rounds, ahead, names, late, bytes, earlyBytes });
     this.#warmBytes = new Map();
     this.#wastedBytes.clear();
     const early = [...this.#early];
@@ -216,12 +219,13 @@ export class Inbox {
   }
 
   /** Nobody is more than a step ahead: a step needs this peer's part of the one before. */
-  #isExpected({ names, firstStep, rounds, ahead }: Expected, frame: Frame, from: PeerId): boolean {
+  #isExpected({ names, late, firstStep, rounds, ahead }: Expected, frame: Frame, from: PeerId): boolean {
     const step = frame.epoch === this.#epoch ? this.#step : firstStep;
     if (frame.step !== step && !ahead(step).includes(frame.step)) return false;
-    if (frame.kind === 'state' && frame.step !== firstStep) return false;
     if (frame.kind === 'heldOut' && roundOf(frame).round >= rounds) return false;
-    return names.has(nameText(frame, from));
+    const name = nameText(frame, from);
+    if (frame.kind === 'state' && frame.step !== firstStep && !late.has(name)) return false;
+    return names.has(name);
   }
 
   /** The other end has heard of an epoch that this one has not. */

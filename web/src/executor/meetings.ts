@@ -110,7 +110,7 @@ export class Meetings {
     const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null };
     this.#attempt = attempt;
     const step = passages.filter(({ to }) => to === run.peer);
-    const coming = { arrival: [], step, heldOut: [], earlyBytes: bytesTo(run.peer, all) };
+    const coming = { arrival: [], step, late: [], heldOut: [], earlyBytes: bytesTo(run.peer, all) };
     this.#packets.expect(message.attempt, 0, coming, 0, () => []);
     this.#packets.advance(message.attempt, 0);
     this.#parts.epochs.enqueue(message.epoch, (epoch) => this.#hold(epoch, attempt, run));

@@ -80,7 +80,7 @@ function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, v
 }
 
 /** It is refused before it is in any stage or shard. */
-function sound(values: Float32Array, { from, block, kind, range }: Transfer): Float32Array {
+export function sound(values: Float32Array, { from, block, kind, range }: Transfer): Float32Array {
   if (isSound('f32', new Uint32Array(values.buffer, values.byteOffset, values.length))) return values;
   throw new BadTensorError(from, `${from} handed over ${kind} of ${block} [${range.join(', ')}) that is not finite`);
 }

@@ -5,7 +5,7 @@
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
-import type { Plan } from '../../../swarm/plan/plan.ts';
+import { keepersOf, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
@@ -14,6 +14,7 @@ import { type ComparedShard, comparedShards } from '../../../swarm/ways/compared
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
+import type { LateCopies } from './lateCopies.ts';
 
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
@@ -50,6 +51,8 @@ export interface Role {
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
   readonly kept: readonly ShardWork[];
   readonly compared: readonly ComparedShard[];
+  /** Made beside the steps; null: all copies were there before the first one. */
+  readonly late: LateCopies | null;
 }
 
 export type ReadState = (block: BlockName, kind: StateKind, range: Range) => Promise<Float32Array>;
@@ -72,15 +75,14 @@ export async function buildRole(
     }
     onGpu = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
-    const kept = shardsOf(model, plan, peer, undefined, compute);
+    const { kept, compared } = keptUnder(engine, model, plan, peer);
     const { islands: settings } = train;
     const { islands: own } = plan;
     const islands = settings
       ? new IslandShards(onGpu, { model, train, islands: settings, own, kept, stages, uses })
       : null;
     const shards = islands ?? onGpu;
-    const compared = comparedShards(model, plan);
-    const state = kindsOf(settings, own);
+    const state = { ...kindsOf(settings, own), late: null };
     return { model, plan, peer, epoch, sequence, wire, stages, shards, islands, ...state, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
@@ -97,6 +99,25 @@ function kindsOf(islands: Train['islands'], own: Plan['islands']): Pick<Role, 'k
     loaded.set(name, [...(loaded.get(name) ?? []), kind]);
   }
   return { kinds, loaded, saved: savedKinds(islands, own).map((name) => at(got(loaded, name), 0)) };
+}
+
+/** What it keeps, and with whom else. */
+export const keptUnder = ({ compute }: Engine, model: Model, plan: Plan, peer: PeerId) => ({
+  kept: shardsOf(model, plan, peer, undefined, compute),
+  compared: comparedShards(model, plan),
+});
+
+/** Others may keep other copies: its stages and shards are the same. */
+export function isSameWork(one: Plan, other: Plan, peer: PeerId): boolean {
+  const own = ({ state, ...work }: Plan): string =>
+    JSON.stringify([
+      work,
+      state.map(({ block, shards }) => [
+        block,
+        shards.flatMap((shard) => (keepersOf(shard).includes(peer) ? [shard.range, shard.peer === peer] : [])),
+      ]),
+    ]);
+  return own(one) === own(other);
 }
 
 /** Ahead of `buildRole`: what takes long of it, and needs no memory. */

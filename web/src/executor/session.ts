@@ -98,7 +98,7 @@ export class Session {
       case 'prepare':
         return this.#prepare(message);
       case 'start':
-        this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message.step, message.lossScale));
+        this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message));
         return;
       case 'evaluate':
         this.#epochs.enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
@@ -268,7 +268,7 @@ export class Session {
     if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
 
-  async #train(epoch: Epoch, step: number, lossScale = 1): Promise<void> {
+  async #train(epoch: Epoch, { step, lossScale = 1, copies }: Message<'start'>): Promise<void> {
     const { run, role } = this.#atWork();
     // What an attempt before added does not count. A group's next step may be further than it stands.
     this.#holding.added(Math.min(step, this.#holding.committedStep));
@@ -279,7 +279,7 @@ export class Session {
     this.#settle(run, role);
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale };
-    const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step));
+    const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step), copies);
     this.#holding.gathered(step + 1);
     this.#meter.end(timeline);
   }

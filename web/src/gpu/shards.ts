@@ -225,7 +225,9 @@ export class GpuShards implements Shards {
   }
 
   #shard(name: BlockName, range: Range): Shard {
-    const found = this.#shards.find(({ work }) => work.block === name && work.range[0] === range[0]);
+    const found = this.#shards.find(
+      ({ work }) => work.block === name && work.range[0] <= range[0] && range[1] <= work.range[1],
+    );
     invariant(found, `no shard ${name} from ${range[0]} here`);
     return found;
   }

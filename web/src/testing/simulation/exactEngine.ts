@@ -254,7 +254,9 @@ class ExactShards implements Shards {
     const value = stage ? got(stage.values, work.block).subarray(...work.range) : own.value;
     const state = { ...own, value };
     updated(state, sum, scalars);
-    this.#witness.updated(work.block, work.range, scalars.time, state);
+    // What a replica was never given says nothing.
+    const isWhole = work.isPrimary || ![state.m, state.v, state.value].some((values) => values.some(Number.isNaN));
+    if (isWhole) this.#witness.updated(work.block, work.range, scalars.time, state);
   }
 
   async readValues(block: BlockName, range: Range): Promise<Reading> {
@@ -269,11 +271,12 @@ class ExactShards implements Shards {
   /** One kind after the other: what changes meanwhile tears the copy, as it would on a GPU. */
   async readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Values> {
     const length = range[1] - range[0];
+    const shard = this.#shard(block, range);
     const state = new Float32Array(kinds.length * length);
     for (const [index, kind] of kinds.entries()) {
       this.#device.submit(SMALL_WORK_MS);
       await this.#device
-        .read(this.#stateOf(this.#shard(block, range), kind).slice())
+        .read(this.#stateOf(shard, kind).slice(range[0] - shard.work.range[0], range[1] - shard.work.range[0]))
         .take((values) => state.set(values, index * length));
     }
     return state;
@@ -305,7 +308,9 @@ class ExactShards implements Shards {
   }
 
   #shard(block: BlockName, range: Range): Kept {
-    const found = this.#shards.find(({ work }) => work.block === block && work.range[0] === range[0]);
+    const found = this.#shards.find(
+      ({ work }) => work.block === block && work.range[0] <= range[0] && range[1] <= work.range[1],
+    );
     invariant(found, `no shard of ${block} at ${range[0]} here`);
     return found;
   }

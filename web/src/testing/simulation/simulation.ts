@@ -39,6 +39,8 @@ export interface Scenario {
   readonly makePlan: MakePlan;
   readonly checkpointEverySteps?: number;
   readonly evaluation?: boolean;
+  /** As in the coordinator's config: with 0 every copy is made beside the steps. */
+  readonly lateBytes?: number;
   readonly recording?: Recording;
   /** What goes wrong: told of each thing that arrives anywhere, and of each effect. */
   readonly mischief?: (swarm: Simulation, point: string) => void;
@@ -67,7 +69,7 @@ export interface Ending {
   readonly points: ReadonlyMap<string, number>;
 }
 
-function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false }: Scenario) {
+function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false, lateBytes }: Scenario) {
   const batch = { samples: SAMPLES, sequence: SEQUENCE };
   const train: Train = {
     ...{ steps, globalBatchSize: SAMPLES, sequenceLength: SEQUENCE, gradientClipNorm: 9_000 },
@@ -83,6 +85,7 @@ function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false 
     run: {
       ...{ name: facts.name, layers: MODEL.n_layer, model: MODEL, wire: facts.wire, batch, steps, train },
       ...{ gradientClipNorm: train.gradientClipNorm, checkpointEverySteps, capacity: 16, expectedDonors: donors },
+      ...(lateBytes === undefined ? {} : { lateBytes }),
       evaluation: evaluation ? { everySteps: 3, windows: Math.floor((TEXT_BYTES - 1) / SEQUENCE) } : null,
     },
     // Replicas stand in the plans that a simulation makes for itself.
