@@ -4,12 +4,23 @@
  */
 import { overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import type { BlockName } from '../../../swarm/model/model.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Transfer } from '../../../swarm/plan/handover.ts';
+import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import { lateTensor } from '../../../swarm/ways/tensors.ts';
-import { sound } from './moving.ts';
-import type { Role } from './role.ts';
+import { isSound } from '../../../swarm/wire.ts';
+import type { Shards } from './engine.ts';
+import { BadTensorError } from './epochs.ts';
 import type { Receive } from './surroundings.ts';
+
+/** Of the role here. */
+interface Role {
+  readonly model: Model;
+  readonly kinds: readonly StateKind[];
+  readonly epoch: number;
+  readonly peer: PeerId;
+  readonly shards: Shards;
+}
 
 /** From which to before which of the list. */
 export type CopyTurn = readonly [number, number];
@@ -61,3 +72,9 @@ const keyOf = ({ model, kinds, epoch }: Role, transfer: Transfer, step: number):
   epoch,
   step,
 });
+
+/** It is refused before it is in any stage or shard. */
+export function sound(values: Float32Array, { from, block, kind, range }: Transfer): Float32Array {
+  if (isSound('f32', new Uint32Array(values.buffer, values.byteOffset, values.length))) return values;
+  throw new BadTensorError(from, `${from} handed over ${kind} of ${block} [${range.join(', ')}) that is not finite`);
+}

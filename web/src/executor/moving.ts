@@ -11,8 +11,7 @@ import { type Transfer, transfers } from '../../../swarm/plan/handover.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import { stateTensor } from '../../../swarm/ways/tensors.ts';
-import { isSound } from '../../../swarm/wire.ts';
-import { BadTensorError } from './epochs.ts';
+import { sound } from './lateCopies.ts';
 import type { Role } from './role.ts';
 
 interface HeldRange {
@@ -77,12 +76,6 @@ function put({ stages, uses, shards }: Role, { block, kind, range }: Transfer, v
   for (const [index, stage] of stages) {
     if (uses.get(index)?.some((use) => use.block === block)) stage.writeValues(block, range, values);
   }
-}
-
-/** It is refused before it is in any stage or shard. */
-export function sound(values: Float32Array, { from, block, kind, range }: Transfer): Float32Array {
-  if (isSound('f32', new Uint32Array(values.buffer, values.byteOffset, values.length))) return values;
-  throw new BadTensorError(from, `${from} handed over ${kind} of ${block} [${range.join(', ')}) that is not finite`);
 }
 
 interface Move {
