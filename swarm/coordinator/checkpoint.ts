@@ -7,10 +7,12 @@ import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
+import type { LossScale } from '../precision.ts';
 import { contested, expectedCopies, isAwaited, judged, withCopies, withVerdict } from './copies.ts';
 import { allowedFor, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
-import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, unsavedLimit } from './state.ts';
+import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey } from './state.ts';
+import { unsavedLimit } from './stepsAhead.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
 /** Older ones are given up: they lack a shard of a donor that has left. */
@@ -61,19 +63,19 @@ export const isCheckpointOnItsWay = (transition: Transition): boolean =>
 export function awaitedCheckpoint(transition: Transition): PendingCheckpoint | undefined {
   const { config, committedSteps, newestCheckpointStep, pending } = transition.state;
   if (committedSteps - newestCheckpointStep < unsavedLimit(config)) return undefined;
-  return pending.find((checkpoint) => canBecomeWhole(transition, checkpoint));
+  return pending.find((checkpoint) => !checkpoint.isOwnWhole && canBecomeWhole(transition, checkpoint));
 }
 
 /** Until when its uploads of a checkpoint may come on, whatever it sends. */
 function latestUpload(
-  { train }: CoordinatorConfig,
+  { train, own: islands }: CoordinatorConfig,
   { plan, askedAt }: PendingCheckpoint,
   peer: PeerId,
   allowed: number,
 ): number {
   const own = plan.state.flatMap(({ shards }) => shards.filter((shard) => shard.peer === peer));
   const elements = own.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
-  return askedAt + allowed + longestUploadMs(elements * savedKinds(train.islands).length * FLOAT_BYTES);
+  return askedAt + allowed + longestUploadMs(elements * savedKinds(train.islands, islands).length * FLOAT_BYTES);
 }
 
 /** New pieces of a shard came in, fast enough: whoever waits for this checkpoint goes on waiting. */
@@ -143,7 +145,7 @@ type Settled = 'open' | 'stored' | 'contested';
 export function settleCheckpoint(transition: Transition, isWaived = false): [Settled, PendingCheckpoint | null] {
   const { pending } = transition.state;
   const whole = pending.findLast(
-    (one) => uploadsMissing(one).length === 0 && (isWaived || !isAwaited(transition, one)),
+    (one) => !one.isOwnWhole && uploadsMissing(one).length === 0 && (isWaived || !isAwaited(transition, one)),
   );
   if (whole === undefined) return ['open', null];
   if (contested(whole).length > 0) {
@@ -159,7 +161,9 @@ export function settleCheckpoint(transition: Transition, isWaived = false): [Set
   return ['stored', whole];
 }
 
-function store(transition: Transition, { step, lossScale, hashes, plan }: PendingCheckpoint): void {
+/** With several groups this is one's part of it: what all have stands once every part is in. */
+function store(transition: Transition, whole: PendingCheckpoint): void {
+  const { step, lossScale, hashes, plan } = whole;
   const { state } = transition;
   const known = new Map(Object.entries(hashes));
   transition.effects.push({
@@ -171,7 +175,17 @@ function store(transition: Transition, { step, lossScale, hashes, plan }: Pendin
     ),
     lossScale,
   });
+  if (state.config.own !== undefined) {
+    replace(transition, whole, { ...whole, isOwnWhole: true });
+    return;
+  }
   log(transition, 'info', `Checkpoint ${step} is stored.`);
+  checkpointStored(transition, step, lossScale);
+}
+
+/** It is the newest one from now on. */
+export function checkpointStored(transition: Transition, step: number, lossScale: LossScale | null): void {
+  const { state } = transition;
   change(transition, {
     newestCheckpointStep: step,
     savedLossScale: lossScale,

@@ -233,7 +233,8 @@ function disown(transition: Transition, peer: PeerId) {
  * person has looked, and nobody is blamed. `which`: the number that is not finite.
  */
 export function notFinite(transition: Transition, phase: Training | Evaluating, which: string) {
-  const { committedSteps: step, relayed, sightings, doubt } = transition.state;
+  const { committedSteps, relayed, sightings, doubt } = transition.state;
+  const step = phase.name === 'training' ? phase.step : committedSteps;
   const of = phase.name === 'training' ? 'step' : 'evaluation';
   const what = of === 'step' ? `Step ${step}` : `The evaluation after ${step} steps`;
   const sentence = `${what} was not committed: its ${which} is not a finite number`;

@@ -47,7 +47,9 @@ export function judged(transition: Transition, pending: PendingCheckpoint): Pend
     if (verdict !== 'open' || said === null || primaryHash === undefined) return copy;
     if (said.hash === primaryHash) return { ...copy, verdict: 'same' };
     const { epoch, step } = pending;
-    transition.effects.push({ type: 'compareCopy', epoch, step, key, replica, primaryHash, copy: said });
+    const { islands } = pending.plan;
+    const of = islands ? { epoch, islands } : { epoch };
+    transition.effects.push({ type: 'compareCopy', ...of, step, key, replica, primaryHash, copy: said });
     return { ...copy, verdict: 'comparing' };
   });
   return { ...pending, copies };

@@ -28,6 +28,8 @@ export const DEADLINES = {
   lastReports: { factor: 3, leastMs: 10_000, unknownMs: 10_000, mostMs: 600_000 },
   /** All of them have: for those who only keep copies. */
   copies: { factor: 1, leastMs: 6_000, unknownMs: 6_000, mostMs: 60_000 },
+  /** Of all groups, by the one before. */
+  meeting: { factor: 4, leastMs: 60_000, unknownMs: 120_000, mostMs: 3_600_000 },
   evaluation: { factor: 4, leastMs: 60_000, unknownMs: 60_000, mostMs: 3_600_000 },
   /** The server is back: of each donor that comes back for the next one. Longer than a page pauses between two tries. */
   returning: { factor: 1, leastMs: 10_000, unknownMs: 10_000, mostMs: 60_000 },

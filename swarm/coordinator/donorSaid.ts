@@ -62,8 +62,8 @@ const has = (said: readonly { readonly peer: PeerId }[], peer: PeerId): boolean 
 
 /** The plan that a message about this epoch is to be held against; old: nothing depends on it any more. */
 function planFor(transition: Transition, peer: PeerId, epoch: number): PlanInForce | 'old' | 'wrong' {
-  if (epoch > transition.state.epoch) return 'wrong';
   const inForce = planInForce(transition.state);
+  if (epoch > (inForce?.epoch ?? transition.state.epoch)) return 'wrong';
   if (inForce === null || epoch < inForce.epoch) return 'old';
   return dutiesIn(inForce, peer) ? inForce : 'wrong';
 }

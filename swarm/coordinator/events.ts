@@ -29,6 +29,8 @@ export interface CoordinatorConfig {
   readonly steps: number;
   /** What a step's learning rate follows from, and whose it is. */
   readonly train: Pick<Train, 'steps' | 'optimizer' | 'schedule' | 'islands'>;
+  /** The islands of these donors, where other groups compute the others (groups.ts); absent: all. */
+  readonly own?: readonly number[];
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;
@@ -145,13 +147,27 @@ export type CoordinatorEvent =
   | { readonly type: 'stepsHeld'; readonly held: Held }
   /** More of a checkpoint's shard came from this donor; told now and then. */
   | { readonly type: 'uploading'; readonly peer: PeerId }
+  /**
+   * All groups have met, and so many steps stand for all of them. A checkpoint of that is wanted now: while training goes
+   * on, or before it does; or none is.
+   */
+  | { readonly type: 'met'; readonly committedSteps: number; readonly saved: 'no' | 'beside' | 'first' }
+  /** What all groups have uploaded is one checkpoint. */
+  | { readonly type: 'allSaved'; readonly step: number; readonly lossScale: LossScale | null }
+  /** Several groups are one again: it has all their donors, and no plan. */
+  | { readonly type: 'groupsEnded'; readonly reason: string }
+  /** At a meeting of the groups these were late, or had not what all others had. */
+  | { readonly type: 'failedMeeting'; readonly peers: readonly PeerId[]; readonly reason: string }
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
   | ({ readonly type: 'sliceRelayed'; readonly epoch: number } & RelayedSlice)
   /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */
   | { readonly type: 'unsoundRelayed'; readonly epoch: number; readonly from: PeerId; readonly to: PeerId }
   /** What `compareCopy` came to. */
-  | ({ readonly type: 'copyCompared'; readonly isNear: boolean } & Omit<CopyComparison, 'primaryHash' | 'copy'>)
+  | ({ readonly type: 'copyCompared'; readonly isNear: boolean } & Omit<
+      CopyComparison,
+      'islands' | 'primaryHash' | 'copy'
+    >)
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
   /** The time `nextDeadline` is here. An early tick does nothing. */
@@ -228,6 +244,8 @@ export interface Applied {
 }
 
 export interface CopyComparison {
+  /** Of the group that has it, where there are several; absent: all. */
+  readonly islands?: readonly number[];
   /** Of the checkpoint. */
   readonly epoch: number;
   readonly step: number;
@@ -242,6 +260,8 @@ export interface StoredShard {
   readonly block: BlockName;
   readonly range: Range;
   readonly hash: string;
+  /** Of the group that saved it, where there are several; absent: all. */
+  readonly islands?: readonly number[];
 }
 
 /** Performed by the shell in order, each done before the next: what was answered is then always stored. */

@@ -52,7 +52,7 @@ export function prepare(
   reason: string,
   isWarm = false,
 ) {
-  const epoch = transition.state.epoch + 1;
+  const epoch = Math.max(transition.state.epoch, transition.usedEpoch) + 1;
   const { warmingUp } = transition.state;
   // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
   const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;

@@ -5,7 +5,7 @@
  * `planAnew` starts from the newest checkpoint with whoever is there.
  */
 import { invariant, type PeerId } from '../base.ts';
-import { isMeeting } from '../islands/rounds.ts';
+import { endsRoundOf, isMeeting, roundEnd } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
 import {
   awaitedCheckpoint,
@@ -22,15 +22,14 @@ import { begin, newlyInForce, prepare } from './newEpoch.ts';
 import { staleOf } from './replicas.ts';
 import {
   type CoordinatorState,
-  evaluationDue,
   expectedDonors,
-  isDone,
   isPlanningAnew,
   type Lack,
   membersOf,
   type PlanInForce,
   planInForce,
 } from './state.ts';
+import { areAllCommitted, evaluationDue, isDone, nextStepOf } from './stepsAhead.ts';
 import {
   interruption,
   keepersLive,
@@ -106,7 +105,10 @@ export function proceed(transition: Transition) {
     if (next !== null) begin(transition, next, { from: 'peers', inForce: before }, reason);
     return;
   }
-  if (found.answer === 'none') return wait(transition, { of: 'plan', reason: found.reason });
+  if (found.answer === 'none') {
+    if (transition.state.config.own !== undefined) return endGroup(transition, 'noPlan', found.reason);
+    return wait(transition, { of: 'plan', reason: found.reason });
+  }
   begin(transition, found, { from: 'checkpoint', step: newestCheckpointStep }, reason);
   sendSpare(transition, new Set(peers(found.plan)));
 }
@@ -157,6 +159,8 @@ function end(transition: Transition, reason: string) {
 export function planAnew(transition: Transition, reason: string) {
   const { phase } = transition.state;
   const inForce = planInForce(transition.state);
+  const why = groupEnd(transition.state);
+  if (why !== null) return endGroup(transition, why, reason);
   const hasBegun = phase.name !== 'waiting' && phase.name !== 'returning';
   if (inForce !== null) {
     sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
@@ -176,6 +180,22 @@ export function planAnew(transition: Transition, reason: string) {
   }
   if (offerOf(transition.state).length === 0) return wait(transition, { of: 'donor' });
   waitForPlan(transition, null, reason);
+}
+
+/** One of several groups plans from a checkpoint by itself only where nothing is lost by that. Null: it does. */
+function groupEnd(state: CoordinatorState): 'over' | 'lost' | null {
+  const { config, committedSteps, newestCheckpointStep, operator } = state;
+  if (config.own === undefined) return null;
+  if (newestCheckpointStep < committedSteps) return 'lost';
+  if (isDone(state) || operator !== 'run') return 'over';
+  return offerOf(state).length === 0 ? 'lost' : null;
+}
+
+function endGroup(transition: Transition, why: Extract<Lack, { of: 'groups' }>['why'], reason: string) {
+  const inForce = planInForce(transition.state);
+  if (inForce !== null && !isDone(transition.state))
+    sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
+  wait(transition, { of: 'groups', reason, why });
 }
 
 /**
@@ -237,6 +257,7 @@ export function stopNow(transition: Transition) {
 }
 
 function finish(transition: Transition) {
+  if (transition.state.config.own !== undefined) return endGroup(transition, 'over', 'every step is done');
   change(transition, { phase: { name: 'finished' } });
   release(transition, new Set());
   const { donors, operator, committedSteps } = transition.state;
@@ -273,20 +294,31 @@ export function boundary(transition: Transition) {
   const saving = state.pending.some(({ step }) => step === state.committedSteps);
   if (inForce === null) return planAnew(transition, 'no plan is in force');
   // After the last step there is nothing to plan for, only to save.
-  const successor = state.committedSteps < state.config.steps ? stop?.successor : null;
+  const isOver = areAllCommitted(state);
+  if (state.isSavedFirst && !saved) return save(transition, inForce);
+  const successor = isOver ? null : stop?.successor;
   if (stop !== null && successor) return handOver(transition, inForce, successor, stop.reason);
   if (stop !== null && saved) return planAnew(transition, stop.reason);
   if (stop !== null && saving) return save(transition, inForce);
   if (isCopiedAnew(state) && !saved) return copyAnew(transition, inForce);
-  if ((state.held === 'everyStep' || isTakingIn(state)) && state.committedSteps < state.config.steps)
+  if ((state.held === 'everyStep' || isTakingIn(state)) && !isOver)
     return change(transition, { phase: { name: 'holding', inForce, awaits: 'newcomer' } });
   if (evaluationDue(state)) return evaluate(transition, inForce);
-  if (state.held === 'lastStep' && state.committedSteps === state.config.steps - 1)
+  const next = nextStepOf(state);
+  if (!isOver && next === null) return awaitGroups(transition, inForce);
+  if (state.held === 'lastStep' && next !== null && isLastStep(state, next))
     return change(transition, { phase: { name: 'holding', inForce, awaits: 'newcomer' } });
-  if (state.committedSteps < state.config.steps && awaitedCheckpoint(transition))
-    return awaitCheckpoint(transition, inForce);
-  if (state.committedSteps < state.config.steps) return train(transition, inForce);
+  if (!isOver && awaitedCheckpoint(transition)) return awaitCheckpoint(transition, inForce);
+  if (!isOver && next !== null) return train(transition, inForce, next);
   save(transition, inForce);
+}
+
+/** Of this group's donors. */
+const isLastStep = ({ config: { steps, train, own } }: CoordinatorState, step: number): boolean =>
+  own === undefined ? step === steps - 1 : roundEnd(train, step) >= steps && endsRoundOf(train, step, own);
+
+function awaitGroups(transition: Transition, inForce: PlanInForce) {
+  change(transition, { phase: { name: 'holding', inForce, awaits: 'groups' } });
 }
 
 /** The newcomer that the next step waited for is here; a plan that may use it is looked for, or its members warm up. */
@@ -299,12 +331,17 @@ function isTakingIn(state: CoordinatorState): boolean {
 
 /** Of what the commit asked for, a part may have gone with its primary: then those who have it now are asked. */
 function save(transition: Transition, inForce: PlanInForce) {
-  if (pendingNow(transition) === undefined) {
-    expectCheckpoint(transition, inForce);
-    const { committedSteps: step } = transition.state;
-    send(transition, membersOf(inForce), { type: 'save', epoch: inForce.epoch, step });
-  }
+  const pending = pendingNow(transition);
+  if (pending === undefined) askForCheckpoint(transition, inForce);
+  if (pending?.isOwnWhole) return awaitGroups(transition, inForce);
   change(transition, { phase: { name: 'saving', inForce, deadline: uploadDeadline(transition) } });
+}
+
+/** Of all who have a part in it. */
+export function askForCheckpoint(transition: Transition, inForce: PlanInForce) {
+  expectCheckpoint(transition, inForce);
+  const { committedSteps: step } = transition.state;
+  send(transition, membersOf(inForce), { type: 'save', epoch: inForce.epoch, step });
 }
 
 function awaitCheckpoint(transition: Transition, inForce: PlanInForce) {
@@ -329,10 +366,10 @@ function evaluate(transition: Transition, inForce: PlanInForce) {
   send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
 }
 
-function train(transition: Transition, { filling, ...before }: PlanInForce) {
+function train(transition: Transition, { filling, ...before }: PlanInForce, step: number) {
   const { slowestMs, predicted, epoch } = before;
   const deadline = transition.now + patience(transition) * stepAllowedMs(slowestMs, predicted);
-  const { committedSteps: step, lossScale } = transition.state;
+  const { lossScale } = transition.state;
   const next = nextCopies({ filling }, step);
   const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
@@ -352,14 +389,14 @@ function train(transition: Transition, { filling, ...before }: PlanInForce) {
 
 /**
  * This commit asks for its checkpoint: it is due or overdue and none is on its way, the last one, or the run should stand after
- * it. With islands only a meeting leaves what a checkpoint can hold.
+ * it. With islands only a meeting leaves what a checkpoint can hold, which is no commit's where there are several groups.
  */
 export function checkpointDue(transition: Transition): boolean {
   const { state } = transition;
   const committed = state.committedSteps + 1;
   const stop = interruption(state);
   // First a copy is there again that what is uploaded can be held against.
-  if (isCopiedAnew(state) || !isMeeting(state.config.train, committed)) return false;
+  if (isCopiedAnew(state) || state.config.own !== undefined || !isMeeting(state.config.train, committed)) return false;
   if (committed >= state.config.steps || (stop !== null && stop.successor === null)) return true;
   if (isCheckpointOnItsWay(transition)) return false;
   const { checkpointEverySteps: every } = state.config;

@@ -95,6 +95,7 @@ function sentence(state: CoordinatorState): string {
         return `No plan for these donors: ${state.ask.answer.reason}. They keep what there is until another one comes.${then}`;
       return `Looking for a plan for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps}.${then}`;
     case 'holding':
+      if (phase.awaits === 'groups') return `Waiting for the other groups, before step ${committedSteps}.${then}`;
       if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;
       return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;
     case 'training':
@@ -126,6 +127,8 @@ function waitingSentence(lack: Lack): string {
       return `No plan for these donors: ${lack.reason}`;
     case 'state':
       return `No checkpoint loads: ${lack.reason}.`;
+    case 'groups':
+      return `Waiting for the other groups: ${lack.reason}.`;
     default:
       return assertNever(lack);
   }

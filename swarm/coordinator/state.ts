@@ -4,14 +4,13 @@
  * state. Rules CO in SPEC.md.
  */
 import { invariant, type PeerId, type Range } from '../base.ts';
-import { roundLength } from '../islands/rounds.ts';
 import type { CopyWord, EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { Filling } from '../plan/lateCopies.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
-import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
-import { NOTHING_SEEN, type Seen } from './deadlines.ts';
+import type { LossScale } from '../precision.ts';
+import type { Seen } from './deadlines.ts';
 import type {
   CoordinatorConfig,
   Earned,
@@ -23,10 +22,9 @@ import type {
   Proposal,
   Question,
   RelayedSlice,
-  StartState,
   StepNorm,
 } from './events.ts';
-import { type Attempts, type Doubt, type Fault, type MemberProgress, NO_ATTEMPTS, type Sighting } from './trouble.ts';
+import type { Attempts, Doubt, Fault, MemberProgress, Sighting } from './trouble.ts';
 
 export interface Donor {
   readonly peer: PeerId;
@@ -159,8 +157,11 @@ interface Saving {
 
 /** At a boundary, ready for the next step, which waits. */
 type Holding =
-  /** Until a donor that is about to come is here: the last step is to be its own too. */
-  | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' }
+  /**
+   * newcomer: until a donor that is about to come is here: the last step is to be its own too. groups: until all groups have
+   * come as far, to their meeting or with what they save of it.
+   */
+  | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' | 'groups' }
   /** Until a checkpoint on its way is whole: so much at most may be lost. */
   | {
       readonly name: 'holding';
@@ -201,7 +202,12 @@ export type Lack =
   /** None can be made for the donors at hand. */
   | { readonly of: 'plan'; readonly reason: string }
   /** No checkpoint loads. */
-  | { readonly of: 'state'; readonly reason: string };
+  | { readonly of: 'state'; readonly reason: string }
+  /**
+   * This group of several is over, and what comes next is decided for all of them. over: once all are. lost, noPlan: now, as
+   * its state is lost, or no plan can be made for its donors.
+   */
+  | { readonly of: 'groups'; readonly reason: string; readonly why: 'over' | 'lost' | 'noPlan' };
 
 /** A phase holds only what it needs. */
 type Phase =
@@ -242,6 +248,8 @@ export interface PendingCheckpoint {
   /** Of replicas that were current then. */
   readonly copies: readonly ExpectedCopy[];
   readonly askedAt: number;
+  /** With several groups: all of it that is this one's is whole, and the others' is waited for. */
+  readonly isOwnWhole?: true;
 }
 
 /** The newest question to whoever makes plans, and what came of it. */
@@ -260,7 +268,12 @@ export interface CoordinatorState {
   readonly config: CoordinatorConfig;
   readonly generation: number;
   readonly epoch: number;
+  /** Of one of several groups: its own newest one's count and one more, or that of the meeting after it. */
   readonly committedSteps: number;
+  /** Where there are several groups: the steps committed at their last meeting. */
+  readonly met: number;
+  /** What they met with is saved before any of them goes on. */
+  readonly isSavedFirst: boolean;
   /** Null: there is none, or the run went back since. */
   readonly lastCommit: LastCommit | null;
   readonly newestCheckpointStep: number;
@@ -309,48 +322,6 @@ export interface CoordinatorState {
   readonly unsaved: readonly Earned[];
 }
 
-export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
-  const { operatorPaused, plans, credit, applied, ...stored } = start;
-  const state: CoordinatorState = {
-    config,
-    ...stored,
-    operator: operatorPaused ? 'pause' : 'run',
-    gathering: config.expectedDonors === null ? 'over' : 'open',
-    held: 'none',
-    proposal: null,
-    warmingUp: null,
-    ask: null,
-    asks: 0,
-    warmUps: 0,
-    departures: null,
-    donors: [],
-    phase: { name: 'waiting', lack: { of: 'firstDonor' } },
-    pending: [],
-    attempts: NO_ATTEMPTS,
-    seen: NOTHING_SEEN,
-    faults: [],
-    relayed: [],
-    sightings: [],
-    relayedSlices: [],
-    doubt: null,
-    lossScale: savedScale(config, (plans.length > 0 ? applied?.lossScale : null) ?? start.savedLossScale),
-    savedLossScale: savedScale(config, start.savedLossScale),
-    newestSteps: [],
-  };
-  if (isDone(state)) return { ...state, phase: { name: 'finished' } };
-  if (plans.length > 0) {
-    return {
-      ...state,
-      phase: { name: 'returning', plans, credit, stale: applied?.stale ?? [], back: [], since: null, deadline: null },
-    };
-  }
-  return operatorPaused ? { ...state, phase: { name: 'paused' } } : state;
-}
-
-/** What a run goes on with from a checkpoint that has this loss scale, or none. */
-export const savedScale = ({ compute }: CoordinatorConfig, inCheckpoint: LossScale | null): LossScale | null =>
-  compute === 'f16' ? (inCheckpoint ?? FIRST_LOSS_SCALE) : null;
-
 /** Before the gathering is over. */
 export function expectedDonors({ config }: CoordinatorState): number {
   invariant(config.expectedDonors !== null, 'donors are gathered where some are expected');
@@ -378,22 +349,6 @@ export const dutiesIn = ({ duties }: PlanInForce, peer: PeerId): Duties | undefi
 /** The plan that is asked for begins from the newest checkpoint: nobody has anything to lose. */
 export const isPlanningAnew = ({ phase }: CoordinatorState): boolean =>
   phase.name === 'planning' && phase.before === null;
-
-/** An evaluation belongs to this boundary, and is not stored yet. */
-export function evaluationDue({ config, committedSteps, evaluatedSteps }: CoordinatorState): boolean {
-  if (config.evaluation === null || evaluatedSteps === committedSteps) return false;
-  return committedSteps % config.evaluation.everySteps === 0 || committedSteps >= config.steps;
-}
-
-/** Every step is committed, saved and, where it should be, evaluated. */
-export const isDone = (state: CoordinatorState): boolean =>
-  state.committedSteps >= state.config.steps &&
-  state.newestCheckpointStep === state.committedSteps &&
-  !evaluationDue(state);
-
-/** So many committed steps may stand beyond the newest checkpoint: those between two, and half as many while it is on its way. */
-export const unsavedLimit = ({ checkpointEverySteps: every, train }: CoordinatorConfig): number =>
-  every + Math.max(roundLength(train), Math.floor(every / 2));
 
 export const keeperKey = (peer: PeerId, shard: string): string => `${peer} ${shard}`;
 export const shardKey = (block: string, range: Range): string => `${block}/${range[0]}-${range[1]}`;

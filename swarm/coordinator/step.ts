@@ -4,7 +4,9 @@
  */
 import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
+import { allSaved, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
+import { savedScale } from './beginning.ts';
 import { remember } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue, withoutLateCopies } from './commit.ts';
@@ -14,15 +16,21 @@ import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { stuckIn } from './progress.ts';
 import { considerReturn, missedReturn } from './returning.ts';
-import { type CoordinatorState, isPlanningAnew, membersOf, type Preparing, planInForce, savedScale } from './state.ts';
+import { type CoordinatorState, isPlanningAnew, membersOf, type Preparing, planInForce } from './state.ts';
 import { keepingState, membersInvolved, uncopied, uncopiedSentence } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 import { sliceRelayed } from './unequal.ts';
 import { bringBack, considerWarmUp, lateToWarmUp } from './warmUp.ts';
 
-export function step(before: CoordinatorState, event: CoordinatorEvent, now: number): [CoordinatorState, Effect[]] {
-  const transition: Transition = { state: before, effects: [], now };
+/** `usedEpoch`: the highest that any group has used; absent: this is the only one. */
+export function step(
+  before: CoordinatorState,
+  event: CoordinatorEvent,
+  now: number,
+  usedEpoch = before.epoch,
+): [CoordinatorState, Effect[]] {
+  const transition: Transition = { state: before, effects: [], now, usedEpoch };
   if (before.phase.name !== 'stopped') {
     handle(transition, event);
     considerReturn(transition);
@@ -77,6 +85,15 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       return sliceRelayed(transition, event);
     case 'unsoundRelayed':
       return unsoundRelayed(transition, event);
+    case 'met':
+      return met(transition, event);
+    case 'allSaved':
+      return allSaved(transition, event);
+    case 'groupsEnded':
+      return planAnew(transition, event.reason);
+    case 'failedMeeting':
+      dismiss(transition, event.peers, event.reason);
+      return planOn(transition, event.reason);
     case 'planned':
       return planned(transition, event.ask, event.answer);
     case 'deadlineReached':

@@ -21,13 +21,14 @@ import {
   type WarmingUp,
 } from './state.ts';
 
-/** Those a plan may use, in the order they joined. */
-export const offerOf = ({ donors, config, doubt }: CoordinatorState): PeerId[] =>
-  donors
-    .flatMap(({ peer, wish, asideUntilMs }) =>
-      wish === 'compute' && asideUntilMs === null && peer !== doubt?.suspect ? peer : [],
-    )
-    .slice(0, config.capacity);
+/** Those who would compute, in the order they joined. */
+export const willing = ({ donors, doubt }: CoordinatorState): PeerId[] =>
+  donors.flatMap(({ peer, wish, asideUntilMs }) =>
+    wish === 'compute' && asideUntilMs === null && peer !== doubt?.suspect ? peer : [],
+  );
+
+/** Of these those whom one plan may use. */
+export const offerOf = (state: CoordinatorState): PeerId[] => willing(state).slice(0, state.config.capacity);
 
 function offeredIn(state: CoordinatorState): Offered[] {
   const { donors, gathering } = state;

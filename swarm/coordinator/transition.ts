@@ -14,6 +14,8 @@ export interface Transition {
   state: CoordinatorState;
   readonly effects: Effect[];
   readonly now: number;
+  /** By any group. */
+  readonly usedEpoch: number;
 }
 
 export function change(transition: Transition, part: Partial<CoordinatorState>): void {

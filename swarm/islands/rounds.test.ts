@@ -10,6 +10,7 @@ import {
   roundEnd,
   roundSoFar,
   stepsAhead,
+  stepsBefore,
   type Turn,
   turnAt,
   wholeRounds,
@@ -136,4 +137,11 @@ test('[IS10] what stands of the round under way, island by island', () => {
     // The last round is cut short: of three steps the first island does two.
     ...['1 0 0/2 0/1', '1 1 2/2 0/1', '1 null 2/2 1/1'],
   ]);
+});
+
+test('[IS50] of a round it is known how many steps of some islands stand: worked out by hand', () => {
+  // Rounds of islands 0 0 1 1 2 2, the last one 0 0 1 1 2.
+  const train = { steps: 11, islands: islandsOf(3, 2) };
+  expect([0, 1, 2, 5, 6].map((position) => stepsBefore(train, 0, position, [0, 2]))).toEqual([0, 1, 2, 3, 4]);
+  expect([6, 9, 11].map((position) => stepsBefore(train, 6, position, [1, 2]))).toEqual([0, 1, 3]);
 });

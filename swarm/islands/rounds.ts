@@ -80,6 +80,17 @@ export const roundLength = ({ islands }: Pick<Rounds, 'islands'>): number =>
 export const wholeRounds = (rounds: Pick<Rounds, 'islands'>, steps: number): number =>
   Math.ceil(steps / roundLength(rounds)) * roundLength(rounds);
 
+/** Of the round that begins with step `first`, how many of these islands are committed at `position`. */
+export function stepsBefore(rounds: Rounds, first: number, position: number, own: readonly number[]): number {
+  const steps = roundSteps(rounds, first);
+  let [done, from] = [0, first];
+  for (const [island, length] of steps.entries()) {
+    if (own.includes(island)) done += Math.min(length, Math.max(0, position - from));
+    from += length;
+  }
+  return done;
+}
+
 /** How many steps each island does in the round that this step is of. */
 export function roundSteps({ steps, islands }: Rounds, count: number): number[] {
   if (!islands) return [1];

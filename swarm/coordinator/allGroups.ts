@@ -1,0 +1,25 @@
+/** What one of several groups does when all of them have come as far. */
+import { invariant } from '../base.ts';
+import { checkpointStored } from './checkpoint.ts';
+import type { CoordinatorEvent } from './events.ts';
+import { askForCheckpoint, boundary, considerInterruption } from './planInForce.ts';
+import { change, forgive, type Transition } from './transition.ts';
+
+/** All groups have met. */
+export function met(transition: Transition, { committedSteps, saved }: Extract<CoordinatorEvent, { type: 'met' }>) {
+  const { phase } = transition.state;
+  invariant(phase.name === 'holding', 'all groups stand when they have met');
+  change(transition, { committedSteps, met: committedSteps, isSavedFirst: saved === 'first' });
+  forgive(transition);
+  if (saved === 'beside') askForCheckpoint(transition, phase.inForce);
+  boundary(transition);
+}
+
+/** All groups have saved. */
+export function allSaved(transition: Transition, { step, lossScale }: Extract<CoordinatorEvent, { type: 'allSaved' }>) {
+  checkpointStored(transition, step, lossScale);
+  if (step === transition.state.met) change(transition, { isSavedFirst: false });
+  const { name } = transition.state.phase;
+  if (name === 'saving' || name === 'holding') boundary(transition);
+  else considerInterruption(transition);
+}

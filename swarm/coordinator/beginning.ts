@@ -1,0 +1,51 @@
+/** What a coordinator knows at first, of what its store says. */
+import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
+import { NOTHING_SEEN } from './deadlines.ts';
+import type { CoordinatorConfig, StartState } from './events.ts';
+import type { CoordinatorState } from './state.ts';
+import { isDone } from './stepsAhead.ts';
+import { NO_ATTEMPTS } from './trouble.ts';
+
+export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
+  const { operatorPaused, plans, credit, applied, ...stored } = start;
+  const state: CoordinatorState = {
+    config,
+    ...stored,
+    met: stored.newestCheckpointStep,
+    isSavedFirst: false,
+    operator: operatorPaused ? 'pause' : 'run',
+    gathering: config.expectedDonors === null ? 'over' : 'open',
+    held: 'none',
+    proposal: null,
+    warmingUp: null,
+    ask: null,
+    asks: 0,
+    warmUps: 0,
+    departures: null,
+    donors: [],
+    phase: { name: 'waiting', lack: { of: 'firstDonor' } },
+    pending: [],
+    attempts: NO_ATTEMPTS,
+    seen: NOTHING_SEEN,
+    faults: [],
+    relayed: [],
+    sightings: [],
+    relayedSlices: [],
+    doubt: null,
+    lossScale: savedScale(config, (plans.length > 0 ? applied?.lossScale : null) ?? start.savedLossScale),
+    savedLossScale: savedScale(config, start.savedLossScale),
+    newestSteps: [],
+  };
+  if (isDone(state)) return { ...state, phase: { name: 'finished' } };
+  if (plans.length > 0) {
+    return {
+      ...state,
+      phase: { name: 'returning', plans, credit, stale: applied?.stale ?? [], back: [], since: null, deadline: null },
+    };
+  }
+  return operatorPaused ? { ...state, phase: { name: 'paused' } } : state;
+}
+
+/** What a run goes on with from a checkpoint that has this loss scale, or none. */
+export const savedScale = ({ compute }: CoordinatorConfig, inCheckpoint: LossScale | null): LossScale | null =>
+  compute === 'f16' ? (inCheckpoint ?? FIRST_LOSS_SCALE) : null;
