@@ -203,8 +203,8 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
   const row = data.store.run(runName);
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
-  const { stages, microBatches, schedule, plan, auto, replicas } = options;
-  const wished = Object.entries({ stages, microBatches, schedule, plan, auto, replicas }).filter(
+  const { stages, microBatches, schedule, plan, auto, groups, replicas } = options;
+  const wished = Object.entries({ stages, microBatches, schedule, plan, auto, groups, replicas }).filter(
     ([, wish]) => wish !== undefined,
   );
   return new ActiveRun({

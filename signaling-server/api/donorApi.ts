@@ -38,7 +38,8 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
   // A token that nobody has is its address's call: else each made-up one would begin a count of its own.
   const keyGenerator = (request: FastifyRequest): string => run.donorOfToken(bearer(request)) ?? networkOf(request.ip);
-  const kinds = savedKinds(run.document.file.train.islands);
+  const { islands } = run.document.file.train;
+  const kinds = savedKinds(islands);
   let warnedMs = Number.NEGATIVE_INFINITY;
   const rateLimit = { max: CALLS_PER_MINUTE, timeWindow: 60_000, keyGenerator };
 
@@ -85,7 +86,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (manifest === null) return problem(reply, 404, `checkpoint ${checkpoint} is not kept`);
       const damage = await run.guard.problem(manifest.step);
       if (damage !== null) return problem(reply, 410, damage);
-      const bytes = stateBytes(blobs, manifest, kinds, part);
+      const bytes = stateBytes(blobs, manifest, (own) => savedKinds(islands, own), part);
       if (!bytes.ok) return problem(reply, 500, bytes.reason);
       run.counts.served('state', (to - from) * FLOAT_BYTES);
       return reply

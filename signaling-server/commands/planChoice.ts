@@ -16,6 +16,8 @@ export interface PlanOptions {
   readonly stages?: number;
   readonly microBatches?: number;
   readonly schedule?: ScheduleWish;
+  /** Of donors with islands of their own, at most. */
+  readonly groups?: number;
   readonly replicas?: number;
   /** A path. */
   readonly plan?: string;
@@ -32,6 +34,8 @@ const donorsSaid = ({ donor, donors }: PlanOptions): number | undefined => donor
 export function checkPlanOptions(options: PlanOptions): void {
   const { stages, plan } = options;
   checkAuto(options);
+  if (plan !== undefined && options.groups !== undefined)
+    throw badInput('--plan is of donors that do all islands: --groups cannot be said beside it');
   if (options.donor !== undefined && options.donors !== undefined)
     throw badInput('--donor and --donors exclude each other: give one of them');
   if (plan !== undefined) return;
@@ -41,20 +45,22 @@ export function checkPlanOptions(options: PlanOptions): void {
 }
 
 /** What it decides by itself cannot be said beside it. */
-export function checkAuto({ schedule, stages, microBatches, plan }: PlanOptions): void {
+export function checkAuto({ schedule, stages, microBatches, groups, plan }: PlanOptions): void {
   if (schedule !== 'auto') return;
-  const decided = { '--stages': stages, '--micro-batches': microBatches, '--plan': plan };
+  const decided = { '--stages': stages, '--micro-batches': microBatches, '--groups': groups, '--plan': plan };
   for (const [name, given] of Object.entries(decided))
     if (given !== undefined) throw badInput(`--schedule auto decides by itself what ${name} says: give one of them`);
 }
 
 /** `path` is the run file's. */
 export async function choosePlan(options: PlanOptions, file: RunFile, path: string): Promise<PlanChoice> {
-  const { stages, microBatches, schedule, replicas, plan } = options;
+  const { stages, microBatches, schedule, groups, replicas, plan } = options;
   const copies = replicas === undefined ? {} : { replicas };
   const said = donorsSaid(options);
   const model = modelOf(file);
   const { globalBatchSize, islands } = file.train;
+  if (groups !== undefined && !islands)
+    throw badInput(`--groups is of a run with train.islands, which ${path} has not`);
   if (plan !== undefined) {
     const given = need(await readPlanFile(plan, model, globalBatchSize, islands), badInput);
     const donors = peers(given).length;
@@ -77,7 +83,7 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
   };
   const problem = splitProblem(model, globalBatchSize, count, wishes);
   if (problem !== null) throw badInput(`${path}: ${problem}`);
-  return { donors: count, wishes: { ...wishes, ...copies } };
+  return { donors: count, wishes: { ...wishes, ...(groups === undefined ? {} : { groups }), ...copies } };
 }
 
 /** Options that a plan decides may be said again, but not otherwise. */

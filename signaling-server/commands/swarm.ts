@@ -74,6 +74,11 @@ export function addSwarmCommand(program: Command): void {
     .option('--data-dir <dir>', 'keep the run here and go on with it (default: a temporary folder)')
     .option('--stages <p>', 'pipeline stages, over which the donors are shared out', wholeNumber('--stages', 1))
     .option('--schedule <name>', `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`, schedule)
+    .option(
+      '--groups <n>',
+      'of a run with islands: the most groups of donors that do some of them side by side (default: 1, all by turns)',
+      wholeNumber('--groups', 1),
+    )
     .option('--replicas <n>', REPLICAS_OPTION, replicas)
     .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))

@@ -18,12 +18,12 @@ type CopyCompared = Extract<CoordinatorEvent, { type: 'copyCompared' }>;
 export async function compareCopy(
   blobs: Blobs,
   { train }: Pick<RunFile, 'train'>,
-  { type: _, primaryHash, copy, ...of }: CompareCopy,
+  { type: _, islands, primaryHash, copy, ...of }: CompareCopy,
   loop: { dispatch(event: CopyCompared): void },
 ): Promise<void> {
   let isNear = true;
   try {
-    isNear = await isUploadNear(blobs, savedKinds(train.islands).length, { primaryHash, copy });
+    isNear = await isUploadNear(blobs, savedKinds(train.islands, islands).length, { primaryHash, copy });
   } finally {
     loop.dispatch({ type: 'copyCompared', ...of, isNear });
   }

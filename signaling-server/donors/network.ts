@@ -9,9 +9,10 @@ import type { LinkReport } from '../../swarm/messages/profile.ts';
 import { filteredSignal } from '../../swarm/messages/signal.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { peers } from '../../swarm/plan/plan.ts';
+import { GroupPairs } from './groupPairs.ts';
 import type { IceServer } from './iceServers.ts';
 import { Invitation } from './invitation.ts';
-import { Pairs, type RunSizes } from './pairs.ts';
+import type { RunSizes } from './pairs.ts';
 import { Relay, type RelayPort } from './relay.ts';
 import { StateNeeds } from './stateNeeds.ts';
 
@@ -22,7 +23,7 @@ export interface NetworkOptions {
 }
 
 export class Network {
-  readonly pairs: Pairs;
+  readonly pairs: GroupPairs;
   readonly needs: StateNeeds;
   readonly relay: Relay;
   readonly iceServers: IceServer[];
@@ -32,7 +33,7 @@ export class Network {
   #members: readonly PeerId[] = [];
 
   constructor({ iceServers = [], invite }: NetworkOptions, sizes: RunSizes) {
-    this.pairs = new Pairs(sizes);
+    this.pairs = new GroupPairs(sizes);
     this.needs = new StateNeeds(sizes);
     this.relay = new Relay(this.pairs);
     this.iceServers = [...iceServers];

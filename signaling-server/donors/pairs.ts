@@ -6,6 +6,7 @@
 import type { PeerId } from '../../swarm/base.ts';
 import { framedBytes, type TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
+import { meetingPassages } from '../../swarm/ways/meeting.ts';
 import { arrivalTensors, latePassages, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
 import { heldOutTensors, type Passage, stepTensors, type TensorName } from '../../swarm/ways/tensors.ts';
 
@@ -31,9 +32,11 @@ interface Way {
   bytesLeft: number;
 }
 
+type Ways = Map<PeerId, Map<PeerId, Way>>;
+
 export class Pairs {
   readonly #sizes: RunSizes;
-  #ways = new Map<PeerId, Map<PeerId, Way>>();
+  #ways: Ways = new Map();
   /** What was told of last, so that one word to many donors counts once. */
   #prepared: Said<'prepare'> | null = null;
   #told = '';
@@ -42,6 +45,8 @@ export class Pairs {
   #slices: ReadonlySet<string> | null = null;
   /** Of the plan that its members get ready for beside the one in force: they open links, and send nothing yet. */
   #ahead: { readonly number: number; readonly partners: Partners } | null = null;
+  /** Of the meeting that was begun last: also with members of other groups. */
+  #meeting: { readonly attempt: number; readonly ways: Ways } = { attempt: -1, ways: new Map() };
   readonly #probes = new Map<string, number>();
   readonly #signals = new Map<string, { allowance: number; atMs: number }>();
 
@@ -54,14 +59,18 @@ export class Pairs {
     if (message.type === 'prepare') this.#prepare(message);
     else if (message.type === 'warm') this.#ahead = this.#aheadOf(message);
     else if (message.type === 'start' || message.type === 'evaluate') this.#begin(message);
+    else if (message.type === 'meet') this.#meet(message);
+    else if (message.type === 'meetingOver') this.#metOver(message);
     else if (message.type === 'probe') this.#probes.set(nameOf(to, message.peer), nowMs + PROBE_MS);
     else if (message.type === 'standby') this.gone(to);
   }
 
   /** It is not a part of anything any more. */
   gone(peer: PeerId): void {
-    this.#ways.delete(peer);
-    for (const others of this.#ways.values()) others.delete(peer);
+    for (const ways of [this.#ways, this.#meeting.ways]) {
+      ways.delete(peer);
+      for (const others of ways.values()) others.delete(peer);
+    }
     for (const of of [this.#probes, this.#signals])
       for (const name of of.keys()) if (name.split(' ').includes(peer)) of.delete(name);
   }
@@ -72,7 +81,8 @@ export class Pairs {
   }
 
   isPair(from: PeerId, to: PeerId): boolean {
-    return (this.#ways.get(from)?.has(to) || this.#ahead?.partners.get(from)?.has(to)) ?? false;
+    const isAhead = this.#ahead?.partners.get(from)?.has(to) ?? false;
+    return isAhead || [this.#ways, this.#meeting.ways].some((ways) => ways.get(from)?.has(to));
   }
 
   maySignal(from: PeerId, to: PeerId, nowMs: number): boolean {
@@ -87,8 +97,9 @@ export class Pairs {
 
   /** Whether the server carries this frame: then its bytes are taken off what it still would. */
   take(from: PeerId, to: PeerId, bytes: number): boolean {
-    const way = this.#ways.get(from)?.get(to);
-    if (!way || way.bytesLeft < bytes) return false;
+    const ways = [this.#ways, this.#meeting.ways].flatMap((all) => all.get(from)?.get(to) ?? []);
+    const way = ways.find(({ bytesLeft }) => bytesLeft >= bytes);
+    if (way === undefined) return false;
     way.bytesLeft -= bytes;
     return true;
   }
@@ -163,9 +174,28 @@ export class Pairs {
     });
   }
 
-  #waysOf(plan: Said<'prepare'>['plan']): Map<PeerId, Map<PeerId, Way>> {
+  /** Each attempt may be sent whole, and what an earlier one did not use is not added to it. */
+  #meet({ attempt, groups }: Said<'meet'>): void {
+    const { model, islands } = this.#sizes;
+    if (this.#meeting.attempt === attempt || !islands) return;
+    const ways: Ways = new Map();
+    add(ways, meetingPassages(model, islands, groups), (way, bytes) => {
+      way.bytesLeft += bytes;
+    });
+    this.#meeting = { attempt, ways };
+  }
+
+  /** Values go to who computes with them, as after a step. */
+  #metOver({ epoch, round }: Said<'meetingOver'>): void {
+    const told = `meetingOver ${epoch} ${round}`;
+    if (this.#prepared?.epoch !== epoch || this.#told === told) return;
+    this.#told = told;
+    for (const others of this.#ways.values()) for (const way of others.values()) way.bytesLeft += way.stepBytes;
+  }
+
+  #waysOf(plan: Said<'prepare'>['plan']): Ways {
     const { model, rounds } = this.#sizes;
-    const ways = new Map<PeerId, Map<PeerId, Way>>();
+    const ways: Ways = new Map();
     add(ways, stepTensors(model, plan, this.#sizes), (way, bytes) => {
       way.stepBytes += bytes;
     });
@@ -184,7 +214,7 @@ const nameOf = (from: PeerId, to: PeerId): string => `${from} ${to}`;
 /** Of what was not sent yet, as much as a step's may still come. */
 const leftover = (way: Way | undefined): number => (way ? Math.min(way.bytesLeft, way.stepBytes) : 0);
 
-function wayOf(ways: Map<PeerId, Map<PeerId, Way>>, from: PeerId, to: PeerId): Way {
+function wayOf(ways: Ways, from: PeerId, to: PeerId): Way {
   const others = ways.get(from) ?? new Map<PeerId, Way>();
   ways.set(from, others);
   const way = others.get(to) ?? { stepBytes: 0, evaluationBytes: 0, bytesLeft: 0 };
@@ -193,7 +223,7 @@ function wayOf(ways: Map<PeerId, Map<PeerId, Way>>, from: PeerId, to: PeerId): W
 }
 
 /** A pair is one both ways, whoever sends. */
-function add(ways: Map<PeerId, Map<PeerId, Way>>, list: readonly Passage[], count: (way: Way, bytes: number) => void) {
+function add(ways: Ways, list: readonly Passage[], count: (way: Way, bytes: number) => void) {
   for (const { from, to, tensor } of list) {
     count(wayOf(ways, from, to), framedBytes(tensor));
     wayOf(ways, to, from);

@@ -7,7 +7,7 @@ import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
 import { holdings } from '../../swarm/plan/handover.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
+import { loadedKinds, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { Sizes } from '../../swarm/ways/partners.ts';
 
 /** A connection that fails in the middle begins again. */
@@ -53,6 +53,7 @@ export class StateNeeds {
   mayRead(peer: PeerId, { checkpoint, block, kind, range: [from, to] }: StatePart): boolean {
     const need = this.#needs.get(peer);
     if (need?.checkpoint !== checkpoint) return false;
+    if (!loadedKinds(this.#sizes.islands, need.plan.islands).includes(kind)) return false;
     const isHeld = holdings(this.#sizes.model, need.plan, peer, block, kind).some(
       (held) => held[0] <= from && to <= held[1],
     );
@@ -66,7 +67,7 @@ export class StateNeeds {
     const { model, islands } = this.#sizes;
     let elements = 0;
     for (const { name } of model.blocks)
-      for (const kind of savedKinds(islands))
+      for (const kind of loadedKinds(islands, plan.islands))
         for (const [from, to] of holdings(model, plan, peer, name, kind)) elements += to - from;
     return elements * ELEMENT_BYTES;
   }

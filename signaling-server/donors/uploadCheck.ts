@@ -41,7 +41,7 @@ export class UploadCheck {
   /** Elements of all kinds that were looked at. */
   #done = 0;
 
-  /** `kinds`: of a shard, one after the other, the run's weights first. */
+  /** `kinds`: of a shard, one after the other, the run's weights first where they are among them. */
   constructor(range: Range, kinds: readonly StateKind[], before: ReadValues) {
     this.#range = range;
     this.#kinds = kinds;
@@ -91,8 +91,11 @@ export class UploadCheck {
       );
     if (first === this.#range[0]) this.#sum = 0;
     const of = SUMMED.find((one) => isOf(kind, one));
+    const isFirst = this.#done < this.sums.elements;
+    const before = isFirst || of === undefined ? await this.#before([first, first + piece.length]) : null;
+    if (isFirst) for (const earlier of before ?? []) this.sums.before += earlier ** 2;
     // The run's weights, and what islands begin with, which follows them.
-    if (of === undefined) return this.#compare(piece, await this.#before([first, first + piece.length]));
+    if (of === undefined) return this.#compare(piece, before ?? new Float32Array());
     this.#sum += piece.reduce((sum, value) => sum + (of === 'v' ? value : value * value), 0);
     this.sums[of] = Math.max(this.sums[of], this.#sum);
   }
@@ -100,7 +103,6 @@ export class UploadCheck {
   #compare(piece: Float32Array, before: Float32Array): void {
     for (let i = 0; i < piece.length; i++) {
       const earlier = before[i] ?? outside(before, i);
-      if (this.#done < this.sums.elements) this.sums.before += earlier ** 2;
       this.#sum += ((piece[i] ?? outside(piece, i)) - earlier) ** 2;
     }
     this.sums.moved = Math.max(this.sums.moved, this.#sum);

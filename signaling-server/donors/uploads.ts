@@ -49,6 +49,8 @@ export interface UploadBody {
 interface Asked {
   readonly block: BlockName;
   readonly range: Range;
+  /** One after the other. */
+  readonly kinds: readonly StateKind[];
   times: number;
   wrong: number;
   /** The most of it that came at one time. */
@@ -80,12 +82,12 @@ async function* uncut(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Arra
   }
 }
 
+const shardBytes = ({ range: [from, to], kinds }: Asked): number => (to - from) * kinds.length * FLOAT_BYTES;
+
 const requestKey = ({ epoch, step }: Request): string => `${epoch} ${step}`;
 
 export class Uploads {
   readonly #of: UploadsOf;
-  /** Of a shard, one after the other. */
-  readonly #kinds: readonly StateKind[];
   /** By donor, then by request, the newest last, then by shard. */
   readonly #asked = new Map<PeerId, Map<string, Map<string, Asked>>>();
   /** Of each upload that is in no checkpoint yet, its request. */
@@ -97,7 +99,6 @@ export class Uploads {
 
   constructor(of: UploadsOf) {
     this.#of = of;
-    this.#kinds = savedKinds(of.train.islands);
   }
 
   /** A checkpoint is asked of a donor. Resolves when what is over is off the disk. */
@@ -114,14 +115,15 @@ export class Uploads {
 
   #shardsOf(peer: PeerId, epoch: number): Map<string, Asked> {
     const plan = this.#of.store.epoch(this.#of.name, epoch)?.plan;
-    const { state } = JSON.parse(plan ?? '{"state":[]}') as Pick<Plan, 'state'>; // the store's own words
+    const { state, islands } = JSON.parse(plan ?? '{"state":[]}') as Pick<Plan, 'state' | 'islands'>; // the store's own words
+    const kinds = savedKinds(this.#of.train.islands, islands);
     const own = state.flatMap(({ block, shards }) =>
       shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
     );
     return new Map(
       own.map((shard) => [
         shardKey(shard.block, shard.range),
-        { ...shard, times: 0, wrong: 0, mostBytes: 0, hashes: new Set() },
+        { ...shard, kinds, times: 0, wrong: 0, mostBytes: 0, hashes: new Set() },
       ]),
     );
   }
@@ -136,7 +138,7 @@ export class Uploads {
     const newest = store.newestCheckpoint(name);
     if (newest === null || newest.committedSteps >= upload.step)
       throw new UploadError(410, 'a newer checkpoint is stored already');
-    checkSize(this.#shardBytes(upload.range), body);
+    checkSize(shardBytes(asked), body);
     const base = parseManifest(newest.manifest);
     const letGo = blobs.hold(manifestHashes(base));
     // Now: while it comes the run may go back, and know nothing of these steps any more.
@@ -156,10 +158,6 @@ export class Uploads {
     }
   }
 
-  #shardBytes([from, to]: Range): number {
-    return (to - from) * this.#kinds.length * FLOAT_BYTES;
-  }
-
   /** Whether this donor has sent so much that is wrong that it has to go. */
   isWrongAgain(peer: PeerId, upload: Upload): boolean {
     const asked = this.#asked.get(peer)?.get(requestKey(upload))?.get(shardKey(upload.block, upload.range));
@@ -173,16 +171,16 @@ export class Uploads {
     body: AsyncIterable<Uint8Array>,
     came: UploadCame,
   ): AsyncGenerator<Uint8Array> {
-    const { block, range } = asked;
+    const { block, range, kinds } = asked;
     const { blobs, train } = this.#of;
     const weights = checkpointWeights(blobs, base);
-    const check = new UploadCheck(range, this.#kinds, (part) => weights(block, ...part));
+    const check = new UploadCheck(range, kinds, (part) => weights(block, ...part));
     let hereBytes = 0;
     for await (const chunk of check.through(uncut(body))) {
       hereBytes += chunk.length;
       const newBytes = Math.max(0, hereBytes - asked.mostBytes);
       asked.mostBytes += newBytes;
-      came(chunk.length, newBytes, hereBytes === this.#shardBytes(range));
+      came(chunk.length, newBytes, hereBytes === shardBytes(asked));
       yield chunk;
     }
     const wrong = implausible(check.sums, progressOf(train, base.step, step), gradient);

@@ -34,6 +34,7 @@ const orderSchema = z.discriminatedUnion('type', [
     recordPath: z.string().exactOptional(),
     stages: z.int().exactOptional(),
     microBatches: z.int().exactOptional(),
+    groups: z.int().exactOptional(),
     schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
     plan: planSchema.exactOptional(),
     auto: z.boolean().exactOptional(),

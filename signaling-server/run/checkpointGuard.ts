@@ -3,7 +3,7 @@
  * nobody gets a byte of it before. One that is damaged is set aside, and the run is sent back to the next older one.
  */
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
-import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
+import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import { isFarAbove } from '../../swarm/run/plausibleState.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { type Manifest, parseManifest, stateProblem } from '../store/checkpointState.ts';

@@ -7,15 +7,9 @@
 import type { PeerId } from '../../swarm/base.ts';
 import type { StartState } from '../../swarm/coordinator/events.ts';
 import { isNews } from '../../swarm/coordinator/progress.ts';
-import {
-  begin,
-  type DecisionConfig,
-  type DecisionEffect,
-  type DecisionEvent,
-  type DecisionState,
-  decide,
-  nextDecision,
-} from '../../swarm/decisions/decide.ts';
+import { begin, type DecisionState, decide, nextDecision } from '../../swarm/decisions/decide.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
+import { stateOf } from '../../swarm/decisions/groups.ts';
 import type { HeartbeatMessage } from '../../swarm/messages/messages.ts';
 import type { Recording } from '../../swarm/recording/recording.ts';
 import { storageProblem } from '../files/storageProblem.ts';
@@ -92,7 +86,7 @@ export class DecisionLoop {
 
   /** A heartbeat is an event where it says something new of a step that takes long. */
   heard(peer: PeerId, message: HeartbeatMessage): null {
-    const { phase } = this.#state.coordinator;
+    const { phase } = stateOf(this.#state.groups, peer);
     const isNew = message.at && phase.name === 'training' && isNews(phase, peer, message.at, this.now());
     if (isNew) this.dispatch({ type: 'donorSaid', peer, message });
     return null;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
-import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
+import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { ReportMessage } from '../../swarm/messages/messages.ts';
 import type { TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { PeerId } from '../../swarm/base.ts';
-import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
+import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';

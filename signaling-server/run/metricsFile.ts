@@ -69,7 +69,10 @@ export class MetricsFile {
     const evaluations = this.#source.evaluations();
     const isWhole = ({ step }: CommitRecord): boolean =>
       isMeeting(train, step + 1) && (all || !this.#source.isEvaluationDue(step + 1) || evaluations.has(step + 1));
-    const whole = records.slice(0, records.findLastIndex(isWhole) + 1);
+    // Groups of donors commit the steps of a round in an order of their own: those before the first that is missing.
+    const missing = records.findIndex(({ step }, place) => step !== this.#next + place);
+    const inOrder = missing < 0 ? records : records.slice(0, missing);
+    const whole = inOrder.slice(0, inOrder.findLastIndex(isWhole) + 1);
     this.#next += whole.length;
     // A round's numbers are those of its counts in another order: its last count and its highest number are one.
     return whole

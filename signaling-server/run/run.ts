@@ -7,10 +7,10 @@ import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { mayReturn } from '../../swarm/coordinator/returning.ts';
-import { snapshot } from '../../swarm/coordinator/snapshot.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
-import { isNeeded } from '../../swarm/coordinator/successor.ts';
-import { type DecisionEffect, type DecisionEvent, planningOf } from '../../swarm/decisions/decide.ts';
+import { planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
+import type { DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
+import { isMissed } from '../../swarm/decisions/groups.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
@@ -108,7 +108,7 @@ export class ActiveRun implements Observed {
   }
 
   get #run(): CoordinatorState {
-    return this.#loop.state.coordinator;
+    return wholeRun(this.#loop.state).coordinator;
   }
 
   get phase(): CoordinatorState['phase']['name'] {
@@ -138,7 +138,7 @@ export class ActiveRun implements Observed {
 
   /** What is known of the donors, as plans are judged by. */
   get replanner(): ReplannerState {
-    return this.#loop.state.replanner;
+    return wholeRun(this.#loop.state).replanner;
   }
 
   /** The plan in force, and what is thought of it; null before the first one. */
@@ -147,7 +147,7 @@ export class ActiveRun implements Observed {
   }
 
   snapshot(): Snapshot {
-    const [shown, sentence] = [snapshot(this.#run, this.#loop.now()), this.standsSentence];
+    const [shown, sentence] = [snapshotOf(this.#loop.state, this.#loop.now()), this.standsSentence];
     return sentence === null ? shown : { ...shown, phase: 'paused', sentence };
   }
 
@@ -263,7 +263,7 @@ export class ActiveRun implements Observed {
       mayReturn: (peer) => mayReturn(this.#run, peer),
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
-      isNeeded: (peer) => this.#donor(peer)?.wish === 'compute' && isNeeded(this.#run, peer),
+      isNeeded: (peer) => isMissed(this.#loop.state.groups, peer),
       gone: (peer, detail) => this.#gone(peer, detail),
       failed: (error) => this.failed(error),
       countRefusal: (reason) => {
@@ -380,7 +380,7 @@ export class ActiveRun implements Observed {
   }
 
   async #search({ search, problem, budget }: Extract<DecisionEffect, { type: 'search' }>): Promise<void> {
-    const { config } = this.#loop.state.replanner;
+    const { config } = this.replanner;
     const found = await this.#options.search(config, problem, budget).catch((error: unknown) => {
       this.failed(error);
       return refusal('the search for a plan failed');

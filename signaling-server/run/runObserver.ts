@@ -1,6 +1,6 @@
 /** Whoever follows a run: it is told what donors do, before the decisions are, and then what these ask for. */
 import type { PeerId } from '../../swarm/base.ts';
-import type { DecisionEffect } from '../../swarm/decisions/decide.ts';
+import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import type { RunMessage } from '../donors/reception.ts';

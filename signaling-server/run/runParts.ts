@@ -1,4 +1,5 @@
 /** What follows a run beside its decisions, and in which order each is told. */
+import type { Plan } from '../../swarm/plan/plan.ts';
 import { windowCount } from '../../swarm/run/data.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
@@ -48,7 +49,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const observers: RunObserver[] = [
     history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
     ways(network), // before the plan is sent: its members may relay to each other at once
-    memoryUse(memory, history),
+    memoryUse(memory, (epoch) => store.epoch(name, epoch)?.plan),
     runRecords(options, run, uploads), // before anything is sent: what was answered is then always stored
     counting(counts, traffic),
     refused,
@@ -69,13 +70,16 @@ const ways = (network: Network): RunObserver => ({
   },
 });
 
-const memoryUse = (memory: DonorMemories, history: RunHistory): RunObserver => ({
+/** `planOf`: of an epoch, as JSON. */
+const memoryUse = (memory: DonorMemories, planOf: (epoch: number) => string | undefined): RunObserver => ({
   event: (event) => {
     if (event.type === 'gone') return memory.gone(event.peer);
-    const isReady = event.type === 'said' && event.message.type === 'ready';
-    if (!isReady || history.plan === null) return;
+    if (event.type !== 'said' || event.message.type !== 'ready') return;
+    const { epoch, memoryBytes } = event.message;
+    const plan = planOf(epoch);
+    if (plan === undefined) return;
     const { peer, adapter } = event.connection;
-    memory.ready(peer, adapter, history.plan.plan, event.message.memoryBytes);
+    memory.ready(peer, adapter, JSON.parse(plan) as Plan, memoryBytes); // the store's own words
   },
 });
 
@@ -87,14 +91,19 @@ const counting = (counts: RunCounts, traffic: TrafficOf): RunObserver => ({
   },
 });
 
-const metricLines = (metrics: MetricsFile): RunObserver => ({
-  effect: (effect) => {
-    if (effect.type === 'storeCommit') metrics.committed(effect.record.step);
-    if (effect.type === 'storeEvaluation') metrics.append();
-    if (effect.type === 'rollBack') metrics.rewrite();
-  },
-  close: () => metrics.append(true),
-});
+function metricLines(metrics: MetricsFile): RunObserver {
+  // With several groups of donors the meeting is no part of a commit.
+  let isApart = false;
+  return {
+    effect: (effect) => {
+      if (effect.type === 'storeEpoch') isApart = effect.plan.islands !== undefined;
+      if (effect.type === 'storeCommit' && !isApart) metrics.committed(effect.record.step);
+      if (effect.type === 'storeEvaluation' || effect.type === 'storeMeeting') metrics.append();
+      if (effect.type === 'rollBack') metrics.rewrite();
+    },
+    close: () => metrics.append(true),
+  };
+}
 
 const uploading = (uploads: Uploads): RunObserver => ({
   event: (event) => {

@@ -4,7 +4,7 @@ import { capacityOf, type PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { invariant } from '../../swarm/base.ts';
 import type { Applied, KeptPlan, StartState } from '../../swarm/coordinator/events.ts';
 import { NORMS_COMPARED } from '../../swarm/coordinator/plausible.ts';
-import type { DecisionConfig } from '../../swarm/decisions/decide.ts';
+import type { DecisionConfig } from '../../swarm/decisions/events.ts';
 import { wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -70,7 +70,9 @@ export function startState(store: Store, name: string, isAway: boolean): StartSt
   const words = store.lastApplied(name);
   const applied = words === null ? null : (JSON.parse(words) as Applied); // the store's own words
   const isAhead = isAway && record !== undefined && committedSteps > newest.committedSteps;
-  const plans = isAhead ? keptPlans(store, name, row.generation, record.plan) : [];
+  // What several groups of donors have is not gone on with: it goes back to their last checkpoint.
+  const kept = isAhead ? keptPlans(store, name, row.generation, record.plan) : [];
+  const plans = kept.some(({ plan }) => plan.islands) ? [] : kept;
   const evaluated = [...store.evaluations(name)].at(-1);
   return {
     generation: row.generation,

@@ -80,31 +80,35 @@ export async function storeInitialState(blobs: BlobStore, model: Model, weights:
   return success({ step: 0, shards });
 }
 
+/** What was saved of a shard by a group that has these islands (absent: all), one after the other. */
+type KindsOf = (islands?: readonly number[]) => readonly StateKind[];
+
 /** One of the run's saved kinds of a range, out of as many shards as it takes, in pieces that are read as they are asked for. */
 export function stateBytes(
   blobs: ReadsBlobs,
   manifest: Manifest,
-  kinds: readonly StateKind[],
+  kindsOf: KindsOf,
   { block, kind, range }: { readonly block: BlockName; readonly kind: StateKind; readonly range: Range },
 ): Result<AsyncIterable<Uint8Array<ArrayBuffer>>> {
   const parts = manifest.shards
     .flatMap((shard) => {
-      const part = shard.block === block ? overlap(shard.range, range) : null;
-      return part === null ? [] : [{ shard, part }];
+      const place = kindsOf(shard.islands).indexOf(kind);
+      const part = shard.block === block && (place >= 0 || !shard.moments) ? overlap(shard.range, range) : null;
+      return part === null ? [] : [{ shard, part, place }];
     })
     .sort((a, b) => a.part[0] - b.part[0]);
   const covered = parts.reduce((sum, { part: [from, to] }) => sum + to - from, 0);
   return covered === range[1] - range[0]
-    ? success(piecesOf(blobs, { place: kinds.indexOf(kind), isWeights: kind === 'value' || kind === 'shared' }, parts))
+    ? success(piecesOf(blobs, kind === 'value' || kind === 'shared', parts))
     : refusal(`checkpoint ${manifest.step} lacks a part of ${block}`);
 }
 
 async function* piecesOf(
   blobs: ReadsBlobs,
-  { place, isWeights }: { readonly place: number; readonly isWeights: boolean },
-  parts: readonly { readonly shard: ManifestShard; readonly part: Range }[],
+  isWeights: boolean,
+  parts: readonly { readonly shard: ManifestShard; readonly part: Range; readonly place: number }[],
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
-  for (const { shard, part } of parts) {
+  for (const { shard, part, place } of parts) {
     const [start, end] = shard.range;
     for (let from = part[0]; from < part[1]; from += PIECE_ELEMENTS) {
       const bytes = (Math.min(part[1], from + PIECE_ELEMENTS) - from) * FLOAT_BYTES;
@@ -114,10 +118,13 @@ async function* piecesOf(
   }
 }
 
+/** With the first island goes what all share. */
+const weightsOf: KindsOf = (islands) => (islands && !islands.includes(0) ? [] : STATE_KINDS);
+
 /** The weights of a checkpoint, for the export and for sampling: whatever kinds the run has, they come first. */
 export function checkpointWeights(blobs: ReadsBlobs, manifest: Manifest): Weights['readBlock'] {
   return async (block, from, to) => {
-    const pieces = stateBytes(blobs, manifest, STATE_KINDS, { block, kind: 'value', range: [from, to] });
+    const pieces = stateBytes(blobs, manifest, weightsOf, { block, kind: 'value', range: [from, to] });
     invariant(pieces.ok, pieces.ok ? '' : pieces.reason);
     const out = new Uint8Array((to - from) * FLOAT_BYTES);
     let filled = 0;

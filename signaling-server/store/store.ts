@@ -41,6 +41,8 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   setOperatorPaused(name: string, paused: boolean): void;
   saveEpoch(name: string, epoch: number, generation: number, plan: string, reason: string): void;
   commitStep(name: string, record: CommitRecord, ledger: readonly LedgerEntry[], applied?: string): void;
+  /** What a meeting of groups sent counts with the round's last step. */
+  addMeeting(name: string, step: number, bytesDirect: number, bytesRelayed: number): void;
   /** What the newest committed step left, as JSON; null: there is none, or an older version of shoal committed it. */
   lastApplied(name: string): string | null;
   /** Plans of this generation from an epoch on, as JSON, in order. */
@@ -219,6 +221,12 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
           run(`INSERT INTO credit VALUES (?, ?, ?, 1) ${added}`, name, peer, tokens);
         }
       }),
+    addMeeting: (name, step, bytesDirect, bytesRelayed) => {
+      run(
+        'UPDATE step SET bytesDirect = bytesDirect + ?, bytesRelayed = bytesRelayed + ? WHERE run = ? AND step = ?',
+        ...[bytesDirect, bytesRelayed, name, step],
+      );
+    },
     lastApplied: (name) => {
       const row = one('SELECT applied FROM step WHERE run = ? ORDER BY step DESC LIMIT 1', name);
       return row === null || row.applied === null ? null : String(row.applied);

@@ -20,6 +20,8 @@ export interface PlanWishes {
   readonly plan?: Plan;
   /** The plan of the best predicted step time, from what the donors measured: no other wish counts then. */
   readonly auto?: boolean;
+  /** The most groups of donors that have islands of their own; absent: one, which does all islands by turns. */
+  readonly groups?: number;
   /** Copies of each shard; absent: `DEFAULT_REPLICAS` where the donors can bear them. A plan that is given has its own. */
   readonly replicas?: number;
 }
@@ -36,7 +38,11 @@ export function capacityOf(model: Pick<Model, 'layers'>, { plan, auto }: PlanWis
 /** For peers in the order they joined, and the bytes that some of them give at most. */
 export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
 
-export function planWished(model: Model, batch: Batch, { plan, auto, replicas, ...wishes }: PlanWishes): MakePlan {
+export function planWished(
+  model: Model,
+  batch: Batch,
+  { plan, auto, groups, replicas, ...wishes }: PlanWishes,
+): MakePlan {
   const options = plan === undefined ? wishes : { schedule: plan.schedule };
   return (donors, caps) => {
     if (plan === undefined || donors.length !== peers(plan).length)

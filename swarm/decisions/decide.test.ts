@@ -5,15 +5,8 @@ import type { Profile } from '../messages/profile.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
-import {
-  begin,
-  type DecisionConfig,
-  type DecisionEffect,
-  type DecisionEvent,
-  decide,
-  nextDecision,
-  planningOf,
-} from './decide.ts';
+import { begin, decide, nextDecision, planningOf, wholeRun } from './decide.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from './events.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
 const SECOND: Profile = {
@@ -46,23 +39,23 @@ function deciding(auto: boolean) {
     state = next;
     return effects;
   };
-  return { told, state: () => state };
+  return { told, state: () => state, whole: () => wholeRun(state) };
 }
 const types = (effects: readonly DecisionEffect[]): string[] => effects.map(({ type }) => type);
 
 test('[CO27] what the wishes decide is answered within the same event, and the page is told once', () => {
-  const { told, state } = deciding(false);
+  const { told, state, whole } = deciding(false);
   const effects = told(joins(A));
   expect(types(effects)).toEqual(['log', 'storeEpoch', 'log', 'send', 'log', 'recordPlan', 'publish']);
-  expect(state().coordinator.phase.name).toBe('preparing');
+  expect(whole().coordinator.phase.name).toBe('preparing');
   expect(planningOf(state())).toMatchObject({ epoch: 1, reason: 'donors are there', measuredSeconds: null });
 });
 
 test('[AP28] with auto a search is asked for; its outcome is an event, and the deadline is the nearest one of both', () => {
-  const { told, state } = deciding(true);
+  const { told, state, whole } = deciding(true);
   const [search] = told(joins(A), 5).filter(({ type }) => type === 'search');
   expect(search).toMatchObject({ search: 0, budget: 'atOnce' });
-  expect(state().coordinator.phase.name).toBe('planning');
+  expect(whole().coordinator.phase.name).toBe('planning');
   expect(nextDecision(state())).toBe(10_005);
   const plan = equalSplit(acceptedModel(planning), config.batch.samples, [A]);
   const found = { ok: true, value: { plan, reasons: [], idle: [] } } as const;
@@ -72,18 +65,18 @@ test('[AP28] with auto a search is asked for; its outcome is an event, and the d
 });
 
 test('[AP30] a run that begins again from its store still knows its donors', () => {
-  const { told, state } = deciding(false);
+  const { told, whole } = deciding(false);
   told(joins(A));
   told(joins(B));
-  const known = state().replanner.donors;
-  const { asks } = state().coordinator;
+  const known = whole().replanner.donors;
+  const { asks } = whole().coordinator;
   expect(asks).toBeGreaterThan(0);
   told({ type: 'restarted', start: { ...START, epoch: 2 } });
-  expect(state().coordinator.donors).toEqual([]);
+  expect(whole().coordinator.donors).toEqual([]);
   // Else a late answer could be taken for one to a question of now.
-  expect(state().coordinator.asks).toBe(asks);
+  expect(whole().coordinator.asks).toBe(asks);
   told(joins(B));
-  expect(state().coordinator.epoch).toBe(3);
-  expect(state().replanner.donors.map(({ profile }) => profile)).toEqual(known.map(({ profile }) => profile));
+  expect(whole().coordinator.epoch).toBe(3);
+  expect(whole().replanner.donors.map(({ profile }) => profile)).toEqual(known.map(({ profile }) => profile));
   invariant(known.length === 2, 'both were known');
 });

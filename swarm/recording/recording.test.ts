@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { at, invariant } from '../base.ts';
-import type { DecisionEvent } from '../decisions/decide.ts';
+import type { DecisionEvent } from '../decisions/events.ts';
 import { playChaos } from '../testing/chaos.ts';
 import { EXPECTED, parseLine, type RecordedLine, recording, replay, undecided } from './recording.ts';
 

@@ -7,14 +7,8 @@
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 import type { StartState } from '../coordinator/events.ts';
-import {
-  begin,
-  type DecisionConfig,
-  type DecisionEffect,
-  type DecisionEvent,
-  type DecisionState,
-  decide,
-} from '../decisions/decide.ts';
+import { begin, type DecisionState, decide } from '../decisions/decide.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { digester, type Hash } from './digest.ts';
 
 /** Of the lines' form. */
@@ -85,10 +79,15 @@ function outcomes(hash: Hash): (state: DecisionState | null, effects: readonly D
   };
 }
 
-const fieldsOf = (state: DecisionState): [name: string, value: unknown][] =>
-  Object.entries(state).flatMap(([half, fields]) =>
+/** Of several groups each field has the group's place before it. */
+const fieldsOf = ({ groups, ...rest }: DecisionState): [name: string, value: unknown][] => {
+  const halves = groups.flatMap((group, place) =>
+    Object.entries(group).map(([half, fields]) => [groups.length > 1 ? `${place}.${half}` : half, fields] as const),
+  );
+  return [...halves, ...Object.entries(rest)].flatMap(([half, fields]) =>
     Object.entries(fields).map(([name, value]): [string, unknown] => [`${half}.${name}`, value]),
   );
+};
 
 export const EXPECTED = 'one JSON object with at, event, state and effects was expected';
 const digestSchema = z.string().min(1);

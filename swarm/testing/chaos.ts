@@ -8,7 +8,7 @@ import { answerTo } from '../autoplan/wishes.ts';
 import { below, invariant, type PeerId, peerId, type Random, refusal, seededRandom, success } from '../base.ts';
 import { type DonorMessage, HELD, type PlanAnswer } from '../coordinator/events.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
-import type { DecisiveMessage } from '../decisions/decide.ts';
+import type { DecisiveMessage } from '../decisions/events.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';

@@ -1,18 +1,11 @@
 /** Who decides in a rehearsal: the coordinator alone, with plans as a test makes them, or all that decides a run. */
 import { invariant } from '../base.ts';
+import { begin as beginCoordinator } from '../coordinator/beginning.ts';
 import type { CoordinatorConfig, CoordinatorEvent, Effect, PlanAnswer, StartState } from '../coordinator/events.ts';
-import { begin as beginCoordinator, type CoordinatorState, nextDeadline } from '../coordinator/state.ts';
+import { type CoordinatorState, nextDeadline } from '../coordinator/state.ts';
 import { step } from '../coordinator/step.ts';
-import {
-  begin,
-  type DecisionConfig,
-  type DecisionEffect,
-  type DecisionEvent,
-  type DecisionState,
-  decide,
-  forCoordinator,
-  nextDecision,
-} from '../decisions/decide.ts';
+import { begin, type DecisionState, decide, nextDecision, wholeRun } from '../decisions/decide.ts';
+import { type DecisionConfig, type DecisionEffect, type DecisionEvent, forCoordinator } from '../decisions/events.ts';
 import type { Recording } from '../recording/recording.ts';
 
 type PlannedEvent = Extract<CoordinatorEvent, { type: 'planned' }>;
@@ -90,7 +83,7 @@ export class AllDecisions implements Decider {
   }
 
   get coordinator(): CoordinatorState {
-    return this.#state.coordinator;
+    return wholeRun(this.#state).coordinator;
   }
 
   get deadline(): number | null {
@@ -131,12 +124,14 @@ export class AllDecisions implements Decider {
 const copy = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T; // plain data is as it was
 
 /** But for the configuration, which is a copy from the beginning on. */
-function copyOf({
-  coordinator: { config: run, ...coordinator },
-  replanner: { config: planning, ...replanner },
-}: DecisionState) {
-  const copied = copy({ coordinator, replanner });
-  return { coordinator: { ...copied.coordinator, config: run }, replanner: { ...copied.replanner, config: planning } };
+function copyOf({ groups, apart: { run, ...apart } }: DecisionState): DecisionState {
+  const copied = groups.map(
+    ({ coordinator: { config, ...coordinator }, replanner: { config: planning, ...replanner } }) => {
+      const own = copy({ coordinator, replanner });
+      return { coordinator: { ...own.coordinator, config }, replanner: { ...own.replanner, config: planning } };
+    },
+  );
+  return { groups: copied, apart: { ...copy(apart), run } };
 }
 
 /** What is frozen is so to its leaves: only what is new is looked at. */

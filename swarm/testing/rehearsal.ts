@@ -7,8 +7,9 @@
 import { answerTo } from '../autoplan/wishes.ts';
 import { invariant, type PeerId } from '../base.ts';
 import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } from '../coordinator/events.ts';
-import { type CoordinatorState, unsavedLimit } from '../coordinator/state.ts';
-import type { DecisionConfig } from '../decisions/decide.ts';
+import type { CoordinatorState } from '../coordinator/state.ts';
+import { unsavedLimit } from '../coordinator/stepsAhead.ts';
+import type { DecisionConfig } from '../decisions/events.ts';
 import { isMeeting, roundLength, turnAt } from '../islands/rounds.ts';
 import type { LastCommit, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';

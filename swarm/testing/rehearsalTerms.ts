@@ -2,7 +2,7 @@
 import type { MakePlan, PlanWishes } from '../autoplan/wishes.ts';
 import { refusal, success } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
-import type { DecisionConfig } from '../decisions/decide.ts';
+import type { DecisionConfig } from '../decisions/events.ts';
 import { wholeRounds } from '../islands/rounds.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { Block, BlockName } from '../model/model.ts';

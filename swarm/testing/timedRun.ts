@@ -6,14 +6,8 @@
 import { clusterProblem } from '../autoplan/knownDonors.ts';
 import { type PeerId, peerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
-import {
-  begin,
-  type DecisionEffect,
-  type DecisionEvent,
-  type DecisionState,
-  decide,
-  nextDecision,
-} from '../decisions/decide.ts';
+import { begin, type DecisionState, decide, nextDecision } from '../decisions/decide.ts';
+import type { DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';

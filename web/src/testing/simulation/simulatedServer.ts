@@ -6,7 +6,7 @@ import { got, invariant, type PeerId, peerId, type Result, refusal } from '../..
 import { SILENCE } from '../../../../swarm/coordinator/deadlines.ts';
 import { mayReturn } from '../../../../swarm/coordinator/returning.ts';
 import { isNeeded } from '../../../../swarm/coordinator/successor.ts';
-import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/decide.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/events.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
 import {
   decodePeerMessage,

@@ -4,7 +4,7 @@
  * is held against the sequential run, whatever the plans were and whatever went wrong. Rules RE in SPEC.md.
  */
 import { at, got, invariant, type PeerId, type Range, seededRandom, success } from '../../../../swarm/base.ts';
-import type { DecisionConfig } from '../../../../swarm/decisions/decide.ts';
+import type { DecisionConfig } from '../../../../swarm/decisions/events.ts';
 import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
 import type { BlockName } from '../../../../swarm/model/model.ts';

@@ -1,0 +1,102 @@
+/** What crosses between all that decides a run and its shell, and what of it each of the two in a group is told. */
+import type { PlanningConfig } from '../autoplan/knownDonors.ts';
+import type { PeerProfile } from '../autoplan/peerProfile.ts';
+import type { Found, ReplannerEvent } from '../autoplan/replannerState.ts';
+import type { PeerId } from '../base.ts';
+import type { CoordinatorConfig, CoordinatorEvent, DonorMessage, StartState } from '../coordinator/events.ts';
+import type { Limits } from '../limits.ts';
+import type { MetMessage, PeerMessage } from '../messages/messages.ts';
+import type { AdapterProfile, Profile } from '../messages/profile.ts';
+import type { GroupEffect } from './group.ts';
+
+export interface DecisionConfig {
+  readonly run: CoordinatorConfig;
+  readonly planning: PlanningConfig;
+}
+
+/** What a donor says that something is decided by. */
+export type DecisiveMessage = DonorMessage | MetMessage | Extract<PeerMessage, { type: 'limits' | 'probed' }>;
+
+export type DecisionEvent =
+  | Exclude<
+      CoordinatorEvent,
+      { type: 'donorJoined' | 'donorSaid' | 'planned' | 'met' | 'allSaved' | 'failedMeeting' | 'groupsEnded' }
+    >
+  /** A donor was admitted: it has its `welcome`, and its GPU passed the check. */
+  | {
+      readonly type: 'donorJoined';
+      readonly peer: PeerId;
+      readonly adapter: AdapterProfile;
+      readonly limits: Limits;
+      /** What its admission measured; null: nothing is known of it. */
+      readonly profile: Profile | null;
+      /** By which its profile is kept for its next visit, and what the last one left. */
+      readonly rememberedAs: string | null;
+      readonly remembered: PeerProfile | null;
+      /** An opaque name of its network: two donors that have the same one may be one person. */
+      readonly address: string;
+      /** This server opened it itself. */
+      readonly isOwn: boolean;
+    }
+  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
+  /** The answer to the effect `search`. */
+  | { readonly type: 'searched'; readonly search: number; readonly found: Found }
+  /** The run begins again from what the store knows, with nobody there yet; what is known of donors stays. */
+  | { readonly type: 'restarted'; readonly start: StartState };
+
+/** Performed by the shell in order, each done before the next: what was answered is then always stored. */
+export type DecisionEffect =
+  | GroupEffect
+  /** All groups have met: what was committed of the round stands, and these bytes belong to its last step. */
+  | {
+      readonly type: 'storeMeeting';
+      readonly committedSteps: number;
+      readonly bytesDirect: number;
+      readonly bytesRelayed: number;
+    };
+
+/** What changes the state that there is. */
+export type ToldEvent = Exclude<DecisionEvent, { type: 'restarted' }>;
+
+export function forReplanner(event: ToldEvent): ReplannerEvent | null {
+  switch (event.type) {
+    case 'donorJoined': {
+      const { adapter, profile } = event;
+      return profile && { ...event, profile, hasHalves: adapter.halves === true };
+    }
+    case 'donorSaid':
+    case 'donorGone':
+    case 'searched':
+    case 'deadlineReached':
+      return event;
+    default:
+      return null;
+  }
+}
+
+export function forCoordinator(event: ToldEvent): CoordinatorEvent | null {
+  switch (event.type) {
+    case 'donorJoined': {
+      const { type, peer, adapter, limits, address, isOwn } = event;
+      return {
+        type,
+        peer,
+        adapter,
+        address,
+        isOwn,
+        ...(limits.memoryBytes === null ? {} : { memoryBytes: limits.memoryBytes }),
+      };
+    }
+    case 'donorSaid': {
+      const { type, peer, message } = event;
+      return isForOthers(message) ? null : { type, peer, message };
+    }
+    case 'searched':
+      return null;
+    default:
+      return event;
+  }
+}
+
+const isForOthers = (message: DecisiveMessage): message is Exclude<DecisiveMessage, DonorMessage> =>
+  message.type === 'limits' || message.type === 'probed' || message.type === 'met';

@@ -1,0 +1,157 @@
+/**
+ * Several groups of donors in one run with islands: each has some of the islands, a plan and a coordinator of its own,
+ * and they meet at the end of each round. A run begins as one group of all its donors. Where a plan is wanted from a
+ * checkpoint, `divided` makes several of it; `joined` makes one of them again, which goes back, ends, pauses or finishes as
+ * any other. Rules IS in SPEC.md.
+ */
+import { at, type PeerId } from '../base.ts';
+import type { CoordinatorConfig } from '../coordinator/events.ts';
+import { type CoordinatorState, isPlanningAnew } from '../coordinator/state.ts';
+import { isNeeded, willing } from '../coordinator/successor.ts';
+import { NO_ATTEMPTS } from '../coordinator/trouble.ts';
+import { stepsBefore } from '../islands/rounds.ts';
+import type { Group } from './group.ts';
+
+/** Numbers of searches of different groups are so far apart: each is answered to who asked. */
+const SEARCHES_APART = 1_000_000;
+
+/** How many groups there should be, where this one wants a plan: as many as islands, of one donor at least. */
+export function groupCount({ coordinator, replanner }: Group, most: number): number {
+  const { train, own } = coordinator.config;
+  const { groups = 1 } = replanner.config.wishes;
+  if (own !== undefined || !train.islands || !isPlanningAnew(coordinator)) return 1;
+  return Math.min(groups, train.islands.count, willing(coordinator).length, most);
+}
+
+/** `items` in `count` runs, as equal as can be, the first ones longer. */
+function shared<Item>(items: readonly Item[], count: number): Item[][] {
+  const least = Math.floor(items.length / count);
+  const longer = items.length % count;
+  return Array.from({ length: count }, (_, i) => {
+    const from = i * least + Math.min(i, longer);
+    return items.slice(from, from + least + (i < longer ? 1 : 0));
+  });
+}
+
+/** Donors by the order in which they came. Who takes no part now is with the first group. */
+export function divided({ coordinator, replanner }: Group, count: number): Group[] {
+  const { config, donors, gathering, committedSteps } = coordinator;
+  const islands = shared(
+    Array.from({ length: config.train.islands?.count ?? 1 }, (_, island) => island),
+    count,
+  );
+  const offers = shared(willing(coordinator), count);
+  const expected = donors.slice(0, config.expectedDonors ?? 0).map(({ peer }) => peer);
+  return islands.map((own, index): Group => {
+    const isMine = (peer: PeerId): boolean =>
+      offers[index]?.includes(peer) || (index === 0 && !offers.some((offer) => offer.includes(peer)));
+    const mine = donors.filter(({ peer }) => isMine(peer));
+    const needed = mine.filter(({ peer }) => expected.includes(peer)).length;
+    return {
+      coordinator: {
+        ...coordinator,
+        config: {
+          ...config,
+          own,
+          expectedDonors: gathering === 'whole' ? needed : config.expectedDonors,
+          evaluation: index === 0 ? config.evaluation : null,
+        },
+        donors: mine,
+        met: committedSteps,
+        ask: null,
+        newestSteps: [],
+      },
+      replanner: {
+        ...replanner,
+        donors: replanner.donors.filter(({ peer }) => isMine(peer)),
+        searches: replanner.searches + index * SEARCHES_APART,
+      },
+    };
+  });
+}
+
+/** How many steps of the run stand committed, in all groups. */
+export function committedIn(groups: readonly Group[]): number {
+  const [first, ...others] = groups.map(({ coordinator }) => coordinator);
+  if (first === undefined) return 0;
+  if (others.length === 0) return first.committedSteps;
+  return [first, ...others].reduce(
+    (sum, { config, met, committedSteps }) => sum + stepsBefore(config.train, met, committedSteps, config.own ?? []),
+    first.met,
+  );
+}
+
+/** All groups as one that has all donors, and stands before a plan. `order`: in which they came. */
+export function joined(
+  groups: readonly Group[],
+  run: CoordinatorConfig,
+  order: readonly PeerId[],
+  reason: string,
+): Group {
+  const first = at(groups, 0);
+  const all = groups.map(({ coordinator }) => coordinator);
+  const place = (peer: PeerId): number => order.indexOf(peer);
+  const most = (of: (state: CoordinatorState) => number): number => Math.max(...all.map(of));
+  const newest = all.reduce((one, other) => (one.committedSteps >= other.committedSteps ? one : other));
+  return {
+    coordinator: {
+      ...first.coordinator,
+      config: run,
+      epoch: most(({ epoch }) => epoch),
+      committedSteps: committedIn(groups),
+      loss: newest.loss,
+      lastCommit: null,
+      gathering: all.every(({ gathering }) => gathering === 'whole') ? 'whole' : 'over',
+      proposal: null,
+      warmingUp: null,
+      ask: null,
+      asks: most(({ asks }) => asks),
+      warmUps: most(({ warmUps }) => warmUps),
+      departures: all.flatMap(({ departures }) => departures ?? [])[0] ?? null,
+      donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
+      phase: { name: 'planning', before: null, reason },
+      isSavedFirst: false,
+      pending: [],
+      attempts: NO_ATTEMPTS,
+      faults: distinct(all.flatMap(({ faults }) => faults)),
+      relayed: distinct(all.flatMap(({ relayed }) => relayed)),
+      sightings: [],
+      relayedSlices: [],
+      doubt: null,
+      norms: distinct(all.flatMap(({ norms }) => norms)).toSorted((a, b) => a.step - b.step),
+      unsaved: distinct(all.flatMap(({ unsaved }) => unsaved)).toSorted((a, b) => a.step - b.step),
+    },
+    replanner: {
+      ...first.replanner,
+      donors: groups.flatMap(({ replanner }) => replanner.donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
+      searches: Math.max(...groups.map(({ replanner }) => replanner.searches)),
+      ...{ needed: null, comparison: null, arrival: null, causes: [] },
+    },
+  };
+}
+
+function distinct<Item>(items: readonly Item[]): Item[] {
+  return [...new Map(items.map((item) => [JSON.stringify(item), item])).values()];
+}
+
+/** The group that a donor is in, else the first. */
+export const groupOf = (groups: readonly Group[], peer: PeerId): number =>
+  Math.max(
+    0,
+    groups.findIndex(({ coordinator }) => coordinator.donors.some((donor) => donor.peer === peer)),
+  );
+
+export const stateOf = (groups: readonly Group[], peer: PeerId): CoordinatorState =>
+  at(groups, groupOf(groups, peer)).coordinator;
+
+/** Others lose steps if it vanishes now, and it means to stay. */
+export function isMissed(groups: readonly Group[], peer: PeerId): boolean {
+  const state = stateOf(groups, peer);
+  return state.donors.some((donor) => donor.peer === peer && donor.wish === 'compute') && isNeeded(state, peer);
+}
+
+/** A newcomer goes where the fewest are. */
+export function smallest(groups: readonly Group[]): number {
+  const sizes = groups.map(({ coordinator }) => coordinator.donors.length);
+  return sizes.indexOf(Math.min(...sizes));
+}

@@ -1,0 +1,161 @@
+/**
+ * A meeting of several groups, as the server sees it: every keeper is told who keeps what in all groups, works out what comes
+ * of the meeting, and says its digests. What the same ranges come to must be the same everywhere. Nothing of it counts
+ * before all have said so; a meeting that fails is begun again, under a number of its own. Rules IS in SPEC.md.
+ */
+import { at, invariant, type PeerId } from '../base.ts';
+import { allowedMs, DEADLINES } from '../coordinator/deadlines.ts';
+import { type CoordinatorState, membersOf, type PlanInForce, shardKey } from '../coordinator/state.ts';
+import { nextStepOf } from '../coordinator/stepsAhead.ts';
+import { roundSteps, turnAt } from '../islands/rounds.ts';
+import type { MetMessage, ServerMessage } from '../messages/messages.ts';
+import { keepersOf, type Plan } from '../plan/plan.ts';
+import { meetingCuts } from '../ways/meeting.ts';
+
+/** Times that a meeting is begun again before it is somebody's fault. */
+const TRIES = 2;
+
+export interface Meeting {
+  /** Of all meetings begun so far. */
+  readonly attempt: number;
+  readonly round: number;
+  /** Of each group. */
+  readonly epochs: readonly number[];
+  readonly met: readonly { readonly peer: PeerId; readonly said: MetMessage }[];
+  readonly startedAt: number;
+  readonly deadline: number;
+}
+
+/** What stays from one meeting of a run to the next. */
+export interface Meetings {
+  readonly current: Meeting | null;
+  /** Begun so far. */
+  readonly attempts: number;
+  /** Of this round, that came to nothing. */
+  readonly failures: number;
+  /** How long the last one took. */
+  readonly lastMs: number | null;
+}
+
+export const NO_MEETINGS: Meetings = { current: null, attempts: 0, failures: 0, lastMs: null };
+
+/** The plans of groups that all stand at the end of the round; null: one does not. */
+export function standing(groups: readonly CoordinatorState[]): PlanInForce[] | null {
+  const plans = groups.flatMap((state) => {
+    const { phase, met, config } = state;
+    const hasEnded = phase.name === 'holding' && phase.awaits === 'groups' && !state.isSavedFirst;
+    return hasEnded && met < config.steps && nextStepOf(state) === null ? phase.inForce : [];
+  });
+  return plans.length === groups.length ? plans : null;
+}
+
+export function begun(
+  groups: readonly CoordinatorState[],
+  plans: readonly PlanInForce[],
+  before: Meetings,
+  now: number,
+): Meetings {
+  const { train, met } = { ...at(groups, 0).config, met: at(groups, 0).met };
+  const { attempts, failures, lastMs } = before;
+  const allowed = 2 ** failures * allowedMs(DEADLINES.meeting, lastMs);
+  const current = {
+    ...{ attempt: attempts + 1, round: turnAt(train, met).round, epochs: plans.map(({ epoch }) => epoch) },
+    ...{ met: [], startedAt: now, deadline: now + allowed },
+  };
+  return { ...before, attempts: attempts + 1, current };
+}
+
+/** What each keeper, or once it is over each member, is told. */
+export function invitations(
+  { config: { train }, met }: CoordinatorState,
+  plans: readonly PlanInForce[],
+  { attempt, round }: Meeting,
+): { readonly to: PeerId; readonly message: ServerMessage }[] {
+  const steps = roundSteps(train, met);
+  const groups = groupsOf(plans);
+  return plans.flatMap(({ epoch, plan }) =>
+    keepersIn(plan).map((to) => ({ to, message: { type: 'meet' as const, epoch, round, attempt, steps, groups } })),
+  );
+}
+
+const keepersIn = ({ state }: Plan): PeerId[] => [...new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)))];
+
+const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type: 'meet' }>['groups'] =>
+  plans.map(({ epoch, plan: { islands, state } }) => {
+    invariant(islands, 'a plan of one of several groups says which islands are its own');
+    return { epoch, islands: [...islands], state: state as Plan['state'] };
+  });
+
+export const farewells = (
+  plans: readonly PlanInForce[],
+  { round }: Meeting,
+): { readonly to: PeerId; readonly message: ServerMessage }[] =>
+  plans.flatMap((inForce) =>
+    membersOf(inForce).map((to) => ({ to, message: { type: 'meetingOver' as const, epoch: inForce.epoch, round } })),
+  );
+
+/** With this word; the same where nobody can have asked for it now. */
+export function withWord(meeting: Meeting, plans: readonly PlanInForce[], peer: PeerId, said: MetMessage): Meeting {
+  const expected = expectedOf(plans).get(peer);
+  const own = plans.find(({ plan }) =>
+    plan.state.some(({ shards }) => shards.some((one) => keepersOf(one).includes(peer))),
+  );
+  const isOfNow = said.attempt === meeting.attempt && said.round === meeting.round && said.epoch === own?.epoch;
+  const isKnown = meeting.met.some((one) => one.peer === peer);
+  const keys = said.digests.map(({ block, range }) => shardKey(block, range));
+  const isWhole =
+    keys.length === expected?.size && new Set(keys).size === keys.length && keys.every((key) => expected.has(key));
+  return isOfNow && isWhole && !isKnown ? { ...meeting, met: [...meeting.met, { peer, said }] } : meeting;
+}
+
+/** Of each keeper its ranges, cut wherever any group cuts: then any two that have the same can be compared. */
+function expectedOf(plans: readonly PlanInForce[]): Map<PeerId, Set<string>> {
+  const groups = groupsOf(plans);
+  const expected = new Map<PeerId, Set<string>>();
+  for (const { plan } of plans)
+    for (const { block, shards } of plan.state)
+      for (const shard of shards) {
+        const keys = meetingCuts(groups, block, shard.range).map((piece) => shardKey(block, piece));
+        for (const peer of keepersOf(shard)) expected.set(peer, new Set([...(expected.get(peer) ?? []), ...keys]));
+      }
+  return expected;
+}
+
+/** open: not all have met, these are missing. whole: all have come to the same. unequal: these have not what most have. */
+export type Outcome =
+  | { readonly of: 'open'; readonly missing: readonly PeerId[] }
+  | { readonly of: 'whole' }
+  | { readonly of: 'unequal'; readonly few: readonly PeerId[] };
+
+export function outcomeOf({ met }: Meeting, plans: readonly PlanInForce[]): Outcome {
+  const missing = [...expectedOf(plans).keys()].filter((peer) => met.every((one) => one.peer !== peer));
+  if (missing.length > 0) return { of: 'open', missing };
+  const words = new Map<string, Map<string, PeerId[]>>();
+  for (const { peer, said } of met)
+    for (const { block, range, digest } of said.digests) {
+      const key = shardKey(block, range);
+      const found = words.get(key) ?? new Map<string, PeerId[]>();
+      words.set(key, found.set(digest, [...(found.get(digest) ?? []), peer]));
+    }
+  const unequal = [...words.values()].filter(({ size }) => size > 1);
+  if (unequal.length === 0) return { of: 'whole' };
+  const few = unequal.flatMap((found) => {
+    const sides = [...found.values()].toSorted((a, b) => b.length - a.length);
+    const rest = sides.slice(1).flat();
+    return at(sides, 0).length > rest.length ? rest : [];
+  });
+  return { of: 'unequal', few: [...new Set(few)] };
+}
+
+/** It came to nothing, and is begun again when all stand; true: often enough that it has to be somebody's fault. */
+export const failed = (meetings: Meetings): Meetings => ({
+  ...meetings,
+  current: null,
+  failures: meetings.failures + 1,
+});
+export const isTriedEnough = ({ failures }: Meetings): boolean => failures >= TRIES;
+
+export const over = (meetings: Meetings, { startedAt }: Meeting, now: number): Meetings => ({
+  ...meetings,
+  ...{ current: null, failures: 0, lastMs: now - startedAt },
+});
