@@ -5,7 +5,7 @@
  * `planAnew` starts from the newest checkpoint with whoever is there.
  */
 import { invariant, type PeerId } from '../base.ts';
-import { endsRoundOf, isMeeting, roundEnd } from '../islands/rounds.ts';
+import { isMeeting } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
 import {
   awaitedCheckpoint,
@@ -29,7 +29,7 @@ import {
   type PlanInForce,
   planInForce,
 } from './state.ts';
-import { areAllCommitted, evaluationDue, isDone, nextStepOf } from './stepsAhead.ts';
+import { areAllCommitted, evaluationDue, isDone, isLastStep, nextStepOf } from './stepsAhead.ts';
 import {
   interruption,
   keepersLive,
@@ -312,10 +312,6 @@ export function boundary(transition: Transition) {
   if (!isOver && next !== null) return train(transition, inForce, next);
   save(transition, inForce);
 }
-
-/** Of this group's donors. */
-const isLastStep = ({ config: { steps, train, own } }: CoordinatorState, step: number): boolean =>
-  own === undefined ? step === steps - 1 : roundEnd(train, step) >= steps && endsRoundOf(train, step, own);
 
 function awaitGroups(transition: Transition, inForce: PlanInForce) {
   change(transition, { phase: { name: 'holding', inForce, awaits: 'groups' } });

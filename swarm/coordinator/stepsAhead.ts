@@ -1,5 +1,5 @@
 /** How far a run is: what comes next at a boundary, and what is done. Pure questions about a state. */
-import { nextStep, roundEnd, roundLength } from '../islands/rounds.ts';
+import { endsRoundOf, nextStep, roundEnd, roundLength } from '../islands/rounds.ts';
 import type { CoordinatorConfig } from './events.ts';
 import type { CoordinatorState } from './state.ts';
 
@@ -23,6 +23,10 @@ export const nextStepOf = ({ config, committedSteps, met }: CoordinatorState): n
   config.own !== undefined && committedSteps === roundEnd(config.train, met)
     ? null
     : nextStep(config.train, committedSteps, config.own);
+
+/** Of this group's donors. */
+export const isLastStep = ({ config: { steps, train, own } }: CoordinatorState, step: number): boolean =>
+  own === undefined ? step === steps - 1 : roundEnd(train, step) >= steps && endsRoundOf(train, step, own);
 
 /** Every step is committed, saved and, where it should be, evaluated. */
 export const isDone = (state: CoordinatorState): boolean =>
