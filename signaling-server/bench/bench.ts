@@ -50,7 +50,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, learn or dashboard',
+      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, line, learn or dashboard',
     );
   bench
     .command('step')
