@@ -57,7 +57,7 @@ export function donorGone(replanning: Replanning, peer: PeerId) {
   addCause(replanning, { reason: `${peer} is gone`, by: null });
 }
 
-/** For their next visit, where the run said more of them than their admission. */
+/** For their next visit, where the run said more of them than their admission. What others say of a line is not kept. */
 export function keepProfiles({ state, effects }: Replanning, donors: readonly KnownDonor[]) {
   const { lines } = knownLinks(
     state.donors.map(({ peer }) => peer),
@@ -65,7 +65,7 @@ export function keepProfiles({ state, effects }: Replanning, donors: readonly Kn
   );
   for (const donor of donors) {
     const { rememberedAs, peer } = donor;
-    const { upload = null, download = null } = lines.get(peer) ?? {};
+    const { upload = null, download = null } = lines.get(peer)?.own ?? {};
     const profile = {
       ...profileNow(state.config, donor),
       ...(upload !== null && { uploadBytesPerSecond: upload }),

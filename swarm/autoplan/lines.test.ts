@@ -23,7 +23,7 @@ describe('[AP4] a link has what both its ends say alike', () => {
   it('the rate of the better way, the slower end being known for its own line', () => {
     const { pairs, lines } = known([a, said([way(b, 40, 6e6, 1e5)])], [b, said([way(a, 40, 1.2e5, 6.5e6)])]);
     expect(pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 6e6 }]);
-    expect([lines.get(a)?.upload, lines.get(b)?.upload, lines.get(c)?.upload]).toEqual([6e6, 1e5, null]);
+    expect([lines.get(a)?.upload, lines.get(b)?.upload, lines.get(c)?.upload]).toEqual([6e6, 1.2e5, null]);
   });
 });
 
@@ -61,4 +61,60 @@ describe('[AP54] the lines that links share', () => {
       )?.download;
     expect([download(1e6, 5e5), download(1e6, 2.9e6)]).toEqual([1.5e6, null]);
   });
+});
+
+it('[AP4] a rate of 0 is no measurement, of nobody’s', () => {
+  const { pairs, lines } = known([a, said([way(b, 40, 0, 0)], 0)], [b, said([way(a, 40, 0, 0)], 0)], [c, said([], 0)]);
+  expect(pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.02 }]);
+  const nothing = { upload: null, download: null };
+  expect([...lines.values()]).toEqual(Array(3).fill({ ...nothing, own: nothing }));
+});
+
+describe('[AP54] no receiver alone makes another one’s line slow', () => {
+  it('what one says of less counts for that link only', () => {
+    const lied = known([a, said([way(b, 40, 3e6), way(c, 40, 3e6)], 6e6)], [b, said([way(a, 40, null, 1)])]);
+    expect(lied.pairs[0]).toEqual({ between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 1 });
+    expect(lied.lines.get(a)?.upload).toBe(6e6);
+    expect(known([a, said([way(b, 40, 6e6)])], [b, said([way(a, 40, null, 1)])]).lines.get(a)?.upload).toBe(5e6);
+    expect(known([b, said([way(a, 40, null, 1)])]).lines.get(a)?.upload).toBeNull();
+  });
+
+  it('what two say counts, and is not kept', () => {
+    const heard = [[b, said([way(a, 40, null, 3e5)])] as const, [c, said([way(a, 40, null, 6e5)])] as const];
+    const claimed = known([a, said([way(b, 40, 3e6), way(c, 40, 3e6)], 6e6)], ...heard).lines.get(a);
+    // A tenth and a fifth of what is said: a fifth of both.
+    expect([claimed?.upload, claimed?.own.upload]).toEqual([1.2e6, 6e6]);
+    const silent = known(...heard).lines.get(a);
+    expect([silent?.upload, silent?.own.upload]).toEqual([6e5, null]);
+  });
+
+  it('a download that its senders alone speak of is not kept', () => {
+    const into = (...heard: LinkReport[]) =>
+      known(
+        [a, said([way(c, 40, 1e6), way(b, 40, 3e6)])],
+        [b, said([way(c, 40, 5e5), way(a, 40, 3e6)])],
+        [c, said(heard)],
+      ).lines.get(c);
+    expect([into()?.download, into()?.own.download]).toEqual([1.5e6, null]);
+    expect(into(way(a, 40, null, 1e6), way(b, 40, null, 5e5))?.own.download).toBe(1.5e6);
+  });
+});
+
+it('[AP55] a window with room for more than the link carries is not believed', () => {
+  const pair = (windowBytes: number, streams = 1) => {
+    const { pairs, lines } = known(
+      [a, said([{ ...way(b, 80, 2.5e5), windowBytes, ...(streams > 1 && { streams }) }])],
+      [b, said([way(a, 80, 2.5e5)])],
+    );
+    return [pairs[0]?.bytesPerSecond, pairs[0]?.windowBytes, lines.get(a)?.upload];
+  };
+  // 20,000 bytes come and go in 80 ms, twice as much at most.
+  expect([pair(40_000), pair(40_001)]).toEqual([
+    [5e6, 40_000, null],
+    [2.5e5, undefined, 2.5e5],
+  ]);
+  expect([pair(10_000, 4), pair(10_001, 4)]).toEqual([
+    [5e6, 10_000, null],
+    [2.5e5, undefined, 2.5e5],
+  ]);
 });

@@ -10,6 +10,8 @@ import type { Cluster } from '../planner/cluster.ts';
 
 /** Of a link that was never measured: a good line at home. */
 export const UNMEASURED_LINK = { latencySeconds: 0.01, bytesPerSecond: 5e6 };
+/** A window limits what takes no longer than so many round trips: more would wait for the line. */
+const UNDELAYED = 2;
 /** Links to one donor that all carry less than this part of what their senders can share the receiver's line. */
 const SLOWED = 0.8;
 
@@ -21,15 +23,34 @@ export interface ReportedLinks {
 }
 
 /** Bytes a second; null: not known. */
-export interface KnownLine {
+interface Line {
   readonly upload: number | null;
   readonly download: number | null;
+}
+
+/** `own`: what it says of it itself, and others cannot lower. */
+export interface KnownLine extends Line {
+  readonly own: Line;
 }
 
 interface KnownLinks {
   readonly pairs: Cluster['links']['pairs'];
   readonly lines: ReadonlyMap<PeerId, KnownLine>;
 }
+
+/** One way of a pair. */
+interface Way {
+  readonly rate: number;
+  /** What its sender says, or a good link where it says nothing, whatever less its receiver has heard. */
+  readonly most: number;
+  readonly isSaid: boolean;
+  readonly heard: number | null;
+}
+type Ways = ReadonlyMap<PeerId, ReadonlyMap<PeerId, Way>>;
+
+/** Null: not known. No link that carries anything carries less than a byte a second. */
+export const measuredRate = (bytesPerSecond: number | null | undefined): number | null =>
+  bytesPerSecond != null && bytesPerSecond >= 1 ? bytesPerSecond : null;
 
 /** The links between these peers, in their order, and their lines. */
 export function knownLinks(peers: readonly PeerId[], reports: ReadonlyMap<PeerId, ReportedLinks>): KnownLinks {
@@ -38,81 +59,117 @@ export function knownLinks(peers: readonly PeerId[], reports: ReadonlyMap<PeerId
     peers.map((peer) => [peer, new Map(reports.get(peer)?.links.map((report) => [report.peer, report]))]),
   );
   const pairs: Cluster['links']['pairs'] = [];
-  const sent = new Map<PeerId, Map<PeerId, number>>(peers.map((peer) => [peer, new Map()]));
+  const sent = new Map<PeerId, Map<PeerId, Way>>(peers.map((peer) => [peer, new Map()]));
   for (const [one, links] of ends)
     for (const [other, report] of links) {
       const back = ends.get(other)?.get(one);
       const [from, to] = [place.get(one) ?? 0, place.get(other)];
       // Of two peers at hand; once, in their order.
       if (to === undefined || to === from || (back !== undefined && to < from)) continue;
-      const [there, here] = [rateOf(report, back), rateOf(back, report)];
+      const [there, here] = [wayOf(report, back), wayOf(back, report)];
       if (there !== null) sent.get(one)?.set(other, there);
       if (here !== null) sent.get(other)?.set(one, here);
-      const windows = [report, back].flatMap((end) => end?.windowBytes ?? []);
-      const rates = windows.length === 0 ? rateBetween(there, here) : windowed(windows, there, here);
-      const pair = { ...latencyOf(report, back), ...rates };
+      const latency = latencyOf(report, back);
+      const windows = [
+        ...windowOf(report, there?.rate, latency.latencySeconds),
+        ...windowOf(back, here?.rate, latency.latencySeconds),
+      ];
+      const rates = [there, here].flatMap((way) => way?.rate ?? []);
+      const pair = { ...latency, ...(windows.length === 0 ? rateBetween(rates) : windowed(windows, rates)) };
       if (Object.keys(pair).length > 0) pairs.push({ between: from < to ? [one, other] : [other, one], ...pair });
     }
   const uploads = new Map(peers.map((peer) => [peer, uploadOf(sent.get(peer), reports.get(peer))]));
   const downloads = downloadsOf(sent, uploads);
   const lines = new Map(
-    peers.map((peer) => [peer, { upload: uploads.get(peer) ?? null, download: downloads.get(peer) ?? null }]),
+    peers.map((peer) => {
+      const [up, down] = [uploads.get(peer) ?? UNKNOWN, downloads.get(peer) ?? UNKNOWN];
+      return [peer, { upload: up.known, download: down.known, own: { upload: up.own, download: down.own } }];
+    }),
   );
   return { pairs, lines };
 }
 
 /** What goes from the one who says `sent` to the one who says `back`. */
-function rateOf(sent: LinkReport | undefined, back: LinkReport | undefined): number | null {
-  const heard = back?.receivedBytesPerSecond;
-  if (!sent?.bytesPerSecond) return heard ? Math.min(heard, UNMEASURED_LINK.bytesPerSecond) : null;
-  return Math.min(sent.bytesPerSecond, heard ?? Math.max(back?.bytesPerSecond ?? 0, UNMEASURED_LINK.bytesPerSecond));
+function wayOf(sent: LinkReport | undefined, back: LinkReport | undefined): Way | null {
+  const [said, heard] = [measuredRate(sent?.bytesPerSecond), measuredRate(back?.receivedBytesPerSecond)];
+  if (said === null && heard === null) return null;
+  const good = UNMEASURED_LINK.bytesPerSecond;
+  const most = Math.min(said ?? good, Math.max(heard ?? 0, back?.bytesPerSecond ?? 0, good));
+  return { rate: Math.min(most, heard ?? most), most, isSaid: said !== null, heard };
 }
 
 /** A pair has one rate: the better way's, since the other one is bound by its sender's line. */
-const rateBetween = (there: number | null, here: number | null) =>
-  there === null && here === null ? {} : { bytesPerSecond: Math.max(there ?? 0, here ?? 0) };
+const rateBetween = (rates: readonly number[]) => (rates.length === 0 ? {} : { bytesPerSecond: Math.max(...rates) });
 
 /** What the line carries by more connections nobody knows: it is taken for a good one. */
-const windowed = (windows: readonly number[], there: number | null, here: number | null) => ({
-  bytesPerSecond: Math.max(UNMEASURED_LINK.bytesPerSecond, there ?? 0, here ?? 0),
+const windowed = (windows: readonly number[], rates: readonly number[]) => ({
+  bytesPerSecond: Math.max(UNMEASURED_LINK.bytesPerSecond, ...rates),
   windowBytes: Math.max(...windows),
 });
 
+/** The window that limits a way. A claim for one that has room for more than the way carries says nothing of the way. */
+function windowOf(end: LinkReport | undefined, rate: number | null | undefined, latencySeconds = 0): number[] {
+  if (end?.windowBytes === undefined) return [];
+  const { windowBytes, streams = 1 } = end;
+  return streams * windowBytes <= UNDELAYED * (rate ?? 0) * 2 * latencySeconds ? [windowBytes] : [];
+}
+
 /** The longer round trip of what both say. */
-function latencyOf(...ends: readonly (LinkReport | undefined)[]) {
+function latencyOf(...ends: readonly (LinkReport | undefined)[]): { readonly latencySeconds?: number } {
   const trips = ends.flatMap((end) => end?.roundTripMs ?? []);
   if (trips.length === 0) return {};
   const least = trips.length === 1 ? UNMEASURED_LINK.latencySeconds : 0;
   return { latencySeconds: Math.max(least, ...trips.map((trip) => trip / 2_000)) };
 }
 
-/** No more than what its links carry together, as both their ends have it; one that sends to nobody keeps what it said. */
-function uploadOf(sent: ReadonlyMap<PeerId, number> | undefined, report: ReportedLinks | undefined): number | null {
+/** What is planned with, and what the donor says itself. */
+interface Claim {
+  readonly known: number | null;
+  readonly own: number | null;
+}
+
+const UNKNOWN: Claim = { known: null, own: null };
+
+/**
+ * No more than what its links carry together, as both their ends have it; one that sends to nobody keeps what it said. One
+ * receiver alone cannot make the line slow: the lowest part of what was sent counts as the next one does.
+ */
+function uploadOf(sent: ReadonlyMap<PeerId, Way> | undefined, report: ReportedLinks | undefined): Claim {
   // The line has carried no more than windows let through.
-  if (report?.links.some(({ windowBytes }) => windowBytes !== undefined)) return null;
-  const claimed = report?.uploadBytesPerSecond ?? null;
-  if (sent === undefined || sent.size === 0) return claimed;
-  const rates = [...sent.values()];
-  const together = rates.reduce((sum, rate) => sum + rate, 0);
-  return Math.min(together, Math.max(claimed ?? 0, ...rates));
+  if (report?.links.some((link) => windowOf(link, link.bytesPerSecond, (link.roundTripMs ?? 0) / 2_000).length > 0))
+    return UNKNOWN;
+  const claimed = measuredRate(report?.uploadBytesPerSecond);
+  const ways = [...(sent?.values() ?? [])];
+  if (ways.length === 0) return { known: claimed, own: claimed };
+  if (claimed === null && !ways.some(({ isSaid }) => isSaid))
+    return ways.length < 2 ? UNKNOWN : { known: Math.max(...ways.map(({ rate }) => rate)), own: null };
+  // `least`: of what is said to be sent at least this part counts.
+  const line = (least: number): number => {
+    const rates = ways.map(({ rate, most, isSaid }) => ({ rate: Math.max(rate, least * most), isSaid }));
+    const said = rates.flatMap(({ rate, isSaid }) => (isSaid ? rate : []));
+    return Math.min(sum(rates.map(({ rate }) => rate)), Math.max(claimed ?? 0, ...said));
+  };
+  const [, nextLowest = 1] = ways.map(({ rate, most }) => rate / most).toSorted((a, b) => a - b);
+  return { known: line(nextLowest), own: line(1) };
 }
 
 /** Where several senders each send less to somebody than they can, it is that one's line that they share. */
-function downloadsOf(
-  sent: ReadonlyMap<PeerId, ReadonlyMap<PeerId, number>>,
-  uploads: ReadonlyMap<PeerId, number | null>,
-): Map<PeerId, number> {
-  const into = new Map<PeerId, { rates: number[]; isSlowed: boolean }>();
-  for (const [from, rates] of sent)
-    for (const [to, rate] of rates) {
-      const found = into.get(to) ?? { rates: [], isSlowed: true };
-      found.rates.push(rate);
-      found.isSlowed &&= rate < SLOWED * (uploads.get(from) ?? 0);
+function downloadsOf(sent: Ways, uploads: ReadonlyMap<PeerId, Claim>): Map<PeerId, Claim> {
+  const into = new Map<PeerId, { ways: Way[]; isSlowed: boolean }>();
+  for (const [from, ways] of sent)
+    for (const [to, way] of ways) {
+      const found = into.get(to) ?? { ways: [], isSlowed: true };
+      found.ways.push(way);
+      found.isSlowed &&= way.rate < SLOWED * (uploads.get(from)?.known ?? 0);
       into.set(to, found);
     }
+  const shared = [...into].filter(([, { ways, isSlowed }]) => isSlowed && ways.length > 1);
   return new Map(
-    [...into].flatMap(([peer, { rates, isSlowed }]) =>
-      isSlowed && rates.length > 1 ? [[peer, rates.reduce((sum, rate) => sum + rate, 0)] as const] : [],
-    ),
+    shared.map(([peer, { ways }]) => {
+      const heard = ways.flatMap((way) => way.heard ?? []);
+      return [peer, { known: sum(ways.map(({ rate }) => rate)), own: heard.length < ways.length ? null : sum(heard) }];
+    }),
   );
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

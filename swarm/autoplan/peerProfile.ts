@@ -13,6 +13,7 @@ import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import type { WireEncoding } from '../wire.ts';
+import { measuredRate } from './lines.ts';
 
 /** Entries of a table of times; beyond them their last slope goes on. */
 const MOST_ENTRIES = 1_024;
@@ -48,12 +49,15 @@ export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes }: Profi
  * A donor that came back: it was measured anew, and its spans' ratios of the last visit hold on, as they compare with the
  * measurement of the same moment. Its line is known until its links say otherwise.
  */
-export const returnedProfile = (now: Profile, last: PeerProfile | null): PeerProfile => ({
-  ...admittedProfile(now),
-  ratios: last?.ratios ?? [],
-  ...(last?.uploadBytesPerSecond !== undefined && { uploadBytesPerSecond: last.uploadBytesPerSecond }),
-  ...(last?.downloadBytesPerSecond !== undefined && { downloadBytesPerSecond: last.downloadBytesPerSecond }),
-});
+export function returnedProfile(now: Profile, last: PeerProfile | null): PeerProfile {
+  const [upload, download] = [measuredRate(last?.uploadBytesPerSecond), measuredRate(last?.downloadBytesPerSecond)];
+  return {
+    ...admittedProfile(now),
+    ratios: last?.ratios ?? [],
+    ...(upload !== null && { uploadBytesPerSecond: upload }),
+    ...(download !== null && { downloadBytesPerSecond: download }),
+  };
+}
 
 type Times = 'forwardSeconds' | 'backwardSeconds';
 const timesOf = (op: Op): Times => (op === 'F' ? 'forwardSeconds' : 'backwardSeconds');

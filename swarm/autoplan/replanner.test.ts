@@ -266,3 +266,48 @@ test('[AP28] without auto the wishes answer, and it only predicts', () => {
   expect(run.state.appraisal).toMatchObject({ verdict: null, predictedSeconds: expect.any(Number) });
   expect(run.searches).toEqual([]);
 });
+
+function steadyRun(): PlannedRun {
+  const run = new PlannedRun();
+  run.joins(A, profile(0.05));
+  run.joins(B, profile(0.05));
+  for (let index = 0; index < 12; index++) run.step(index, () => 0.05);
+  return run;
+}
+
+const reportOf = (run: PlannedRun, links: readonly LinkReport[], uploadBytesPerSecond?: number) => ({
+  ...{ type: 'report' as const, epoch: run.epoch, step: 12, losses: [], shards: [], bytesDirect: 0, bytesRelayed: 0 },
+  ...{ spans: [], links: [...links], ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }) },
+});
+
+test('[AP4] a donor whose rate is 0 keeps nobody out', () => {
+  const run = steadyRun();
+  run.said(B, reportOf(run, [], 0));
+  run.joins(C, profile(0.02));
+  run.want('arrival');
+  run.settle();
+  expect(run.logs.join()).not.toMatch(/NaN|Infinity/);
+  expect(samplesOf(run.plan, C)).toBeGreaterThan(0);
+});
+
+test('[AP6] a donor that is remembered with a line of 0 bytes a second is one whose line is not known', () => {
+  const measured = profile(0.05);
+  const left = { ...measured, ratios: [], uploadBytesPerSecond: 0, downloadBytesPerSecond: 0 };
+  const run = new PlannedRun(new Map([['key of b', left]]));
+  run.joins(A, measured);
+  run.joins(B, measured, NO_LIMITS, 'key of b');
+  expect(samplesOf(run.plan, B)).toBeGreaterThan(0);
+});
+
+test('[AP54] what others say of a line is not kept for its donor’s next visit', () => {
+  const run = new PlannedRun();
+  run.joins(A, profile(0.05), NO_LIMITS, 'key of a');
+  run.joins(B, profile(0.05));
+  run.joins(C, profile(0.05));
+  for (let index = 0; index < 12; index++) run.step(index, () => 0.05);
+  const heard = { peer: A, route: 'direct', roundTripMs: 40, bytesPerSecond: null, receivedBytesPerSecond: 1 } as const;
+  for (const peer of [B, C]) run.said(peer, reportOf(run, [heard]));
+  run.tell({ type: 'donorGone', peer: A });
+  expect(run.saved.get('key of a')).toMatchObject({ ratios: expect.anything() });
+  expect(run.saved.get('key of a')?.uploadBytesPerSecond).toBeUndefined();
+});

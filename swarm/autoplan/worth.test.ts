@@ -43,6 +43,13 @@ describe('a change of plan', () => {
     expect(movingSeconds(model.value, costs(null), alone, both)).toBeCloseTo(0.5 + bytes / 1_000, 9);
     expect(movingSeconds(model.value, costs(100), alone, both)).toBeCloseTo(bytes / 100, 9);
     expect(movingSeconds(model.value, costs(null), both, both)).toBe(0);
+    const some = costs(null);
+    const at0 = {
+      ...some,
+      peers: some.peers.map((peer) => (peer.id === B ? { ...peer, upload: 0, download: 0 } : peer)),
+    };
+    // Who moves and keeps nothing takes no time, whatever its line.
+    expect([movingSeconds(model.value, at0, alone, alone), savingSeconds(at0, alone)]).toEqual([0, 0]);
     // Of both the one with more of the state: the embedding and a layer, each with its moments.
     const saved = 4 * 3 * (elements('embedding') + elements('layer.0'));
     expect(elements('embedding') + elements('layer.0')).toBeGreaterThan(elements('layer.1') + elements('head'));

@@ -13,6 +13,9 @@ const GAIN_STEPS = 100;
 /** Predictions are no better than that. */
 const LEAST_GAIN = 0.05;
 
+/** No bytes take no time, whatever carries them. */
+const secondsFor = (bytes: number, bytesPerSecond: number): number => (bytes === 0 ? 0 : bytes / bytesPerSecond);
+
 /** Until the slowest peer has sent and received what the hand-over moves. */
 export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, after: Plan): number {
   const sent = new Map<PeerId, number>();
@@ -31,10 +34,10 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
   let seconds = 0;
   for (const { from, to, bytes } of carried.values()) {
     const { latencySeconds, bytesPerSecond } = costs.link(from, to);
-    seconds = Math.max(seconds, latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond));
+    seconds = Math.max(seconds, latencySeconds + (bytesPerSecond === null ? 0 : secondsFor(bytes, bytesPerSecond)));
   }
   for (const { id, upload, download } of costs.peers)
-    seconds = Math.max(seconds, (sent.get(id) ?? 0) / upload, (received.get(id) ?? 0) / download);
+    seconds = Math.max(seconds, secondsFor(sent.get(id) ?? 0, upload), secondsFor(received.get(id) ?? 0, download));
   return seconds;
 }
 
@@ -44,7 +47,7 @@ export function savingSeconds({ peers, batch }: Pick<ClusterCosts, 'peers' | 'ba
   for (const { shards } of state)
     for (const { peer, range } of shards) elements.set(peer, (elements.get(peer) ?? 0) + range[1] - range[0]);
   const bytes = savedKinds(batch.islands).length * FLOAT_BYTES;
-  return Math.max(0, ...peers.map(({ id, upload }) => ((elements.get(id) ?? 0) * bytes) / upload));
+  return Math.max(0, ...peers.map(({ id, upload }) => secondsFor((elements.get(id) ?? 0) * bytes, upload)));
 }
 
 interface Change {

@@ -46,7 +46,9 @@ export type Route = z.infer<typeof route>;
 const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd', 'server'] as const;
 export type RelayReason = (typeof RELAY_REASONS)[number];
 
-export const rate = z.number().min(0).max(1e12);
+/** A rate measured over next to no time is cut to it. */
+export const MOST_BYTES_PER_SECOND = 1e12;
+export const rate = z.number().min(0).max(MOST_BYTES_PER_SECOND);
 
 /** One way from the reporting donor, as it measured it; null: not measured yet. */
 export const linkReportSchema = z.object({

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { encodeTensor, PAYLOAD_BYTES } from '../../../swarm/messages/frame.ts';
+import { rate } from '../../../swarm/messages/profile.ts';
 import { ArrivalMeter, LineMeter, loneRate, RoundTrips, WindowMeter } from './rateMeter.ts';
 
 const FRAME = 65_536;
@@ -107,4 +108,11 @@ test('[AP4] from the receiving end a line’s rate is that between the frames of
     }
   }
   expect(meter.bytesPerSecond).toBeCloseTo(1_250_000, 3);
+});
+
+test('[WP16] whoever has frames or words come at almost one moment gets nobody’s report refused', () => {
+  const meter = new LineMeter();
+  for (let index = 0; index < 4; index++) meter.arrived(FRAME, 0, 1e-9 * (index + 1), { leastMs: 0, typicalMs: 0 });
+  expect([meter.bytesPerSecond, loneRate(FRAME, 1e-9, 0)]).toEqual([1e12, 1e12]);
+  expect(rate.safeParse(meter.bytesPerSecond).success).toBe(true);
 });

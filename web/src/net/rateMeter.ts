@@ -6,7 +6,7 @@
  */
 import { at, median, type PeerId } from '../../../swarm/base.ts';
 import { decodeFrame, keyText } from '../../../swarm/messages/frame.ts';
-import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import { type LinkReport, MOST_BYTES_PER_SECOND } from '../../../swarm/messages/profile.ts';
 
 /** Older ones are forgotten: the link may have become another. */
 const ROUND_TRIPS = 16;
@@ -20,10 +20,14 @@ const LEAST_WINDOWS = 8;
 const UNDELAYED = 2;
 export const AT_ONCE: RoundTrip = { leastMs: 0, typicalMs: 0 };
 
+/** Others decide when their frames and words come: what is reported stays a rate that the server takes. */
+const rateOf = (bytes: number, milliseconds: number): number =>
+  Math.min(MOST_BYTES_PER_SECOND, (1_000 * bytes) / milliseconds);
+
 /** Of a lone stretch; null where it took so few round trips that it tells of the link's first windows, not of its rate. */
 export const loneRate = (bytes: number, milliseconds: number, roundTripMs: number): number | null =>
   milliseconds > 0 && milliseconds >= LEAST_ROUND_TRIPS * roundTripMs
-    ? (1_000 * bytes) / Math.max(milliseconds - roundTripMs, milliseconds / 2)
+    ? rateOf(bytes, Math.max(milliseconds - roundTripMs, milliseconds / 2))
     : null;
 
 /** A word that meets a full line or a busy tab takes longer: the least is the way's own, the typical what words take. */
@@ -59,7 +63,7 @@ export class LineMeter {
       bytes += frame.bytes;
       heldMs += frame.heldMs;
     }
-    return bytes >= LEAST_BYTES && heldMs > 0 ? (1_000 * bytes) / heldMs : null;
+    return bytes >= LEAST_BYTES && heldMs > 0 ? rateOf(bytes, heldMs) : null;
   }
 
   /** What arrived before then says nothing of what comes next. */
