@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { peerId } from '../../swarm/base.ts';
+import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { ReportMessage } from '../../swarm/messages/messages.ts';
 import type { TraceRow } from '../store/operatorStore.ts';
@@ -7,28 +7,35 @@ import type { Store } from '../store/store.ts';
 import { RunHistory } from './history.ts';
 import type { DonorEvent, Observed } from './runObserver.ts';
 
-const A = peerId('a');
+const [A, B] = [peerId('a'), peerId('b')];
 const PLAN = {
   stages: [{ layers: [0, 1], members: [{ peer: A, microBatches: [0], samples: 1, recompute: [] }] }],
   ...{ microBatches: [{ id: 0, samples: [0, 1] }], state: [], schedule: 'gpipe' },
 };
 
 /** A step of one second that began at its own number of tens, and what its report says of a turn's end. */
-function runOf() {
+function runOf(islands: object | null = {}, plan: object = PLAN) {
   const saved: TraceRow[] = [];
+  const stored = (): TraceRow[] =>
+    [...new Map(saved.map((row) => [row.step, row])).values()].sort((a, b) => a.step - b.step);
   const store = {
     addEvent: () => undefined,
     saveTraces: (_run: string, rows: readonly TraceRow[]) => saved.push(...rows),
-    trace: () => null,
-    traceRange: () => null,
+    trace: (_run: string, step: number) => stored().findLast((row) => row.step <= step) ?? null,
+    traceRange: () => (saved.length === 0 ? null : [stored()[0]?.step, stored().at(-1)?.step]),
   };
-  const history = new RunHistory(store as unknown as Store, { name: 'run', committedSteps: 0 } as Observed, () => 0);
+  const run = { name: 'run', committedSteps: 0, document: { file: { train: islands ? { islands } : {} } } };
+  const history = new RunHistory(store as unknown as Store, run as unknown as Observed, () => 0);
   const effect = (given: unknown): void => history.effect(given as DecisionEffect);
-  effect({ type: 'storeEpoch', epoch: 1, reason: '', plan: PLAN });
-  const step = (number: number, turnEnd?: ReportMessage['turnEnd']): void => {
-    const spans = [{ action: '0F0', start: 10 * number, end: 10 * number + 1 }];
+  effect({ type: 'storeEpoch', epoch: 1, reason: '', plan });
+  const report = (peer: PeerId, number: number, microBatch: number, turnEnd?: ReportMessage['turnEnd']): void => {
+    const spans = [{ action: `0F${microBatch}`, start: 10 * number, end: 10 * number + 1 }];
     const message = { type: 'report', epoch: 1, step: number, spans, ...(turnEnd && { turnEnd }) };
-    history.event({ type: 'said', connection: { peer: A }, message } as unknown as DonorEvent);
+    history.event({ type: 'said', connection: { peer }, message } as unknown as DonorEvent);
+  };
+  const step = (number: number, turnEnd?: ReportMessage['turnEnd'], ofB?: ReportMessage['turnEnd']): void => {
+    report(A, number, 0, turnEnd);
+    if (plan !== PLAN) report(B, number, 1, ofB);
     effect({ type: 'storeCommit', record: { step: number, plan: 1 } });
   };
   const shown = (number: number) => JSON.parse(history.trace(number)?.spans ?? 'null');
@@ -82,4 +89,31 @@ it('[IS22] a turn that ended while others went on stands behind its own step all
   step(2, { ...MEETING, step: 1 });
   expect(shown(1)).toEqual([WORK, ['a', 'MEET', 2, 3.5]]);
   for (const number of [2, 7, 8]) expect(shown(number)).toEqual([WORK]);
+});
+
+it('[IS22] two donors that tell of it with reports of different steps stand there both, each once', () => {
+  const members = [A, B].map((peer, id) => ({ peer, microBatches: [id], samples: 1, recompute: [] }));
+  const microBatches = [0, 1].map((id) => ({ id, samples: [id, id + 1] }));
+  const { step, shown } = runOf({}, { ...PLAN, stages: [{ layers: [0, 1], members }], microBatches });
+  step(1);
+  step(2, { ...MEETING, step: 1 });
+  step(3, { ...MEETING, step: 1 }, { ...MEETING, step: 1, end: 13 });
+  expect(shown(1)).toEqual([WORK, ['b', '0F1', 0, 1], ['a', 'MEET', 2, 3.5], ['b', 'MEET', 2, 3]]);
+});
+
+it('[IS22] a step that is told of late hides no newer one that is stored', () => {
+  const { history, step, saved } = runOf();
+  for (let number = 1; number <= 48; number++) step(number);
+  history.range();
+  expect(saved).toHaveLength(48);
+  step(49, { ...MEETING, start: 52, end: 53, step: 5 });
+  for (const number of [5, 6, 40, 48, 49]) expect(history.trace(number)?.step).toBe(number);
+  expect(history.range()).toEqual([1, 49]);
+});
+
+it('[IS22] in a run without islands no turn ends', () => {
+  const { step, shown } = runOf(null);
+  step(1);
+  step(2, { ...MEETING, step: 1 });
+  expect(shown(1)).toEqual([WORK]);
 });

@@ -9,10 +9,9 @@ import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.t
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { isTurnEnd, readAction } from '../../swarm/schedule/action.ts';
-import { aligned, alignedBehind } from '../../swarm/timeline/alignment.ts';
-import type { ReportedSpan } from '../../swarm/timeline/measured.ts';
-import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
-import { bubbleRatio, type Span } from '../../swarm/timeline/timeline.ts';
+import { aligned, alignedBehind, type WorkEnd, workEnds } from '../../swarm/timeline/alignment.ts';
+import { rowsOf } from '../../swarm/timeline/rows.ts';
+import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
 import { OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
 import type { Store } from '../store/store.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
@@ -26,14 +25,6 @@ const TURNS_AT_ONCE = 64;
 const TURN_END_LIMIT_SECONDS = 3_600;
 
 type Reported = Pick<ReportMessage, 'spans' | 'turnEnd'>;
-/** A step's spans and what they were made of. */
-interface Traced {
-  readonly row: Omit<TraceRow, 'spans'>;
-  readonly spans: readonly SpanRow[];
-  readonly plan: Plan;
-  readonly reports: ReadonlyMap<PeerId, readonly ReportedSpan[]>;
-}
-
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
 /** Its kind is a column of its own. */
@@ -56,8 +47,8 @@ export class RunHistory implements RunObserver {
   /** Why the newest epoch began; empty: none did since the server started. */
   epochReason = '';
   #unsaved: TraceRow[] = [];
-  /** The newest steps whose spans are known: what a turn ended with behind one is told with its donors' next reports. */
-  readonly #newest = new Map<number, Traced>();
+  /** By steps of islands: whose next report may tell what its turn ended with behind that step. */
+  readonly #mayEnd = new Map<number, Map<PeerId, WorkEnd>>();
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
 
@@ -129,7 +120,7 @@ export class RunHistory implements RunObserver {
         return;
       case 'rollBack':
         this.#traceNow();
-        this.#newest.clear();
+        this.#mayEnd.clear();
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
       case 'finished':
@@ -142,10 +133,17 @@ export class RunHistory implements RunObserver {
     }
   }
 
-  /** Newer than what the store has; the store's own are read there. */
+  /** Of this step, or of the newest one before it that has one. */
   trace(step: number): TraceRow | null {
     this.#traceNow();
-    return this.#unsaved.findLast((trace) => trace.step <= step) ?? this.#store.trace(this.#run.name, step);
+    return this.#traceUpTo(step);
+  }
+
+  #traceUpTo(step: number): TraceRow | null {
+    const unsaved = this.#unsaved.findLast((trace) => trace.step <= step);
+    const stored = unsaved?.step === step ? null : this.#store.trace(this.#run.name, step);
+    // A step that is there again, with what its turn ended with, may be older than stored ones.
+    return unsaved && (stored === null || stored.step <= unsaved.step) ? unsaved : stored;
   }
 
   range(): readonly [number, number] | null {
@@ -153,7 +151,8 @@ export class RunHistory implements RunObserver {
     const stored = this.#store.traceRange(this.#run.name);
     const [oldest, newest] = [this.#unsaved[0], this.#unsaved.at(-1)];
     if (!oldest || !newest) return stored;
-    return [stored?.[0] ?? oldest.step, newest.step];
+    if (stored === null) return [oldest.step, newest.step];
+    return [Math.min(stored[0], oldest.step), Math.max(stored[1], newest.step)];
   }
 
   bubbles(from: number): Map<number, number> {
@@ -196,28 +195,27 @@ export class RunHistory implements RunObserver {
     if (timeline.length === 0) return;
     const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
-    const row = { step, epoch, bubble };
-    const spans = rowsOf(timeline);
-    this.#newest.set(step, { row, spans, plan, reports });
-    const oldest = this.#newest.size > TURNS_AT_ONCE ? this.#newest.keys().next().value : undefined;
-    if (oldest !== undefined) this.#newest.delete(oldest);
-    this.#keep({ ...row, spans: JSON.stringify(spans) });
+    this.#keep({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline)) });
+    if (!this.#run.document.file.train.islands) return;
+    this.#mayEnd.set(step, workEnds(plan, reports));
+    const oldest = this.#mayEnd.size > TURNS_AT_ONCE ? this.#mayEnd.keys().next().value : undefined;
+    if (oldest !== undefined) this.#mayEnd.delete(oldest);
   }
 
-  /** What a turn ended with stands behind its own last step. */
+  /** What a turn ended with stands behind its own last step; each donor says so once. */
   #turnEnded(reported: ReadonlyMap<PeerId, Reported>): void {
-    const ends = new Map<Traced, Span[]>();
     for (const [peer, { turnEnd }] of reported) {
-      const traced = turnEnd && this.#newest.get(turnEnd.step);
+      const ends = turnEnd && this.#mayEnd.get(turnEnd.step);
       const action = turnEnd ? readAction(turnEnd.action) : null;
-      if (!traced || action === null || !isTurnEnd(action)) continue;
-      const { start, end } = turnEnd;
+      if (!ends || action === null || !isTurnEnd(action)) continue;
+      const { step, start, end } = turnEnd;
       if (end < start || end - start > TURN_END_LIMIT_SECONDS) continue;
-      ends.set(traced, [...(ends.get(traced) ?? []), { peer, action, startSeconds: start, endSeconds: end }]);
-    }
-    for (const [{ row, spans, plan, reports }, behind] of ends) {
-      const whole = [...spans, ...rowsOf(alignedBehind(plan, reports, behind))];
-      this.#keep({ ...row, spans: JSON.stringify(whole) });
+      const behind = alignedBehind(ends, [{ peer, action, startSeconds: start, endSeconds: end }]);
+      ends.delete(peer);
+      const trace = this.#traceUpTo(step);
+      if (behind.length === 0 || trace?.step !== step) continue;
+      const spans: unknown[] = JSON.parse(trace.spans); // own words
+      this.#keep({ ...trace, spans: JSON.stringify([...spans, ...rowsOf(behind)]) });
     }
   }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatAction, parseAction } from '../schedule/action.ts';
-import { aligned, alignedBehind } from './alignment.ts';
+import { aligned, alignedBehind, workEnds } from './alignment.ts';
 import type { ReportedSpan } from './measured.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
@@ -112,7 +112,7 @@ describe('spans of several clocks', () => {
     });
     const behind = [meeting(A, 17, 18), meeting(B, 1007.5, 1008), meeting(peerId('c'), 1, 2)];
     const times = (at: typeof behind) =>
-      alignedBehind(PIPELINE, reports, at).map(({ peer, startSeconds, endSeconds }) => [
+      alignedBehind(workEnds(PIPELINE, reports), at).map(({ peer, startSeconds, endSeconds }) => [
         peer,
         startSeconds,
         endSeconds,

@@ -22,13 +22,28 @@ export function aligned(plan: Plan, reports: Reports): Timeline {
     .sort((a, b) => a.startSeconds - b.startSeconds || got(places, a.peer) - got(places, b.peer));
 }
 
-/** What these peers did behind the step, on its clock: of those alone whose own work in it is known, and came first. */
-export function alignedBehind(plan: Plan, reports: Reports, behind: Timeline): Timeline {
+/** Where a peer's work in a step ended by its own clock, and how far the step's clock is from that. */
+export interface WorkEnd {
+  readonly endSeconds: number;
+  readonly shiftSeconds: number;
+}
+
+export function workEnds(plan: Plan, reports: Reports): Map<PeerId, WorkEnd> {
   const spans = measuredByPeer(plan, reports);
   const shifts = shiftsOf(spans);
+  return new Map(
+    [...spans].flatMap(([peer, own]) => {
+      const last = own.at(-1);
+      return last ? [[peer, { endSeconds: last.endSeconds, shiftSeconds: got(shifts, peer) }] as const] : [];
+    }),
+  );
+}
+
+/** What these peers did behind the step, on its clock: of those alone whose own work in it is known, and came first. */
+export function alignedBehind(ends: ReadonlyMap<PeerId, WorkEnd>, behind: Timeline): Timeline {
   return behind.flatMap((span) => {
-    const last = spans.get(span.peer)?.at(-1);
-    return last && span.startSeconds >= last.endSeconds ? onClock([span], got(shifts, span.peer)) : [];
+    const end = ends.get(span.peer);
+    return end && span.startSeconds >= end.endSeconds ? onClock([span], end.shiftSeconds) : [];
   });
 }
 
