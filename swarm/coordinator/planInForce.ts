@@ -121,7 +121,10 @@ function handOver(transition: Transition, before: PlanInForce, proposal: Proposa
   end(transition, reason);
   if (ahead !== null) {
     const again = newlyInForce(state, ahead);
-    return prepare(transition, again, { from: 'peers', inForce: before }, `${reason}: copies first`, true);
+    const next = peers(proposal.plan);
+    // Whom the next plan leaves out nobody told to get ready, and it meets the newcomers already now.
+    const isWarm = peers(ahead).every((peer) => next.includes(peer));
+    return prepare(transition, again, { from: 'peers', inForce: before }, `${reason}: copies first`, isWarm);
   }
   begin(transition, proposal, { from: 'peers', inForce: before }, reason, true);
 }

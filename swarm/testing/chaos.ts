@@ -104,6 +104,7 @@ export function playChaos(
     gradientClipNorm: random() < 0.5 ? 1 : null,
     expectedDonors: expected,
     ...(seed % 2 === 0 ? { compute: 'f16' as const } : {}),
+    ...(seed % 5 === 1 ? { lateBytes: 0 } : {}),
   });
   const replicas = seed % 3;
   const terms = {
@@ -162,12 +163,12 @@ function secondAct(chaos: Chaos, enough: number) {
   for (const donor of [...chaos.donors.values()]) if (stops(donor)) die(chaos, donor);
   if (run.state.phase.name === 'stopped') revive(chaos);
   for (const donor of chaos.donors.values()) if (donor.paused) say(chaos, donor, { type: 'resume' });
-  while (large(chaos) < enough) admit(chaos);
+  while (staying(chaos) < enough) admit(chaos);
   happened(chaos, { type: 'stepsHeld', held: 'none' });
   happened(chaos, { type: 'operatorSaid', command: 'resume' });
   const limit = chaos.events + 20_000;
   while (run.ended === null) {
-    if (large(chaos) < enough) admit(chaos);
+    if (staying(chaos) < enough) admit(chaos);
     advance(chaos);
     invariant(chaos.events < limit, `the run comes to its end (it stands in ${run.state.phase.name})`);
   }
@@ -176,6 +177,12 @@ function secondAct(chaos: Chaos, enough: number) {
 }
 
 const large = ({ donors }: Chaos): number => [...donors.values()].filter(({ isSmall }) => !isSmall).length;
+
+/** Whoever wants to go may have to keep the state until another one is there (RE22). */
+function staying(chaos: Chaos): number {
+  const { donors } = chaos.run.state;
+  return large(chaos) - donors.filter(({ wish }) => wish === 'leaving' || wish === 'pausing').length;
+}
 
 /** The next thing that is due: a message on its way, or a deadline. */
 function advance(chaos: Chaos) {
