@@ -9,6 +9,7 @@ import { considerCommit, dismiss, isBelieved, notFinite } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
+import { isFilledBy } from './filling.ts';
 import { arrived, boundary, considerInterruption, lose, planOn } from './planInForce.ts';
 import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
 import { isNews, withProgress } from './progress.ts';
@@ -193,8 +194,9 @@ function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, d
   const { phase } = transition.state;
   const isAnother = about !== undefined && about !== peer && membersInvolved(transition.state).includes(about);
   const isHandOver = phase.name === 'preparing' && phase.source.from === 'peers';
+  const isGiven = isHandOver || isFilledBy(inForce, peer, about);
   if (isAnother && reason === 'linkLost') linkLost(transition, peer, about, text);
-  else if (isAnother && reason === 'badFrame' && isHandOver) badState(transition, peer, about, text);
+  else if (isAnother && reason === 'badFrame' && isGiven) badState(transition, peer, about, text);
   else faulty(transition, peer, text);
 }
 

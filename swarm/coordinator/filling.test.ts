@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { invariant, type PeerId, success } from '../base.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { script } from '../testing/script.ts';
 
 /** `a` trains; then `b` comes, which needs more than may move at a boundary. */
@@ -90,5 +92,78 @@ describe('copies that are made beside the steps', () => {
       swarm.tick();
     }
     expect(swarm.trace()[0]).toMatch(/^roll back/);
+  });
+
+  it('[CO72] where the next plan leaves one out who was not told to get ready, copies first are no short hand-over', () => {
+    const terms = rehearsalTerms({ layers: 3, steps: 40, lateBytes: 0 });
+    const makePlan: typeof terms.makePlan = (peers, ...rest) =>
+      terms.makePlan(peers.length < 3 ? peers : peers.filter((peer) => peer !== 'b'), ...rest);
+    const swarm = script({}, { ...terms, makePlan });
+    for (const name of ['a', 'b']) {
+      swarm.join(name);
+      steps(swarm, 8);
+    }
+    swarm.trace();
+    swarm.join('c');
+    const plan = makePlan(['a', 'b', 'c'].map(swarm.peer), new Map());
+    invariant(plan.ok, 'it can be split');
+    swarm.answer({ answer: 'plan', plan: plan.value, reason: 'c is faster' });
+    while (swarm.run.state.phase.name !== 'preparing') swarm.settleOne();
+    expect(epochs(swarm)).toEqual(['epoch 4 a b c: c is faster: copies first']);
+    // What getting ready takes at least in the table of deadlines.
+    const { phase } = swarm.run.state;
+    expect(phase.name === 'preparing' && phase.deadline - phase.startedAt).toBe(60_000);
+    swarm.settle();
+    expect(swarm.run).toMatchObject({ ended: 'finished', store: { generation: 0 } });
+  });
+});
+
+describe('a copy that is made beside the steps and cannot be', () => {
+  /** `a` computes, `b` and then `c` keep copies; `c` says that what `a` sends it is not finite. */
+  const blaming = () => {
+    const terms = rehearsalTerms({ layers: 3, steps: 40, lateBytes: 0 });
+    const makePlan: typeof terms.makePlan = ([first, ...replicas]: readonly PeerId[], ...rest) => {
+      const plan = terms.makePlan(first === undefined ? [] : [first], ...rest);
+      if (!plan.ok) return plan;
+      const copied = ({ block, shards }: (typeof plan.value.state)[number]) => ({
+        block,
+        shards: shards.map((shard) => ({ ...shard, replicas })),
+      });
+      return success({ ...plan.value, state: plan.value.state.map(copied) });
+    };
+    const swarm = script({}, { ...terms, makePlan });
+    for (const name of ['a', 'b', 'c']) {
+      swarm.join(name);
+      if (name !== 'c') steps(swarm, 8);
+    }
+    const about = swarm.peer('a');
+    const blame = (isSeen = false): string[] => {
+      const isSent = () => filling(swarm)?.late.some(({ from, to }) => from === 'a' && to === 'c') ?? false;
+      while (swarm.run.state.phase.name !== 'training' || !isSent()) swarm.settleOne();
+      if (isSeen) swarm.saw('a', 'c');
+      swarm.trace();
+      swarm.say('c', { type: 'fault', epoch: swarm.run.state.epoch, reason: 'badFrame', detail: 'd', about });
+      return swarm.trace().filter((line) => line.startsWith('refuse'));
+    };
+    return { swarm, blame };
+  };
+
+  it('[CO36] is the pair’s fault: told again it goes through the server, and who was seen to give it goes', () => {
+    const { swarm, blame } = blaming();
+    for (const relayed of [0, 1]) {
+      expect(blame()).toEqual([]);
+      expect(swarm.run.state.relayed).toHaveLength(relayed);
+    }
+    expect(blame(true)).toEqual(['refuse a faulty']);
+    swarm.settle();
+    expect(swarm.run).toMatchObject({ ended: 'finished', store: { generation: 0 } });
+  });
+
+  it('[CO36] is the fault of who says so where the server saw nothing', () => {
+    const { swarm, blame } = blaming();
+    for (let time = 0; time < 4; time++) expect(blame()).toEqual([]);
+    expect(blame()).toEqual(['refuse c faulty']);
+    swarm.settle();
+    expect(swarm.run).toMatchObject({ ended: 'finished', store: { generation: 0 } });
   });
 });

@@ -76,6 +76,13 @@ export const fillingPeers = ({ filling }: Pick<PlanInForce, 'filling'>): PeerId[
   ...new Set(filling?.late.map(({ to }) => to)),
 ];
 
+/** State goes from the one to the other beside the steps. */
+export const isFilledBy = (
+  { filling }: Pick<PlanInForce, 'filling'>,
+  peer: PeerId,
+  giver: PeerId | undefined,
+): boolean => filling?.late.some(({ from, to }) => from === giver && to === peer) ?? false;
+
 /**
  * After the commit of a step. Who did not get what its primary got has to be copied anew, and so have the others; when all is
  * sent and a further step was done with it they are replicas like any other.
