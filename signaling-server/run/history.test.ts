@@ -97,7 +97,8 @@ it('[IS22] two donors that tell of it with reports of different steps stand ther
   const { step, shown } = runOf({}, { ...PLAN, stages: [{ layers: [0, 1], members }], microBatches });
   step(1);
   step(2, { ...MEETING, step: 1 });
-  step(3, { ...MEETING, step: 1 }, { ...MEETING, step: 1, end: 13 });
+  step(3, undefined, { ...MEETING, step: 1, end: 13 });
+  step(4, { ...MEETING, step: 1 });
   expect(shown(1)).toEqual([WORK, ['b', '0F1', 0, 1], ['a', 'MEET', 2, 3.5], ['b', 'MEET', 2, 3]]);
 });
 

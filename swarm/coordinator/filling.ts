@@ -9,7 +9,7 @@ import type { ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { transfers } from '../plan/handover.ts';
 import { type Filling, type LateCopy, lateCopies, lateTransfers, withCopiesAhead } from '../plan/lateCopies.ts';
-import type { Plan } from '../plan/plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import { FLOAT_BYTES, stateKinds } from '../plan/stateKinds.ts';
 import type { CoordinatorConfig } from './events.ts';
 import { areSame, wordsOf } from './replicas.ts';
@@ -59,6 +59,10 @@ export function planAhead({ config, donors }: CoordinatorState, before: Plan, ne
   const ahead = withCopiesAhead(model, before, next, hasRoom);
   return ahead === before ? null : ahead;
 }
+
+/** Whom the next plan leaves out nobody told to get ready, and it meets the newcomers ahead of that plan already. */
+export const areWarmAhead = (ahead: Plan, next: Plan): boolean =>
+  peers(ahead).every((peer) => peers(next).includes(peer));
 
 /** What the next step sends beside its work; null: nothing. */
 export function nextCopies(

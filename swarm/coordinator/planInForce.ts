@@ -17,7 +17,7 @@ import {
 } from './checkpoint.ts';
 import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import type { Proposal } from './events.ts';
-import { nextCopies, planAhead } from './filling.ts';
+import { areWarmAhead, nextCopies, planAhead } from './filling.ts';
 import { begin, newlyInForce, prepare } from './newEpoch.ts';
 import { staleOf } from './replicas.ts';
 import {
@@ -119,14 +119,10 @@ function handOver(transition: Transition, before: PlanInForce, proposal: Proposa
   const isForced = state.donors.some(({ peer, wish }) => wish !== 'compute' && membersOf(before).includes(peer));
   const ahead = isForced ? null : planAhead(state, before.plan, proposal.plan);
   end(transition, reason);
-  if (ahead !== null) {
-    const again = newlyInForce(state, ahead);
-    const next = peers(proposal.plan);
-    // Whom the next plan leaves out nobody told to get ready, and it meets the newcomers already now.
-    const isWarm = peers(ahead).every((peer) => next.includes(peer));
-    return prepare(transition, again, { from: 'peers', inForce: before }, `${reason}: copies first`, isWarm);
-  }
-  begin(transition, proposal, { from: 'peers', inForce: before }, reason, true);
+  const source = { from: 'peers', inForce: before } as const;
+  if (ahead === null) return begin(transition, proposal, source, reason, true);
+  const isWarm = areWarmAhead(ahead, proposal.plan);
+  prepare(transition, newlyInForce(state, ahead), source, `${reason}: copies first`, isWarm);
 }
 
 /** While copies are made beside the steps nothing else is copied. */
