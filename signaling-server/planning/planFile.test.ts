@@ -163,7 +163,6 @@ describe('a plan file', () => {
     const unknown = 'is unknown: expected the fields that shoal plan --json writes';
     test.each([
       [withShard({ in: 'host' }), `state[0].shards[0].in ${later} "gpu", or no such field`],
-      [{ ...DOCUMENT, warmup: 'overlap' }, `warmup ${later} "normal", or no such field`],
       [{ ...DOCUMENT, maxInFlight: 3 }, `maxInFlight ${later} null, or no such field`],
       [withMember({ recomputed: [0] }), `stages[0].members[0].recomputed ${unknown}`],
       [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
@@ -178,6 +177,11 @@ describe('a plan file', () => {
     test('but not where it says what is done anyhow', async () => {
       const plain = { ...withShard({ in: 'gpu' }), warmup: 'normal', maxInFlight: null };
       expect(await read(plain)).toEqual(await read(DOCUMENT));
+    });
+
+    test('[PL11] nor an overlapping warm-up, which is done', async () => {
+      const plan = await read({ ...DOCUMENT, warmup: 'overlap' });
+      expect(plan).toMatchObject({ ok: true, value: { warmup: 'overlap' } });
     });
   });
 

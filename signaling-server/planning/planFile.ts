@@ -37,15 +37,15 @@ function parsePlan(json: unknown, path: string, model: Model, batch: Parameters<
     const [issue] = parsed.error.issues;
     return refusal(`${path}: ${sentence(issue && { ...issue, message: faultWords(issue) }, 'the plan')}`);
   }
-  const plan: Plan = parsed.data;
+  const { warmup, ...others } = parsed.data;
+  // The default is said by no field: then equal plans are equal.
+  const plan: Plan = warmup === 'overlap' ? { ...others, warmup } : others;
   const unread = unreadField(json, plan, '');
   if (unread !== null) return refusal(`${path}: ${unread}`);
   const [first, ...more] = problems(model, batch, plan);
   if (first !== undefined) {
-    const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
-    return refusal(
-      `${path}: ${first.text}${others}: expected a plan for this model and ${batch.samples} samples a step`,
-    );
+    const also = more.length === 0 ? '' : ` (and ${more.length} more)`;
+    return refusal(`${path}: ${first.text}${also}: expected a plan for this model and ${batch.samples} samples a step`);
   }
   const gap = unsupported(plan);
   return gap === null ? success(plan) : refusal(`${path}: ${gap}`);
@@ -53,7 +53,7 @@ function parsePlan(json: unknown, path: string, model: Model, batch: Parameters<
 
 /** Predictions and explanations of `shoal plan`. */
 const IGNORED = ['predicted', 'idle', 'reasons'];
-/** Each says, where it is not the default, to do something that no run does yet. */
+/** Each says, where it is not this, something that the plan has, or that no run does yet. */
 const LATER_FIELDS = new Map<string, unknown>([
   ['in', 'gpu'],
   ['warmup', 'normal'],
