@@ -21,7 +21,7 @@ import { failed, need } from '../../commands/failure.ts';
 import { type BatchSize, type Book, batches, heldOutLoss } from './book.ts';
 import { CpuTrainer } from './cpuTrainer.ts';
 import { IslandTraining } from './islandTraining.ts';
-import { bookModel, trainOf } from './runs.ts';
+import { adamw, bookModel, trainOf } from './runs.ts';
 import { firstValues, stateOf } from './trainedState.ts';
 
 const MODEL = bookModel({ layers: 4, width: 128, heads: 4, positions: 32 });
@@ -38,7 +38,7 @@ const CLOCK = {
   init: { seed: 1 },
   train: {
     ...{ steps: 1000, globalBatchSize: 256, sequenceLength: 1024 },
-    optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+    optimizer: adamw(1e-3),
   },
   precision: { wire: 'auto' },
 };

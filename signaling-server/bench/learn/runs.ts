@@ -19,6 +19,11 @@ export function bookModel({ layers, width, heads, positions }: Sizes): Model {
   return model.value;
 }
 
+/** As the other benchmarks have it. */
+export const adamw = (learningRate: number) => ({
+  ...{ type: 'adamw', learningRate, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+});
+
 /** The rate falls to a tenth over all steps of the run, whoever does them. */
 export function trainOf({
   samples,
@@ -27,9 +32,7 @@ export function trainOf({
 }: BatchSize & { readonly steps: number; readonly learningRate: number }): Train {
   return trainSchema.parse({
     ...{ steps: own.steps, globalBatchSize: samples, sequenceLength: positions, gradientClipNorm: 1 },
-    optimizer: {
-      ...{ type: 'adamw', learningRate: own.learningRate, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
-    },
+    optimizer: adamw(own.learningRate),
     schedule: { type: 'cosine', warmupSteps: 20 },
   });
 }
