@@ -184,6 +184,14 @@ async function provideVulkan() {
   if (bundled) process.env.LD_LIBRARY_PATH = [bundled, process.env.LD_LIBRARY_PATH].filter(Boolean).join(':');
 }
 
+/** For the tests of TURN; where there is none they are skipped and say so. Its package's own service never runs. */
+async function provideTurnServer() {
+  if (!isRootOnDebian() || spawnSync('turnserver', ['--help']).error === undefined) return;
+  process.env.SYSTEMD_OFFLINE = '1';
+  if (await installDebian(['coturn'])) spawnSync('systemctl', ['disable', 'coturn'], { stdio: 'ignore' });
+  delete process.env.SYSTEMD_OFFLINE;
+}
+
 async function setUp(command, rest) {
   if (!packagesAreCurrent()) await withLock(installPackages);
   if (!buildIsCurrent()) await withLock(build);
@@ -192,6 +200,7 @@ async function setUp(command, rest) {
     BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
   if (VULKAN_COMMANDS.includes(command) && !asksForHelp) await provideVulkan();
+  if (command === 'test' && !asksForHelp) await withLock(provideTurnServer);
 }
 
 /** The lanes of `npm test`. Types and lint count as one test each. */

@@ -86,7 +86,8 @@ export async function openDonor(url: string, { prepare, ...options }: DonorOptio
   const opened = await openBrowser(options);
   const page = await opened.context.newPage();
   prepare?.(page);
-  await page.goto(url);
+  // All of its GPU: a test has no time for a gentle one.
+  await page.goto(`${url}${url.includes('#') ? '&' : '/#'}speed=1`);
   const press: Donor['press'] = (name) => page.getByRole('button', { name, exact: true }).click();
   await press('Donate this GPU');
   await page.locator('body:not([data-state="idle"]):not([data-state="starting"])').waitFor();
@@ -99,7 +100,8 @@ export async function openDonor(url: string, { prepare, ...options }: DonorOptio
       page
         .locator('.stat', { has: page.getByText(label, { exact: true }), hasText: text })
         .first()
-        .waitFor(),
+        // Also among the details, which are closed.
+        .waitFor({ state: 'attached' }),
   };
 }
 
@@ -140,8 +142,9 @@ export class Operator {
     return this.until((now) => now.committedSteps >= committedSteps + steps);
   }
 
-  press(name: 'Start' | 'Pause' | 'Resume' | 'Stop'): Promise<void> {
-    return this.page.getByRole('button', { name, exact: true }).click();
+  async press(name: 'Start' | 'Pause' | 'Resume' | 'Stop'): Promise<void> {
+    await this.page.getByRole('button', { name, exact: true }).click();
+    if (name === 'Stop') await this.page.getByRole('button', { name: 'Yes, stop' }).click();
   }
 }
 

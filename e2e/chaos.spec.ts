@@ -75,7 +75,8 @@ test.each([3, 4])('of %i donors the one that reports no step any more goes, and 
 
 test('of three donors one sends what is no number: it goes, nobody else, and the others train on', async () => {
   const { refused, rollbacks, donorsAtEnd } = await chaos(3, 'nan:1@5');
-  expect(refused).toEqual([{ donor: 1, atStep: 5, reason: 'faulty' }]);
+  // The word to begin may come to it when what it sends of that step is on its way.
+  expect(refused).toEqual([{ donor: 1, atStep: expect.toSatisfy((step) => step >= 5), reason: 'faulty' }]);
   expect(rollbacks).toEqual([]);
   expect(donorsAtEnd).toBe(2);
 });
@@ -120,6 +121,14 @@ test('[RE20] a donor of four is killed again and again, and another one comes: n
   const options = ['--donors', '4', '--replicas', '1', '--chaos', entries.join(','), '--report', reportFile];
   const { metrics } = await runSwarm(run, ...options);
   const report: Report = JSON.parse(readFileSync(reportFile, 'utf8'));
+  const kills = report.faults.filter(({ entry }) => entry.startsWith('kill'));
+  const givenUp = report.faults.reduce((sum, { stepsGivenUp }) => sum + stepsGivenUp, 0);
+  const longest = (seconds: readonly number[]): string => `${Math.max(0, ...seconds).toFixed(1)} s`;
+  console.log(
+    `${kills.length} kills: ${givenUp} steps given up, ${report.rollbacks.length} roll-backs; ` +
+      `at most ${longest(kills.map(({ resumedSeconds }) => resumedSeconds ?? 0))} from a kill to the next commit, ` +
+      `at most ${longest(metrics.map(({ seconds }) => seconds))} for a step that was committed`,
+  );
   expect(report.rollbacks).toEqual([]);
   expect(report.refused).toEqual([]);
   expect(report.faults.map(({ stepsGivenUp }) => stepsGivenUp)).toEqual(report.faults.map(() => 0));

@@ -61,7 +61,7 @@ async function steer(operator: Operator, donor: Donor): Promise<void> {
   const paused = await operator.until(({ phase }) => phase === 'paused');
   expect(paused.sentence).toBe(`Paused by the operator after ${paused.committedSteps} steps.`);
   await operator.page.getByText(paused.sentence).waitFor();
-  await donor.page.getByText(paused.sentence).waitFor();
+  await donor.page.getByText('The operator has paused the run.').waitFor();
 
   await operator.press('Resume');
   await operator.untilFurther(2);
@@ -82,7 +82,7 @@ test('joining, resting, leaving and the operator’s words roll nothing back; a 
   await steer(operator, first);
   await first.press('Leave');
   await first.until('left');
-  await first.page.getByText('You have left. The swarm has what it needs').waitFor();
+  await first.page.getByText('You’ve left. The others have taken over your part').waitFor();
   await untilStage(second, /1 of 1\s*layers 1–4/);
   const alone = await operator.untilFurther(2);
   expect(alone.generation).toBe(0);

@@ -236,7 +236,7 @@ const CLUSTER = JSON.stringify({ peers: [{ id: 'lighthouse', memoryBytes: 4e9, f
 
 /** Drafts from a text and from a checkpoint, planned for donors who are not here; a checkpoint taken along. */
 export async function draft(page: Page, run: string): Promise<void> {
-  await page.getByRole('button', { name: `Draft another with its text of ${run}` }).click();
+  await page.getByRole('button', { name: `New run with its text of ${run}` }).click();
   const form = page.getByRole('form', { name: 'New run' });
   expect(await form.getByRole('combobox', { name: 'Weights', exact: true }).inputValue()).toBe('');
   await page
@@ -253,7 +253,7 @@ export async function draft(page: Page, run: string): Promise<void> {
   await form.getByLabel('Rate over the steps').selectOption('constant');
   await form.getByText('Plan for other donors').click();
   await form.getByLabel(/^Cluster file/).fill(CLUSTER);
-  await form.getByRole('button', { name: 'Can it be carried?' }).click();
+  await form.getByRole('button', { name: 'Check plan' }).click();
   await form.getByText(/30 steps take about/).waitFor();
   await form.getByRole('rowheader', { name: 'lighthouse' }).waitFor();
   await form.getByRole('combobox', { name: 'Weights', exact: true }).selectOption('');

@@ -31,7 +31,7 @@ async function chooseLimits(page: Page): Promise<void> {
   const memory = page.getByLabel('GPU memory, at most (MiB)');
   await memory.fill('0.5');
   await memory.blur();
-  await page.getByText('Not taken: expected a number of at least 1, or nothing for no limit.').waitFor();
+  await page.getByText('Not changed: enter a number of at least 1, or nothing for no limit.').waitFor();
   await setAmount(page, 'GPU memory, at most (MiB)', '2000');
   await setAmount(page, 'Upload, at most (MB a second)', '50');
   await setAmount(page, 'Download, at most (MB a second)', '80');
@@ -52,7 +52,7 @@ async function seeLimits({ page }: Operator): Promise<void> {
 
 /** Names are anyone's text: markup stands there as it was written, and what is no name is refused in words. */
 async function chooseName(page: Page): Promise<void> {
-  await page.getByText('Leaderboard, and a name of your own').click();
+  await page.getByText('Leaderboard, and your name on it').click();
   const name = page.getByLabel('Name', { exact: true });
   await name.fill('x'.repeat(10_000));
   await press(page, 'Save the name');
@@ -60,18 +60,19 @@ async function chooseName(page: Page): Promise<void> {
   await name.fill(HOSTILE_NAME);
   await page.getByLabel('Team (or none)').fill('Red herrings');
   await press(page, 'Save the name');
-  await page.getByText('Saved. What this browser gives').waitFor();
+  await page.getByText('Saved. From now on').waitFor();
   await press(page, 'Delete it');
-  await page.getByText('Deleted, here and at the server.').waitFor();
+  await page.getByText('Deleted, here and on the server.').waitFor();
   await name.fill(HOSTILE_NAME);
   await page.getByLabel('Team (or none)').fill('Red herrings');
   await press(page, 'Save the name');
-  await page.getByText('Saved. What this browser gives').waitFor();
+  await page.getByText('Saved. From now on').waitFor();
 }
 
 /** Share of the last whole step in which this tab's GPU worked, as the page says it; null: it does not. */
 async function busyShare(page: Page): Promise<number | null> {
-  const [, percent] = /busy for ([\d.]+) %/.exec((await page.locator('.live > .sentence').textContent()) ?? '') ?? [];
+  const [, percent] =
+    /busy for ([\d.]+) %/.exec((await page.locator('.status-bar .sentence').textContent()) ?? '') ?? [];
   return percent === undefined ? null : Number(percent) / 100;
 }
 
@@ -79,19 +80,19 @@ async function busyShare(page: Page): Promise<number | null> {
 async function makeWay(page: Page): Promise<void> {
   await expect.poll(() => busyShare(page), PATIENT).toBeGreaterThan(0.4);
   await drawFrames(page, 'stuttering');
-  await page.getByText(/own picture stutters, so this tab takes [123]\d % of what you give/).waitFor();
+  await page.getByText(/feels slow, so this tab takes [123]\d % of what you give/).waitFor();
   await drawFrames(page, 'none');
   await expect.poll(() => busyShare(page), PATIENT).toBeLessThan(0.3);
   await drawFrames(page, 'smooth');
-  await page.getByText('own picture stutters').waitFor({ state: 'detached' });
+  await page.getByText('feels slow, so').waitFor({ state: 'detached' });
   await expect.poll(() => busyShare(page), PATIENT).toBeGreaterThan(0.4);
   // Switched off, it takes all that is given at once; switched on, it looks again.
   await drawFrames(page, 'stuttering');
-  await page.getByText(/own picture stutters/).waitFor();
-  await page.getByLabel('Make way for this computer’s own picture').uncheck();
-  await page.getByText(/own picture stutters/).waitFor({ state: 'detached' });
+  await page.getByText(/feels slow, so/).waitFor();
+  await page.getByLabel('Ease off when this computer feels slow').uncheck();
+  await page.getByText(/feels slow, so/).waitFor({ state: 'detached' });
   await drawFrames(page, 'smooth');
-  await page.getByLabel('Make way for this computer’s own picture').check();
+  await page.getByLabel('Ease off when this computer feels slow').check();
 }
 
 /** While it rests for the plug: what is half typed stands, though the other donor's steps are shown meanwhile. */
@@ -144,7 +145,7 @@ async function takeModel(page: Page): Promise<void> {
   await press(page, 'Download the model');
   expect((await download).suggestedFilename()).toBe('gpt2-long.tar');
   await page.getByText('Saved: a folder that').waitFor();
-  expect(await page.getByRole('link', { name: /^Everything about it/ }).getAttribute('target')).toBe('_blank');
+  expect(await page.getByRole('link', { name: /^See how it’s going/ }).getAttribute('target')).toBe('_blank');
 }
 
 /** What this browser gave, as a file and day by day; and what happened here, without an address. */
@@ -163,14 +164,14 @@ async function takeRecords(page: Page): Promise<void> {
   await expect.poll(days).toBeGreaterThanOrEqual(runs[0].tokens);
   // Browsers differ in whom they let write there.
   await press(page, 'Copy diagnostics');
-  await page.getByText(/^(Copied\.|The browser did not allow it)/).waitFor();
+  await page.getByText(/^(Copied\.|The browser didn’t allow that)/).waitFor();
 }
 
 async function stopInEveryWay(page: Page, operator: Operator): Promise<void> {
   await page.locator('details.limits summary').click();
   await press(page, 'Snooze 15 minutes');
   await untilState(page, 'paused');
-  await page.getByText('then it goes on by itself').waitFor();
+  await page.getByText('Then it goes on by itself').waitFor();
   await press(page, 'Resume');
   await untilState(page, 'computing');
   await press(page, 'Pause now');
@@ -184,7 +185,7 @@ async function stopInEveryWay(page: Page, operator: Operator): Promise<void> {
   await press(page, 'Leave');
   await press(page, 'Leave now');
   await untilState(page, 'left');
-  await page.getByText('You have left at once.').waitFor();
+  await page.getByText('You’ve left at once.').waitFor();
 }
 
 test('a donor hides its address, chooses what it gives, rests and goes on, and stops in every way', async () => {
@@ -196,7 +197,7 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   await opened.context.addInitScript(standIn);
   const page = await opened.context.newPage();
   await page.goto(server.url);
-  await page.getByText('Supported').waitFor();
+  await page.locator('.chip', { hasText: 'Ready' }).waitFor();
   await chooseLimits(page);
   await chooseName(page);
   await press(page, 'Donate this GPU');
@@ -205,6 +206,7 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   await makeWay(page);
 
   await openDonor(server.url);
+  await page.locator('.figures > summary').click();
   await page.getByText('0 direct, 1 through the server, because you hide your IP address').waitFor();
   await page.locator('.trace').waitFor();
   await page.locator('.stat', { hasText: /GPU busy\d+(\.\d)? %/ }).waitFor();
@@ -220,26 +222,26 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
 
   await plug(page, false);
   await untilState(page, 'paused');
-  await page.getByText('This computer runs on its battery. Your GPU goes on by itself on mains power.').waitFor();
+  await page.getByText('This computer runs on battery. Your GPU goes on when it’s plugged in.').waitFor();
   await typeHours(page, operator);
   const showPerson = await permitIdleness(opened, page);
   await showPerson(true);
-  await page.getByLabel('Only while I do not use this computer').check();
-  await page.getByText('The browser says when nobody has touched the computer').waitFor();
+  await page.getByLabel('Only while I’m not using this computer').check();
+  await page.getByText('The browser tells when nobody has touched the computer').waitFor();
   await plug(page, true);
-  await page.getByText('You use this computer. Your GPU goes on by itself 3 minutes after you have left it.').waitFor();
+  await page.getByText('You’re using this computer. Your GPU goes on 3 minutes after you leave it.').waitFor();
   await showPerson(false);
   await untilState(page, 'computing');
-  await page.getByLabel('Only while I do not use this computer').uncheck();
+  await page.getByLabel('Only while I’m not using this computer').uncheck();
   await useUpTheDay(page);
 
   await page.reload();
-  await page.getByText('This tab was loaded anew while it donated').waitFor();
+  await page.getByText('This tab was reloaded while it was donating').waitFor();
   await untilState(page, 'computing');
   await takeModel(page);
   await page.getByText('What runs here, and how to stop it').click();
   await page.getByText('What it never does').waitFor();
-  await page.getByText('Leaderboard, and a name of your own').click();
+  await page.getByText('Leaderboard, and your name on it').click();
   await page.getByRole('row', { name: `1 ${HOSTILE_NAME} (you) Red herrings` }).waitFor();
   await stopInEveryWay(page, operator);
   await other.getByText('Another tab of this browser').waitFor({ state: 'detached' });

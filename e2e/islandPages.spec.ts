@@ -26,10 +26,10 @@ test('islands are curves with their mean, boxes on the map, and a meeting on the
   for (const text of words) expect(text).toContain('6 of 6 steps');
   // The first round's last step, and the one that ended island 1's turn in it.
   const step = page.getByLabel('Step', { exact: true });
-  await step.fill(String(ROUND_STEPS - 1));
+  await step.fill(String(ROUND_STEPS));
   await page.getByText(/Then the islands met: .* at the donor that took longest/).waitFor();
   await page.getByText('the islands’ meeting').waitFor();
-  await step.fill(String(ROUND_STEPS / 2 - 1));
+  await step.fill(String(ROUND_STEPS / 2));
   await page.getByText(/Then came the next island’s turn/).waitFor();
   await expectAccessible(page);
 });

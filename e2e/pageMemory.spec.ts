@@ -10,8 +10,8 @@ test('a reload forgets neither a snooze nor what was given; titles say the state
   const { page, press, until } = await openDonor(server.url);
   const given = page.locator('.stat', { hasText: 'You contributed' });
   await given.filter({ hasText: /[1-9][\d,]* ?tokens, / }).waitFor();
-  await expect.poll(() => page.title()).toMatch(/Computing · gpt2-long$/);
-  await expect.poll(() => operator.page.title()).toMatch(/(Training|Evaluating|Saving) · Shoal: operator$/);
+  await expect.poll(() => page.title()).toMatch(/Training · gpt2-long$/);
+  await expect.poll(() => operator.page.title(), { timeout: 60_000 }).toMatch(/Training · Shoal: operator$/);
   await press('Pause');
   await until('paused');
   const tokens = await given.textContent();
@@ -23,10 +23,10 @@ test('a reload forgets neither a snooze nor what was given; titles say the state
   await press('Resume');
   await until('computing');
   await page.getByRole('button', { name: 'Snooze 15 minutes' }).click();
-  await page.getByText(/Your GPU rests until .*, then it goes on by itself\./).waitFor();
+  await page.getByText(/Your GPU rests until .*\. Then it goes on by itself\./).waitFor();
   await until('paused');
   await page.reload();
-  await page.getByText(/Your GPU rests until .*, then it goes on by itself\./).waitFor();
+  await page.getByText(/Your GPU rests until .*\. Then it goes on by itself\./).waitFor();
   await press('Resume');
   await until('computing');
   // At least what was given before: it goes on.

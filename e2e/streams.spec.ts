@@ -19,8 +19,8 @@ test('[WP51] [CL3] the plan of a cluster with windows: as many connections as it
   const planned = execFileSync(process.execPath, ['setup.mjs', 'plan', run, '--cluster', cluster ?? '', '--json']);
   writeFileSync(plan ?? '', planned);
   expect(JSON.parse(String(planned)).links).toEqual([
-    { from: 'a', to: 'b', streams: STREAMS },
-    { from: 'b', to: 'a', streams: STREAMS },
+    { from: 'a', to: 'b', streams: STREAMS, wire: 'f32' },
+    { from: 'b', to: 'a', streams: STREAMS, wire: 'f32' },
   ]);
   const { metrics } = await runSwarm(
     run,

@@ -1,11 +1,14 @@
 /** A stream that is packed on the wire: real swarms, a quarter or a sixth of the bytes, near the golden curve. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { type PeerId, peerId } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { parameters } from '../swarm/model/model.ts';
+import { equalSplit } from '../swarm/planner/equalSplit.ts';
+import { withWires } from '../swarm/planner/streamWires.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
-import { packedBytes, type WireEncoding } from '../swarm/wire.ts';
+import { packedBytes, plainWire, type RunWire, type WireEncoding } from '../swarm/wire.ts';
 import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
 
 /**
@@ -19,8 +22,32 @@ function stepBytes(path: string): number {
   const model = modelOf(parsed.value);
   const tied = model.tied ? 2 * 4 * model.vocabulary * model.width : 0;
   const copies = 2 * 4 * parameters(model);
-  return 2 * train.globalBatchSize * packedBytes(precision.wire, train.sequenceLength * model.width) + tied + copies;
+  return (
+    2 * train.globalBatchSize * packedBytes(plainWire(precision.wire), train.sequenceLength * model.width) +
+    tied +
+    copies
+  );
 }
+
+test('[PL25] [WI15] a plan with links of its own encodings: int4 there, int8 home', async () => {
+  const run = copyOfRun('llama-tiny', (file) => ({ ...file, precision: { wire: 'auto' } satisfies { wire: RunWire } }));
+  const parsed = parseRunFile(JSON.parse(readFileSync(run, 'utf8')), run);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  const { globalBatchSize, sequenceLength } = parsed.value.train;
+  const model = modelOf(parsed.value);
+  const [first, second] = ['a', 'b'].map(peerId) as [PeerId, PeerId];
+  const split = equalSplit(model, globalBatchSize, [first, second], { stages: 2 });
+  const plan = join(temporaryFolder(), 'plan.json');
+  writeFileSync(plan, JSON.stringify(withWires(split, ({ from }) => (from === first ? 'int4' : 'int8'))));
+  const { metrics } = await runSwarm(run, '--donors', '2', '--plan', plan, '--steps', '3');
+  const expected = jsonLines(goldenFile('llama-tiny/expected.jsonl')) as CommitRecord[];
+  const streamed = (wire: WireEncoding): number => globalBatchSize * packedBytes(wire, sequenceLength * model.width);
+  expect(metrics).toHaveLength(3);
+  for (const [step, { loss, bytesDirect }] of metrics.entries()) {
+    expect(Math.abs(loss / (expected[step]?.loss ?? Number.NaN) - 1), `step ${step}`).toBeLessThan(3e-2);
+    expect(bytesDirect).toBe(streamed('int4') + streamed('int8')); // the model is not tied, and has no replicas
+  }
+});
 
 test.each([
   ['llama-tiny', 'int8', 1e-3],

@@ -21,6 +21,7 @@ import { type Access, isForwarded, isKnownHost, isSameOrigin, knownNames, UNKNOW
 import { AddressLimit } from './http/addressLimit.ts';
 import { Arrivals } from './http/arrivals.ts';
 import { perMinute, problem } from './http/calls.ts';
+import { listenProblem } from './http/listening.ts';
 import { among, isLoopback, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
 import { limitBodies } from './http/slowRequests.ts';
@@ -31,6 +32,7 @@ import { boundedLog } from './monitoring/log.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './monitoring/metrics.ts';
 import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
+import { followQueue } from './operator/queue.ts';
 import { Rehearsals } from './operator/rehearsals.ts';
 import { newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
@@ -154,6 +156,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     return refusal(listenProblem(error, host, port));
   }
   log('debug', 'the server listens');
+  const endQueue = options.onActivate ? followQueue(run, data.store, options.onActivate) : null;
   void copied(data.store, log);
   const url = addressOf(app, host, access);
   return success({
@@ -163,11 +166,15 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     rehearsals,
     operatorToken: session.token,
     stop: async () => {
+      endQueue?.();
       run.shutDown();
       await Promise.race([run.until(({ isAtRest }) => isAtRest), timeout(STOP_LIMIT_MS)]);
       await close();
     },
-    close,
+    close: async () => {
+      endQueue?.();
+      await close();
+    },
   });
 }
 
@@ -203,10 +210,9 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
   const row = data.store.run(runName);
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
-  const { stages, microBatches, schedule, plan, auto, groups, replicas } = options;
-  const wished = Object.entries({ stages, microBatches, schedule, plan, auto, groups, replicas }).filter(
-    ([, wish]) => wish !== undefined,
-  );
+  const { stages, microBatches, schedule, chunks, pairs, warmup, plan, groupPlans, auto, replicas } = options;
+  const said = { stages, microBatches, schedule, chunks, pairs, warmup, plan, groupPlans, auto, replicas };
+  const wished = Object.entries(said).filter(([, wish]) => wish !== undefined);
   return new ActiveRun({
     ...planSearch(),
     ...options,
@@ -297,14 +303,6 @@ function addressOf(app: FastifyInstance, host: string, { tls }: Access): string 
   const isAny = host === '0.0.0.0' || host === '::';
   const name = isAny ? 'localhost' : isIP(host) === 6 ? `[${host}]` : host;
   return `${tls ? 'https' : 'http'}://${name}:${address.port}`;
-}
-
-function listenProblem(error: unknown, host: string, port: number): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE') return `port ${port} of ${host} is taken: choose another one with --port`;
-  if (code === 'EACCES') return `port ${port} of ${host} may not be used by you: choose another one with --port`;
-  if (code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL') return `${host} is no address of this machine: see --host`;
-  return `the server cannot listen on ${host}:${port}: ${error instanceof Error ? error.message : String(error)}`;
 }
 
 function timeout(ms: number): Promise<void> {

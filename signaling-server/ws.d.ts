@@ -20,7 +20,7 @@ declare module 'ws' {
     close(code?: number, reason?: string): void;
     terminate(): void;
     pause(): void;
-    ping(): void;
+    ping(data?: string): void;
     on(event: 'message', listener: (data: RawData, isBinary: boolean) => void): this;
     on(event: 'ping' | 'pong', listener: (data: Buffer) => void): this;
     on(event: 'close', listener: (code: number, reason: Buffer) => void): this;

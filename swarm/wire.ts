@@ -1,7 +1,7 @@
 /**
  * How the stream is written on its way from peer to peer: the activations that go to the next stage, the gradients that
- * come back. The run file's `precision.wire` decides for the whole run; gradient sums, values and moments always travel
- * as float32. A packed tensor is a whole number of 32-bit words, whatever its encoding, so it goes through buffers,
+ * come back. The run file's `precision.wire` decides for the whole run, or with `auto` the plan for each link
+ * (plan/planLink.ts); gradient sums, values and moments always travel as float32. A packed tensor is a whole number of 32-bit words, whatever its encoding, so it goes through buffers,
  * readbacks and frames as floats do. Rules WI in SPEC.md.
  *
  * f16: two halves a word. int8: blocks of INT8_BLOCK elements, each a float32 scale and four codes a word. int4: groups of
@@ -12,6 +12,16 @@ import { assertNever } from './base.ts';
 
 export const WIRE_ENCODINGS = ['f32', 'f16', 'int8', 'int4'] as const;
 export type WireEncoding = (typeof WIRE_ENCODINGS)[number];
+
+/** What a run file may ask for: one encoding for all links, or the plan's choice for each. */
+export const RUN_WIRES = [...WIRE_ENCODINGS, 'auto'] as const;
+export type RunWire = (typeof RUN_WIRES)[number];
+
+/** Of a link of which the plan says nothing. */
+export const plainWire = (wire: RunWire): WireEncoding => (wire === 'auto' ? 'f32' : wire);
+
+/** With which a plan is sought for, before its links are looked at one by one. */
+export const tightestWire = (wire: RunWire): WireEncoding => (wire === 'auto' ? 'int4' : wire);
 
 /** Elements that share a scale: 17 words for 64 elements are 0.27 of float32. */
 export const INT8_BLOCK = 64;

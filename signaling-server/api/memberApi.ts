@@ -17,6 +17,7 @@ import { sendExport } from '../operator/export.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
+import { cardOf } from '../store/runCard.ts';
 import { PublicSamples } from './publicSample.ts';
 import type { Visible } from './visible.ts';
 
@@ -51,12 +52,13 @@ export function addMemberApi(
     () => ranking(store.memberCredit(run.name)),
   );
   let downloads = 0;
-  const about: About = {
+  const about = (): About => ({
     name: run.facts.name,
     model: run.facts.model,
     train: run.facts.train,
     parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
-  };
+    card: cardOf(store, run.name),
+  });
 
   const own = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     // A browser names no origin where a page reads from its own server; nobody else has the key.
@@ -65,7 +67,7 @@ export function addMemberApi(
     return memberOf(request) === null ? problem(reply, 401, 'this call needs the key of a donor') : undefined;
   };
 
-  app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') }, async () => about);
+  app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') }, async () => about());
   app.get(
     '/api/sample',
     { ...perMinute(SAMPLES_PER_MINUTE), onRequest: visible.only('samples') },

@@ -15,11 +15,11 @@ const CURVE_STEPS = 300;
 const TRAFFIC_STEPS = 10;
 
 const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
-  waiting: 'The run waits for donors.',
+  waiting: 'No donors yet. Training goes on as soon as someone joins.',
   preparing: 'Donors are getting ready for the next step.',
-  training: 'The run is training.',
-  evaluating: 'The held-out loss is being computed.',
-  saving: 'The state is being saved.',
+  training: 'The model is being trained.',
+  evaluating: 'The model is being tested on text it has never seen.',
+  saving: 'The model is being saved.',
   paused: 'The run is paused.',
   finished: 'The run is finished.',
 };
@@ -56,7 +56,7 @@ function fromStore(
   store: Store,
   run: string,
   train: Train,
-): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep' | 'minuteBytes'> {
+): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep' | 'minuteBytes' | 'next'> {
   const committedSteps = store.committedSteps(run);
   const newest = store.steps(run, Math.max(0, committedSteps - 1));
   const spread = store.stepsSpread(run, committedSteps, CURVE_STEPS);
@@ -67,6 +67,7 @@ function fromStore(
     evaluations: [...store.newestEvaluations(run, CURVE_STEPS)],
     minuteBytes: minuteBytes(store.steps(run, Math.max(0, committedSteps - TRAFFIC_STEPS))),
     checkpointStep: store.newestCheckpoint(run)?.committedSteps ?? 0,
+    next: store.queue()[0] ?? null,
   };
 }
 

@@ -118,7 +118,7 @@ async function feedServer(feed: DashboardFeed): Promise<{ app: FastifyInstance; 
   app.get('/api/operator/timeline', ({ query }) =>
     feed.timeline(z.object({ step: z.coerce.number() }).parse(query).step),
   );
-  app.get('/api/operator/runs', () => ({ runs: [], texts: [], canActivate: false }));
+  app.get('/api/operator/runs', () => ({ runs: [], texts: [], canActivate: false, queue: [] }));
   app.get('/api/operator/blocks', () => ({ blocks: [] }));
   app.get('/api/operator/samples', () => ({ samples: [], evaluations: [] }));
   let timer: NodeJS.Timeout | undefined;

@@ -4,6 +4,7 @@
  * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product
  * is timed: where this machine has become another, the plan is done again.
  */
+
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -25,6 +26,7 @@ import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDire
 import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { namedPlans, PRACTICE, partsOf, planNames, planOfKind, planText } from './benchPlanCases.ts';
 import { line, type Measured, overRounds, print, summary } from './benchPlanFigures.ts';
+import { benchOptimizer } from './page/optimizer.ts';
 
 /** Their sum is what two cores carry when one tab keeps both busy. */
 const SPEEDS = [0.32, 0.19, 0.13, 0.08];
@@ -44,7 +46,7 @@ const RUN = {
   init: { seed: 1 },
   train: {
     ...{ steps: 10_000, globalBatchSize: 16, sequenceLength: 256 },
-    optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+    optimizer: benchOptimizer(),
   },
   checkpoint: { everySteps: 1_000 },
   // Else copies would be added to a plan that is to be measured without.

@@ -1,6 +1,6 @@
 /** Plans of every kind that the executor runs, for the same donors: what the planner's prediction is held against. */
 import type { PeerId } from '../../swarm/base.ts';
-import type { Plan, ScheduleName } from '../../swarm/plan/plan.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
@@ -42,7 +42,7 @@ interface Kind {
   readonly name: string;
   readonly groups: Draft['groups'];
   readonly microBatches: Draft['microBatches'];
-  readonly schedule: ScheduleName;
+  readonly schedule: Draft['schedule'];
 }
 
 /** Far enough from each other for a prediction within a tenth to rank them. */

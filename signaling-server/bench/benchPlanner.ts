@@ -3,6 +3,7 @@
  * best that a long search finds; with --small, to the best that there is. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
  * times in upload, in regions with links of their own. And the simulator's rate.
  */
+
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,6 +18,7 @@ import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
 import { steadiness, steadinessWords } from './benchSteadyClusters.ts';
+import { benchOptimizer } from './page/optimizer.ts';
 
 /** Peers, regions. */
 const CLUSTERS: readonly (readonly [number, number])[] = [
@@ -44,6 +46,8 @@ interface Options {
   readonly long: number;
   readonly small?: number;
   readonly steady?: number;
+  readonly from: number;
+  readonly drafts?: number;
   readonly peers: number;
   readonly json?: boolean;
 }
@@ -65,11 +69,17 @@ export function addPlannerBench(bench: Command): void {
       'in place of all that: so many clusters of 6 to 120 peers, each with a peer, memory or a faster link more',
       wholeNumber('--steady', 1),
     )
+    .option('--from <n>', 'of --steady: the first cluster', wholeNumber('--from', 1), 1)
+    .option(
+      '--drafts <n>',
+      'of --steady: that each search judges (without: as a quick one)',
+      wholeNumber('--drafts', 1),
+    )
     .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
     .option('--json', 'one JSON document on standard output')
-    .action(async ({ long, small, steady, peers, json }: Options) => {
+    .action(async ({ long, small, steady, from, drafts, peers, json }: Options) => {
       if (steady !== undefined) {
-        const found = steadiness(steady);
+        const found = steadiness({ clusters: steady, from, drafts });
         return console.log(json ? JSON.stringify(found) : steadinessWords(found));
       }
       if (small !== undefined) {
@@ -122,7 +132,7 @@ async function stepOf(
 }
 
 function runOf({ layers, width, samples }: (typeof MODELS)['small']) {
-  const optimizer = { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 };
+  const optimizer = benchOptimizer();
   return {
     name: 'bench-planner',
     model: { model_type: 'gpt2', n_layer: layers, n_head: 12, n_embd: width, n_positions: 1024, vocab_size: 50_257 },

@@ -2,6 +2,7 @@
  * `shoal bench wan`: two stages in two emulated home networks, by each codec of the stream: the step that is predicted
  * beside the one that is measured, and what it sends. Real tabs, the real server; only the lines are emulated.
  */
+
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -19,27 +20,32 @@ import { terminalLog } from '../monitoring/log.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun, type DataDirectory, openDataDirectory } from '../store/dataDirectory.ts';
 import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
-import { homesProblem, openHomes, STUN_SERVER } from './homes/homes.ts';
+import { homesProblem, openHomes, STUN_SERVER, turnServerOf } from './homes/homes.ts';
 import type { Line } from './homes/line.ts';
 import { addLineOptions, type LineOptions, lineOf, names } from './homes/lineOptions.ts';
+import { turnProblem } from './homes/turn.ts';
+import { benchOptimizer } from './page/optimizer.ts';
 
 const HOMES = 2;
 /** Pipelines are warm, links have found their rate, and the donors know what their work takes. */
-const WARM_UP_STEPS = 4;
+const WARM_UP_STEPS = 6;
 const MICRO_BATCHES = 8;
 
-/** No weight is shared between the stages, and no part of the state is anywhere but where it is used: only the stream goes over the line. */
+/**
+ * No weight is shared between the stages, and no part of the state is anywhere but where it is used: only the stream goes
+ * over the line. A narrow model sends much for what it computes, so that two cores do for several homes.
+ */
 const RUN = {
   name: 'bench-wan',
   model: {
-    ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 128, vocab_size: 256 },
+    ...{ model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 32, n_inner: 32, n_positions: 64, vocab_size: 256 },
     tie_word_embeddings: false,
   },
   data: { files: ['text.txt'], tokenizer: 'bytes' },
   init: { seed: 1 },
   train: {
-    ...{ steps: 10_000, globalBatchSize: 32, sequenceLength: 128 },
-    optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+    ...{ steps: 10_000, globalBatchSize: 128, sequenceLength: 64 },
+    optimizer: benchOptimizer(),
   },
   state: { replicas: 0 },
   checkpoint: { everySteps: 1_000 },
@@ -49,6 +55,7 @@ const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
 interface WanOptions extends LineOptions {
   readonly codecs?: readonly WireEncoding[];
   readonly steps: number;
+  readonly turn?: boolean;
   readonly json?: boolean;
 }
 
@@ -77,12 +84,13 @@ export function addWanBench(bench: Command): void {
       names('--codecs', WIRE_ENCODINGS, WIRE_ENCODINGS.length),
     )
     .option('--steps <n>', 'timed steps of each codec', wholeNumber('--steps', 1), 12)
+    .option('--turn', 'by a STUN and TURN server (coturn) in a home of its own')
     .option('--json', 'one JSON document on standard output')
     .action(wan);
 }
 
 async function wan(options: WanOptions): Promise<void> {
-  const problem = homesProblem();
+  const problem = homesProblem() ?? (options.turn ? turnProblem() : null);
   if (problem !== null) throw failed(problem);
   const { json } = options;
   const line = lineOf(options);
@@ -97,7 +105,7 @@ async function wan(options: WanOptions): Promise<void> {
 async function measured(
   codec: WireEncoding,
   line: Line,
-  { nat = ['none'], steps }: WanOptions,
+  { nat = ['none'], steps, turn = false }: WanOptions,
   { path: folder, unlessStopped }: BenchFolder,
 ): Promise<Case> {
   const data = need(await openDataDirectory(join(folder, 'data'), false), failed);
@@ -113,12 +121,16 @@ async function measured(
     const server = need(
       await createServer({
         ...{ data, runName, host: '127.0.0.1', port: 0, pages: PAGES_FOLDER, log },
-        ...{ expectedDonors: HOMES, microBatches: MICRO_BATCHES, iceServers: [STUN_SERVER] },
+        ...{
+          expectedDonors: HOMES,
+          microBatches: MICRO_BATCHES,
+          iceServers: [turn ? turnServerOf(HOMES) : STUN_SERVER],
+        },
       }),
       failed,
     );
     const homes = need(
-      await openHomes([nat[0] ?? 'none', nat[1] ?? nat[0] ?? 'none'], line, Number(new URL(server.url).port)),
+      await openHomes([nat[0] ?? 'none', nat[1] ?? nat[0] ?? 'none'], line, Number(new URL(server.url).port), turn),
       failed,
     );
     try {
@@ -139,18 +151,21 @@ async function measured(
   }
 }
 
-/** What is known when the links have carried some steps predicts the ones after. */
+/** What is known when the links have carried some steps predicts the next ones, each from what is known before it. */
 async function timed(codec: WireEncoding, { run }: Server, { store }: DataDirectory, steps: number): Promise<Case> {
   await run.until(({ committedSteps, phase }) => committedSteps >= WARM_UP_STEPS || phase === 'diverged');
   const peers = run.donors().map(({ peer }) => peer);
   const plan = equalSplit(need(modelFromConfig(RUN.model), failed), SAMPLES, peers, { microBatches: MICRO_BATCHES });
-  const predicted = predictedSeconds(run.replanner, plan);
-  await run.until(({ committedSteps, phase }) => committedSteps >= WARM_UP_STEPS + steps || phase === 'diverged');
+  const predicted: number[] = [];
+  for (let step = WARM_UP_STEPS; step < WARM_UP_STEPS + steps; step++) {
+    predicted.push(predictedSeconds(run.replanner, plan) ?? Number.NaN);
+    await run.until(({ committedSteps, phase }) => committedSteps > step || phase === 'diverged');
+  }
   if (run.phase === 'diverged') throw failed(run.snapshot().sentence);
   const done = store.steps(run.name, WARM_UP_STEPS).slice(0, steps);
   const stepSeconds = median(done.map(({ seconds }) => seconds)) ?? Number.NaN;
   return {
-    ...{ codec, stepSeconds, predictedSeconds: predicted ?? Number.NaN },
+    ...{ codec, stepSeconds, predictedSeconds: median(predicted) ?? Number.NaN },
     bytesPerStep: median(done.map(({ bytesDirect, bytesRelayed }) => bytesDirect + bytesRelayed)) ?? Number.NaN,
     bytesRelayed: median(done.map(({ bytesRelayed }) => bytesRelayed)) ?? Number.NaN,
     tokensPerSecond: (SAMPLES * SEQUENCE) / stepSeconds,

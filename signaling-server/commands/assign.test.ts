@@ -198,3 +198,9 @@ describe('[SZ1] bad input ends with 2 and one sentence', () => {
     );
   });
 });
+
+it('the sample file beside the documents is a problem', async () => {
+  const path = fileURLToPath(new URL('../../docs/examples/assign.json', import.meta.url));
+  expect(await runCommand(['assign', path])).toBe(0);
+  expect(command.out).toMatch(/^peer /m);
+});

@@ -1,5 +1,5 @@
 /** What a person can get wrong with a run: one sentence on standard error that names the file and the field, exit code 2. */
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Captured } from '../testing/captured.ts';
@@ -158,4 +158,20 @@ const BAD_OPTIONS: readonly (readonly [what: string, options: readonly string[],
 
 test.each(BAD_OPTIONS)('options: %s', async (_, options, words) => {
   await expectRefusal(copyOfRun(), words, ...options);
+});
+
+test('[OP40] what the options ask for that the run cannot have is said before a data directory is made', async () => {
+  const run = copyOfRun();
+  const data = beside(run, 'data');
+  await expectRefusal(
+    run,
+    ['interleaved', '--chunks'],
+    '--schedule',
+    'interleaved',
+    '--chunks',
+    '1000',
+    '--data-dir',
+    data,
+  );
+  expect(existsSync(data)).toBe(false);
 });

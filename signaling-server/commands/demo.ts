@@ -118,6 +118,10 @@ async function conclude(data: DataDirectory, runName: string): Promise<void> {
   const loss = (committedSteps: number): string => evaluations.get(committedSteps)?.toFixed(3) ?? 'unknown';
   say(`held-out loss: ${loss(0)} -> ${loss(file.train.steps)} nats a byte`);
   say(`sample: ${oneLine(PROMPT + text)}`);
+  // Beside what scripts read.
+  process.stderr.write(
+    `Next: npm start, and open the donor page in a browser. Sample files for every command: docs/examples/\n`,
+  );
   say(`export: ${folder}`);
 }
 

@@ -3,13 +3,13 @@ import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { exportRun } from '../store/exportRun.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
-import { badInput, need } from './failure.ts';
+import { badInput, mustHave, need } from './failure.ts';
 import { openData } from './openData.ts';
 
 interface ExportOptions {
-  readonly dataDir: string;
+  readonly dataDir?: string;
   readonly run?: string;
-  readonly out: string;
+  readonly out?: string;
   readonly json?: boolean;
 }
 
@@ -17,21 +17,23 @@ export function addExportCommand(program: Command): void {
   program
     .command('export')
     .description('write the newest checkpoint of a run as a folder that transformers loads')
-    .requiredOption('--data-dir <dir>', 'where the run is kept')
+    .option('--data-dir <dir>', 'where the run is kept')
     .option('--run <name>', 'which run (default: the one that was active last)')
-    .requiredOption('--out <dir>', 'the folder to write: new, or empty')
+    .option('--out <dir>', 'the folder to write: new, or empty')
     .option('--json', 'one JSON document')
     .action(exportCommand);
 }
 
 async function exportCommand(options: ExportOptions): Promise<void> {
-  if (!existsSync(options.dataDir)) throw badInput(`--data-dir ${options.dataDir}: there is no such folder`);
-  need(await exportTarget(options.out), badInput);
-  const data = await openData(options.dataDir);
+  const dataDir = mustHave('--data-dir <dir>', options.dataDir);
+  const out = mustHave('--out <dir>', options.out);
+  if (!existsSync(dataDir)) throw badInput(`--data-dir ${dataDir}: there is no such folder`);
+  need(await exportTarget(out), badInput);
+  const data = await openData(dataDir);
   try {
     const name = options.run ?? data.store.activeRun()?.name ?? data.store.runNames()[0];
-    if (name === undefined) throw badInput(`--data-dir ${options.dataDir} has no run`);
-    const folder = need(await exportRun(data, name, options.out), badInput);
+    if (name === undefined) throw badInput(`--data-dir ${dataDir} has no run`);
+    const folder = need(await exportRun(data, name, out), badInput);
     const step = data.store.newestCheckpoint(name)?.committedSteps;
     process.stdout.write(
       options.json ? `${JSON.stringify({ run: name, step, folder })}\n` : `${name} after ${step} steps: ${folder}\n`,

@@ -13,7 +13,7 @@ export class CommandFailure extends Error {
 const LONGEST = 1_000;
 
 /** What a file or a library put into a sentence is shown on its one line, and its terminal obeys none of it. */
-function oneLine(sentence: string): string {
+export function oneLine(sentence: string): string {
   const line = sentence.replaceAll(/\p{Cc}+/gu, (found) => JSON.stringify(found).slice(1, -1));
   return line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line;
 }
@@ -26,4 +26,10 @@ export const failed = (sentence: string): CommandFailure => new CommandFailure(s
 export function need<T>(result: Result<T>, kind: (sentence: string) => CommandFailure): T {
   if (!result.ok) throw kind(result.reason);
   return result.value;
+}
+
+/** Of an option that must be there. Said here, not by commander, which would say it before it names a misspelt one. */
+export function mustHave<T>(option: string, value: T | undefined): T {
+  if (value === undefined) throw badInput(`required option '${option}' not specified`);
+  return value;
 }

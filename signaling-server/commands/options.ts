@@ -1,7 +1,7 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
-import { SCHEDULE_NAMES, type ScheduleName } from '../../swarm/plan/plan.ts';
+import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
 import { COMES_LATER, LATER_SCHEDULES } from '../planning/planFile.ts';
 import { recordFault } from '../run/recorder.ts';
@@ -33,6 +33,17 @@ export function schedule(text: string): ScheduleWish {
   const names = SCHEDULE_WISHES.join(', ');
   if (LATER_SCHEDULES.includes(text)) throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
+}
+
+export const CHUNKS_OPTION = 'with interleaved or breadth-first: stages of each donor (default: 2)';
+export const chunks = wholeNumber('--chunks', 1);
+export const PAIRS_OPTION = 'with chimera: pairs of pipelines in opposite directions (default: 1)';
+export const pairs = wholeNumber('--pairs', 1);
+export const WARMUP_OPTION = `overlap, with ${WARMED_UP.join(' or ')}: more micro-batches at the start, so that transfers hide behind work`;
+
+export function warmup(text: string): WarmUp {
+  if (text === 'overlap') return text;
+  throw badInput(`--warmup "${text}" is unknown: expected overlap, or no such option`);
 }
 
 /** Each `--donor` adds one. */

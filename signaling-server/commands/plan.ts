@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { got, type PeerId, type Result, rounded, success } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
-import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
+import { type ClusterPlan, orderText, planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { comparedPlans } from '../../swarm/planner/comparedPlans.ts';
 import { planIslands } from '../../swarm/planner/islandPlan.ts';
 import { parsePlannedRun } from '../../swarm/planner/plannedRun.ts';
@@ -13,13 +13,14 @@ import { type Progress, quickWork } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
+import { plainWire, type WireEncoding } from '../../swarm/wire.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { aligned } from './aligned.ts';
-import { badInput, need } from './failure.ts';
-import { type IslandAnswer, islandDocument, islandTable } from './planIslands.ts';
+import { badInput, mustHave, need } from './failure.ts';
+import { type IslandAnswer, islandDocument, islandTable, linksSaid } from './planIslands.ts';
 
 interface PlanOptions {
-  readonly cluster: string;
+  readonly cluster?: string;
   readonly seconds?: number;
   readonly whatIf?: string;
   readonly json?: boolean;
@@ -30,7 +31,7 @@ export function addPlanCommand(program: Command): void {
     .command('plan')
     .description('the plan that the server would make for a cluster, with its predicted step time and memory')
     .argument('<run.json>', 'the run: its model and its batch')
-    .requiredOption('--cluster <file>', 'peers and links: CLUSTER.json')
+    .option('--cluster <file>', 'peers and links: CLUSTER.json')
     .option('--seconds <s>', 'the best plan found within so many seconds (without: a quick search)', positiveSeconds)
     .option('--what-if <text>', 'plan for an edited cluster too: "add 4 like a; remove b; uploadBytesPerSecond x2"')
     .option('--json', 'one JSON document on standard output')
@@ -45,8 +46,9 @@ function positiveSeconds(text: string): number {
 }
 
 async function planCommand(path: string, options: PlanOptions): Promise<void> {
-  const { cluster: clusterPath, seconds, whatIf, json } = options;
-  const { run, islands, wires } = need(
+  const { seconds, whatIf, json } = options;
+  const clusterPath = mustHave('--cluster <file>', options.cluster);
+  const { run, islands } = need(
     parsePlannedRun(need(await readJsonFile(path, 'a run file'), badInput), path),
     badInput,
   );
@@ -54,7 +56,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const [model, replicas] = [modelOf(run), replicaWish(run.state?.replicas)];
-  const batch = { ...batchOf(run), wire: wires.at(-1) ?? 'f32' };
+  const batch = batchOf(run);
   const problemOf = (of: Cluster): ClusterProblem => ({
     ...{ model, batch, replicas, cluster: of },
     ...{ keepers: true, gathers: true },
@@ -68,8 +70,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
       return success({
         islands: planned.value,
         synchronous: search(problemOf(of)),
-        wire: run.precision.wire,
-        cluster: of,
+        wire: plainWire(run.precision.wire),
       });
     };
     const after = need(answerFor(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));
@@ -82,7 +83,9 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
       ? { before: null, after: search(problemOf(given)) }
       : await comparedPlans(problemOf(given), problemOf(cluster), search);
   const answer = need(after, (reason) => badInput(`${clusterPath}: ${reason}`));
-  process.stdout.write(json ? `${JSON.stringify(documentOf(answer))}\n` : tableOf(answer, before));
+  process.stdout.write(
+    json ? `${JSON.stringify(documentOf(answer, plainWire(run.precision.wire)))}\n` : tableOf(answer, before),
+  );
 }
 
 /**
@@ -101,13 +104,13 @@ function patience(seconds: number | undefined, peers: number): (progress: Progre
   };
 }
 
-const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan) => ({
+const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan, wire: WireEncoding) => ({
   stages: plan.stages,
   microBatches: plan.microBatches,
   state: plan.state,
   schedule: plan.schedule,
   ...(plan.warmup && { warmup: plan.warmup }),
-  ...(plan.links && { links: plan.links }),
+  ...linksSaid(plan, wire),
   predicted,
   idle,
   reasons: reasons.map(reasonText),
@@ -138,7 +141,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
   const rate = ({ predicted: { stepSeconds, tokensPerSecond } }: ClusterPlan): string =>
     `${rounded(stepSeconds, 4)} s a step, ${rounded(tokensPerSecond, 4)} tokens a second`;
   return [
-    `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}`,
+    `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${orderText(plan)}`,
     ...(before === null ? [] : [`before the change: ${before.ok ? rate(before.value) : before.reason}`]),
     ...aligned(rows, '  '),
     ...idle.map(({ peer, reason }) => `${peer} is left idle: ${reason}`),

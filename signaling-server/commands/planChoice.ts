@@ -1,11 +1,12 @@
 /** Which plan `shoal swarm` trains with: what its options decide, checked against each other and against the run. */
 
-import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
+import { groupsWished, type PlanWishes, seatsOf } from '../../swarm/autoplan/wishes.ts';
 import type { DonorSpec } from '../../swarm/limits.ts';
-import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { donorCapacity, splitProblem } from '../../swarm/planner/equalSplit.ts';
-import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
-import { readPlanFile } from '../planning/planFile.ts';
+import { type Plan, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
+import { donorCapacity, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
+import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
+import { MOST_ISLANDS, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { readPlans } from '../planning/islandPlans.ts';
 import { badInput, need } from './failure.ts';
 import type { ScheduleWish } from './options.ts';
 
@@ -16,8 +17,9 @@ export interface PlanOptions {
   readonly stages?: number;
   readonly microBatches?: number;
   readonly schedule?: ScheduleWish;
-  /** Of donors with islands of their own, at most. */
-  readonly groups?: number;
+  readonly chunks?: number;
+  readonly pairs?: number;
+  readonly warmup?: WarmUp;
   readonly replicas?: number;
   /** A path. */
   readonly plan?: string;
@@ -34,56 +36,87 @@ const donorsSaid = ({ donor, donors }: PlanOptions): number | undefined => donor
 export function checkPlanOptions(options: PlanOptions): void {
   const { stages, plan } = options;
   checkAuto(options);
-  if (plan !== undefined && options.groups !== undefined)
-    throw badInput('--plan is of donors that do all islands: --groups cannot be said beside it');
   if (options.donor !== undefined && options.donors !== undefined)
     throw badInput('--donor and --donors exclude each other: give one of them');
   if (plan !== undefined) return;
   const donors = donorsSaid(options);
   if (donors === undefined) throw badInput('--donors is missing: how many headless donors train?');
-  if ((stages ?? 1) > donors) throw badInput(`--stages must be at most --donors (${donors}), not ${stages}`);
+  if (ownedStages(donors, splitOptions(options)) === null && (stages ?? 1) > donors)
+    throw badInput(`--stages must be at most --donors (${donors}), not ${stages}`);
 }
 
 /** What it decides by itself cannot be said beside it. */
-export function checkAuto({ schedule, stages, microBatches, groups, plan }: PlanOptions): void {
-  if (schedule !== 'auto') return;
-  const decided = { '--stages': stages, '--micro-batches': microBatches, '--groups': groups, '--plan': plan };
+export function checkAuto(options: PlanOptions): void {
+  const { schedule, stages, microBatches, chunks, pairs, warmup, plan } = options;
+  if (schedule !== 'auto') {
+    checkBeside(options);
+    return;
+  }
+  const decided = {
+    ...{ '--stages': stages, '--micro-batches': microBatches, '--plan': plan },
+    ...{ '--chunks': chunks, '--pairs': pairs, '--warmup': warmup },
+  };
   for (const [name, given] of Object.entries(decided))
     if (given !== undefined) throw badInput(`--schedule auto decides by itself what ${name} says: give one of them`);
 }
 
+/** Options that go with some schedules alone; a plan says its own. */
+function checkBeside({ schedule, chunks, pairs, warmup, plan }: PlanOptions): void {
+  const beside = [
+    ['--chunks', chunks, ['interleaved', 'breadth-first']],
+    ['--pairs', pairs, ['chimera']],
+    ['--warmup', warmup, WARMED_UP],
+  ] as const;
+  for (const [name, given, schedules] of beside)
+    if (given !== undefined && (plan !== undefined || !schedules.some((one) => one === schedule)))
+      throw badInput(
+        plan === undefined
+          ? `${name} goes with --schedule ${schedules.join(' or ')}, not with ${schedule ?? 'the default'}`
+          : `${name} cannot be said beside --plan, which says it`,
+      );
+}
+
+/** What of the options the equal split is told. */
+export function splitOptions({ stages, microBatches, schedule, chunks, pairs, warmup }: PlanOptions): SplitOptions {
+  return {
+    ...(stages === undefined ? {} : { stages }),
+    ...(microBatches === undefined ? {} : { microBatches }),
+    ...(schedule === undefined || schedule === 'auto' ? {} : { schedule }),
+    ...(chunks === undefined ? {} : { chunks }),
+    ...(pairs === undefined ? {} : { pairs }),
+    ...(warmup === undefined ? {} : { warmup }),
+  };
+}
+
 /** `path` is the run file's. */
 export async function choosePlan(options: PlanOptions, file: RunFile, path: string): Promise<PlanChoice> {
-  const { stages, microBatches, schedule, groups, replicas, plan } = options;
+  const { stages, microBatches, schedule, replicas, plan } = options;
   const copies = replicas === undefined ? {} : { replicas };
   const said = donorsSaid(options);
   const model = modelOf(file);
   const { globalBatchSize, islands } = file.train;
-  if (groups !== undefined && !islands)
-    throw badInput(`--groups is of a run with train.islands, which ${path} has not`);
   if (plan !== undefined) {
-    const given = need(await readPlanFile(plan, model, globalBatchSize, islands), badInput);
-    const donors = peers(given).length;
-    agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, given, donors, plan);
-    return { donors, wishes: { plan: given, ...copies } };
+    const given = need(await readPlans(plan, model, globalBatchSize, islands), badInput);
+    const donors = seatsOf(given).length;
+    for (const one of given) agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, one, donors, plan);
+    const [only, ...others] = given;
+    const wish = only !== undefined && others.length === 0 ? { plan: only } : { groupPlans: given };
+    return { donors, wishes: { ...wish, ...copies } };
   }
   const count = said ?? 0;
   if (schedule === 'auto') return { donors: count, wishes: { auto: true, ...copies } };
-  checkStages(stages, model.layers, path);
-  if (count > donorCapacity(model))
-    throw badInput(
-      `--donors must be at most ${donorCapacity(model)} for the ${model.layers} layers of ${path}, not ${count}`,
-    );
+  const wishes = splitOptions(options);
+  /** Of the largest group. */
+  const share = Math.ceil(count / groupsWished(wishes, islands, count));
+  if (ownedStages(share, wishes) === null) checkStages(stages, model.layers, path);
+  const most = donorCapacity(model) * (islands?.count === 'auto' ? MOST_ISLANDS : (islands?.count ?? 1));
+  if (count > most)
+    throw badInput(`--donors must be at most ${most} for the ${model.layers} layers of ${path}, not ${count}`);
   if ((microBatches ?? 1) > globalBatchSize)
     throw badInput(`--micro-batches must be at most train.globalBatchSize (${globalBatchSize}) of ${path}`);
-  const wishes = {
-    ...(stages === undefined ? {} : { stages }),
-    ...(microBatches === undefined ? {} : { microBatches }),
-    ...(schedule === undefined ? {} : { schedule }),
-  };
-  const problem = splitProblem(model, globalBatchSize, count, wishes);
+  const problem = splitProblem(model, globalBatchSize, share, wishes);
   if (problem !== null) throw badInput(`${path}: ${problem}`);
-  return { donors: count, wishes: { ...wishes, ...(groups === undefined ? {} : { groups }), ...copies } };
+  return { donors: count, wishes: { ...wishes, ...copies } };
 }
 
 /** Options that a plan decides may be said again, but not otherwise. */

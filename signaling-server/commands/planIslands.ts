@@ -1,9 +1,8 @@
 /** What `shoal plan` says of a run with islands: a document and a table, beside one synchronous swarm. */
 import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
-import { owner } from '../../swarm/plan/plan.ts';
-import { type Cluster, linksOf } from '../../swarm/planner/cluster.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
-import type { IslandPlan, PlannedIsland } from '../../swarm/planner/islandPlan.ts';
+import type { IslandPlan } from '../../swarm/planner/islandPlan.ts';
 import { ownedWords } from '../../swarm/planner/islandWords.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { counted } from '../../swarm/quantityText.ts';
@@ -14,9 +13,8 @@ import { aligned } from './aligned.ts';
 export interface IslandAnswer {
   readonly islands: IslandPlan;
   readonly synchronous: Result<ClusterPlan>;
-  /** Of the run file. */
+  /** Of a link of which a plan says nothing. */
   readonly wire: WireEncoding;
-  readonly cluster: Cluster;
 }
 
 const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
@@ -46,26 +44,17 @@ function why({ islands }: IslandPlan, { plan }: ClusterPlan): string {
     : '';
 }
 
-/** Of the stream between its donors: how it is written, and over how many connections the plan counts on. */
-function streamsOf({ plan, wire }: PlannedIsland, cluster: Cluster) {
-  const link = linksOf(cluster);
-  const found = new Map<string, { from: PeerId; to: PeerId; wire: WireEncoding; streams: number }>();
-  for (let stage = 1; stage < plan.stages.length; stage++)
-    for (const { id } of plan.microBatches) {
-      const [above, below] = [owner(plan, stage - 1, id), owner(plan, stage, id)];
-      if (above === below) continue;
-      for (const [from, to] of [
-        [above, below],
-        [below, above],
-      ] as const)
-        found.set(JSON.stringify([from, to]), { from, to, wire, streams: link(from, to).streams });
-    }
-  return [...found.values()];
+/** Whole, whatever the run's wire is; absent where all links are as the run file says, over one connection. */
+export function linksSaid({ links = [] }: Pick<Plan, 'links'>, wire: WireEncoding) {
+  const said = links.map((link) => ({ ...link, wire: link.wire ?? wire }));
+  return said.some((link) => link.wire !== wire || link.streams > 1) ? { links: said } : {};
 }
 
-/** Absent where all are as the run file says, over one connection. */
-const linksUnless = (plain: WireEncoding, links: ReturnType<typeof streamsOf>) =>
-  links.some(({ wire, streams }) => wire !== plain || streams > 1) ? { links } : {};
+/** How the streams from this peer are written. */
+const wiresFrom = ({ links = [], stages }: Plan, peer: PeerId, wire: WireEncoding): string =>
+  stages.length < 2
+    ? ''
+    : [...new Set(links.flatMap((link) => (link.from === peer ? [link.wire ?? wire] : [])))].sort().join('/') || wire;
 
 export function islandDocument(answer: IslandAnswer) {
   const { islands: planned, synchronous, wire } = answer;
@@ -77,7 +66,7 @@ export function islandDocument(answer: IslandAnswer) {
       state: island.plan.state,
       schedule: island.plan.schedule,
       ...(island.plan.warmup && { warmup: island.plan.warmup }),
-      ...linksUnless(wire, streamsOf(island, answer.cluster)),
+      ...linksSaid(island.plan, wire),
       predicted: island.predicted,
     })),
     predicted,
@@ -94,14 +83,14 @@ export function islandDocument(answer: IslandAnswer) {
 
 export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> | null): string {
   const { predicted, islands, reasons } = answer.islands;
-  const rows = islands.flatMap(({ plan, wire, predicted: { peers, stepSeconds } }, island) => {
+  const rows = islands.flatMap(({ plan, predicted: { peers, stepSeconds } }, island) => {
     const numbers = new Map(peers.map((peer) => [peer.peer, peer]));
     return plan.stages.flatMap(({ layers, members }, stage) =>
       members.map(({ peer, samples }) => {
         const { memoryBytes, memoryLimitBytes } = got(numbers, peer);
         return [
           ...[String(island), peer, String(stage), `[${layers.join(', ')})`, String(samples)],
-          ...[plan.stages.length > 1 ? wire : '', `${rounded(stepSeconds, 3)} s`],
+          ...[wiresFrom(plan, peer, answer.wire), `${rounded(stepSeconds, 3)} s`],
           ...[megabytes(memoryBytes), megabytes(memoryLimitBytes)],
         ];
       }),

@@ -61,7 +61,25 @@ describe('bad arguments', () => {
       ['swarm', 'run.json', '--donors', '2', '--schedule', 'best'],
       /--schedule "best" is unknown: expected one of auto, gpipe/,
     ],
-    [['swarm', 'run.json', '--donors', '2', '--schedule', 'chimera'], /comes with a later version.*gpipe/],
+    [['swarm', 'run.json', '--donors', '2', '--schedule', 'varuna'], /comes with a later version.*gpipe/],
+    [
+      ['swarm', 'run.json', '--donors', '2', '--chunks', '2'],
+      /--chunks goes with --schedule interleaved or breadth-first/,
+    ],
+    [
+      ['swarm', 'run.json', '--donors', '2', '--schedule', 'gpipe', '--warmup', 'overlap'],
+      /--warmup goes with --schedule 1f1b or eager, not with gpipe/,
+    ],
+    [
+      ['swarm', 'run.json', '--donors', '2', '--schedule', '1f1b', '--warmup', 'long'],
+      /--warmup "long" is unknown: expected overlap/,
+    ],
+    [['serve', '--schedule', '1f1b', '--pairs', '1'], /--pairs goes with --schedule chimera, not with 1f1b/],
+    [['swarm', 'run.json', '--plan', 'plan.json', '--chunks', '2'], /--chunks cannot be said beside --plan/],
+    [
+      ['swarm', 'run.json', '--donors', '2', '--schedule', 'auto', '--chunks', '2'],
+      /--schedule auto decides by itself what --chunks says/,
+    ],
     [
       ['swarm', 'run.json', '--donors', '2', '--schedule', 'auto', '--stages', '2'],
       /--schedule auto decides by itself what --stages says/,
@@ -109,6 +127,13 @@ describe('bad input', () => {
       /not every one of 5 donors can compute: a stage would have 5 lanes for 4 samples a step/,
     );
     captured.clear();
+    await refuses(
+      ['swarm', path, '--donors', '2', '--schedule', 'interleaved'],
+      /interleaved of 2 donors has 4 stages, more than the 2 layers: --chunks 1 would do/,
+    );
+    captured.clear();
+    await refuses(['swarm', path, '--donors', '3', '--schedule', 'chimera'], /an even number of donors, not 3/);
+    captured.clear();
     await refuses(swarm('--steps', '4'), /--steps must be at most train.steps \(3\)/);
     captured.clear();
     await refuses(swarm('--micro-batches', '5'), /--micro-batches must be at most train.globalBatchSize \(4\)/);
@@ -117,6 +142,11 @@ describe('bad input', () => {
   it('serves with no more stages than layers and headless donors', async () => {
     const serve = ['serve', writeRun(), '--data-dir', join(folder, 'data'), '--port', '0'];
     await refuses([...serve, '--stages', '3'], /--stages must be at most the 2 layers/);
+    captured.clear();
+    await refuses(
+      [...serve, '--schedule', 'chimera', '--donors', '3'],
+      /an even number of donors, not 3: 2 or 4 would do/,
+    );
     captured.clear();
     await refuses([...serve, '--stages', '2', '--donors', '1'], /--stages must be at most --donors \(1\)/);
   });
@@ -163,8 +193,13 @@ describe('bad input', () => {
         { ...PLAN, stages: [first, { ...second, members: [member('b', [0, 1]), member('c', [1])] }] },
         /plan\.json: micro-batch 1 is carried more than once in stage 1: expected a plan/,
       ],
-      ['an unknown schedule', { ...PLAN, schedule: 'zigzag' }, /plan\.json: schedule must be gpipe or 1f1b/],
-      ['a later schedule', { ...PLAN, schedule: 'chimera' }, /schedule chimera comes with a later version/],
+      [
+        'an unknown schedule',
+        { ...PLAN, schedule: 'zigzag' },
+        /plan\.json: schedule must be gpipe or 1f1b or .* or eager/,
+      ],
+      ['a later schedule', { ...PLAN, schedule: 'varuna' }, /schedule varuna comes with a later version/],
+      ['another owner table', { ...PLAN, schedule: 'chimera' }, /chimera needs two members in each stage/],
       [
         'a replica that is the primary too',
         {
@@ -259,4 +294,9 @@ describe('bad input', () => {
     captured.clear();
     await refuses([...sample, '--temperature', '-1'], /--temperature must be a number of 0 or more/);
   });
+});
+
+test('what is echoed moves no terminal', async () => {
+  await refuses(['pl\u001b[31man'], /unknown command 'pl\\u001b\[31man'/);
+  expect(captured.all).not.toContain('\u001b');
 });

@@ -1,7 +1,7 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
 import { projectVersion } from '../files/projectRoot.ts';
-import { CommandFailure } from './failure.ts';
+import { CommandFailure, oneLine } from './failure.ts';
 
 type AddCommand = (shoal: Command) => void;
 
@@ -32,8 +32,8 @@ export async function program(name = ''): Promise<Command> {
     .description('Turns web pages into a training cluster: many small fish that move as one.')
     .version(projectVersion())
     .exitOverride()
-    // Its suggestion stands on a line of its own: a mistake is one line here.
-    .configureOutput({ outputError: (text, write) => write(text.replace('\n(Did', ' (Did')) })
+    // Its suggestion stands on a line of its own: a mistake is one line here, and the terminal obeys no word of it.
+    .configureOutput({ outputError: (text, write) => write(`${oneLine(text.trimEnd().replace('\n(Did', ' (Did'))}\n`) })
     .configureHelp({ showGlobalOptions: false });
   const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);

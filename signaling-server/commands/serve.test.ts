@@ -5,6 +5,7 @@ it('plans by what donors measured, unless a schedule or the number of stages say
   expect(wishesOf({})).toEqual({ auto: true });
   expect(wishesOf({ schedule: 'auto' })).toEqual({ auto: true });
   expect(wishesOf({ schedule: '1f1b' })).toEqual({ schedule: '1f1b' });
+  expect(wishesOf({ schedule: 'chimera', pairs: 2 })).toEqual({ schedule: 'chimera', pairs: 2 });
   expect(wishesOf({ stages: 3 })).toEqual({ schedule: 'gpipe', stages: 3 });
   expect(wishesOf({ schedule: '1f1b', stages: 2 })).toEqual({ schedule: '1f1b', stages: 2 });
 });

@@ -2,7 +2,10 @@
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { modelOf } from '../../swarm/run/runFile.ts';
+import type { WarmUp } from '../../swarm/plan/plan.ts';
+import { splitProblem } from '../../swarm/planner/equalSplit.ts';
+import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
+import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { PUBLIC_VIEWS, type PublicView } from '../api/visible.ts';
 import { readIceServers } from '../donors/iceServers.ts';
 import type { NetworkOptions } from '../donors/network.ts';
@@ -13,7 +16,9 @@ import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
 import { statusOf } from '../headless/trainingServer.ts';
 import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../http/access.ts';
+import { listenFault } from '../http/listening.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
+import { takeNext } from '../operator/queue.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
 import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
@@ -21,16 +26,22 @@ import { prepareDefaultRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
+  CHUNKS_OPTION,
   checkRecord,
+  chunks,
+  PAIRS_OPTION,
+  pairs,
   RECORD_OPTION,
   REPLICAS_OPTION,
   replicas,
   SCHEDULE_WISHES,
   type ScheduleWish,
   schedule,
+  WARMUP_OPTION,
+  warmup,
   wholeNumber,
 } from './options.ts';
-import { checkAuto, checkStages } from './planChoice.ts';
+import { checkAuto, checkStages, splitOptions } from './planChoice.ts';
 
 const HIGHEST_PORT = 65_535;
 /** A longer one would not fit in a greeting. */
@@ -43,6 +54,9 @@ interface ServeOptions {
   readonly donors: number;
   readonly schedule?: ScheduleWish;
   readonly stages?: number;
+  readonly chunks?: number;
+  readonly pairs?: number;
+  readonly warmup?: WarmUp;
   readonly replicas?: number;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
@@ -78,6 +92,9 @@ export function addServeCommand(program: Command): void {
       'pipeline stages, over which every donor is shared out (gpipe, if nothing else is said); fewer donors have fewer',
       wholeNumber('--stages', 1),
     )
+    .option('--chunks <v>', CHUNKS_OPTION, chunks)
+    .option('--pairs <f>', PAIRS_OPTION, pairs)
+    .option('--warmup <name>', WARMUP_OPTION, warmup)
     .option('--replicas <n>', REPLICAS_OPTION, replicas)
     .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
     .option('--tls-key <file>', 'the key of the certificate (PEM)')
@@ -105,15 +122,18 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
   checkRecord(options.record);
   if (options.public !== undefined && options.invite === undefined)
     throw badInput('--public is of a run by invitation: it needs --invite, without which everyone may see the run');
-  if (headless > 0 && (stages ?? 1) > headless)
+  const isOwned = ownedStages(1, wishesOf(options)) !== null;
+  if (!isOwned && headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
   const access = accessOf(options);
   const network = networkOf(options);
   const log = terminalLog();
+  const fault = await listenFault(options.host, options.port);
+  if (fault !== null) throw failed(fault);
   const data = await openData(options.dataDir);
   try {
     const runName = await chooseRun(data, path, log);
-    checkStages(stages, modelOf(storedDocument(data.store, runName).file).layers, path ?? runName);
+    checkServed(options, storedDocument(data.store, runName).file, path ?? runName);
     const interrupt = onInterrupt();
     const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
     const { host, port } = options;
@@ -162,15 +182,25 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
 }
 
 /** Whoever says how many stages there are wants every donor in them; else what donors measured decides. */
-export function wishesOf({
-  stages,
-  schedule,
-  replicas,
-}: Pick<ServeOptions, 'stages' | 'schedule' | 'replicas'>): PlanWishes {
+export function wishesOf(
+  options: Pick<ServeOptions, 'stages' | 'schedule' | 'chunks' | 'pairs' | 'warmup' | 'replicas'>,
+): PlanWishes {
+  const { stages, schedule, replicas } = options;
   const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
   const copies = replicas === undefined ? {} : { replicas };
   if (order === 'auto') return { auto: true, ...copies };
-  return { schedule: order, ...(stages === undefined ? {} : { stages }), ...copies };
+  return { ...splitOptions({ ...options, schedule: order }), ...copies };
+}
+
+/** What no donors could have; how many come is not known yet, but of those that this command opens. */
+function checkServed(options: ServeOptions, file: RunFile, path: string): void {
+  const model = modelOf(file);
+  const wishes = wishesOf(options);
+  const isOwned = ownedStages(1, wishes) !== null;
+  if (!isOwned) checkStages(options.stages, model.layers, path);
+  if (!isOwned || options.donors === 0) return;
+  const problem = splitProblem(model, file.train.globalBatchSize, options.donors, wishes);
+  if (problem !== null) throw badInput(`${path}: ${problem}`);
 }
 
 /** The run that the operator changes to, when that is said. */
@@ -187,10 +217,17 @@ async function chooseRun(data: DataDirectory, path: string | undefined, log: Log
   if (path !== undefined)
     return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
   const active = data.store.activeRun();
-  if (active !== null) return active.name;
+  if (active !== null) return nextAfter(data, active.name);
   log('info', 'no run is here yet: taking the bundled one');
   const bundled = need(await prepareDefaultRun(join(WORK_FOLDER, 'corpus')), failed);
   return need(await addRun(data, bundled), failed);
+}
+
+/** A run that is finished makes way for the next one of the queue. */
+function nextAfter({ store }: DataDirectory, active: string): string {
+  const { steps } = storedDocument(store, active).file.train;
+  const isOver = store.committedSteps(active) >= steps;
+  return (isOver ? takeNext(store, active) : null) ?? active;
 }
 
 function hostName(text: string): string {
@@ -223,6 +260,10 @@ function networkOf({ iceServers, invite }: ServeOptions): NetworkOptions {
 const donorLink = (url: string, { invite }: ServeOptions): string =>
   `${url}/${invite === undefined ? '' : `#invite=${encodeURIComponent(invite)}`}`;
 
+const FINISHED = `This run is finished. To go on, press “New run” under Runs on the dashboard,
+or try another text: npm start -- docs/examples/run.json
+`;
+
 function announce(server: Server, { publicUrl }: Access, options: ServeOptions): void {
   const token = server.operatorToken();
   const url = publicUrl ?? server.url;
@@ -232,6 +273,7 @@ function announce(server: Server, { publicUrl }: Access, options: ServeOptions):
       `operator token: ${token} (works once)\n` +
       `run:            ${server.run.name}, ${server.run.snapshot().sentence}\n`,
   );
+  if (server.run.phase === 'finished') process.stdout.write(FINISHED);
   const isAny = ['0.0.0.0', '::'].includes(options.host) && publicUrl === undefined;
   const problem = secureContextProblem(isAny ? url.replace('localhost', 'this-machine') : url);
   if (problem !== null) process.stdout.write(`${problem}\n`);

@@ -33,7 +33,10 @@ async function simulateCommand(path: string, options: SimulateOptions): Promise<
   const json = need(await readJsonFile(path, 'a problem'), badInput);
   const problem = need(parseSimulateProblem(json), inFile);
   const outcome = need(outcomeOf(problem), inFile);
-  if (options.svg !== undefined) await saveText(options.svg, drawTimeline(outcome, title(problem)));
+  if (options.svg !== undefined) {
+    const made = await saveText(options.svg, drawTimeline(outcome, title(problem)));
+    if (made !== null) process.stderr.write(`The folder ${made} was made for it.\n`);
+  }
   process.stdout.write(options.json ? `${JSON.stringify(outcomeDocument(outcome))}\n` : table(problem, outcome));
 }
 

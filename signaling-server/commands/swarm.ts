@@ -12,6 +12,7 @@ import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
+import { readRunFile } from '../files/runFileOnDisk.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
 import { openServerProcess } from '../headless/serverProcess.ts';
@@ -27,19 +28,24 @@ import { terminalLog } from '../monitoring/log.ts';
 import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
-import { storedDocument } from '../store/runDocument.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
   browser,
+  CHUNKS_OPTION,
   checkRecord,
+  chunks,
   donorSpec,
+  PAIRS_OPTION,
+  pairs,
   RECORD_OPTION,
   REPLICAS_OPTION,
   replicas,
   SCHEDULE_WISHES,
   schedule,
+  WARMUP_OPTION,
+  warmup,
   wholeNumber,
 } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
@@ -74,11 +80,9 @@ export function addSwarmCommand(program: Command): void {
     .option('--data-dir <dir>', 'keep the run here and go on with it (default: a temporary folder)')
     .option('--stages <p>', 'pipeline stages, over which the donors are shared out', wholeNumber('--stages', 1))
     .option('--schedule <name>', `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`, schedule)
-    .option(
-      '--groups <n>',
-      'of a run with islands: the most groups of donors that do some of them side by side (default: 1, all by turns)',
-      wholeNumber('--groups', 1),
-    )
+    .option('--chunks <v>', CHUNKS_OPTION, chunks)
+    .option('--pairs <f>', PAIRS_OPTION, pairs)
+    .option('--warmup <name>', WARMUP_OPTION, warmup)
     .option('--replicas <n>', REPLICAS_OPTION, replicas)
     .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
@@ -104,6 +108,7 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   checkPlanOptions(options);
   if (options.chaos !== undefined) need(parseChaosScript(options.chaos, options.donors ?? Infinity), badInput);
   await checkPlaces(options);
+  const terms = await termsOf(path, options);
   const interrupt = onInterrupt();
   const isKept = options.dataDir !== undefined;
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
@@ -114,7 +119,7 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   let data: DataDirectory | null = null;
   try {
     data = await openData(directory, isKept);
-    const task = await prepare(data, path, options);
+    const task = await prepare(data, path, terms);
     if (task.isServerKilled) {
       // While it serves, the data directory is the server process's own.
       data.close();
@@ -144,30 +149,37 @@ async function checkPlaces({ metrics, report, ...options }: SwarmOptions): Promi
   if (options.dataDir === '') throw badInput('--data-dir: an empty path: a folder was expected');
 }
 
-/** Everything about a training that is known, and checked, before it begins. */
-interface Task {
+/** What the run file and the options say together, checked before anything is written. */
+interface Terms {
   readonly options: SwarmOptions;
-  readonly runName: string;
   readonly train: RunFile['train'];
   readonly donors: number;
   readonly wishes: PlanWishes;
   readonly chaos: readonly ChaosEntry[];
   readonly isServerKilled: boolean;
+}
+
+/** Everything about a training that is known before it begins. */
+interface Task extends Terms {
+  readonly runName: string;
   /** The newest event in the store before it began. */
   readonly eventsBefore: number;
 }
 
-async function prepare(data: DataDirectory, path: string, options: SwarmOptions): Promise<Task> {
-  const progress = fileProgress((line) => terminalLog()('info', line));
-  const seed = options.seed === undefined ? {} : { seed: options.seed };
-  const runName = need(await addRun(data, path, { progress, ...seed }), badInput);
-  const { file } = storedDocument(data.store, runName);
+async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
+  const file = need(await readRunFile(path), badInput);
   checkSteps(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
   const isServerKilled = chaos.some(({ kind }) => kind === 'server-kill');
-  const eventsBefore = data.store.newestEvent();
-  return { options, runName, train: file.train, donors, wishes, chaos, isServerKilled, eventsBefore };
+  return { options, train: file.train, donors, wishes, chaos, isServerKilled };
+}
+
+async function prepare(data: DataDirectory, path: string, terms: Terms): Promise<Task> {
+  const progress = fileProgress((line) => terminalLog()('info', line));
+  const { seed } = terms.options;
+  const runName = need(await addRun(data, path, { progress, ...(seed === undefined ? {} : { seed }) }), badInput);
+  return { ...terms, runName, eventsBefore: data.store.newestEvent() };
 }
 
 const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOptions => ({
@@ -239,7 +251,7 @@ function progressLines(train: RunFile['train'], print: (line: string) => void): 
   let lastMs = Number.NEGATIVE_INFINITY;
   let lastStep = -1;
   return ({ snapshot }) => {
-    const { committedSteps, steps, loss, tokensPerSecond, evaluationLoss } = snapshot;
+    const { committedSteps, steps, loss, tokensPerSecond, evaluationLoss, groups = [] } = snapshot;
     const nowMs = monotonicMs();
     const isEnd = committedSteps === steps;
     if (committedSteps === lastStep || committedSteps === 0) return;
@@ -248,9 +260,15 @@ function progressLines(train: RunFile['train'], print: (line: string) => void): 
     lastStep = committedSteps;
     const heldOut = evaluationLoss === null ? '' : `, held-out ${evaluationLoss.toFixed(4)}`;
     const speed = tokensPerSecond === null ? '' : `, ${Math.round(tokensPerSecond)} tokens/s`;
-    const { island, round } = turnAt(train, committedSteps - 1);
     // The next island begins its round where this one began its own: so does its loss.
-    const whose = train.islands ? ` of island ${island + 1} of ${train.islands.count} in round ${round + 1}` : '';
+    const whose = whoseLoss(train, committedSteps - 1, groups.length);
     print(`${committedSteps} of ${steps} steps, loss ${loss?.toFixed(4) ?? 'unknown'}${whose}${heldOut}${speed}`);
   };
+}
+
+function whoseLoss(train: RunFile['train'], step: number, groups: number): string {
+  if (!train.islands || train.islands.count === 'auto') return groups > 1 ? ` by ${groups} groups` : '';
+  const { island, round } = turnAt(train, step);
+  const by = groups > 1 ? ` by ${groups} groups` : ` of island ${island + 1} of ${train.islands.count}`;
+  return `${by} in round ${round + 1}`;
 }

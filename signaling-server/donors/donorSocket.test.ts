@@ -1,6 +1,6 @@
 /** What waits unread for a donor: bounded small, and a snapshot never waits twice. */
 import { EventEmitter } from 'node:events';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messages.ts';
@@ -21,6 +21,10 @@ class FakeSocket extends EventEmitter {
   }
   read(): void {
     for (const taken of this.#untaken.splice(0)) taken();
+  }
+  readonly pings: string[] = [];
+  ping(data: string): void {
+    this.pings.push(data);
   }
   terminate(): void {
     this.isOpen = false;
@@ -148,6 +152,24 @@ test('[SV34] of snapshots that come before one is read it gets the newest alone,
   socket.read();
   socket.read();
   expect(socket.sent).toHaveLength(2);
+});
+
+test('[WP54] the way to a donor and back is the least that an answer to a question took', () => {
+  const began = performance.now();
+  let passedMs = 80;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => began + passedMs);
+  const answer = (text: string) => void socket.emit('pong', Buffer.from(text));
+  answer('7');
+  answer('');
+  expect(donor.roundTripMs).toBeNull();
+  const [first = '', second = ''] = socket.pings;
+  answer(second);
+  const least = donor.roundTripMs;
+  expect(least).toBeGreaterThanOrEqual(79);
+  passedMs = 2_000;
+  answer(first);
+  expect(donor.roundTripMs).toBe(least);
+  clock.mockRestore();
 });
 
 test('[SV1] [SV39] pings count as messages: 200 at once, and 1,000 of whom a plan was sent to', () => {

@@ -54,6 +54,8 @@ export interface DonorLink extends RelayPort {
   readonly address: string;
   /** It came from this very machine, past no proxy. */
   readonly isHere: boolean;
+  /** The way to it and back, as its browser answers; null: it has not answered yet. */
+  readonly roundTripMs: number | null;
   /** All that was said on this conversation, on the connections before this one too. */
   readonly spoken: Spoken<Buffer>;
   /**
@@ -106,6 +108,7 @@ interface Origin {
 export class DonorSocket implements DonorLink {
   readonly address: string;
   readonly isHere: boolean;
+  roundTripMs: number | null = null;
   spoken = new Spoken<Buffer>();
   readonly #openedMs: number;
   readonly #socket: WebSocket;
@@ -129,6 +132,8 @@ export class DonorSocket implements DonorLink {
   /** One is on its way; the one that is sent after it. */
   #isNewestSent = false;
   #newest: Buffer | null = null;
+  /** When it was asked for an answer, each time. */
+  readonly #askedMs: number[] = [];
 
   constructor(socket: WebSocket, host: DonorHost, nowMs: number, origin: Origin) {
     this.#origin = origin;
@@ -151,6 +156,8 @@ export class DonorSocket implements DonorLink {
     });
     // The library answers pings by itself: they count as messages.
     for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.#pinged());
+    socket.on('pong', (data) => this.#answered(data));
+    this.#ask();
     const shut = host.arrived(this);
     if (shut !== null) this.refuse(shut, 'too many wait to be admitted');
   }
@@ -236,6 +243,18 @@ export class DonorSocket implements DonorLink {
     if (!this.#open) return;
     this.#socket.terminate();
     this.#ended('it does not read what it is sent', true);
+  }
+
+  /** Browsers answer pings by themselves, whatever their page does. */
+  #ask(): void {
+    this.#askedMs.push(monotonicMs());
+    this.#socket.ping(String(this.#askedMs.length));
+  }
+
+  /** The least of what its answers took: a busy machine answers late, none too early. */
+  #answered(data: Buffer): void {
+    const askedMs = this.#askedMs[Number(data.toString('latin1', 0, 8)) - 1];
+    if (askedMs !== undefined) this.roundTripMs = Math.min(this.roundTripMs ?? Infinity, monotonicMs() - askedMs);
   }
 
   #pinged(): void {
@@ -335,6 +354,7 @@ export class DonorSocket implements DonorLink {
     if (typeof message === 'string') return ['malformed', message];
     if (message.type !== 'hello') return ['outOfOrder', `${message.type} before hello`];
     clearTimeout(this.#admissionTimer);
+    this.#ask();
     const admitted = this.#host.admit(message, this);
     if (isRefusal(admitted)) return [admitted, 'at hello'];
     this.#peer = admitted;

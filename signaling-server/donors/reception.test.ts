@@ -73,7 +73,7 @@ function welcomed(
   const send = (message: ServerMessage) => void received.push(message);
   const link = {
     ...{ address, isHere, send, spoken: new Spoken<Buffer>(), sendNewest: () => {}, sendBytes: () => {} },
-    ...{ goOnFrom: () => {}, supersede: () => {}, refuse: () => {}, close: () => {} },
+    ...{ roundTripMs: null, goOnFrom: () => {}, supersede: () => {}, refuse: () => {}, close: () => {} },
   };
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, own, key: KEY } as const;
   const peer = run.reception.admit(hello, link);

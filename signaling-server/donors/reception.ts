@@ -42,8 +42,9 @@ export interface ReceptionHost {
   /** Why nobody may come in now; null: they may. */
   shut(): RefusalReason | null;
   greeting(
+    peer: PeerId,
     donor: string | null,
-  ): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps' | 'lastCommit' | 'memory'>;
+  ): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps' | 'lastCommit' | 'met' | 'memory'>;
   /** Whether this peer, which was here before, is let in under its name. */
   mayReturn(peer: PeerId): boolean;
   /** Its GPU is checked: it may be planned for. */
@@ -122,7 +123,7 @@ export class Reception implements DonorHost {
 
   #greeting({ peer, token, donor }: Connection, heard: number | null): ServerMessage {
     const { iceServers } = this.#options.network;
-    const said = { ...this.#host.greeting(donor), resumeKey: this.#options.resumeKeyOf(peer), iceServers, heard };
+    const said = { ...this.#host.greeting(peer, donor), resumeKey: this.#options.resumeKeyOf(peer), iceServers, heard };
     return { type: 'welcome', protocol: PROTOCOL_VERSION, peer, token, ...said };
   }
 

@@ -5,7 +5,7 @@
 import type { PeerId, Range } from '../../swarm/base.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
-import { holdings } from '../../swarm/plan/handover.ts';
+import { holdings, loadedBytes } from '../../swarm/plan/handover.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { loadedKinds, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { Sizes } from '../../swarm/ways/partners.ts';
@@ -42,7 +42,11 @@ export class StateNeeds {
     const { plan, source } = message;
     this.#needs.delete(to);
     if (source.from === 'checkpoint' && peers(plan).includes(to))
-      this.#needs.set(to, { checkpoint: source.step, plan, bytesLeft: TIMES * this.#bytes(plan, to) });
+      this.#needs.set(to, {
+        checkpoint: source.step,
+        plan,
+        bytesLeft: TIMES * loadedBytes(this.#sizes.model, this.#sizes.islands, plan, to),
+      });
   }
 
   gone(peer: PeerId): void {
@@ -61,14 +65,5 @@ export class StateNeeds {
     if (!isHeld || need.bytesLeft < bytes) return false;
     need.bytesLeft -= bytes;
     return true;
-  }
-
-  #bytes(plan: Plan, peer: PeerId): number {
-    const { model, islands } = this.#sizes;
-    let elements = 0;
-    for (const { name } of model.blocks)
-      for (const kind of loadedKinds(islands, plan.islands))
-        for (const [from, to] of holdings(model, plan, peer, name, kind)) elements += to - from;
-    return elements * ELEMENT_BYTES;
   }
 }

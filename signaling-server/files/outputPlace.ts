@@ -2,7 +2,7 @@
  * Where a command is to write its result: looked at before the work begins, so that hours of training never end with a
  * sentence about a folder. Each fault is one sentence that begins with the path.
  */
-import { accessSync, constants, mkdtempSync, rmdirSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { makeFolder } from './makeFolder.ts';
@@ -25,10 +25,13 @@ export function folderPlaceFault(path: string): string | null {
   return path === '' ? 'an empty path: a folder was expected' : orFault(path, () => parentFault(path));
 }
 
-/** Into such a place; its folder is made. */
-export async function saveText(path: string, text: string): Promise<void> {
-  makeFolder(dirname(path));
+/** Into such a place. Its folder is made, and then it is said which. */
+export async function saveText(path: string, text: string): Promise<string | null> {
+  const folder = dirname(resolve(path));
+  const isThere = existsSync(folder);
+  makeFolder(folder);
   await writeFile(path, text);
+  return isThere ? null : folder;
 }
 
 /** The nearest folder above that exists takes what is made in it. */

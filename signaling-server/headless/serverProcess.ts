@@ -9,7 +9,7 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { HELD, type Held } from '../../swarm/coordinator/events.ts';
-import { planSchema, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
+import { planSchema, SCHEDULE_NAMES, WARM_UPS } from '../../swarm/plan/plan.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { openDataDirectory } from '../store/dataDirectory.ts';
@@ -34,9 +34,12 @@ const orderSchema = z.discriminatedUnion('type', [
     recordPath: z.string().exactOptional(),
     stages: z.int().exactOptional(),
     microBatches: z.int().exactOptional(),
-    groups: z.int().exactOptional(),
     schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
+    chunks: z.int().exactOptional(),
+    pairs: z.int().exactOptional(),
+    warmup: z.enum(WARM_UPS).exactOptional(),
     plan: planSchema.exactOptional(),
+    groupPlans: z.array(planSchema).readonly().exactOptional(),
     auto: z.boolean().exactOptional(),
     replicas: z.int().exactOptional(),
   }),

@@ -11,7 +11,11 @@ export function problem(reply: FastifyReply, status: number, sentence: string): 
     /[<&]/g,
     (sign) => ENTITIES[sign] ?? '',
   );
-  return reply.type('text/html').send(`<!doctype html><meta charset="utf-8"><title>Shoal</title><p>${text}</p>\n`);
+  return reply
+    .type('text/html')
+    .send(
+      `<!doctype html><meta charset="utf-8"><title>Shoal</title><p>${text}</p><p><a href="/">To the start page</a></p>\n`,
+    );
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '&': '&amp;' };

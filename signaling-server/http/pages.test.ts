@@ -43,3 +43,14 @@ it('hands out what the build compressed to who takes it, and says how long it ma
   expect((await get('/', 'gzip')).headers['content-security-policy']).toContain('trusted-types shoal-worker');
   await app.close();
 });
+
+it('[OP38] says in words that there is nothing at an address, to a browser as a page with a way back', async () => {
+  const app = fastify();
+  await addPages(app, folder);
+  const seen = await app.inject({ url: '/nowhere', headers: { accept: 'text/html' } });
+  expect([seen.statusCode, seen.headers['content-type']]).toEqual([404, expect.stringMatching(/^text\/html/)]);
+  expect(seen.payload).toContain('There is nothing at this address.');
+  expect(seen.payload).toContain('<a href="/">');
+  expect((await app.inject({ url: '/api/nowhere' })).json()).toEqual({ error: 'there is nothing at this address' });
+  await app.close();
+});

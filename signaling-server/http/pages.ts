@@ -43,6 +43,7 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
     if (reason === null) return reply.send(error);
     return problem(reply, 503, `the server cannot keep this now, because ${reason}: try again later`);
   });
+  app.setNotFoundHandler((_request, reply) => problem(reply, 404, 'there is nothing at this address'));
   if (pages === undefined || !existsSync(pages)) return;
   await app.register(staticFiles, {
     ...{ root: pages, index: 'index.html', cacheControl: false, preCompressed: true },

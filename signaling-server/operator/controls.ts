@@ -8,6 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import { count } from '../../swarm/fields.ts';
+import { runCardSchema } from '../../swarm/messages/about.ts';
 import { rehearsalText, rehearsalWishSchema } from '../../swarm/messages/rehearsal.ts';
 import { alertLimitsSchema } from '../../swarm/messages/watch.ts';
 import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
@@ -15,10 +16,12 @@ import { countText, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import { parseManifest, stateProblem } from '../store/checkpointState.ts';
+import { cardOf } from '../store/runCard.ts';
 import type { Store } from '../store/store.ts';
 import { sendExport } from './export.ts';
 import type { OperatorContext } from './operatorContext.ts';
 import { dryRun } from './plan.ts';
+import { setQueued } from './queue.ts';
 import { createRun, listedRuns } from './runs.ts';
 import { sampleCheckpoint, samplesBody } from './samples.ts';
 import { newSessionKey } from './session.ts';
@@ -32,6 +35,7 @@ const runName = z.string().max(200);
 const runBody = z.object({ run: runName });
 const checkpointBody = z.object({ run: runName, step: count });
 const keepBody = checkpointBody.extend({ kept: z.boolean() });
+const queueBody = runBody.extend({ queued: z.boolean() });
 const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
@@ -69,7 +73,8 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   };
 
   api.get('/api/operator/runs', perMinute(READS_PER_MINUTE), async (): Promise<RunList> => {
-    return { runs: listedRuns(data), texts: await listedTexts(data), canActivate: onActivate !== undefined };
+    const canActivate = onActivate !== undefined;
+    return { runs: listedRuns(data), texts: await listedTexts(data), canActivate, queue: store.queue() };
   });
   api.post('/api/operator/plan', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const question = dryRunQuestionSchema.safeParse(request.body);
@@ -108,6 +113,22 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
       return success(null);
     },
   );
+  change(
+    '/api/operator/queue',
+    queueBody,
+    ({ run: name, queued }) => `${queued ? 'queue' : 'take out of the queue:'} run ${name}`,
+    ({ run: name, queued }) => setQueued(store, run.name, name, queued),
+  );
+  change(
+    '/api/operator/card',
+    runCardSchema,
+    () => `say what ${run.name} is for`,
+    (card) => {
+      store.saveCard(run.name, JSON.stringify(card));
+      return success(null);
+    },
+  );
+  api.get('/api/operator/card', perMinute(READS_PER_MINUTE), async () => ({ card: cardOf(store, run.name) }));
   change(
     '/api/operator/back',
     checkpointBody,

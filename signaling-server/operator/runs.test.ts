@@ -155,7 +155,11 @@ describe('[OP3] runs', () => {
     const answer = await get('/api/operator/export?run=tiny&step=40');
     expect(answer.headers.get('content-disposition')).toBe('attachment; filename="tiny-40.tar"');
     const files = filesOfTar(Buffer.from(await answer.arrayBuffer()));
-    expect([...files.keys()].sort()).toEqual(['tiny/config.json', 'tiny/model.safetensors']);
+    expect([...files.keys()].sort()).toEqual(
+      ['README.md', 'config.json', 'model.safetensors', 'tokenizer.json', 'tokenizer_config.json'].map(
+        (name) => `tiny/${name}`,
+      ),
+    );
     expect(JSON.parse(String(files.get('tiny/config.json')))).toMatchObject({ n_embd: 8 });
     expect(await errorOf(await get('/api/operator/export?run=tiny&step=10'))).toEqual([
       409,

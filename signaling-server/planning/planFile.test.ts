@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { capacityOf, planWished } from '../../swarm/autoplan/wishes.ts';
-import { seededRandom } from '../../swarm/base.ts';
+import { at, type Result, seededRandom, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import type { Islands } from '../../swarm/run/runFile.ts';
 import { scheduleProblems } from '../../swarm/schedule/check.ts';
 import { stepSchedule } from '../../swarm/schedule/lower.ts';
 import { randomPlanFor } from '../../swarm/testing/randomPlan.ts';
-import { readPlanFile } from './planFile.ts';
+import { readPlans } from './islandPlans.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 20 },
@@ -25,10 +25,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function read(document: unknown, islands?: Islands) {
+async function read(document: unknown, islands?: Islands): Promise<Result<Plan>> {
   const path = join(folder, 'plan.json');
   writeFileSync(path, JSON.stringify(document));
-  return readPlanFile(path, model, SAMPLES, islands);
+  const plans = await readPlans(path, model, SAMPLES, islands);
+  return plans.ok ? success(at(plans.value, 0)) : plans;
 }
 
 const elements = (name: string): number => model.blocks.find((block) => block.name === name)?.elements ?? 0;
@@ -168,7 +169,7 @@ describe('a plan file', () => {
       [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
       [
         { islands: [{ stages: [] }], predicted: {}, synchronous: null, idle: [], reasons: [] },
-        'a plan of islands is planned only: a run with train.islands computes its islands by turns in one group, so leave out --plan',
+        'islands: the run has no train.islands: expected one plan',
       ],
     ])('%#', async (document, reason) => {
       expect(await read(document)).toEqual({ ok: false, reason: `${folder}/plan.json: ${reason}` });

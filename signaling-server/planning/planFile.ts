@@ -1,34 +1,24 @@
-/** Reads a plan from a file: from a path to a plan that this run can carry out, or one sentence. */
+/** Reads a plan out of a file's JSON: a plan that this run can carry out, or one sentence. */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { faultWords } from '../../swarm/fields.ts';
 import { sentence } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type Plan, planSchema, problems, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
-import type { Islands } from '../../swarm/run/runFile.ts';
-import { readJsonFile } from '../files/jsonFile.ts';
 
 /** Of what is known, and recognised, and not done yet. */
 export const COMES_LATER = 'comes with a later version of shoal';
 /** Schedules that are simulated, and that no run has yet. */
-export const LATER_SCHEDULES = ['interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'];
+export const LATER_SCHEDULES = ['varuna'];
 /** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
 const HIGHEST_ID = 65_535;
 
-export async function readPlanFile(
+/** One plan. */
+export function parsePlan(
+  json: unknown,
   path: string,
   model: Model,
-  samples: number,
-  islands?: Islands,
-): Promise<Result<Plan>> {
-  const json = await readJsonFile(path, 'a plan');
-  return json.ok ? parsePlan(json.value, path, model, { samples, islands }) : json;
-}
-
-function parsePlan(json: unknown, path: string, model: Model, batch: Parameters<typeof problems>[1]): Result<Plan> {
-  if (json !== null && typeof json === 'object' && 'islands' in json)
-    return refusal(
-      `${path}: a plan of islands is planned only: a run with train.islands computes its islands by turns in one group, so leave out --plan`,
-    );
+  batch: Parameters<typeof problems>[1],
+): Result<Plan> {
   const named = json !== null && typeof json === 'object' && 'schedule' in json ? json.schedule : undefined;
   if (typeof named === 'string' && LATER_SCHEDULES.includes(named))
     return refusal(`${path}: schedule ${named} ${COMES_LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);
@@ -37,6 +27,8 @@ function parsePlan(json: unknown, path: string, model: Model, batch: Parameters<
     const [issue] = parsed.error.issues;
     return refusal(`${path}: ${sentence(issue && { ...issue, message: faultWords(issue) }, 'the plan')}`);
   }
+  if (parsed.data.islands !== undefined)
+    return refusal(`${path}: islands: a plan's place in a list of them says whose it is: expected none here`);
   const { warmup, ...others } = parsed.data;
   // The default is said by no field: then equal plans are equal.
   const plan: Plan = warmup === 'overlap' ? { ...others, warmup } : others;

@@ -5,6 +5,7 @@
 
 import type { PeerId } from '../../swarm/base.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
+import { isRecorded } from '../../swarm/islands/rounds.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
@@ -176,7 +177,11 @@ export class RunHistory implements RunObserver {
     this.#traceNow();
     const plan = this.#plan?.epoch === epoch ? this.#plan.plan : null;
     const reports = this.#reports;
-    if (plan === null || this.#reported !== `${epoch} ${step}`) return;
+    // Where rounds are recorded each group counts its own steps: what was reported last is of this one.
+    const isThis = isRecorded(this.#run.document.file.train)
+      ? this.#reported.startsWith(`${epoch} `)
+      : this.#reported === `${epoch} ${step}`;
+    if (plan === null || !isThis) return;
     this.#untraced = () => this.#trace(step, epoch, plan, reports);
     setImmediate(() => this.#traceNow());
   }

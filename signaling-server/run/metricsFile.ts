@@ -6,7 +6,7 @@
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
-import { isMeeting, turnAt } from '../../swarm/islands/rounds.ts';
+import { isMeeting, isRecorded, turnAt } from '../../swarm/islands/rounds.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -26,6 +26,8 @@ export class MetricsFile {
   readonly #source: MetricsSource;
   /** So many committed steps have their lines. */
   #next = 0;
+  /** Steps committed at the newest meeting of rounds that are recorded. */
+  #met = 0;
   /** What was written last may be there in part. */
   #isTorn = false;
 
@@ -40,6 +42,12 @@ export class MetricsFile {
   /** Within a round of islands no line becomes complete, and none of it is read. */
   committed(step: number): void {
     if (isMeeting(this.#source.train, step + 1)) this.append();
+  }
+
+  /** All groups have met. */
+  met(committedSteps: number): void {
+    this.#met = committedSteps;
+    this.append();
   }
 
   /** Appends the lines that have become complete; `all`: also the last one, should its held-out loss never come. */
@@ -67,26 +75,51 @@ export class MetricsFile {
     const { train } = this.#source;
     const records = this.#source.steps(this.#next);
     const evaluations = this.#source.evaluations();
-    const isWhole = ({ step }: CommitRecord): boolean =>
-      isMeeting(train, step + 1) && (all || !this.#source.isEvaluationDue(step + 1) || evaluations.has(step + 1));
+    const isLast = ({ step, round }: CommitRecord, place: number): boolean => {
+      if (!isRecorded(train)) return isMeeting(train, step + 1);
+      const next = records[place + 1];
+      return step + 1 === this.#met || (next !== undefined && next.round !== round);
+    };
+    const isWhole = (record: CommitRecord, place: number): boolean => {
+      const count = record.step + 1;
+      return isLast(record, place) && (all || !this.#source.isEvaluationDue(count) || evaluations.has(count));
+    };
     // Groups of donors commit the steps of a round in an order of their own: those before the first that is missing.
     const missing = records.findIndex(({ step }, place) => step !== this.#next + place);
     const inOrder = missing < 0 ? records : records.slice(0, missing);
     const whole = inOrder.slice(0, inOrder.findLastIndex(isWhole) + 1);
     this.#next += whole.length;
-    // A round's numbers are those of its counts in another order: its last count and its highest number are one.
-    return whole
-      .map((record) => numbered(train, record))
-      .toSorted((a, b) => a.step - b.step)
-      .map((line) => {
-        const evaluationLoss = evaluations.get(line.step + 1);
-        return `${JSON.stringify(evaluationLoss === undefined ? line : { ...line, evaluationLoss })}\n`;
-      });
+    const lines = whole.map((record) => numbered(train, record)).toSorted((a, b) => a.step - b.step);
+    // The held-out loss of a meeting stands in the line of its highest number.
+    const losses = new Map<number, number>();
+    for (const [place, record] of whole.entries()) {
+      const loss = isLast(record, place) ? evaluations.get(record.step + 1) : undefined;
+      if (loss !== undefined) losses.set(highest(whole, place, isLast, train), loss);
+    }
+    return lines.map((line) => {
+      const evaluationLoss = losses.get(line.step);
+      return `${JSON.stringify(evaluationLoss === undefined ? line : { ...line, evaluationLoss })}\n`;
+    });
   }
+}
+
+/** The highest number of the round that ends at this place. */
+function highest(
+  records: readonly CommitRecord[],
+  end: number,
+  isLast: (record: CommitRecord, place: number) => boolean,
+  train: MetricsSource['train'],
+): number {
+  const from = records.findLastIndex((record, place) => place < end && isLast(record, place)) + 1;
+  return Math.max(...records.slice(from, end + 1).map((record) => numbered(train, record).step));
 }
 
 /** With its number in place of the count; with islands also whose it is. */
 function numbered(train: MetricsSource['train'], record: CommitRecord): CommitRecord {
+  if (record.number !== undefined) {
+    const { number, ...line } = record;
+    return { ...line, step: number };
+  }
   const { number: step, island, round, innerStep } = turnAt(train, record.step);
   return { ...record, step, ...(train.islands ? { island, round, innerStep } : {}) };
 }

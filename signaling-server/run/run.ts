@@ -6,8 +6,8 @@
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
-import { mayReturn } from '../../swarm/coordinator/returning.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
+import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
 import { planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
 import { isMissed } from '../../swarm/decisions/groups.ts';
@@ -33,7 +33,7 @@ import { audit } from './history.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
-import { configOf, startState } from './runStart.ts';
+import { backTo, configOf, startState } from './runStart.ts';
 import { Watchers } from './watchers.ts';
 
 export class ActiveRun implements Observed {
@@ -102,7 +102,7 @@ export class ActiveRun implements Observed {
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
       handled: () => this.tellWatchers(),
     };
-    this.#loop = new DecisionLoop(config, startState(store, name, true), host, options.recorder ?? null);
+    this.#loop = new DecisionLoop(config, startState(store, this, true), host, options.recorder ?? null);
     if (gatherLimitMs)
       this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
   }
@@ -193,9 +193,8 @@ export class ActiveRun implements Observed {
   /** Back to a checkpoint that the store keeps. */
   sendBack(toStep: number, reason = `the operator sent the run back to checkpoint ${toStep}`): void {
     if (this.phase === 'stopped') this.#beginAgain(false);
-    const ledger = this.#options.store.ledgerFrom(this.name, toStep);
     const { lossScale = null } = this.checkpoint(toStep) ?? {};
-    this.#loop.dispatch({ type: 'sentBack', toStep, reason, lossScale, earned: [{ step: toStep, ledger }] });
+    this.#loop.dispatch({ type: 'sentBack', reason, lossScale, ...backTo(this.#options.store, this.name, toStep) });
   }
 
   /** There is no checkpoint that it could go on from. */
@@ -256,11 +255,11 @@ export class ActiveRun implements Observed {
     const memoryOf = memoryToTry(this.#options.store, this.name);
     return {
       shut: () => (this.phase === 'finished' ? 'runFinished' : null),
-      greeting: (donor) => {
-        const { generation, epoch, committedSteps, lastCommit } = this.#run;
-        return { run: this.facts, generation, epoch, committedSteps, lastCommit, memory: memoryOf(donor) };
+      greeting: (peer, donor) => {
+        const { groups, apart } = this.#loop.state;
+        return { run: this.facts, ...greetingOf(groups, apart.run, peer), memory: memoryOf(donor) };
       },
-      mayReturn: (peer) => mayReturn(this.#run, peer),
+      mayReturn: (peer) => awaitingGroup(this.#loop.state.groups, peer) !== null,
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
       isNeeded: (peer) => isMissed(this.#loop.state.groups, peer),
@@ -347,18 +346,18 @@ export class ActiveRun implements Observed {
     return this.#run.donors.find((one) => one.peer === peer);
   }
 
-  #tell({ peer, link, adapter, limits, profile, donor: rememberedAs, isOwn }: Connection): void {
-    const { store, networkName } = this.#options;
-    const remembered = rememberedAs === null ? null : store.profile(this.name, rememberedAs);
-    const known = { rememberedAs, remembered, address: networkName(link.address), isOwn };
+  #tell({ peer, link, adapter, limits, profile, donor, isOwn }: Connection): void {
+    const { address, roundTripMs } = link;
+    const remembered = donor === null ? null : this.#options.store.profile(this.name, donor);
+    const known = { rememberedAs: donor, remembered, address: this.#options.networkName(address), isOwn, roundTripMs };
     this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, ...known });
   }
 
   /** From the store, with those who are still connected. `isAway`: they come back, with steps that no checkpoint has. */
   #beginAgain(isAway: boolean): void {
-    const start = startState(this.#options.store, this.name, isAway);
+    const start = startState(this.#options.store, this, isAway);
     this.#loop.beginAgain(start);
-    if (start.plans.length > 0) this.reception.breakAll();
+    if (start.plans.length > 0 || start.apart) this.reception.breakAll();
     else for (const connection of this.reception.measured()) this.#tell(connection);
   }
 

@@ -45,7 +45,9 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const history = new RunHistory(store, run, wallMs);
   const uploads = new Uploads({ store, blobs, name, train: file.train });
   const traffic = trafficOf(store, name, model, file);
-  const metrics = metricsFileOf(options, train, (committed) => isEvaluationDue(document, committed, steps));
+  const metrics = metricsFileOf(options, train, (committed) =>
+    isEvaluationDue(document, committed, steps, store.evaluations(name)),
+  );
   const observers: RunObserver[] = [
     history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
     ways(network), // before the plan is sent: its members may relay to each other at once
@@ -98,7 +100,8 @@ function metricLines(metrics: MetricsFile): RunObserver {
     effect: (effect) => {
       if (effect.type === 'storeEpoch') isApart = effect.plan.islands !== undefined;
       if (effect.type === 'storeCommit' && !isApart) metrics.committed(effect.record.step);
-      if (effect.type === 'storeEvaluation' || effect.type === 'storeMeeting') metrics.append();
+      if (effect.type === 'storeEvaluation') metrics.append();
+      if (effect.type === 'storeMeeting') metrics.met(effect.committedSteps);
       if (effect.type === 'rollBack') metrics.rewrite();
     },
     close: () => metrics.append(true),

@@ -20,7 +20,7 @@ export const runRecords = ({ store, blobs, name, log }: RunOptions, run: Observe
       case 'storeCommit':
         return store.commitStep(name, effect.record, effect.ledger, JSON.stringify(effect.applied));
       case 'storeMeeting':
-        return store.addMeeting(name, effect.committedSteps - 1, effect.bytesDirect, effect.bytesRelayed);
+        return store.addMeeting(name, effect.committedSteps, effect.bytesDirect, effect.bytesRelayed);
       case 'storeEvaluation':
         return store.saveEvaluation(name, effect.committedSteps, effect.loss);
       case 'storeCheckpoint': {

@@ -1,16 +1,24 @@
 /** What decisions begin with: the run's constants out of its document, and how far the store says it is. */
 
 import { capacityOf, type PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant } from '../../swarm/base.ts';
-import type { Applied, KeptPlan, StartState } from '../../swarm/coordinator/events.ts';
+import { at, invariant } from '../../swarm/base.ts';
+import type {
+  Applied,
+  CommitRecord,
+  GroupStart,
+  KeptPlan,
+  Recorded,
+  StartState,
+} from '../../swarm/coordinator/events.ts';
 import { NORMS_COMPARED } from '../../swarm/coordinator/plausible.ts';
 import type { DecisionConfig } from '../../swarm/decisions/events.ts';
-import { wholeRounds } from '../../swarm/islands/rounds.ts';
+import { freeBut } from '../../swarm/islands/giving.ts';
+import { isRecorded, roundLength, turnAt, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { batchOf } from '../../swarm/run/runFile.ts';
+import { batchOf, type Train } from '../../swarm/run/runFile.ts';
 import { parseManifest } from '../store/checkpointState.ts';
-import { type RunDocument, windowsOf } from '../store/runDocument.ts';
+import { type RunDocument, storedDocument, windowsOf } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 
 /** What a command decides about a run, beside what its file says. */
@@ -49,30 +57,98 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
 /** Of the plans since the last commit; hand-overs without a commit between them are few. */
 const PLANS_KEPT = 16;
 
+type StoredPlans = ReturnType<Store['plansFrom']>;
+
 /** The same plan again is one with it: nobody's state moved. */
-function keptPlans(store: Store, name: string, generation: number, epoch: number): KeptPlan[] {
+function keptPlans(stored: StoredPlans): KeptPlan[] {
   const plans: { text: string; epochs: number[] }[] = [];
-  for (const { epoch: one, plan: text } of store.plansFrom(name, generation, epoch)) {
+  for (const { epoch: one, plan: text } of stored) {
     const last = plans.at(-1);
     if (last?.text === text) last.epochs.push(one);
     else plans.push({ text, epochs: [one] });
   }
-  return plans.slice(-PLANS_KEPT).map(({ text, epochs }) => ({ epochs, plan: JSON.parse(text) as Plan })); // the store's own words
+  return plans.slice(-PLANS_KEPT).map(({ text, epochs }) => ({ epochs, plan: planIn(text) }));
 }
 
+const planIn = (text: string): Plan => JSON.parse(text); // the store's own words
+
+function lastCommitOf(
+  store: Store,
+  name: string,
+  record: CommitRecord | undefined,
+): Pick<StartState, 'lastCommit' | 'applied'> {
+  const words = record === undefined ? null : store.applied(name, record.step);
+  if (record === undefined || words === null) return { lastCommit: null, applied: null };
+  const { plan: epoch, step, learningRate } = record;
+  const applied = JSON.parse(words) as Applied; // the store's own words
+  return { lastCommit: { epoch, step, clipScale: applied.clipScale, learningRate }, applied };
+}
+
+/** Where several groups had islands of their own when the server ended, each of them; null: one had all. */
+function groupsStored(
+  store: Store,
+  name: string,
+  train: Train,
+  { generation, met }: { readonly generation: number; readonly met: number },
+): NonNullable<StartState['apart']> | null {
+  const all = store.plansFrom(name, generation, 0);
+  const count = train.islands?.count ?? 0;
+  // What was recorded since the newest checkpoint is not gone on with.
+  const islands = count === 'auto' ? null : islandsStored(all, count);
+  if (islands === null) return null;
+  const records = store.steps(name, Math.max(0, met - roundLength(train)));
+  const groups = islands.map((own): GroupStart => {
+    const isOwn = ({ plan }: StoredPlans[number]): boolean => isSame(planIn(plan).islands, own);
+    const plans = all.filter(isOwn);
+    const record = records.findLast(({ step, plan }) => {
+      const { island } = turnAt(train, step);
+      return own.includes(island) && plans.some(({ epoch }) => epoch === plan);
+    });
+    const last = lastCommitOf(store, name, record);
+    const from = last.lastCommit?.epoch ?? 0;
+    const committedSteps = Math.max(met, (record?.step ?? -1) + 1);
+    return { own, committedSteps, ...last, plans: keptPlans(plans.filter(({ epoch }) => epoch >= from)) };
+  });
+  return { met, groups };
+}
+
+/** Of each group, by the newest plans; who had none yet have the rest of them. */
+function islandsStored(plans: StoredPlans, count: number): number[][] | null {
+  const groups: number[][] = [];
+  const taken = new Set<number>();
+  for (const { plan } of plans.toReversed()) {
+    const { islands: own } = planIn(plan);
+    if (groups.some((one) => isSame(own, one))) continue;
+    if (taken.size === count || own === undefined || own.some((island) => taken.has(island))) break;
+    groups.push([...own]);
+    for (const island of own) taken.add(island);
+  }
+  if (groups.length === 0) return null;
+  const rest = Array.from({ length: count }, (_, island) => island).filter((island) => !taken.has(island));
+  return [...groups, ...(rest.length > 0 ? [rest] : [])].toSorted((a, b) => at(a, 0) - at(b, 0));
+}
+
+const isSame = (one: readonly number[] | undefined, other: readonly number[]): boolean => one?.join() === other.join();
+
 /** `isAway`: donors who did the newest steps may come back with what they have. */
-export function startState(store: Store, name: string, isAway: boolean): StartState {
+export function startState(
+  store: Store,
+  { name, document }: { readonly name: string; readonly document: RunDocument },
+  isAway: boolean,
+): StartState {
+  const { train } = document.file;
   const row = store.run(name);
   const newest = store.newestCheckpoint(name);
   invariant(row && newest, `run ${name} has no initial state`);
   const committedSteps = store.committedSteps(name);
-  const record = store.steps(name, committedSteps - 1)[0];
-  const words = store.lastApplied(name);
-  const applied = words === null ? null : (JSON.parse(words) as Applied); // the store's own words
-  const isAhead = isAway && record !== undefined && committedSteps > newest.committedSteps;
-  // What several groups of donors have is not gone on with: it goes back to their last checkpoint.
-  const kept = isAhead ? keptPlans(store, name, row.generation, record.plan) : [];
-  const plans = kept.some(({ plan }) => plan.islands) ? [] : kept;
+  const record = store.steps(name, newest.committedSteps).at(-1) ?? store.steps(name, committedSteps - 1)[0];
+  const last = lastCommitOf(store, name, record);
+  const canReturn = isAway && !isRecorded(train);
+  const isAhead = canReturn && record !== undefined && committedSteps > newest.committedSteps;
+  // Groups part from a meeting, or from a checkpoint that one group of all islands made.
+  const met = Math.max(row.metSteps, newest.committedSteps);
+  const apart = isAhead && train.islands ? groupsStored(store, name, train, { generation: row.generation, met }) : null;
+  const plans = isAhead && apart === null ? keptPlans(store.plansFrom(name, row.generation, record.plan)) : [];
   const evaluated = [...store.evaluations(name)].at(-1);
   return {
     generation: row.generation,
@@ -84,17 +160,41 @@ export function startState(store: Store, name: string, isAway: boolean): StartSt
     evaluatedSteps: evaluated?.[0] ?? null,
     evaluationLoss: evaluated?.[1] ?? null,
     loss: record?.loss ?? null,
-    lastCommit:
-      record && applied
-        ? { epoch: record.plan, step: record.step, clipScale: applied.clipScale, learningRate: record.learningRate }
-        : null,
-    applied,
+    ...last,
     plans,
-    credit: plans.length > 0 ? store.ledger(name) : [],
-    unsaved:
-      plans.length > 0 ? [{ step: newest.committedSteps, ledger: store.ledgerFrom(name, newest.committedSteps) }] : [],
+    ...(apart === null ? {} : { apart }),
+    credit: isAhead ? store.ledger(name) : [],
+    unsaved: isAhead ? [{ step: newest.committedSteps, ledger: store.ledgerFrom(name, newest.committedSteps) }] : [],
+    ...recordedAt(store, name, train, newest.committedSteps),
     norms: store
       .steps(name, Math.max(0, newest.committedSteps - NORMS_COMPARED))
       .map(({ step, gradientNorm }) => ({ step, gradientNorm })),
   };
 }
+
+/** What a checkpoint leaves to do, where rounds are recorded. */
+function recordedAt(
+  store: Store,
+  name: string,
+  train: Train,
+  committedSteps: number,
+): { readonly recorded?: Recorded } {
+  if (!isRecorded(train)) return {};
+  const all = store.steps(name);
+  const done = all.slice(0, committedSteps);
+  const numbers = done.flatMap(({ number }) => number ?? []);
+  return {
+    recorded: {
+      free: freeBut(train.steps, numbers),
+      round: (done.at(-1)?.round ?? -1) + 1,
+      nextIsland: all.reduce((next, { island = -1 }) => Math.max(next, island + 1), 0),
+    },
+  };
+}
+
+/** What is to be known of a checkpoint to which the run goes back. */
+export const backTo = (store: Store, name: string, toStep: number) => ({
+  toStep,
+  earned: [{ step: toStep, ledger: store.ledgerFrom(name, toStep) }],
+  ...recordedAt(store, name, storedDocument(store, name).file.train, toStep),
+});

@@ -76,6 +76,7 @@ test('[FI7] it is exported with its tokenizer, also after the files are gone, an
   const out = join(folder, 'export');
   expect(await exportRun(data, 'words', out)).toEqual({ ok: true, value: out });
   expect(readdirSync(out).sort()).toEqual([
+    'README.md',
     'config.json',
     'model.safetensors',
     'tokenizer.json',

@@ -1,10 +1,13 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
 import { type Result, refusal } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { exportFolder } from '../weights/exportFolder.ts';
+import { byteTokenizer, byteTokenizerConfig } from '../texts/byteTokenizer.ts';
+import { exportFolder, type OtherFile } from '../weights/exportFolder.ts';
 import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
-import { parseDocument } from './runDocument.ts';
+import { modelCard } from './modelCard.ts';
+import { cardOf } from './runCard.ts';
+import { parseDocument, type RunDocument } from './runDocument.ts';
 
 /** Of the newest checkpoint, or of that after `step` steps. Answers with the folder's path. */
 export async function exportRun(
@@ -27,14 +30,37 @@ export async function exportRun(
   try {
     const problem = await stateProblem(blobs, manifest);
     if (problem !== null) return refusal(problem);
+    const committed = step ?? newest.committedSteps;
+    const readme = modelCard({
+      ...{ file, step: committed, card: cardOf(store, name) },
+      parameters: modelOf(file).blocks.reduce((sum, { elements }) => sum + elements, 0),
+      loss: store.steps(name, committed - 1)[0]?.loss ?? null,
+      heldOutLoss: store.evaluations(name).get(committed) ?? null,
+    });
     return await exportFolder(target, {
       model: modelOf(file),
       tensorNames,
       read: checkpointWeights(blobs, manifest),
-      tokenizer: tokenizer.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) })),
-      metadata: { format: 'pt', run: name, step: String(step ?? newest.committedSteps) },
+      others: [
+        ...tokenizerFiles(file, tokenizer, blobs),
+        { name: 'README.md', bytes: async () => Buffer.from(readme) },
+      ],
+      metadata: { format: 'pt', run: name, step: String(committed) },
     });
   } finally {
     await letGo();
   }
+}
+
+/** The run's own, or those of bytes. */
+function tokenizerFiles(
+  { data, train }: RunDocument['file'],
+  stored: RunDocument['tokenizer'],
+  blobs: Pick<DataDirectory['blobs'], 'read'>,
+): OtherFile[] {
+  if (data.tokenizer !== 'bytes') return stored.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) }));
+  return [
+    { name: 'tokenizer.json', bytes: async () => Buffer.from(byteTokenizer()) },
+    { name: 'tokenizer_config.json', bytes: async () => Buffer.from(byteTokenizerConfig(train.sequenceLength)) },
+  ];
 }

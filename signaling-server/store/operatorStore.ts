@@ -3,6 +3,7 @@
  * checkpoints are to stay. Everything here is bounded when it is written, so that a run of a year takes
  * no more room than one of a day.
  */
+import { z } from 'zod';
 import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
@@ -20,6 +21,12 @@ const SAMPLED_CHECKPOINTS = 200;
 
 /** Key of a run's limits among the settings. */
 const ALERT_LIMITS = 'alertLimits ';
+
+/** And of what the operator says of it. */
+const CARD = 'card ';
+
+const QUEUE = 'queue';
+const queueSchema = z.array(z.string());
 
 /** Key of the dashboard's sessions there. */
 const SESSIONS = 'sessions';
@@ -88,6 +95,12 @@ export interface OperatorStore {
   /** When operators want to be told, as JSON; null: nobody has said. */
   alertLimits(name: string): string | null;
   saveAlertLimits(name: string, limits: string): void;
+  /** What the operator says of a run, as JSON; null: nothing. */
+  card(name: string): string | null;
+  saveCard(name: string, card: string): void;
+  /** Names of the runs that are to come, the next one first. */
+  queue(): string[];
+  saveQueue(names: readonly string[]): void;
   /** Those of the dashboard, as JSON; null: there was none yet. */
   sessions(): string | null;
   saveSessions(sessions: string): void;
@@ -126,6 +139,11 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
         ...[name, OPERATOR_EVENT, name, OPERATOR_EVENT],
       );
   };
+  const setting = (key: string): string | null => {
+    const row = one('SELECT value FROM setting WHERE key = ?', key);
+    return row && String(row.value);
+  };
+  const set = (key: string, value: string): void => run('INSERT OR REPLACE INTO setting VALUES (?, ?)', key, value);
   return {
     addEvent: (name, kind, detail, nowMs, step = 0) => {
       const columns = 'run, atMs, step, kind, detail';
@@ -192,17 +210,14 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
         name,
         from,
       ).map((row) => ({ peer: peerId(String(row.donor)), tokens: Number(row.tokens) })),
-    alertLimits: (name) => {
-      const row = one('SELECT value FROM setting WHERE key = ?', `${ALERT_LIMITS}${name}`);
-      return row && String(row.value);
-    },
-    saveAlertLimits: (name, limits) =>
-      run('INSERT OR REPLACE INTO setting VALUES (?, ?)', `${ALERT_LIMITS}${name}`, limits),
-    sessions: () => {
-      const row = one('SELECT value FROM setting WHERE key = ?', SESSIONS);
-      return row && String(row.value);
-    },
-    saveSessions: (sessions) => run('INSERT OR REPLACE INTO setting VALUES (?, ?)', SESSIONS, sessions),
+    alertLimits: (name) => setting(`${ALERT_LIMITS}${name}`),
+    saveAlertLimits: (name, limits) => set(`${ALERT_LIMITS}${name}`, limits),
+    card: (name) => setting(`${CARD}${name}`),
+    saveCard: (name, card) => set(`${CARD}${name}`, card),
+    queue: () => queueSchema.parse(JSON.parse(setting(QUEUE) ?? '[]')),
+    saveQueue: (names) => set(QUEUE, JSON.stringify(names)),
+    sessions: () => setting(SESSIONS),
+    saveSessions: (sessions) => set(SESSIONS, sessions),
     block: (address, note, nowMs) => run('INSERT OR REPLACE INTO block VALUES (?, ?, ?)', address, nowMs, note),
     unblock: (address) => run('DELETE FROM block WHERE address = ?', address),
     blocks: () =>

@@ -4,7 +4,7 @@
  */
 
 import { invariant } from '../../swarm/base.ts';
-import { wholeRounds } from '../../swarm/islands/rounds.ts';
+import { isRecorded, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
@@ -60,7 +60,16 @@ export function windowsOf({ file, evaluation }: RunDocument): { everySteps: numb
 }
 
 /** Whether a held-out loss belongs to the state after so many steps, of `steps` that will be done. */
-export function isEvaluationDue(document: RunDocument, committedSteps: number, steps: number): boolean {
+export function isEvaluationDue(
+  document: RunDocument,
+  committedSteps: number,
+  steps: number,
+  evaluations: ReadonlyMap<number, number>,
+): boolean {
   const every = windowsOf(document)?.everySteps;
+  if (every !== undefined && isRecorded(document.file.train)) {
+    const before = [...evaluations.keys()].findLast((count) => count < committedSteps) ?? Number.NEGATIVE_INFINITY;
+    return committedSteps >= steps || committedSteps - before >= every;
+  }
   return every !== undefined && (committedSteps % every === 0 || committedSteps >= steps);
 }

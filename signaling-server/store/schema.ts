@@ -153,6 +153,17 @@ export const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE tally (name TEXT PRIMARY KEY, sum INTEGER NOT NULL, changes INTEGER NOT NULL) STRICT;
   `,
+  // 9 to 10: with several groups of donors, the steps that stood at their last meeting
+  `
+  ALTER TABLE run ADD COLUMN metSteps INTEGER NOT NULL DEFAULT 0;
+  `,
+  // 10 to 11: which number a step was, and whose: where rounds are recorded
+  `
+  ALTER TABLE step ADD COLUMN number INTEGER;
+  ALTER TABLE step ADD COLUMN island INTEGER;
+  ALTER TABLE step ADD COLUMN round INTEGER;
+  ALTER TABLE step ADD COLUMN innerStep INTEGER;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -25,6 +25,8 @@ interface RunRow {
   readonly generation: number;
   /** The highest epoch that was ever announced. */
   readonly epoch: number;
+  /** Where several groups of donors have islands: the steps that stood at their last meeting. */
+  readonly metSteps: number;
 }
 
 export interface Store extends MemberStore, OperatorStore, ProfileStore {
@@ -41,10 +43,10 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   setOperatorPaused(name: string, paused: boolean): void;
   saveEpoch(name: string, epoch: number, generation: number, plan: string, reason: string): void;
   commitStep(name: string, record: CommitRecord, ledger: readonly LedgerEntry[], applied?: string): void;
-  /** What a meeting of groups sent counts with the round's last step. */
-  addMeeting(name: string, step: number, bytesDirect: number, bytesRelayed: number): void;
-  /** What the newest committed step left, as JSON; null: there is none, or an older version of shoal committed it. */
-  lastApplied(name: string): string | null;
+  /** So many steps stand for all groups since they met; what the meeting sent counts with the round's last step. */
+  addMeeting(name: string, committedSteps: number, bytesDirect: number, bytesRelayed: number): void;
+  /** What this step left, as JSON; null: it is not committed, or an older version of shoal committed it. */
+  applied(name: string, step: number): string | null;
   /** Plans of this generation from an epoch on, as JSON, in order. */
   plansFrom(name: string, generation: number, epoch: number): { readonly epoch: number; readonly plan: string }[];
   /** Steps from `toStep` on, and all that was made from them, never were: another generation begins. */
@@ -105,7 +107,7 @@ export const RESUME_SECRET = 'resumeKey';
 /** How many plans are kept: more than the newest steps have, whose spans are shown beside their plans. */
 const EPOCHS_KEPT = 512;
 
-const RUN_COLUMNS = 'name, contentHash, document, active, operatorPaused, generation, epoch';
+const RUN_COLUMNS = 'name, contentHash, document, active, operatorPaused, generation, epoch, metSteps';
 const STEP_COLUMNS = [
   'step',
   'loss',
@@ -120,6 +122,14 @@ const STEP_COLUMNS = [
   'bytesDirect',
   'bytesRelayed',
 ] as const satisfies readonly (keyof CommitRecord)[];
+/** Null where rounds follow from the run file. */
+const TURN_COLUMNS = ['number', 'island', 'round', 'innerStep'] as const satisfies readonly (keyof CommitRecord)[];
+const RECORD_COLUMNS = [...STEP_COLUMNS, ...TURN_COLUMNS];
+
+function recordOf(row: Row): CommitRecord {
+  const said = RECORD_COLUMNS.filter((column) => row[column] !== null);
+  return Object.fromEntries(said.map((column) => [column, Number(row[column])])) as unknown as CommitRecord;
+}
 
 const runRow = (row: Row): RunRow => ({
   name: String(row.name),
@@ -129,6 +139,7 @@ const runRow = (row: Row): RunRow => ({
   operatorPaused: row.operatorPaused === 1,
   generation: Number(row.generation),
   epoch: Number(row.epoch),
+  metSteps: Number(row.metSteps),
 });
 
 function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
@@ -162,10 +173,7 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
   };
 
   const records = (condition: string, ...values: Value[]): CommitRecord[] =>
-    many(`SELECT ${STEP_COLUMNS.join(', ')} FROM step WHERE ${condition} ORDER BY step`, ...values).map(
-      (row) =>
-        Object.fromEntries(STEP_COLUMNS.map((column) => [column, Number(row[column])])) as unknown as CommitRecord,
-    );
+    many(`SELECT ${RECORD_COLUMNS.join(', ')} FROM step WHERE ${condition} ORDER BY step`, ...values).map(recordOf);
 
   const evaluationsIn = (sql: string, ...values: Value[]): Map<number, number> =>
     new Map(many(sql, ...values).map((row) => [Number(row.committedSteps), Number(row.loss)]));
@@ -209,10 +217,10 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
 
     commitStep: (name, record, ledger, applied) =>
       atomically(() => {
-        const places = STEP_COLUMNS.map(() => '?').join(', ');
-        const values = STEP_COLUMNS.map((column) => record[column]);
+        const places = RECORD_COLUMNS.map(() => '?').join(', ');
+        const values = RECORD_COLUMNS.map((column) => record[column] ?? null);
         run(
-          `INSERT INTO step (run, ${STEP_COLUMNS.join(', ')}, applied) VALUES (?, ${places}, ?)`,
+          `INSERT INTO step (run, ${RECORD_COLUMNS.join(', ')}, applied) VALUES (?, ${places}, ?)`,
           ...[name, ...values, applied ?? null],
         );
         for (const { peer, tokens } of ledger) {
@@ -221,14 +229,16 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
           run(`INSERT INTO credit VALUES (?, ?, ?, 1) ${added}`, name, peer, tokens);
         }
       }),
-    addMeeting: (name, step, bytesDirect, bytesRelayed) => {
-      run(
-        'UPDATE step SET bytesDirect = bytesDirect + ?, bytesRelayed = bytesRelayed + ? WHERE run = ? AND step = ?',
-        ...[bytesDirect, bytesRelayed, name, step],
-      );
-    },
-    lastApplied: (name) => {
-      const row = one('SELECT applied FROM step WHERE run = ? ORDER BY step DESC LIMIT 1', name);
+    addMeeting: (name, committedSteps, bytesDirect, bytesRelayed) =>
+      atomically(() => {
+        run(
+          'UPDATE step SET bytesDirect = bytesDirect + ?, bytesRelayed = bytesRelayed + ? WHERE run = ? AND step = ?',
+          ...[bytesDirect, bytesRelayed, name, committedSteps - 1],
+        );
+        run('UPDATE run SET metSteps = ? WHERE name = ?', committedSteps, name);
+      }),
+    applied: (name, step) => {
+      const row = one('SELECT applied FROM step WHERE run = ? AND step = ?', name, step);
       return row === null || row.applied === null ? null : String(row.applied);
     },
     plansFrom: (name, generation, epoch) =>
@@ -238,7 +248,7 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
       ).map((row) => ({ epoch: Number(row.epoch), plan: String(row.plan) })),
     rollBack: (name, toStep) =>
       atomically(() => {
-        run('UPDATE run SET generation = generation + 1 WHERE name = ?', name);
+        run('UPDATE run SET generation = generation + 1, metSteps = min(metSteps, ?) WHERE name = ?', toStep, name);
         run('DELETE FROM step WHERE run = ? AND step >= ?', name, toStep);
         const undone =
           'SELECT donor, sum(tokens) AS tokens, count(*) AS steps FROM ledger WHERE run = ? AND step >= ? GROUP BY donor';
@@ -275,9 +285,12 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
     },
     manifests: () => many('SELECT manifest FROM checkpoint').map((row) => String(row.manifest)),
 
-    // They are numbered without a gap: to count them takes longer, the longer the run.
-    committedSteps: (name) =>
-      Number(one('SELECT coalesce(max(step) + 1, 0) AS steps FROM step WHERE run = ?', name)?.steps),
+    // To the newest checkpoint they are numbered without a gap: to count them all takes longer, the longer the run.
+    committedSteps: (name) => {
+      const saved = '(SELECT coalesce(max(committedSteps), 0) FROM checkpoint WHERE run = ?)';
+      const beyond = `(SELECT count(*) FROM step WHERE run = ? AND step >= ${saved})`;
+      return Number(one(`SELECT ${saved} + ${beyond} AS steps`, name, name, name)?.steps);
+    },
     steps: (name, from = 0) => records('run = ? AND step >= ?', name, from),
     evaluations: (name) =>
       evaluationsIn('SELECT committedSteps, loss FROM evaluation WHERE run = ? ORDER BY committedSteps', name),

@@ -74,7 +74,7 @@ const TABLE: readonly Row[] = [
   { route: 'POST /api/operator/login', may: EVERYONE },
   { route: 'GET /api/watch', may: ['viewer', 'operator'] },
   { route: 'GET /api/snapshot', may: WATCHERS },
-  ...['timeline', 'steps', 'runs', 'blocks', 'samples'].map((name) => ({
+  ...['timeline', 'steps', 'runs', 'blocks', 'samples', 'card'].map((name) => ({
     ...{ route: `GET /api/operator/${name}`, may: WATCHERS },
   })),
   { route: 'GET /api/operator/export', may: ['operator', 'foreignPage'] },
@@ -85,6 +85,8 @@ const TABLE: readonly Row[] = [
     'texts',
     'runs',
     'activate',
+    'queue',
+    'card',
     'back',
     'keep',
     'samples',

@@ -4,8 +4,9 @@ import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { invariant, normal, peerId, seededRandom } from '../../swarm/base.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
+import { withWires } from '../../swarm/planner/streamWires.ts';
 import type { Compute } from '../../swarm/precision.ts';
-import { packedBytes, WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
+import { packedBytes, type RunWire, WIRE_ENCODINGS } from '../../swarm/wire.ts';
 import { roleBytes } from '../../web/src/executor/role.ts';
 import { canHalve, type Gpu } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
@@ -15,15 +16,17 @@ import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
 const PEERS = [peerId('a'), peerId('b')] as const;
 
 /** Two peers, a stage each. */
-function pairOf(golden: GoldenCase, wire: WireEncoding, microBatches: number, asked?: Compute): Promise<OneProcess> {
+function pairOf(golden: GoldenCase, wire: RunWire, microBatches: number, asked?: Compute): Promise<OneProcess> {
   invariant(gpu, 'a device');
   const { model, run, readState: read, tokens } = golden;
-  const plan = equalSplit(model, run.train.globalBatchSize, PEERS, { microBatches });
+  const split = equalSplit(model, run.train.globalBatchSize, PEERS, { microBatches });
+  // There in the tightest encoding, home in the next one.
+  const plan = wire === 'auto' ? withWires(split, ({ from }) => (from === PEERS[0] ? 'int4' : 'int8')) : split;
   const engine = gpuEngine(gpu, model, run.train, wire, asked);
   return OneProcess.open({ engine, model, train: run.train, plan, read, tokens });
 }
 
-async function trained(golden: GoldenCase, wire: WireEncoding, steps: number, asked?: Compute): Promise<DoneStep[]> {
+async function trained(golden: GoldenCase, wire: RunWire, steps: number, asked?: Compute): Promise<DoneStep[]> {
   const pair = await pairOf(golden, wire, Math.min(4, golden.run.train.globalBatchSize), asked);
   const done: DoneStep[] = [];
   for (let step = 0; step < steps; step++) done.push(await pair.step(step));
@@ -68,7 +71,8 @@ describe('a packed wire', () => {
     ['odd-llama', 'f16', 1e-4],
     ['odd-llama', 'int8', 1e-3],
     ['odd-llama', 'int4', 3e-2],
-  ] as const)('[WI10] %s, %s: the golden curve within %d, the same bits twice', async (name, wire, bound) => {
+    ['odd-llama', 'auto', 3e-2],
+  ] as const)('[WI10] [WI15] %s, %s: the golden curve within %d, the same bits twice', async (name, wire, bound) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase(name);
     const steps = golden.expected.length;
@@ -163,7 +167,7 @@ describe('a packed wire', () => {
     await golden.weights.close();
   });
 
-  test('[WI7] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
+  test('[WI7] [WI15] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     const { model, run } = golden;
@@ -175,6 +179,12 @@ describe('a packed wire', () => {
       for (const role of pair.roles) expect(roleBytes(role)).toBe(predictedBytes(model, role.plan, role.peer, T, wire));
       pair.close();
     }
+    const mixed = await pairOf(golden, 'auto', B);
+    const [there, home] = [packedBytes('int4', T * model.width), packedBytes('int8', T * model.width)];
+    expect((await mixed.step(0)).bytes).toBe(B * (there + home));
+    for (const role of mixed.roles)
+      expect(roleBytes(role)).toBe(predictedBytes(model, role.plan, role.peer, T, 'auto'));
+    mixed.close();
     await golden.weights.close();
   });
 });

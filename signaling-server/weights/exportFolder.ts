@@ -21,13 +21,18 @@ const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
   llama: 'LlamaForCausalLM',
 };
 
+export interface OtherFile {
+  readonly name: string;
+  readonly bytes: () => Promise<Uint8Array>;
+}
+
 interface Export {
   readonly model: Model;
   /** The init file's names; null: Hugging Face's. */
   readonly tensorNames: TensorNames | null;
   readonly read: Weights['readBlock'];
-  /** The tokenizer's files, where there are any. */
-  readonly tokenizer?: readonly { readonly name: string; readonly bytes: () => Promise<Uint8Array> }[];
+  /** What stands beside the weights: the tokenizer's files, a model card. */
+  readonly others?: readonly OtherFile[];
   /** Strings for the safetensors header, such as the step. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
@@ -48,7 +53,7 @@ export async function exportTarget(directory: string): Promise<Result<{ readonly
   }
 }
 
-/** Writes the folder: config.json, model.safetensors (F32) and the tokenizer's files. */
+/** Writes the folder: config.json, model.safetensors (F32), and what is to stand beside them. */
 export async function exportFolder(directory: string, content: Export): Promise<Result<string>> {
   const place = resolve(directory);
   const target = await exportTarget(place);
@@ -57,7 +62,7 @@ export async function exportFolder(directory: string, content: Export): Promise<
   makeFolder(unfinished);
   try {
     await writeFile(join(unfinished, 'config.json'), `${JSON.stringify(config(content.model), null, 2)}\n`);
-    for (const { name, bytes } of content.tokenizer ?? []) await writeFile(join(unfinished, name), await bytes());
+    for (const { name, bytes } of content.others ?? []) await writeFile(join(unfinished, name), await bytes());
     await writeTensors(join(unfinished, 'model.safetensors'), content);
     if (target.value.exists) await rmdir(place);
     await rename(unfinished, place);

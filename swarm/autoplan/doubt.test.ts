@@ -122,10 +122,10 @@ it('[AP52] a plan is answered with what a step of it, and the move to it, are ta
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));
   const [alone, both] = run.proposals.flatMap((answer) => (answer.answer === 'plan' ? answer.predicted : []));
-  // 16 samples through 4 layers, forward and backward, and the head's share on top; nobody had the state before.
+  // 16 samples through 4 layers, forward and backward, and the head's share on top; the state is loaded from the server.
   expect(alone?.stepMs).toBeGreaterThan(1_920);
   expect(alone?.stepMs).toBeLessThan(2_500);
-  expect(alone?.movingMs).toBeNull();
+  expect(alone?.movingMs).toBeGreaterThan(0);
   expect(both?.stepMs).toBeLessThan(alone?.stepMs ?? 0);
   expect(both?.movingMs).toBeGreaterThan(0);
 });

@@ -28,6 +28,8 @@ import type { PlanWishes } from './wishes.ts';
 const LEAST_MEMORY_BYTES = 256 * 2 ** 20;
 /** No layer takes less, since a browser takes longer to launch anything. */
 const LEAST_LAYER_SECONDS = 1e-6;
+/** A longer way is a busy machine's, or a donor's that dawdles. */
+const MOST_SERVER_SECONDS = 0.5;
 /** Links that are kept of one donor: those measured last. */
 const MOST_LINKS = 256;
 /** Where real times differ from the admission's by more than this factor, the admission's are wrong and are scaled. */
@@ -46,6 +48,8 @@ export interface KnownDonor extends LinksTried, Seen {
   readonly rememberedAs: string | null;
   /** An opaque name of its network. */
   readonly address: string;
+  /** One way to the server; 0 where that is not known. */
+  readonly serverSeconds: number;
   readonly compute: Compute;
   /** As it was last corrected; what its newest spans say comes on top. */
   readonly profile: PeerProfile;
@@ -78,6 +82,8 @@ export interface Admitted {
   readonly address: string;
   /** This server opened it itself. */
   readonly isOwn: boolean;
+  /** The way from the server to it and back; absent or null: not known. */
+  readonly roundTripMs?: number | null;
 }
 
 export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
@@ -85,6 +91,7 @@ export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDon
   const measured = { ...plausible(admitted.profile), memoryBytes: memoryOf(config, admitted) };
   return {
     ...{ peer, limits, rememberedAs, address, isOwn },
+    serverSeconds: Math.min(MOST_SERVER_SECONDS, (admitted.roundTripMs ?? 0) / 2_000),
     ...NOT_SEEN,
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
@@ -163,6 +170,7 @@ export interface SearchProblem {
   readonly cluster: Cluster;
   readonly shares: Readonly<Record<string, number>>;
   readonly computes: Readonly<Record<string, Compute>>;
+  readonly serverSeconds: Readonly<Record<string, number>>;
   readonly inForce?: Plan;
   readonly replicas?: ReplicaWish;
 }
@@ -196,18 +204,21 @@ export function searchProblem(
     cluster: { ...cluster, peers: as === 'doubted' ? doubted(clocked, seen) : clocked },
     shares: Object.fromEntries(sharesOf(atHand)),
     computes: Object.fromEntries(known.map(({ peer, compute }) => [peer, compute])),
+    serverSeconds: Object.fromEntries(known.map(({ peer, serverSeconds }) => [peer, serverSeconds])),
   };
 }
 
 export const clusterProblem = (
   config: Pick<PlanningConfig, 'model' | 'batch'>,
-  { cluster, shares, computes, inForce, replicas }: SearchProblem,
+  { cluster, shares, computes, serverSeconds, inForce, replicas }: SearchProblem,
 ): ClusterProblem => ({
   model: acceptedModel(config),
   batch: config.batch,
   cluster,
+  keepers: true,
   shares: new Map(Object.entries(shares)),
   computes: new Map(Object.entries(computes)),
+  serverSeconds: new Map(Object.entries(serverSeconds)),
   ...(inForce && { inForce }),
   ...(replicas && { replicas }),
 });

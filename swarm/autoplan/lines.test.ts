@@ -117,4 +117,9 @@ it('[AP55] a window with room for more than the link carries is not believed', (
     [5e6, 10_000, null],
     [2.5e5, undefined, 2.5e5],
   ]);
+  // And at least as much did come and go: a window that somebody met with as the link began is no limit of it.
+  expect([pair(3_000), pair(500, 4)]).toEqual([
+    [5e6, 20_000, null],
+    [5e6, 5_000, null],
+  ]);
 });

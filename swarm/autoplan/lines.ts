@@ -5,8 +5,10 @@
  * way. See SPEC.md, AP4 and AP24.
  */
 import type { PeerId } from '../base.ts';
+import type { Limits } from '../limits.ts';
 import type { LinkReport } from '../messages/profile.ts';
 import type { Cluster } from '../planner/cluster.ts';
+import type { LineCaps } from '../planner/streamWires.ts';
 
 /** Of a link that was never measured: a good line at home. */
 export const UNMEASURED_LINK = { latencySeconds: 0.01, bytesPerSecond: 5e6 };
@@ -107,11 +109,15 @@ const windowed = (windows: readonly number[], rates: readonly number[]) => ({
   windowBytes: Math.max(...windows),
 });
 
-/** The window that limits a way. A claim for one that has room for more than the way carries says nothing of the way. */
+/**
+ * The window that limits a way. A claim for one that has room for more than the way carries says nothing of the way; and
+ * what the way has carried it carries, however small the windows were that somebody met with as it began.
+ */
 function windowOf(end: LinkReport | undefined, rate: number | null | undefined, latencySeconds = 0): number[] {
   if (end?.windowBytes === undefined) return [];
   const { windowBytes, streams = 1 } = end;
-  return streams * windowBytes <= UNDELAYED * (rate ?? 0) * 2 * latencySeconds ? [windowBytes] : [];
+  const carriedBytes = (rate ?? 0) * 2 * latencySeconds;
+  return streams * windowBytes <= UNDELAYED * carriedBytes ? [Math.max(windowBytes, carriedBytes / streams)] : [];
 }
 
 /** The longer round trip of what both say. */
@@ -173,3 +179,12 @@ function downloadsOf(sent: Ways, uploads: ReadonlyMap<PeerId, Claim>): Map<PeerI
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** What donors set themselves, no measurement. */
+export const lineCapsOf = (donors: readonly { readonly peer: PeerId; readonly limits: Limits }[]): LineCaps =>
+  new Map(
+    donors.map(({ peer, limits }) => [
+      peer,
+      { upload: limits.uploadBytesPerSecond, download: limits.downloadBytesPerSecond },
+    ]),
+  );

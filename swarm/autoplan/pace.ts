@@ -29,7 +29,7 @@ export const NO_PACE: Pace = { steps: [], begunMs: null, startedMs: null, prepar
 /** Null before the first step. */
 export const stepSeconds = ({ steps }: Pace): number | null => median(steps);
 
-/** What a step takes beside what is predicted (the round trip of its commit, …), as far as it is known: with any plan. */
+/** What a step takes beside what is predicted, as far as it is known: with any plan. */
 export function besideSeconds(pace: Pace, predictedSeconds: number): number {
   const measured = pace.steps.length < LEAST_STEPS ? null : stepSeconds(pace);
   return measured === null ? 0 : Math.max(0, measured - predictedSeconds);

@@ -12,7 +12,7 @@ import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import type { WireEncoding } from '../wire.ts';
+import type { RunWire } from '../wire.ts';
 import { measuredRate } from './lines.ts';
 
 /** Entries of a table of times; beyond them their last slope goes on. */
@@ -118,7 +118,7 @@ export interface Batch {
   readonly samples: number;
   readonly sequence: number;
   /** How the stream goes from peer to peer; absent: f32. */
-  readonly wire?: WireEncoding;
+  readonly wire?: RunWire;
   /** What the run asks for; absent: f32. */
   readonly compute?: Compute;
   /** Absent: one synchronous swarm. */

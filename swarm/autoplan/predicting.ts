@@ -1,5 +1,6 @@
 /** What a plan is predicted to take, by what is known of its members. */
 import { type PeerId, peerId } from '../base.ts';
+import { UNSHARED_STEP_MS } from '../coordinator/deadlines.ts';
 import type { Predicted } from '../coordinator/events.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { streamsOf } from '../plan/planLink.ts';
@@ -7,14 +8,25 @@ import type { Cluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
 import { linkRate } from '../simulate/links.ts';
+import { believed } from './believed.ts';
 import { clusterProblem, searchProblem } from './knownDonors.ts';
 import type { ReplannerState } from './replannerState.ts';
-import { movingSeconds } from './worth.ts';
+import { loadingSeconds, movingSeconds } from './worth.ts';
 
 function costsOf({ config, donors }: ReplannerState, plan: Plan, members: readonly PeerId[], as: 'now' | 'planned') {
   const problem = searchProblem(config, donors, members, new Map(), as);
   if (problem.cluster.peers.length < members.length) return null;
   return clusterCosts(clusterProblem(config, { ...problem, cluster: connected(problem.cluster, plan) }));
+}
+
+/** As far as deadlines believe it: each member's word is held against those of all who are here. */
+function believedCosts({ config, donors }: ReplannerState, plan: Plan, members: readonly PeerId[]) {
+  const here = donors.map(({ peer }) => peer);
+  const problem = searchProblem(config, donors, here, new Map(), 'now');
+  const known = new Set(problem.cluster.peers.map(({ id }) => peerId(id)));
+  if (!members.every((peer) => known.has(peer))) return null;
+  const cluster = believed(connected(problem.cluster, plan), donors, config.batch.samples);
+  return clusterCosts(clusterProblem(config, { ...problem, cluster }));
 }
 
 /** Links carry what the connections of this plan do, not those that another could have. */
@@ -38,13 +50,17 @@ export function predictedSeconds(state: ReplannerState, plan: Plan, as: 'now' | 
   return costs && forecast(costs, plan).stepSeconds;
 }
 
-/** For deadlines. `inForce`: whose members have the state. */
+/** For deadlines (CO77). `inForce`: whose members have the state; null: the server has it. */
 export function predictedOf(state: ReplannerState, plan: Plan, inForce: Plan | null): Predicted {
-  const stepSeconds = predictedSeconds(state, plan);
+  const costs = believedCosts(state, plan, peersOf(plan));
   const involved = inForce && [...new Set([...peersOf(inForce), ...peersOf(plan)])];
-  const costs = involved && costsOf(state, plan, involved, 'now');
+  const moving = involved ? believedCosts(state, plan, involved) : costs;
+  // Nobody else is here to hold its word against.
+  const mostMs = state.donors.length === 1 && !state.donors[0]?.isOwn ? UNSHARED_STEP_MS : Number.POSITIVE_INFINITY;
+  const seconds =
+    moving && (inForce ? movingSeconds(moving.model, moving, inForce, plan) : loadingSeconds(moving, plan));
   return {
-    stepMs: stepSeconds === null ? null : 1_000 * stepSeconds,
-    movingMs: costs && inForce ? 1_000 * movingSeconds(costs.model, costs, inForce, plan) : null,
+    stepMs: costs && Math.min(mostMs, 1_000 * forecast(costs, plan).stepSeconds),
+    movingMs: seconds === null ? null : Math.min(mostMs, 1_000 * seconds),
   };
 }

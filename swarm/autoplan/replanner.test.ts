@@ -33,6 +33,23 @@ test('[AP1] a share of the GPU time makes a donor slower by as much, and changes
   expect(samplesOf(run.plan, A)).toBeGreaterThan(before);
 });
 
+test('[CL17] a slow donor with memory computes nothing and keeps the state that the fast one has no room for', () => {
+  const run = new PlannedRun();
+  run.joins(B, profile(0.5));
+  // Its values, gradients and one sample's activations fit, its moments do not.
+  run.joins(A, profile(0.005), { ...NO_LIMITS, memoryBytes: 5_900_000 });
+  expect(problems(model, batch, run.plan as Plan)).toEqual([]);
+  expect([samplesOf(run.plan, A), samplesOf(run.plan, B)]).toEqual([batch.samples * model.layers, 0]);
+  const primaries = run.plan?.state.flatMap(({ shards }) => shards.map(({ peer }) => peer));
+  expect(new Set(primaries)).toEqual(new Set([A, B]));
+  expect(run.state.appraisal?.reasons.map(reasonText).join(' ')).toMatch(/b: computes nothing.*keeps state alone/);
+  // The plan in force is what the next search begins with: it is found again.
+  const plan = run.plan;
+  run.said(B, { type: 'limits', limits: NO_LIMITS });
+  run.settle();
+  expect(run.plan).toBe(plan);
+});
+
 test('[AP22] a newcomer who does not pay for the change is told that the plan stays', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.0001));

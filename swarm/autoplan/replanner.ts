@@ -16,6 +16,7 @@ import { moreCopied, wishOf, withCopies } from './copies.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
 import { isRash } from './doubt.ts';
 import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
+import { lineCapsOf } from './lines.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { lastSeconds, NO_PACE } from './pace.ts';
 import { connected, predictedSeconds } from './predicting.ts';
@@ -34,7 +35,7 @@ import { NEW_STANDING } from './standing.ts';
 import { acquit, suspect } from './suspicion.ts';
 import { trialEndMs } from './takeBack.ts';
 import { verdictOn } from './verdict.ts';
-import { answerTo, capsOf, type MakePlan, planWished } from './wishes.ts';
+import { answerTo, answerWished, capsOf, type MakePlan } from './wishes.ts';
 
 /** A search that is needed at once has so long, on however busy a machine; then a plan is made without one. */
 const NEEDED_MS = 10_000;
@@ -107,12 +108,11 @@ function handle(replanning: Replanning, event: ReplannerEvent) {
 function planWanted(replanning: Replanning, wanted: PlanWanted) {
   const { config, donors, searches } = replanning.state;
   change(replanning, { needed: null, arrival: null });
-  if (!isAuto(replanning))
-    return answer(
-      replanning,
-      wanted.ask,
-      withCopies(replanning, wanted, answerTo(wanted, planWished(acceptedModel(config), config.batch, config.wishes))),
-    );
+  if (!isAuto(replanning)) {
+    const { batch, wishes } = config;
+    const answered = answerWished(wanted, acceptedModel(config), batch, wishes, lineCapsOf(donors));
+    return answer(replanning, wanted.ask, withCopies(replanning, wanted, answered));
+  }
   if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
   const offer = wanted.offer.map(({ peer }) => peer);
   const replicas = wishOf(replanning.state, wanted.inForce);
@@ -136,10 +136,14 @@ function search(
 
 /** The equal split, as far as donors give the memory. */
 function withoutSearch(replanning: Replanning, question: PlanWanted): PlanAnswer {
-  const { config } = replanning.state;
+  const { config, donors } = replanning.state;
+  const { batch } = config;
   const model = acceptedModel(config);
   const makePlan: MakePlan = (peers, caps) =>
-    fittingSplit({ model, batch: config.batch, peers: peers.slice(0, donorCapacity(model)), caps, options: {} });
+    fittingSplit({
+      ...{ model, batch, caps, options: {}, lines: lineCapsOf(donors) },
+      peers: peers.slice(0, donorCapacity(model)),
+    });
   return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan));
 }
 

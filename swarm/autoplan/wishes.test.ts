@@ -3,7 +3,7 @@ import { peerId, refusal, success } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel } from '../testing/randomPlan.ts';
-import { answerTo, capacityOf, planWished } from './wishes.ts';
+import { answerTo, answerWished, capacityOf, type PlanWishes, planWished } from './wishes.ts';
 
 const model = outlineModel(2, true);
 const batch = { samples: 6, sequence: 4 };
@@ -49,4 +49,40 @@ test('[LI9] those that give least are done without, of equals the last to come, 
   expect(peersOf([7, 7, 7, 7].map((bytes) => [bytes, false]))).toEqual([a, b]);
   expect(peersOf([7, 5, 9, null].map((bytes) => [bytes, bytes === 5]))).toEqual([b, d]);
   expect(peersOf([7, 5, 9, null].map((bytes) => [bytes, true]))).toEqual({ answer: 'none', reason: 'two are enough' });
+});
+
+test('[SC30] donors who cannot have a schedule have the nearest, and the reason says so', () => {
+  const deep = outlineModel(6, true);
+  const made = (count: number, wishes: PlanWishes, needed = false) => {
+    const offer = donors(count).map((peer) => ({ peer, memoryBytes: null, isNeeded: needed }));
+    const found = answerWished({ purpose: 'now', offer, inForce: null }, deep, { samples: 12, sequence: 4 }, wishes);
+    if (found.answer !== 'plan') return found.answer;
+    const { plan, reason } = found;
+    const said = reason === 'a plan was needed' ? null : reason.slice(reason.lastIndexOf(': ') + 2);
+    return [plan.schedule, peers(plan).length, plan.stages.length, plan.stages[0]?.members.length, said];
+  };
+  const interleaved = { schedule: 'interleaved', chunks: 3 } as const;
+  expect([2, 3, 5, 7].map((count) => made(count, interleaved))).toEqual([
+    ['interleaved', 2, 6, 1, null],
+    ['interleaved', 3, 6, 1, 'chunks 2'],
+    ['interleaved', 5, 5, 1, 'chunks 1'],
+    ['1f1b', 7, 6, 1, '1f1b'],
+  ]);
+  const chimera = { schedule: 'chimera', pairs: 2 } as const;
+  expect([1, 2, 3, 4, 5, 6, 7, 8].map((count) => made(count, chimera))).toEqual([
+    ['1f1b', 1, 1, 1, '1f1b'],
+    ['chimera', 2, 2, 2, 'pairs 1'],
+    ['chimera', 2, 2, 2, 'one donor fewer, pairs 1'],
+    ['chimera', 4, 4, 4, null],
+    ['chimera', 4, 4, 4, 'one donor fewer'],
+    ['chimera', 6, 6, 2, 'pairs 1'],
+    ['chimera', 6, 6, 2, 'one donor fewer, pairs 1'],
+    ['1f1b', 8, 6, 2, '1f1b'],
+  ]);
+  // Nobody can be done without.
+  expect(made(3, chimera, true)).toEqual(['1f1b', 3, 3, 1, '1f1b']);
+  const given = equalSplit(deep, 12, donors(4), chimera);
+  expect(made(4, { plan: given })).toEqual(['chimera', 4, 4, 4, null]);
+  expect(made(2, { plan: given })).toEqual(['chimera', 2, 2, 2, 'pairs 1']);
+  expect(made(2, { schedule: '1f1b', warmup: 'overlap' })).toEqual(['1f1b', 2, 2, 1, null]);
 });

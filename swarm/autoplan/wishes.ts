@@ -5,52 +5,111 @@
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { Model } from '../model/model.ts';
-import { type Plan, peers, type ScheduleName, seated } from '../plan/plan.ts';
-import { donorCapacity } from '../planner/equalSplit.ts';
+import { type Plan, peers, seated } from '../plan/plan.ts';
+import { donorCapacity, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
+import type { LineCaps } from '../planner/streamWires.ts';
+import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
+import { nearestTo, optionsOf } from './nearest.ts';
 import type { Batch } from './peerProfile.ts';
 
-export interface PlanWishes {
-  /** The most pipeline stages. */
-  readonly stages?: number;
-  readonly microBatches?: number;
-  readonly schedule?: ScheduleName;
+export interface PlanWishes extends SplitOptions {
   /** For exactly as many donors as it names, in the order in which it names them; fewer have the equal split. */
   readonly plan?: Plan;
+  /** Of several groups, each for its islands: for exactly as many donors as they name, in the order in which they name them. */
+  readonly groupPlans?: readonly Plan[];
   /** The plan of the best predicted step time, from what the donors measured: no other wish counts then. */
   readonly auto?: boolean;
-  /** The most groups of donors that have islands of their own; absent: one, which does all islands by turns. */
+  /** The most groups of donors that have islands of their own; absent: as many as there are islands. */
   readonly groups?: number;
   /** Copies of each shard; absent: `DEFAULT_REPLICAS` where the donors can bear them. A plan that is given has its own. */
   readonly replicas?: number;
 }
 
+/**
+ * How many groups so many donors make: as many as islands, of one donor at least, or of as many as stages are wished for. One
+ * does all islands by turns, and so it does under a plan that is given.
+ */
+export function groupsWished(
+  { plan, groupPlans, stages, auto, groups }: PlanWishes,
+  islands: Pick<Islands, 'count'> | undefined,
+  donors: number,
+): number {
+  if (!islands || plan !== undefined) return 1;
+  if (groupPlans !== undefined && seatsOf(groupPlans).length === donors) return groupPlans.length;
+  const least = auto ? 1 : (stages ?? 1);
+  const most = islands.count === 'auto' ? MOST_ISLANDS : islands.count;
+  return Math.max(1, Math.min(groups ?? most, most, Math.floor(donors / least)));
+}
+
+/** Every donor of some groups, in the order in which their plans name them. */
+export const seatsOf = (plans: readonly Plan[]): PeerId[] => plans.flatMap((plan) => peers(plan));
+
 /** Idle donors cost a run nothing: all who come are offered to the planner. */
 const AUTO_CAPACITY = 1_000;
 
 /** The most donors that a plan can hold. */
-export function capacityOf(model: Pick<Model, 'layers'>, { plan, auto }: PlanWishes): number {
+export function capacityOf(model: Pick<Model, 'layers'>, { plan, groupPlans, auto }: PlanWishes): number {
   if (auto) return AUTO_CAPACITY;
+  if (groupPlans !== undefined) return seatsOf(groupPlans).length;
   return plan === undefined ? donorCapacity(model) : peers(plan).length;
 }
 
 /** For peers in the order they joined, and the bytes that some of them give at most. */
 export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
 
+/** As wished for, or none. */
 export function planWished(
   model: Model,
   batch: Batch,
-  { plan, auto, groups, replicas, ...wishes }: PlanWishes,
+  { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
+  lines?: LineCaps,
 ): MakePlan {
-  const options = plan === undefined ? wishes : { schedule: plan.schedule };
+  const options = plan === undefined ? wishes : optionsOf(plan);
   return (donors, caps) => {
     if (plan === undefined || donors.length !== peers(plan).length)
-      return fittingSplit({ model, batch, peers: donors, caps, options });
+      return fittingSplit({ model, batch, peers: donors, caps, options, ...(lines && { lines }) });
     const given = seated(plan, donors);
     const lacking = shortage({ model, batch, caps }, given);
     return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors));
   };
+}
+
+/** The plan that was wished for, or the nearest that these donors can have. */
+export function answerWished(
+  question: Question & { readonly inForce: Plan | null },
+  model: Model,
+  batch: Batch,
+  { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
+  lines?: LineCaps,
+): PlanAnswer {
+  const { offer } = question;
+  if (plan !== undefined && offer.length === peers(plan).length)
+    return answerTo(question, planWished(model, batch, { plan }));
+  const options = plan === undefined ? wishes : optionsOf(plan);
+  const tries = nearestTo(options, offer.length);
+  for (const [index, { options: tried, fewer, text }] of tries.entries()) {
+    const [spare] = fewer === 0 ? [] : spares(question);
+    const among = fewer === 0 ? offer : offer.filter(({ peer }) => peer !== spare);
+    const makePlan = planWished(model, batch, tried, lines);
+    const isLast = index === tries.length - 1;
+    if (
+      !isLast &&
+      !makePlan(
+        among.map(({ peer }) => peer),
+        capsOf(question),
+      ).ok
+    )
+      continue;
+    const answer = answerTo({ ...question, offer: isLast ? offer : among }, makePlan);
+    if (text === null || answer.answer !== 'plan') return answer;
+    return {
+      ...answer,
+      reason: `${answer.reason}; these donors cannot have ${options.schedule} as asked for: ${text}`,
+    };
+  }
+  return answerTo(question, planWished(model, batch, wishes, lines));
 }
 
 /** A plan of as many donors as one can be made for; a newcomer is a reason to change where more compute then. */

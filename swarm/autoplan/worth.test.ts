@@ -5,7 +5,7 @@ import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { type Drift, drifted, hasDrifted, isOff } from './drift.ts';
-import { isWorth, movingSeconds, savingSeconds } from './worth.ts';
+import { isWorth, loadingSeconds, movingSeconds, savingSeconds } from './worth.ts';
 
 const A = peerId('a');
 const B = peerId('b');
@@ -18,7 +18,7 @@ describe('a change of plan', () => {
     expect(isWorth({ nowSeconds: 1, nextSeconds: 1.2, costSeconds: 0 })).toBe(false);
   });
 
-  it('[AP22] [HO1] moves values and moments over the slowest link, or through the narrowest cap, as checkpoints do', () => {
+  it('[AP22] [HO1] [CO73] moves values and moments over the slowest link, or through the narrowest cap, as checkpoints do', () => {
     const model = modelFromConfig({
       model_type: 'gpt2',
       n_layer: 2,
@@ -54,6 +54,11 @@ describe('a change of plan', () => {
     const saved = 4 * 3 * (elements('embedding') + elements('layer.0'));
     expect(elements('embedding') + elements('layer.0')).toBeGreaterThan(elements('layer.1') + elements('head'));
     expect([savingSeconds(costs(100), both), savingSeconds(costs(null), both)]).toEqual([saved / 100, 0]);
+    // From the server come the values of the tied table too, to who has the head; a line that nobody knows is a good one.
+    const loaded = 4 * (3 * (elements('layer.1') + elements('head')) + 16 * 8);
+    const narrow = some.peers.map((peer) => (peer.id === B ? { ...peer, download: 10 } : peer));
+    expect(loadingSeconds({ ...some, peers: narrow }, both)).toBeCloseTo(loaded / 10, 9);
+    expect(loadingSeconds(some, both)).toBeCloseTo(saved / 5e6, 12);
   });
 });
 

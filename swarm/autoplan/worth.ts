@@ -4,10 +4,11 @@
  */
 import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
-import { transfers } from '../plan/handover.ts';
+import { loadedBytes, transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
+import { UNMEASURED_LINK } from './lines.ts';
 
 const GAIN_STEPS = 100;
 /** Predictions are no better than that. */
@@ -40,6 +41,13 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
     seconds = Math.max(seconds, secondsFor(sent.get(id) ?? 0, upload), secondsFor(received.get(id) ?? 0, download));
   return seconds;
 }
+
+/** Until every member has what it holds and keeps of a checkpoint, as the server sends it. */
+export const loadingSeconds = ({ peers, model, batch }: Pick<ClusterCosts, 'peers' | 'model' | 'batch'>, plan: Plan) =>
+  peers.reduce((most, { id, download }) => {
+    const rate = Math.min(download, UNMEASURED_LINK.bytesPerSecond);
+    return Math.max(most, secondsFor(loadedBytes(model, batch.islands, plan, id), rate));
+  }, 0);
 
 /** Until every primary has uploaded what it has of a checkpoint. */
 export function savingSeconds({ peers, batch }: Pick<ClusterCosts, 'peers' | 'batch'>, { state }: Plan): number {

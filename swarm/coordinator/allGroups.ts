@@ -6,13 +6,29 @@ import { askForCheckpoint, boundary, considerInterruption } from './planInForce.
 import { change, forgive, type Transition } from './transition.ts';
 
 /** All groups have met. */
-export function met(transition: Transition, { committedSteps, saved }: Extract<CoordinatorEvent, { type: 'met' }>) {
+export function met(
+  transition: Transition,
+  { committedSteps, saved, turn }: Extract<CoordinatorEvent, { type: 'met' }>,
+) {
   const { phase } = transition.state;
   invariant(phase.name === 'holding', 'all groups stand when they have met');
-  change(transition, { committedSteps, met: committedSteps, isSavedFirst: saved === 'first' });
+  change(transition, {
+    committedSteps,
+    met: committedSteps,
+    isSavedFirst: saved === 'elsewhere' ? saved : saved === 'first',
+    turn: turn ?? null,
+  });
   forgive(transition);
   if (saved === 'beside') askForCheckpoint(transition, phase.inForce);
   boundary(transition);
+}
+
+/** It does this number next: where it stands and waits for one, now. */
+export function given(transition: Transition, { number }: Extract<CoordinatorEvent, { type: 'given' }>) {
+  const { phase, turn } = transition.state;
+  invariant(turn !== null, 'a number is given where rounds are recorded');
+  change(transition, { turn: { ...turn, numbers: [...turn.numbers, number] } });
+  if (phase.name === 'holding' && phase.awaits === 'groups') boundary(transition);
 }
 
 /** All groups have saved. */

@@ -4,7 +4,7 @@
  */
 
 import { DEPARTURES } from './deadlines.ts';
-import type { PlanAnswer } from './events.ts';
+import type { PlanAnswer, Proposal } from './events.ts';
 import { considerInterruption, proceed, sendSpare } from './planInForce.ts';
 import { planInForce } from './state.ts';
 import { givingState, isSameQuestion, membersInvolved, questionOf } from './successor.ts';
@@ -35,6 +35,8 @@ export function departed(transition: Transition) {
   change(transition, { departures: state.donors.length > 1 ? { sinceMs, untilMs } : null });
 }
 
+const withoutTag = ({ answer: _, ...proposal }: Extract<PlanAnswer, { answer: 'plan' }>): Proposal => proposal;
+
 /** An answer to an older question is passed over: the donors at hand are others by now. */
 export function planned(transition: Transition, number: number | null, answer: PlanAnswer) {
   const { ask: asked, phase } = transition.state;
@@ -48,7 +50,7 @@ export function planned(transition: Transition, number: number | null, answer: P
   // A plan that copies are made for is not what is planned next: that is known already.
   if (inForce === null || (number === null && inForce.filling !== null)) return;
   const isPlan = answer.answer === 'plan';
-  change(transition, { proposal: isPlan ? { plan: answer.plan, reason: answer.reason } : null });
+  change(transition, { proposal: isPlan ? withoutTag(answer) : null });
   // Who is handing over is needed until the others are ready.
   if (!isPlan) sendSpare(transition, new Set(membersInvolved(transition.state)));
   considerInterruption(transition);

@@ -7,11 +7,12 @@ import { isDone } from './stepsAhead.ts';
 import { NO_ATTEMPTS } from './trouble.ts';
 
 export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
-  const { operatorPaused, plans, credit, applied, ...stored } = start;
+  const { operatorPaused, plans, credit, applied, recorded: _, ...stored } = start;
   const state: CoordinatorState = {
     config,
     ...stored,
     met: stored.newestCheckpointStep,
+    turn: null,
     isSavedFirst: false,
     operator: operatorPaused ? 'pause' : 'run',
     gathering: config.expectedDonors === null ? 'over' : 'open',

@@ -3,7 +3,6 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
-import { turnAt } from '../islands/rounds.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { relay, remember, throwOut, verdictOf } from './blame.ts';
@@ -14,6 +13,7 @@ import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
 import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
+import { turnOf } from './stepsAhead.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
@@ -105,7 +105,8 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const tokens = config.batch.samples * config.batch.sequence;
   const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;
-  const rate = learningRate(config.train, turnAt(config.train, step).number);
+  const { number, recorded } = turnOf(transition.state, step);
+  const rate = learningRate(config.train, number);
   const checkpoint = checkpointDue(transition);
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const nextScale = lossScale && afterCommit(lossScale);
@@ -121,7 +122,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     record: {
       ...{ step, loss, gradientNorm, learningRate: rate, tokens, seconds },
       ...{ donors: ledger.length, stages: plan.stages.length, microBatches: plan.microBatches.length, plan: epoch },
-      ...{ bytesDirect, bytesRelayed },
+      ...{ bytesDirect, bytesRelayed, ...recorded },
     },
     ledger,
     applied: { clipScale: scale, lossScale: nextScale, stale: staleOf(leftBehind(after.lacking)) },

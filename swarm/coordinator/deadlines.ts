@@ -1,8 +1,9 @@
 /**
  * How long everything may take, in one table: what it is predicted to take times a factor, at least a floor that slow
  * machines bear, at most a ceiling. What the plan's forecast says lifts the ceiling, to an hour: over home lines a step or
- * the way of the state may take long. Nothing that a donor does lifts it. Where nothing is predicted there is a time of its own.
- * Predictions are what this server saw of the same thing before, and what the plan's forecast says.
+ * the way of the state may take long. Nothing that a donor does lifts it, and what one says alone hardly (CO77). Where nothing
+ * is predicted there is a time of its own. Predictions are what this server saw of the same thing before, and what the plan's
+ * forecast says.
  */
 import { median } from '../base.ts';
 import type { Predicted } from './events.ts';
@@ -36,8 +37,11 @@ export const DEADLINES = {
   upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
 } as const satisfies Record<string, Allowance>;
 
-/** No forecast lifts a ceiling past this: what donors say of themselves is in it. */
+/** No forecast lifts a ceiling past this. */
 const LONGEST_MS = 3_600_000;
+
+/** What only one donor says of a step lifts no ceiling. */
+export const UNSHARED_STEP_MS = DEADLINES.firstStep.mostMs / DEADLINES.firstStep.factor;
 
 /** Of any body on its way to the server: half of the least rate that a donor may give. */
 export const LEAST_BYTES_PER_MS = 5;

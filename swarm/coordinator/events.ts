@@ -4,6 +4,7 @@
  * are milliseconds of whatever clock the shell has. Rules CO in SPEC.md.
  */
 import type { PeerId, Range } from '../base.ts';
+import type { Free } from '../islands/giving.ts';
 import type { CopyWord, LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
@@ -12,7 +13,7 @@ import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Compute, LossScale } from '../precision.ts';
 import type { Train } from '../run/runFile.ts';
-import type { WireEncoding } from '../wire.ts';
+import type { RunWire } from '../wire.ts';
 
 /** One run: plain data, as all that crosses here. */
 export interface CoordinatorConfig {
@@ -22,7 +23,7 @@ export interface CoordinatorConfig {
   /** Its config.json: what no loss and no traffic of a step can exceed follows from it. */
   readonly model: Readonly<Record<string, unknown>>;
   /** How the stream goes from peer to peer. */
-  readonly wire: WireEncoding;
+  readonly wire: RunWire;
   /** B samples of T positions a step. */
   readonly batch: { readonly samples: number; readonly sequence: number };
   /** The run is finished when this many steps stand committed: a meeting, with islands. */
@@ -93,6 +94,26 @@ export interface StartState {
   readonly credit: readonly LedgerEntry[];
   /** What was earned since the newest checkpoint. */
   readonly unsaved: readonly Earned[];
+  /** Of several groups whose donors may come back with what they have. */
+  readonly apart?: {
+    /** Steps that stood at their last meeting. */
+    readonly met: number;
+    readonly groups: readonly GroupStart[];
+  };
+  /** What that checkpoint leaves to do, where rounds are recorded; absent: all. */
+  readonly recorded?: Recorded;
+}
+
+/** One of several groups: its newest commit, and under which plans it may have what. None: it had no plan yet. */
+export interface GroupStart extends Pick<StartState, 'committedSteps' | 'lastCommit' | 'applied' | 'plans'> {
+  readonly own: readonly number[];
+}
+
+/** What is left of a run whose rounds are recorded, and which round and which island are the next ones. */
+export interface Recorded {
+  readonly free: Free;
+  readonly round: number;
+  readonly nextIsland: number;
 }
 
 /** A plan, and its epochs: each but the first did a step again, everyone keeping what it had. */
@@ -140,6 +161,8 @@ export type CoordinatorEvent =
       /** In that checkpoint, as in `StartState`. */
       readonly lossScale: LossScale | null;
       readonly earned: readonly Earned[];
+      /** As in `StartState`. */
+      readonly recorded?: Recorded;
     }
   /** No checkpoint loads. */
   | { readonly type: 'stateLost'; readonly reason: string }
@@ -149,9 +172,17 @@ export type CoordinatorEvent =
   | { readonly type: 'uploading'; readonly peer: PeerId }
   /**
    * All groups have met, and so many steps stand for all of them. A checkpoint of that is wanted now: while training goes
-   * on, or before it does; or none is.
+   * on, or before it does, here or of another group; or none is.
    */
-  | { readonly type: 'met'; readonly committedSteps: number; readonly saved: 'no' | 'beside' | 'first' }
+  | {
+      readonly type: 'met';
+      readonly committedSteps: number;
+      readonly saved: 'no' | 'beside' | 'first' | 'elsewhere';
+      /** What the next round begins with, where rounds are recorded. */
+      readonly turn?: IslandTurn;
+    }
+  /** This number is the group's to do: it stands ready for a step. */
+  | { readonly type: 'given'; readonly number: number }
   /** What all groups have uploaded is one checkpoint. */
   | { readonly type: 'allSaved'; readonly step: number; readonly lossScale: LossScale | null }
   /** Several groups are one again: it has all their donors, and no plan. */
@@ -198,7 +229,7 @@ export interface Question {
 export interface Predicted {
   /** A step. */
   readonly stepMs: number | null;
-  /** The state, from the plan in force to this one. */
+  /** The state, from the plan in force to this one; where none is, from the server's checkpoint. */
   readonly movingMs: number | null;
 }
 
@@ -217,8 +248,24 @@ export type PlanAnswer =
   /** No plan can be made for these donors: one sentence. */
   | { readonly answer: 'none'; readonly reason: string };
 
+/** What a group does in a round that is recorded: one island, with the numbers that it was given so far, in order. */
+export interface IslandTurn {
+  readonly round: number;
+  /** Updates of the island before this round. */
+  readonly time: number;
+  readonly numbers: readonly number[];
+}
+
+/** Of a step whose round is recorded: which it was. */
+export interface RecordedTurn {
+  readonly number: number;
+  readonly island: number;
+  readonly round: number;
+  readonly innerStep: number;
+}
+
 /** One line of the metrics file (docs/commands.md) but for `evaluationLoss`. */
-export interface CommitRecord {
+export interface CommitRecord extends Partial<RecordedTurn> {
   readonly step: number;
   readonly loss: number;
   readonly gradientNorm: number;

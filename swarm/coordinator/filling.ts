@@ -7,6 +7,7 @@ import type { PeerId } from '../base.ts';
 import { plannedBytes } from '../memory/memory.ts';
 import type { ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
+import { SLICE_ELEMENTS } from '../model/layout.ts';
 import { transfers } from '../plan/handover.ts';
 import { type Filling, type LateCopy, lateCopies, lateTransfers, withCopiesAhead } from '../plan/lateCopies.ts';
 import { type Plan, peers } from '../plan/plan.ts';
@@ -15,8 +16,8 @@ import type { CoordinatorConfig } from './events.ts';
 import { areSame, wordsOf } from './replicas.ts';
 import { type CoordinatorState, keeperKey, type PlanInForce, shardKey } from './state.ts';
 
-/** The longest piece that travels. */
-const LATE_BYTES = 4_194_304;
+/** One piece, as copies travel. */
+const LATE_BYTES = FLOAT_BYTES * SLICE_ELEMENTS;
 /**
  * A step sends a replica eight bytes of each element that it keeps, a gradient and a value; a quarter of its state is three
  * more.

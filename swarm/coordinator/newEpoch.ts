@@ -57,10 +57,10 @@ export function prepare(
   // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
   const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;
   change(transition, { epoch, sightings: [], relayedSlices: [], warmingUp: stillWarm });
-  const { generation, committedSteps: step } = transition.state;
+  const { generation, committedSteps: step, config } = transition.state;
   const { relayed: watched } = transition.state;
   const from: StateSource = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
-  const filling = from.from === 'peers' ? fillingOf(transition.state.config, from.plan, before.plan) : null;
+  const filling = from.from === 'peers' ? fillingOf(config, from.plan, before.plan) : null;
   const lacking = withStale(leftBehind(before.lacking), filling?.late.map(lateKey) ?? []);
   const inForce: PlanInForce = { ...before, lacking, filling, watched, epoch };
   const members = membersOf(inForce);
@@ -82,7 +82,17 @@ export function prepare(
   log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
   const told: StateSource = from.from === 'peers' && filling ? { ...from, late: true } : from;
   const check = inForce.isChecked ? ({ check: true } as const) : {};
-  const message = { type: 'prepare', epoch, generation, step, source: told, plan: inForce.plan, ...check } as const;
+  const met = config.own === undefined ? {} : { met: transition.state.met };
+  const message = {
+    type: 'prepare',
+    epoch,
+    generation,
+    step,
+    source: told,
+    plan: inForce.plan,
+    ...met,
+    ...check,
+  } as const;
   for (const peer of involved) {
     const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));
     send(transition, [peer], others.length === 0 ? message : { ...message, relayed: others });

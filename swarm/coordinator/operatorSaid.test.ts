@@ -49,6 +49,22 @@ describe('an operator who steers', () => {
     }
   });
 
+  it('[CO17] once stopped, shows who comes and goes, and who leaves is let go at once', () => {
+    const swarm = script({});
+    swarm.join('a');
+    swarm.operator('stop');
+    const here = () => swarm.run.state.donors.map(({ peer }) => String(peer));
+    swarm.join('b');
+    swarm.join('c');
+    expect(here()).toEqual(['a', 'b', 'c']);
+    swarm.gone('b');
+    swarm.trace();
+    swarm.say('a', { type: 'leave' });
+    expect(swarm.trace()).toEqual(['a < standby left']);
+    expect(here()).toEqual(['c']);
+    expect(swarm.run.state.phase.name).toBe('stopped');
+  });
+
   it('[CO17] stops at once while a plan is prepared from its checkpoint', () => {
     const swarm = script({});
     swarm.join('a');

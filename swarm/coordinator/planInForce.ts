@@ -29,7 +29,7 @@ import {
   type PlanInForce,
   planInForce,
 } from './state.ts';
-import { areAllCommitted, evaluationDue, isDone, isLastStep, nextStepOf } from './stepsAhead.ts';
+import { areAllCommitted, evaluationDue, isDone, isLastStep, nextStepOf, toldTurn } from './stepsAhead.ts';
 import {
   interruption,
   keepersLive,
@@ -122,7 +122,8 @@ function handOver(transition: Transition, before: PlanInForce, proposal: Proposa
   const source = { from: 'peers', inForce: before } as const;
   if (ahead === null) return begin(transition, proposal, source, reason, true);
   const isWarm = areWarmAhead(ahead, proposal.plan);
-  prepare(transition, newlyInForce(state, ahead), source, `${reason}: copies first`, isWarm);
+  const sameWork = { ...newlyInForce(state, ahead, before.predicted), slowestMs: before.slowestMs };
+  prepare(transition, sameWork, source, `${reason}: copies first`, isWarm);
 }
 
 /** While copies are made beside the steps nothing else is copied. */
@@ -326,6 +327,7 @@ function isTakingIn(state: CoordinatorState): boolean {
 
 /** Of what the commit asked for, a part may have gone with its primary: then those who have it now are asked. */
 function save(transition: Transition, inForce: PlanInForce) {
+  if (transition.state.isSavedFirst === 'elsewhere') return awaitGroups(transition, inForce);
   const pending = pendingNow(transition);
   if (pending === undefined) askForCheckpoint(transition, inForce);
   if (pending?.isOwnWhole) return awaitGroups(transition, inForce);
@@ -374,11 +376,10 @@ function train(transition: Transition, { filling, ...before }: PlanInForce, step
     },
   });
   send(transition, membersOf(inForce), {
-    type: 'start',
-    epoch,
-    step,
+    ...{ type: 'start', epoch, step },
     ...(lossScale ? { lossScale: lossScale.scale } : {}),
     ...(next ? { copies: next.copies } : {}),
+    ...toldTurn(transition.state, step),
   });
 }
 

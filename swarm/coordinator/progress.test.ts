@@ -61,21 +61,44 @@ it('[CO76] so does who says nothing of the step where others do', () => {
   expect(swarm.trace().slice(0, 2)).toEqual(GOES);
 });
 
-it('[CO76] who still completes the step before is judged as ever; what it says of that shows nobody else to be stuck', () => {
-  for (const others of ['say', 'are silent']) {
-    const { swarm, beat } = training();
-    for (const name of ['a', 'b']) swarm.settleOne(name === 'a' ? 'b *' : 'a *');
-    expect(swarm.trace()).toContain('commit 0');
-    for (let second = 0; second < 9; second++) {
-      swarm.pass(1_000);
-      if (others === 'say') {
-        beat('b', 7, [], { hasReported: true });
-        beat('a', second, [swarm.peer('b')], { step: 1 });
-      } else beat('a', second, [], { hasReported: true });
-    }
-    swarm.expire();
-    expect(swarm.trace().slice(-3, -1)).toEqual(['a b < abandon e1', 'epoch 2 a b: a, b did not answer in time']);
+/** Step 0 is committed, and 1 begins to be late: `b` is still at 0 and does nothing there, `a` says this. */
+function completing(isAtNext: boolean, waits: boolean) {
+  const { swarm, beat } = training();
+  for (const name of ['a', 'b']) swarm.settleOne(name === 'a' ? 'b *' : 'a *');
+  expect(swarm.trace()).toContain('commit 0');
+  for (let second = 0; second < 9; second++) {
+    swarm.pass(1_000);
+    beat('b', 7, [], { hasReported: true });
+    beat('a', 3, waits ? [swarm.peer('b')] : [], isAtNext ? { step: 1 } : { hasReported: true });
   }
+  swarm.expire();
+  return swarm.trace();
+}
+
+it('[CO76] who still completes the step before is judged as ever where others have something to do too', () => {
+  expect(completing(false, false).slice(-3, -1)).toEqual([
+    'a b < abandon e1',
+    'epoch 2 a b: a, b did not answer in time',
+  ]);
+});
+
+it.each([true, false])(
+  '[CO76] it goes where all others wait, and one of them for it (at the next step: %s)',
+  (isAtNext) => {
+    expect(completing(isAtNext, true).slice(0, 2)).toEqual(GOES);
+  },
+);
+
+it('[CO76] what one says of the step before shows nobody else to be stuck', () => {
+  const { swarm, beat } = training();
+  for (const name of ['a', 'b']) swarm.settleOne(name === 'a' ? 'b *' : 'a *');
+  swarm.trace();
+  for (let second = 0; second < 9; second++) {
+    swarm.pass(1_000);
+    beat('a', second, [], { hasReported: true });
+  }
+  swarm.expire();
+  expect(swarm.trace().slice(-3, -1)).toEqual(['a b < abandon e1', 'epoch 2 a b: a, b did not answer in time']);
 });
 
 it('[CO76] who is slow and gets on is judged as ever, and nobody goes where all are stuck', () => {

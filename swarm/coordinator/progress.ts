@@ -37,9 +37,20 @@ export function withProgress(phase: Training, peer: PeerId, at: StepProgress, no
   return { phase: { ...phase, progress: [...others, said] }, isProven };
 }
 
+/** It is the only one that waits for nobody, and somebody waits for it. */
+const isWaitedForByAll = ({ progress }: Training, members: readonly PeerId[], peer: PeerId): boolean => {
+  const others = members.flatMap((one) => (one === peer ? [] : (progress.find((said) => said.peer === one)?.at ?? [])));
+  return (
+    others.length === members.length - 1 &&
+    others.every(({ waitsFor }) => waitsFor.length > 0) &&
+    others.some(({ waitsFor }) => waitsFor.includes(peer))
+  );
+};
+
 /**
  * Who is stuck, once a step is late: it waits for nobody, and does nothing, or says nothing where others speak of the step.
- * Who is still at the step before may have much to do there that it does not count, and says so: that is no proof.
+ * Who is still at the step before may have much to do there that it does not count, and says so: that is a proof only where
+ * all others wait, and one of them for it.
  */
 export function stuckIn(phase: Training, now: number): PeerId[] {
   const members = membersOf(phase.inForce);
@@ -49,7 +60,8 @@ export function stuckIn(phase: Training, now: number): PeerId[] {
     if (reportedIn(phase, peer)) return false;
     const said = phase.progress.find((one) => one.peer === peer);
     if (said === undefined) return othersSay;
-    return said.at.step === phase.step && said.at.waitsFor.length === 0 && now - said.sinceMs >= quiet;
+    if (said.at.waitsFor.length > 0 || now - said.sinceMs < quiet) return false;
+    return said.at.step === phase.step || isWaitedForByAll(phase, members, peer);
   });
   // Where everybody is stuck it is not a donor's doing.
   return stuck.length < members.length ? stuck : [];

@@ -55,6 +55,11 @@ export function considerReturn(transition: Transition) {
   const handingOver = whole.at(-1);
   if (handingOver) return goOnFrom(transition, handingOver, 'the server is back, and everyone who has the state');
   const back = phase.back.filter(({ peer }) => donorOf(transition, peer));
+  // Of several groups each waits as long as somebody is there in any (comingBack.ts).
+  if (state.config.own !== undefined) {
+    if (back.length < phase.back.length) change(transition, { phase: { ...phase, back } });
+    return;
+  }
   const isAlone = state.donors.length === 0;
   if (isAlone && phase.since !== null) change(transition, { phase: { ...phase, back, since: null, deadline: null } });
   else if (!isAlone && phase.since === null) change(transition, { phase: { ...phase, ...waitedFor(phase, now) } });
@@ -65,12 +70,15 @@ export function considerReturn(transition: Transition) {
 export function missedReturn(transition: Transition, phase: Returning) {
   const { state } = transition;
   const left = phase.plans.map((kept) => whoIsBack(state, phase, kept)).findLast((one) => living(state, one) !== null);
-  if (left === undefined) return planAnew(transition, 'not everyone came back');
+  if (left === undefined) {
+    if (state.config.own !== undefined) change(transition, { gathering: 'over' });
+    return planAnew(transition, 'not everyone came back');
+  }
   goOnFrom(transition, left, `${left.missing.join(', ')} did not come back`);
 }
 
 /** Since the first donor is here, and longer after each that is back. */
-function waitedFor({ since }: Returning, now: number): Pick<Returning, 'since' | 'deadline'> {
+export function waitedFor({ since }: Returning, now: number): Pick<Returning, 'since' | 'deadline'> {
   const { leastMs, mostMs } = DEADLINES.returning;
   const from = since ?? now;
   return { since: from, deadline: Math.min(from + mostMs, now + leastMs) };
@@ -111,6 +119,7 @@ function whoIsBack(state: CoordinatorState, { back, stale, plans }: Returning, {
   const stands = (peer: PeerId, what: 'role' | 'handedOver'): Standing | null => {
     const word = said.get(peer);
     const standing = word?.generation === state.generation ? word[what] : null;
+    if (state.config.own !== undefined && standing?.met !== state.met) return null;
     return standing?.step === state.committedSteps && epochs.includes(standing.epoch) ? standing : null;
   };
   const members = peers(plan);

@@ -1,10 +1,11 @@
 /** What the pages show of a run: a pure view of the coordinator's state, the same for donors and operator. */
 import { assertNever, type PeerId } from '../base.ts';
-import { roundSoFar } from '../islands/rounds.ts';
+import { isRecorded, roundEnd, roundSoFar } from '../islands/rounds.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import { counted } from '../quantityText.ts';
 import { type CoordinatorState, type Donor, dutiesIn, type Lack, planInForce } from './state.ts';
+import { nextStepOf } from './stepsAhead.ts';
 import { offerOf, uncopied, uncopiedSentence } from './successor.ts';
 import { reportersOf } from './tally.ts';
 
@@ -36,11 +37,26 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
   };
 }
 
-/** Everyone in the plan computes all islands, by turns. */
+/** Everyone in the plan computes all islands of this group, by turns. */
 function groupOf(state: CoordinatorState): NonNullable<Snapshot['groups']>[number] {
-  const { config, committedSteps } = state;
+  const { config, committedSteps, met } = state;
+  const { own, train } = config;
   const plan = planInForce(state)?.plan;
-  return { donors: plan ? peers(plan) : [], ...roundSoFar(config.train, committedSteps) };
+  const donors = plan ? peers(plan) : [];
+  if (isRecorded(train)) {
+    const [island = null] = own ?? [];
+    const { round, numbers } = state.turn ?? { round: 0, numbers: [] };
+    const islands =
+      island === null ? [] : [{ number: island, innerStep: committedSteps - met, innerSteps: numbers.length }];
+    return { donors, round, active: island, islands };
+  }
+  if (own === undefined) return { donors, ...roundSoFar(train, committedSteps) };
+  const next = met < config.steps ? nextStepOf(state) : null;
+  const { round, active, islands } = roundSoFar(train, next ?? roundEnd(train, met) - 1);
+  const mine = islands.filter(({ number }) => own.includes(number));
+  if (next !== null) return { donors, round, active, islands: mine };
+  // It waits for the meeting.
+  return { donors, round, active: null, islands: mine.map((one) => ({ ...one, innerStep: one.innerSteps })) };
 }
 
 function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] {

@@ -15,6 +15,7 @@ import type {
   CoordinatorConfig,
   Earned,
   Held,
+  IslandTurn,
   KeptPlan,
   Pair,
   PlanAnswer,
@@ -272,8 +273,10 @@ export interface CoordinatorState {
   readonly committedSteps: number;
   /** Where there are several groups: the steps committed at their last meeting. */
   readonly met: number;
-  /** What they met with is saved before any of them goes on. */
-  readonly isSavedFirst: boolean;
+  /** Null: which steps are whose follows from the run file. */
+  readonly turn: IslandTurn | null;
+  /** What they met with is saved before any of them goes on; elsewhere: by another group. */
+  readonly isSavedFirst: boolean | 'elsewhere';
   /** Null: there is none, or the run went back since. */
   readonly lastCommit: LastCommit | null;
   readonly newestCheckpointStep: number;

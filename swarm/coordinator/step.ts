@@ -4,7 +4,7 @@
  */
 import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
-import { allSaved, met } from './allGroups.ts';
+import { allSaved, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
 import { remember } from './blame.ts';
@@ -31,7 +31,8 @@ export function step(
   usedEpoch = before.epoch,
 ): [CoordinatorState, Effect[]] {
   const transition: Transition = { state: before, effects: [], now, usedEpoch };
-  if (before.phase.name !== 'stopped') {
+  if (before.phase.name === 'stopped') whileStopped(transition, event);
+  else {
     handle(transition, event);
     considerReturn(transition);
     ask(transition);
@@ -44,6 +45,14 @@ export function step(
   }
   if (showsMore(before, transition.state)) transition.effects.push({ type: 'publish' });
   return [transition.state, transition.effects];
+}
+
+/** Nothing is done any more. Who is here is shown all the same, and who leaves waits for nothing. */
+function whileStopped(transition: Transition, event: CoordinatorEvent) {
+  if (event.type === 'donorJoined') joined(transition, event);
+  else if (event.type === 'donorGone') gone(transition, event);
+  else if (event.type === 'donorSaid' && event.message.type === 'leave')
+    donorSaid(transition, event.peer, event.message);
 }
 
 function tellOfLastCopies(before: CoordinatorState, transition: Transition) {
@@ -87,6 +96,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       return unsoundRelayed(transition, event);
     case 'met':
       return met(transition, event);
+    case 'given':
+      return given(transition, event);
     case 'allSaved':
       return allSaved(transition, event);
     case 'groupsEnded':

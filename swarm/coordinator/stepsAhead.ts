@@ -1,13 +1,39 @@
 /** How far a run is: what comes next at a boundary, and what is done. Pure questions about a state. */
-import { endsRoundOf, nextStep, roundEnd, roundLength } from '../islands/rounds.ts';
-import type { CoordinatorConfig } from './events.ts';
+
+import { at } from '../base.ts';
+import { mostOfRound } from '../islands/giving.ts';
+import { endsRoundOf, isRecorded, nextStep, roundEnd, roundLength, turnAt } from '../islands/rounds.ts';
+import type { CoordinatorConfig, IslandTurn } from './events.ts';
 import type { CoordinatorState } from './state.ts';
 
 /** An evaluation belongs to this boundary, and is not stored yet. */
 export function evaluationDue(state: CoordinatorState): boolean {
   const { config, committedSteps, evaluatedSteps } = state;
   if (config.evaluation === null || evaluatedSteps === committedSteps || !hasMet(state)) return false;
-  return committedSteps % config.evaluation.everySteps === 0 || committedSteps >= config.steps;
+  const { everySteps } = config.evaluation;
+  if (committedSteps >= config.steps) return true;
+  return isRecorded(config.train)
+    ? committedSteps - (evaluatedSteps ?? -everySteps) >= everySteps
+    : committedSteps % everySteps === 0;
+}
+
+/** Which number the step of this count is, and which update of its island. */
+export function turnOf({ config, met, turn }: CoordinatorState, step: number) {
+  const { number, island, round, innerStep, time } = turn
+    ? recordedTurn(config, turn, step - met)
+    : turnAt(config.train, step);
+  return { number, time, recorded: turn && { number, island, round, innerStep } };
+}
+
+/** What its donors are told of that; nothing where they know it. */
+export function toldTurn(state: CoordinatorState, step: number) {
+  const { number, time, recorded } = turnOf(state, step);
+  return recorded ? { turn: { number, time } } : {};
+}
+
+function recordedTurn({ own }: CoordinatorConfig, { round, time, numbers }: IslandTurn, innerStep: number) {
+  const number = at(numbers, innerStep);
+  return { number, island: at(own ?? [], 0), round, innerStep, time: time + innerStep + 1 };
 }
 
 /** With several groups: nothing is committed since their last meeting. */
@@ -19,14 +45,17 @@ export const areAllCommitted = (state: CoordinatorState): boolean =>
   hasMet(state) && state.committedSteps >= state.config.steps;
 
 /** The count of the next step; null: one of several groups has ended its round, and a meeting comes first. */
-export const nextStepOf = ({ config, committedSteps, met }: CoordinatorState): number | null =>
-  config.own !== undefined && committedSteps === roundEnd(config.train, met)
+export const nextStepOf = ({ config, committedSteps, met, turn }: CoordinatorState): number | null => {
+  if (turn !== null) return committedSteps - met < turn.numbers.length ? committedSteps : null;
+  return config.own !== undefined && committedSteps === roundEnd(config.train, met)
     ? null
     : nextStep(config.train, committedSteps, config.own);
+};
 
 /** Of this group's donors. */
-export const isLastStep = ({ config: { steps, train, own } }: CoordinatorState, step: number): boolean =>
-  own === undefined ? step === steps - 1 : roundEnd(train, step) >= steps && endsRoundOf(train, step, own);
+export const isLastStep = ({ config: { steps, train, own }, turn }: CoordinatorState, step: number): boolean =>
+  turn === null &&
+  (own === undefined ? step === steps - 1 : roundEnd(train, step) >= steps && endsRoundOf(train, step, own));
 
 /** Every step is committed, saved and, where it should be, evaluated. */
 export const isDone = (state: CoordinatorState): boolean =>
@@ -34,4 +63,4 @@ export const isDone = (state: CoordinatorState): boolean =>
 
 /** So many committed steps may stand beyond the newest checkpoint: those between two, and half as many while it is on its way. */
 export const unsavedLimit = ({ checkpointEverySteps: every, train }: CoordinatorConfig): number =>
-  every + Math.max(roundLength(train), Math.floor(every / 2));
+  every + Math.max(isRecorded(train) ? mostOfRound(train.steps) : roundLength(train), Math.floor(every / 2));

@@ -1,206 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { below, invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
-import type { DonorMessage } from '../coordinator/events.ts';
-import { roundEnd, turnAt } from '../islands/rounds.ts';
-import { NO_LIMITS } from '../limits.ts';
-import type { ServerMessage } from '../messages/messages.ts';
-import { type Plan, peers } from '../plan/plan.ts';
-import { answer } from '../testing/honestDonor.ts';
+import { below, invariant, peerId, seededRandom } from '../base.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
+import { GroupedRun, groupedConfig } from '../testing/groupedRun.ts';
 import { islandsOf } from '../testing/islands.ts';
-import { ADAPTER, decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
-import { meetingCuts } from '../ways/meeting.ts';
-import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from './decide.ts';
-import type { DecisionConfig, DecisionEffect, DecisionEvent } from './events.ts';
-
-const START = {
-  ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
-  ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
-};
-
-const configOf = (part: Parameters<typeof rehearsalTerms>[0], replicas = 0): DecisionConfig =>
-  decisionConfig(rehearsalTerms({ layers: 2, lanes: 2, ...part }).config, { replicas, groups: 8 });
-
-/** A run with honest donors, that answer in the order told, and a store that judges what it is to keep. */
-class GroupedRun {
-  state: DecisionState;
-  now = 1_000;
-  readonly config: DecisionConfig;
-  readonly commits = new Set<number>();
-  readonly lines: string[] = [];
-  checkpoint = 0;
-  isFinished = false;
-  #epoch = 0;
-  #told: { readonly to: PeerId; readonly message: ServerMessage }[] = [];
-  readonly #plans = new Map<PeerId, Plan>();
-  readonly #here = new Set<PeerId>();
-  /** Nobody uploads. */
-  areUploadsSlow = false;
-  /** These say nothing of a meeting, or something else. */
-  readonly silent = new Set<PeerId>();
-  readonly lying = new Set<PeerId>();
-
-  constructor(config: DecisionConfig) {
-    this.config = config;
-    this.state = begin(config, START);
-  }
-
-  get groups(): string[] {
-    return this.state.groups.map(
-      ({ coordinator: { config, donors } }) =>
-        `${config.own?.join('+') ?? 'all'}: ${donors.map(({ peer }) => peer).join(' ')}`,
-    );
-  }
-
-  tell(event: DecisionEvent): void {
-    const copy = JSON.stringify(this.state);
-    const [next, effects] = decide(this.state, event, this.now);
-    invariant(JSON.stringify(this.state) === copy, 'nothing that was is changed');
-    this.state = next;
-    for (const effect of effects) this.#keep(effect);
-    invariant(this.commits.size === wholeRun(next).coordinator.committedSteps, 'the store has what stands committed');
-    snapshotOf(next, this.now);
-  }
-
-  join(...names: string[]): void {
-    for (const name of names) {
-      this.#here.add(peerId(name));
-      this.tell({
-        ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: NO_LIMITS, profile: null },
-        ...{ rememberedAs: null, remembered: null, address: name, isOwn: false },
-      });
-    }
-  }
-
-  gone(name: string): void {
-    this.#here.delete(peerId(name));
-    this.tell({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
-  }
-
-  /** Whoever is told first answers first, or at random; false: there is nothing to answer. */
-  answerOne(random: Random = () => 0): boolean {
-    const open = this.#told.filter(({ to, message }) => this.#here.has(to) && this.#answerTo(to, message) !== null);
-    const chosen = open[below(random, open.length)];
-    if (chosen === undefined) return false;
-    // A socket keeps the order of what one donor is told.
-    const first = open.find(({ to }) => to === chosen.to) ?? chosen;
-    this.#told = this.#told.filter((one) => one !== first && (open.includes(one) || one.message.type === 'save'));
-    const said = this.#answerTo(first.to, first.message);
-    if (said !== null) this.tell({ type: 'donorSaid', peer: first.to, message: said });
-    return true;
-  }
-
-  settle(random?: Random): void {
-    while (this.answerOne(random));
-  }
-
-  /** To the next deadline. */
-  expire(): void {
-    this.now = Math.max(this.now, nextDecision(this.state) ?? this.now);
-    this.tell({ type: 'deadlineReached' });
-  }
-
-  trace(what: RegExp): string[] {
-    return this.lines.splice(0).filter((line) => what.test(line));
-  }
-
-  #answerTo(
-    to: PeerId,
-    message: ServerMessage,
-  ): DonorMessage | Extract<DecisionEvent, { type: 'donorSaid' }>['message'] | null {
-    const plan = this.#plans.get(to);
-    if (message.type === 'meet') {
-      if (this.silent.has(to)) return null;
-      const digests = message.groups.flatMap(({ state }) =>
-        state.flatMap(({ block, shards }) =>
-          shards.flatMap(({ peer, replicas, range }) =>
-            [peer, ...replicas].includes(to)
-              ? meetingCuts(message.groups, block, range).map((cut) => ({
-                  ...{ block, range: cut },
-                  digest: (this.lying.has(to) ? 'x' : 'd').padEnd(22, '-'),
-                }))
-              : [],
-          ),
-        ),
-      );
-      const { epoch, round, attempt } = message;
-      return { type: 'met', epoch, round, attempt, digests, bytesDirect: 3, bytesRelayed: 0 };
-    }
-    if (this.areUploadsSlow && message.type === 'save') return null;
-    const told = message.type === 'warm' ? message.plan : plan;
-    return told === undefined ? null : answer(this.config.run, to, told, message);
-  }
-
-  #keep(effect: DecisionEffect): void {
-    const { train } = this.config.run;
-    switch (effect.type) {
-      case 'send': {
-        const { to, message } = effect;
-        invariant(this.#here.has(to), `${to} is told ${message.type} although it is gone`);
-        if (message.type === 'prepare') this.#plans.set(to, message.plan);
-        if (message.type === 'start') {
-          const own = this.#plans.get(to)?.islands;
-          const { island } = turnAt(train, message.step);
-          invariant(own === undefined || own.includes(island), `step ${message.step} is of the group's own islands`);
-        }
-        this.#told.push(effect);
-        const isSeen = message.type === 'meet' || message.type === 'meetingOver';
-        if (isSeen) this.lines.push(`${to} < ${message.type} ${message.round}`);
-        return;
-      }
-      case 'storeEpoch':
-        invariant(effect.epoch > this.#epoch, 'epochs rise over all groups');
-        this.#epoch = effect.epoch;
-        this.lines.push(
-          `epoch ${effect.epoch} ${effect.plan.islands?.join('+') ?? 'all'}: ${peers(effect.plan).join(' ')}`,
-        );
-        return;
-      case 'storeCommit': {
-        const { step } = effect.record;
-        invariant(!this.commits.has(step), `step ${step} is committed once`);
-        this.commits.add(step);
-        this.lines.push(`commit ${step}`);
-        return;
-      }
-      case 'storeMeeting': {
-        const end = effect.committedSteps;
-        invariant(this.commits.size === end, `all steps of the round before ${end} are committed, and no others`);
-        this.lines.push(`met ${end}`);
-        return;
-      }
-      case 'storeCheckpoint': {
-        invariant(effect.step > this.checkpoint, 'checkpoints go forward');
-        const all = Array.from({ length: train.islands?.count ?? 0 }, (_, island) => island);
-        const saved = new Set(effect.shards.flatMap((shard) => shard.islands ?? all));
-        invariant(saved.size === all.length, 'every island is in a checkpoint');
-        this.checkpoint = effect.step;
-        this.lines.push(`checkpoint ${effect.step}`);
-        return;
-      }
-      case 'rollBack':
-        invariant(effect.toStep === this.checkpoint && effect.atStep === this.commits.size, 'back to the checkpoint');
-        for (const step of [...this.commits]) if (step >= effect.toStep) this.commits.delete(step);
-        this.lines.push(`back from ${effect.atStep} to ${effect.toStep}`);
-        return;
-      case 'storeEvaluation':
-        invariant(
-          effect.committedSteps === roundEnd(train, effect.committedSteps - 1) || effect.committedSteps === 0,
-          'at meetings',
-        );
-        this.lines.push(`evaluation ${effect.committedSteps}`);
-        return;
-      case 'refuse':
-        this.#here.delete(effect.peer);
-        this.lines.push(`refuse ${effect.peer} ${effect.reason}`);
-        return;
-      case 'finished':
-        this.isFinished = true;
-        return;
-      default:
-        return;
-    }
-  }
-}
+import { SAMPLES } from '../testing/rehearsalTerms.ts';
+import { snapshotOf, wholeRun } from './decide.ts';
 
 /** Two islands, rounds of four steps, three of them. */
 const ROUNDS = { ...{ steps: 12, islands: islandsOf(2, 2), checkpointEverySteps: 4 }, expectedDonors: 2 };
@@ -213,7 +18,7 @@ function untilCommitted(run: GroupedRun, steps: number) {
 
 describe('two groups of donors', () => {
   it('[IS50] [IS51] [IS52] train islands of their own, meet after each round, and save together', () => {
-    const run = new GroupedRun(configOf({ ...ROUNDS, steps: 8, evaluation: { everySteps: 4, windows: 4 } }));
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, steps: 8, evaluation: { everySteps: 4, windows: 4 } }));
     run.join('a', 'b');
     expect(run.groups).toEqual(['0: a', '1: b']);
     run.settle();
@@ -229,22 +34,69 @@ describe('two groups of donors', () => {
   });
 
   it('[IS50] are as many as there are islands, or donors; both are shared out in order', () => {
-    const run = new GroupedRun(configOf({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 5 }));
+    const run = new GroupedRun(groupedConfig({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 5 }));
     run.join('a', 'b', 'c', 'd', 'e');
     expect(run.groups).toEqual(['0: a b', '1: c d', '2: e']);
-    const few = new GroupedRun(configOf({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 2 }));
+    const few = new GroupedRun(groupedConfig({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 2 }));
     few.join('a', 'b');
     expect(few.groups).toEqual(['0+1: a', '2: b']);
     few.settle();
     expect(few.trace(/^commit/)).toHaveLength(6);
     expect(few.isFinished).toBe(true);
-    const alone = new GroupedRun(configOf({ steps: 6, islands: islandsOf(3, 1) }));
+    const wide = groupedConfig({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 5 });
+    const stages = { ...wide.planning, wishes: { ...wide.planning.wishes, stages: 2 } };
+    const staged = new GroupedRun({ ...wide, planning: stages });
+    staged.join('a', 'b', 'c', 'd', 'e');
+    expect(staged.groups).toEqual(['0+1: a b c', '2: d e']);
+    const alone = new GroupedRun(groupedConfig({ steps: 6, islands: islandsOf(3, 1) }));
     alone.join('a');
     expect(alone.groups).toEqual(['all: a']);
   });
 
+  it('[IS57] under plans that are given, each group has the islands and the donors of its own; with others they are shared out', () => {
+    const { run: config, planning } = groupedConfig({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 3 });
+    const model = acceptedModel(planning);
+    const planOf = (islands: readonly number[], ...names: string[]) => ({
+      ...equalSplit(model, SAMPLES, names.map(peerId)),
+      islands,
+    });
+    const groupPlans = [planOf([0, 2], 'x'), planOf([1], 'y', 'z')];
+    const run = new GroupedRun({ run: config, planning: { ...planning, wishes: { groupPlans, replicas: 0 } } });
+    run.join('a', 'b', 'c');
+    expect(run.groups).toEqual(['0+2: a', '1: b c']);
+    untilCommitted(run, 4);
+    expect(run.trace(/^(epoch|met)/)).toEqual(['epoch 1 0+2: a', 'epoch 2 1: b c', 'met 3']);
+    run.gone('c');
+    expect(run.groups).toEqual(['0+1: a', '2: b']);
+    run.settle();
+    expect(run.isFinished).toBe(true);
+  });
+
+  it('[IS56] the pages show each group, what it has and how far it is', () => {
+    const run = new GroupedRun(groupedConfig({ steps: 8, islands: islandsOf(3, 1), expectedDonors: 2 }));
+    run.join('a', 'b');
+    const shown = (): unknown[] =>
+      (snapshotOf(run.state, run.now).groups ?? []).map(({ donors, round, active, islands }) => [
+        ...[donors.join(' '), round, active],
+        islands.map(({ number, innerStep, innerSteps }) => `${number}: ${innerStep}/${innerSteps}`).join(', '),
+      ]);
+    untilCommitted(run, 1);
+    expect(shown()).toEqual([
+      ['a', 0, 1, '0: 1/1, 1: 0/1'],
+      ['b', 0, 2, '2: 0/1'],
+    ]);
+    untilCommitted(run, 3);
+    expect(shown()).toEqual([
+      ['a', 0, null, '0: 1/1, 1: 1/1'],
+      ['b', 0, null, '2: 1/1'],
+    ]);
+    // The last round is cut short: island 2 has nothing to do in it.
+    untilCommitted(run, 7);
+    expect(shown()[1]).toEqual(['b', 2, null, '2: 0/0']);
+  });
+
   it('[IS50] a newcomer goes where the fewest are, and no step is given up for it', () => {
-    const run = new GroupedRun(configOf(ROUNDS));
+    const run = new GroupedRun(groupedConfig(ROUNDS));
     run.join('a', 'b');
     untilCommitted(run, 5);
     run.join('c');
@@ -256,7 +108,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS53] one that loses a donor whose state others have goes on by itself, and the other one with its steps', () => {
-    const run = new GroupedRun(configOf({ ...ROUNDS, expectedDonors: 4 }, 1));
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');
     expect(run.groups).toEqual(['0: a b', '1: c d']);
     untilCommitted(run, 5);
@@ -272,7 +124,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS53] one whose state is lost: all go back to the checkpoint, and are as many as there are donors', () => {
-    const run = new GroupedRun(configOf(ROUNDS));
+    const run = new GroupedRun(groupedConfig(ROUNDS));
     run.join('a', 'b', 'c');
     untilCommitted(run, 6);
     expect(run.groups).toEqual(['0: a c', '1: b']);
@@ -287,7 +139,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS51] who does not meet is asked again twice, then its group goes on without it', () => {
-    const run = new GroupedRun(configOf({ ...ROUNDS, expectedDonors: 4 }, 1));
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');
     run.silent.add(peerId('d'));
     run.settle();
@@ -304,8 +156,23 @@ describe('two groups of donors', () => {
     expect(run.trace(/^back/)).toEqual([]);
   });
 
+  it('[IS58] two of different groups who lose their link meet through the server, now and later; nobody is to blame', () => {
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, steps: 8, expectedDonors: 4 }));
+    run.join('a', 'b', 'c', 'd');
+    for (const name of ['b', 'c']) run.parted.add(peerId(name));
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    const told = run.trace(/^(met|back|refuse|. < meet )/);
+    const direct = ['a', 'b', 'c', 'd'].map((name) => `${name} < meet 0`);
+    const relayed = (round: number): string[] => [
+      ...[`a < meet ${round}`, `b < meet ${round} through the server: c`],
+      ...[`c < meet ${round} through the server: b`, `d < meet ${round}`],
+    ];
+    expect(told).toEqual([...direct, ...relayed(0), 'met 4', ...relayed(1), 'met 8']);
+  });
+
   it('[IS51] what comes of a meeting is the same for all, or it is held again; who is alone with it goes', () => {
-    const run = new GroupedRun(configOf({ ...ROUNDS, expectedDonors: 4 }, 1));
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');
     run.lying.add(peerId('c'));
     run.settle();
@@ -316,7 +183,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS52] a pause, and a donor that leaves alone, wait for the meeting and its checkpoint, and give nothing up', () => {
-    const run = new GroupedRun(configOf({ ...ROUNDS, checkpointEverySteps: 12 }));
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, checkpointEverySteps: 12 }));
     run.join('a', 'b');
     untilCommitted(run, 1);
     run.tell({ type: 'operatorSaid', command: 'pause' });
@@ -334,7 +201,7 @@ describe('two groups of donors', () => {
 });
 
 it('[IS52] where too much would be unsaved all wait at a meeting, and go on once all is saved', () => {
-  const run = new GroupedRun(configOf({ ...ROUNDS, steps: 16 }));
+  const run = new GroupedRun(groupedConfig({ ...ROUNDS, steps: 16 }));
   run.join('a', 'b');
   run.areUploadsSlow = true;
   run.settle();
@@ -350,7 +217,9 @@ it('[IS52] where too much would be unsaved all wait at a meeting, and go on once
 function chaos(seed: number) {
   const random = seededRandom(seed);
   const islands = islandsOf(2, 1 + below(random, 3));
-  const run = new GroupedRun(configOf({ steps: 16, islands, checkpointEverySteps: 4, lanes: 3 }, below(random, 2)));
+  const run = new GroupedRun(
+    groupedConfig({ steps: 16, islands, checkpointEverySteps: 4, lanes: 3 }, below(random, 2)),
+  );
   run.join('a', 'b', 'c');
   let named = 3;
   for (let event = 0; event < 150 && !run.isFinished; event++) {

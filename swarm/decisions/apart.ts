@@ -4,19 +4,20 @@
  * end, they are one group again.
  */
 import { at, type PeerId } from '../base.ts';
-import type { CoordinatorConfig, CoordinatorEvent, StoredShard } from '../coordinator/events.ts';
+import type { CoordinatorConfig, CoordinatorEvent, StartState, StoredShard } from '../coordinator/events.ts';
 import { type CoordinatorState, membersOf, planInForce } from '../coordinator/state.ts';
 import { unsavedLimit } from '../coordinator/stepsAhead.ts';
 import { interruption } from '../coordinator/successor.ts';
 import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
-import { roundEnd } from '../islands/rounds.ts';
 import type { MetMessage, PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { LossScale } from '../precision.ts';
+import { awaitingGroup, waitForGroups } from './comingBack.ts';
 import { type DecisionEffect, forCoordinator, forReplanner, type ToldEvent } from './events.ts';
 import { decideGroup, type Group, type GroupEffect, type GroupEvent } from './group.ts';
-import { committedIn, divided, groupCount, groupOf, joined, smallest } from './groups.ts';
+import { committedIn, divided, groupCount, groupOf, isTogether, joined, smallest } from './groups.ts';
 import {
   begun,
+  endOf,
   failed,
   farewells,
   invitations,
@@ -25,9 +26,21 @@ import {
   NO_MEETINGS,
   outcomeOf,
   over,
+  relayedWith,
   standing,
   withWord,
 } from './meeting.ts';
+import {
+  afterRound,
+  beginGiving,
+  type Giving,
+  goneBack,
+  keptAt,
+  keptFrom,
+  nextGiven,
+  nextTurn,
+  sentTo,
+} from './recordedRounds.ts';
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
@@ -39,6 +52,8 @@ export interface Apart {
   /** No plan could be made for more groups. */
   readonly mostGroups: number;
   readonly meetings: Meetings;
+  /** Null: rounds follow from the run file. */
+  readonly giving: Giving | null;
   /** A checkpoint on its way: the parts that are whole, by group. */
   readonly saving: { readonly step: number; readonly parts: readonly Part[] } | null;
 }
@@ -58,13 +73,20 @@ export interface Deciding {
   readonly now: number;
 }
 
-export const together = (run: CoordinatorConfig): Apart => ({
+const together = (run: CoordinatorConfig, start: StartState): Apart => ({
   run,
   order: [],
   mostGroups: Number.MAX_SAFE_INTEGER,
   meetings: NO_MEETINGS,
+  giving: beginGiving(run.train, start),
   saving: null,
 });
+
+/** As the store has it. */
+export function apartAsStored(run: CoordinatorConfig, start: StartState, groups: readonly Group[]): Apart {
+  const { met, isSavedFirst } = at(groups, 0).coordinator;
+  return { ...together(run, start), saving: isSavedFirst ? { step: met, parts: [] } : null };
+}
 
 export const apartDeadline = ({ meetings }: Apart): number | null => meetings.current?.deadline ?? null;
 
@@ -72,11 +94,13 @@ const statesOf = ({ groups }: Deciding): CoordinatorState[] => groups.map(({ coo
 
 export function tell(deciding: Deciding, event: ToldEvent) {
   const { groups, apart } = deciding;
-  if (groups.length === 1) return tellGroup(deciding, 0, both(event));
+  if (event.type === 'sentBack' && apart.giving && event.recorded)
+    deciding.apart = { ...apart, giving: sentTo(apart.giving, event.recorded, event.toStep) };
+  if (isTogether(groups)) return tellGroup(deciding, 0, both(event));
   switch (event.type) {
     case 'donorJoined':
       deciding.apart = { ...apart, order: [...apart.order.filter((peer) => peer !== event.peer), event.peer] };
-      return tellGroup(deciding, smallest(groups), both(event));
+      return tellGroup(deciding, awaitingGroup(groups, event.peer) ?? smallest(groups), both(event));
     case 'donorSaid': {
       const { peer, message } = event;
       if (message.type === 'met') return heardOf(deciding, peer, message);
@@ -108,7 +132,7 @@ const toCoordinator = (coordinator: CoordinatorEvent): GroupEvent => ({ replanne
 function tellGroup(deciding: Deciding, index: number, event: GroupEvent) {
   const { groups, apart, now } = deciding;
   const usedEpoch = Math.max(...statesOf(deciding).map(({ epoch }) => epoch));
-  const isHeldBack = (group: Group): boolean => groupCount(group, apart.mostGroups) > 1;
+  const isHeldBack = (group: Group): boolean => groupCount(group, apart.mostGroups) !== null;
   const [group, effects] = decideGroup(at(groups, index), event, now, usedEpoch, isHeldBack);
   deciding.groups = groups.map((other, i) => (i === index ? group : other));
   for (const effect of effects) keep(deciding, index, effect);
@@ -130,18 +154,26 @@ function tellAll(deciding: Deciding, event: GroupEvent) {
 /** A group's checkpoint is a part of the run's. */
 function keep(deciding: Deciding, group: number, effect: GroupEffect) {
   const { groups, apart, effects } = deciding;
-  if (groups.length === 1 || effect.type !== 'storeCheckpoint') effects.push(effect);
+  if (effect.type === 'storeCommit' && apart.giving)
+    effects.push({ ...effect, record: { ...effect.record, step: committedIn(groups) - 1 } });
+  else if (isTogether(groups) || effect.type !== 'storeCheckpoint') effects.push(effect);
   else if (effect.step === apart.saving?.step) {
     const { shards, generation, lossScale } = effect;
     const islands = at(groups, group).coordinator.config.own ?? [];
-    const part = { group, generation, lossScale, shards: shards.map((shard) => ({ ...shard, islands })) };
+    const part = {
+      group,
+      generation,
+      lossScale,
+      shards: apart.giving ? shards : shards.map((shard) => ({ ...shard, islands })),
+    };
     deciding.apart = { ...apart, saving: { ...apart.saving, parts: [...apart.saving.parts, part] } };
   }
 }
 
 /** Whatever comes of an event between groups, until nothing more does. */
 export function settle(deciding: Deciding) {
-  while (divide(deciding) || end(deciding) || store(deciding) || meet(deciding));
+  while (divide(deciding) || end(deciding) || store(deciding) || give(deciding) || meet(deciding));
+  deciding.groups = waitForGroups(deciding.groups, deciding.now);
 }
 
 /** A plan is wanted from a checkpoint, and nobody was asked for one: groups are. */
@@ -149,10 +181,16 @@ function divide(deciding: Deciding): boolean {
   const { groups, apart } = deciding;
   const whole = at(groups, 0);
   const { ask, donors } = whole.coordinator;
-  const count = groups.length > 1 || ask === null || ask.answer !== null ? 1 : groupCount(whole, apart.mostGroups);
-  if (count === 1) return false;
-  deciding.groups = divided(whole, count);
-  deciding.apart = { ...apart, order: donors.map(({ peer }) => peer) };
+  const isOpen = isTogether(groups) && ask !== null && ask.answer === null;
+  const count = isOpen ? groupCount(whole, apart.mostGroups) : null;
+  if (count === null) return false;
+  const { giving } = apart;
+  deciding.groups = divided(whole, count, giving);
+  deciding.apart = {
+    ...apart,
+    order: donors.map(({ peer }) => peer),
+    giving: giving && { ...giving, nextIsland: giving.nextIsland + count },
+  };
   // Each asks for a plan of its own.
   tellAll(deciding, toCoordinator({ type: 'deadlineReached' }));
   return true;
@@ -161,12 +199,13 @@ function divide(deciding: Deciding): boolean {
 /** One of them cannot go on without the others, or all are at an end. */
 function end(deciding: Deciding): boolean {
   const { groups, apart } = deciding;
-  if (groups.length === 1) return false;
+  if (isTogether(groups)) return false;
   const ended = statesOf(deciding).flatMap(({ phase }) =>
     phase.name === 'waiting' && phase.lack.of === 'groups' ? phase.lack : [],
   );
   const first = ended.find(({ why }) => why !== 'over') ?? (ended.length === groups.length ? ended[0] : undefined);
-  if (first === undefined) return false;
+  // One alone waits for others.
+  if (first === undefined || (first.why === 'noPlan' && groups.length === 1)) return false;
   if (first.why === 'noPlan') deciding.apart = { ...apart, mostGroups: groups.length - 1 };
   goOnTogether(deciding, first.reason);
   return true;
@@ -188,14 +227,17 @@ function join(deciding: Deciding, reason: string) {
         effects.push({ type: 'send', to, message: { type: 'abandon', epoch: inForce?.epoch ?? 0, detail } });
   }
   deciding.groups = [joined(groups, apart.run, apart.order, reason)];
-  deciding.apart = { ...apart, saving: null, meetings: { ...apart.meetings, current: null, failures: 0 } };
+  const giving = apart.giving && goneBack(apart.giving, at(groups, 0).coordinator.newestCheckpointStep);
+  deciding.apart = { ...apart, giving, saving: null, meetings: { ...apart.meetings, current: null, failures: 0 } };
 }
 
 /** Every group has saved its part. */
 function store(deciding: Deciding): boolean {
   const { groups, apart, effects } = deciding;
   const { saving } = apart;
-  if (saving === null || new Set(saving.parts.map(({ group }) => group)).size < groups.length) return false;
+  // Where rounds are recorded one of them saves what all share, and nothing else is kept.
+  const wanted = apart.giving ? 1 : groups.length;
+  if (saving === null || new Set(saving.parts.map(({ group }) => group)).size < wanted) return false;
   const newest = [...groups.keys()].flatMap((group) => saving.parts.findLast((part) => part.group === group) ?? []);
   const { step } = saving;
   const { generation, lossScale } = at(newest, 0);
@@ -207,8 +249,20 @@ function store(deciding: Deciding): boolean {
     shards: newest.flatMap(({ shards }) => shards),
   });
   effects.push({ type: 'log', level: 'info', text: `Checkpoint ${step} is stored.` });
-  deciding.apart = { ...apart, saving: null };
+  deciding.apart = { ...apart, giving: apart.giving && keptFrom(apart.giving, step), saving: null };
   tellAll(deciding, toCoordinator({ type: 'allSaved', step, lossScale }));
+  return true;
+}
+
+/** A group stands ready, and there is a number for it. */
+function give(deciding: Deciding): boolean {
+  const { groups, apart, now } = deciding;
+  if (apart.giving === null || isTogether(groups) || apart.meetings.current !== null) return false;
+  const found = nextGiven(apart.giving, statesOf(deciding), apart.run.train, now);
+  if (found === null) return false;
+  const [group, number, giving] = found;
+  deciding.apart = { ...apart, giving };
+  tellGroup(deciding, group, toCoordinator({ type: 'given', number }));
   return true;
 }
 
@@ -217,7 +271,7 @@ function meet(deciding: Deciding): boolean {
   const { apart, now } = deciding;
   const { current } = apart.meetings;
   const states = statesOf(deciding);
-  const plans = states.length === 1 ? null : standing(states);
+  const plans = isTogether(deciding.groups) ? null : standing(states);
   const isOld = current !== null && (plans === null || plans.some(({ epoch }, i) => epoch !== current.epochs[i]));
   if (isOld) change(deciding, { ...apart.meetings, current: null });
   if (isOld) return true;
@@ -225,7 +279,7 @@ function meet(deciding: Deciding): boolean {
   if (current === null) {
     const meetings = begun(states, plans, apart.meetings, now);
     change(deciding, meetings);
-    if (meetings.current !== null) send(deciding, invitations(at(states, 0), plans, meetings.current));
+    if (meetings.current !== null) send(deciding, invitations(states, plans, meetings.current, meetings.relayed));
     return false;
   }
   const outcome = outcomeOf(current, plans);
@@ -234,7 +288,7 @@ function meet(deciding: Deciding): boolean {
     hold(
       deciding,
       current.met.map(({ said }) => said),
-      farewells(plans, current),
+      farewells(plans, current, apart.giving && endOf(states)),
     );
     return true;
   }
@@ -261,8 +315,8 @@ function send({ effects }: Deciding, all: readonly { readonly to: PeerId; readon
 function hold(deciding: Deciding, words: readonly MetMessage[], told: ReturnType<typeof farewells>) {
   const { apart, effects } = deciding;
   const states = statesOf(deciding);
-  const { met, newestCheckpointStep, config } = at(states, 0);
-  const committedSteps = roundEnd(config.train, met);
+  const { newestCheckpointStep, config } = at(states, 0);
+  const committedSteps = endOf(states);
   const sum = (of: (word: MetMessage) => number): number => words.reduce((all, word) => all + of(word), 0);
   effects.push({
     ...{ type: 'storeMeeting', committedSteps },
@@ -272,10 +326,17 @@ function hold(deciding: Deciding, words: readonly MetMessage[], told: ReturnType
   const { checkpointEverySteps: every } = config;
   const unsaved = committedSteps - newestCheckpointStep;
   const isEnd = committedSteps >= config.steps || states.some((state) => mustStand(state));
-  const isDue = committedSteps % every === 0 || unsaved > every;
+  const isDue = apart.giving ? unsaved >= every : committedSteps % every === 0 || unsaved > every;
   const saved = isEnd || unsaved >= unsavedLimit(config) ? 'first' : isDue && apart.saving === null ? 'beside' : 'no';
-  if (saved !== 'no') deciding.apart = { ...apart, saving: { step: committedSteps, parts: [] } };
-  tellAll(deciding, toCoordinator({ type: 'met', committedSteps, saved }));
+  const giving = apart.giving && afterRound(apart.giving, states);
+  const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [] };
+  deciding.apart = { ...apart, saving, giving: giving && (saved === 'no' ? giving : keptAt(giving, committedSteps)) };
+  if (giving === null) return tellAll(deciding, toCoordinator({ type: 'met', committedSteps, saved }));
+  for (const [group, state] of states.entries()) {
+    const here = group === 0 || saved === 'no' ? saved : saved === 'first' ? 'elsewhere' : 'no';
+    const turn = nextTurn(giving, state);
+    tellGroup(deciding, group, toCoordinator({ type: 'met', committedSteps, saved: here, turn }));
+  }
 }
 
 /** What it has is saved before somebody goes. */
@@ -298,10 +359,18 @@ function isBetweenGroups({ groups }: Deciding, peer: PeerId, { about }: FaultMes
   return about !== undefined && isHere && groupOf(groups, about) !== groupOf(groups, peer);
 }
 
-/** It is nobody's fault at first: the meeting is begun again. */
+/** It is nobody's fault at first: the meeting is begun again, through the server where their link was lost. */
 function lostWay(deciding: Deciding, peer: PeerId, { about, reason }: FaultMessage): void {
-  const { apart } = deciding;
-  if (apart.meetings.current === null) return;
+  const { meetings } = deciding.apart;
+  if (meetings.current === null) return;
+  const again = reason === 'linkLost' && about !== undefined ? relayedWith(meetings, [peer, about]) : null;
+  if (again !== null) {
+    change(deciding, again);
+    if (again.current !== null) return;
+    const text = `${peer} and ${about} lost their link: what they say to each other at meetings goes through the server.`;
+    deciding.effects.push({ type: 'log', level: 'warn', text });
+    return;
+  }
   fail(deciding, [peer], `${peer} and ${about} could not meet: ${reason}`);
 }
 

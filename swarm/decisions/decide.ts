@@ -7,13 +7,13 @@
 
 import { stepSeconds } from '../autoplan/pace.ts';
 import { beginReplanning, replannerDeadline } from '../autoplan/replanner.ts';
-import { at, invariant } from '../base.ts';
-import { begin as beginCoordinator } from '../coordinator/beginning.ts';
+import { at, invariant, type PeerId } from '../base.ts';
 import type { StartState } from '../coordinator/events.ts';
 import { snapshot } from '../coordinator/snapshot.ts';
 import { nextDeadline } from '../coordinator/state.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
-import { type Apart, apartDeadline, type Deciding, settle, tell, together } from './apart.ts';
+import { type Apart, apartAsStored, apartDeadline, type Deciding, settle, tell } from './apart.ts';
+import { groupsAsStored } from './comingBack.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from './events.ts';
 import type { Group } from './group.ts';
 import { joined } from './groups.ts';
@@ -24,10 +24,10 @@ export interface DecisionState {
   readonly apart: Apart;
 }
 
-export const begin = ({ run, planning }: DecisionConfig, start: StartState): DecisionState => ({
-  groups: [{ coordinator: beginCoordinator(run, start), replanner: beginReplanning(planning) }],
-  apart: together(run),
-});
+export function begin({ run, planning }: DecisionConfig, start: StartState): DecisionState {
+  const groups = groupsAsStored(run, start, beginReplanning(planning));
+  return { groups, apart: apartAsStored(run, start, groups) };
+}
 
 /** The run as if one group had all its donors: what there is to ask of all of it. */
 export function wholeRun({ groups, apart }: DecisionState): Group {
@@ -49,7 +49,7 @@ export function snapshotOf(state: DecisionState, now: number): Snapshot {
   invariant(first, 'a run has a group');
   if (others.length === 0) return first;
   const { epoch, committedSteps, loss } = wholeRun(state).coordinator;
-  const place = (peer: string): number => state.apart.order.findIndex((one) => one === peer);
+  const place = (peer: PeerId): number => state.apart.order.indexOf(peer);
   const last = all.reduce((one, other) => (other.committedSteps < one.committedSteps ? other : one));
   const speeds = all.flatMap(({ tokensPerSecond }) => tokensPerSecond ?? []);
   const uncopied = [...new Set(all.flatMap((one) => one.uncopied ?? []))];
@@ -60,6 +60,7 @@ export function snapshotOf(state: DecisionState, now: number): Snapshot {
     sentence: `${all.length} groups have islands of their own; the one that is least far: ${last.sentence}`,
     tokensPerSecond: speeds.length === 0 ? null : speeds.reduce((sum, speed) => sum + speed, 0),
     donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
+    groups: all.flatMap((one) => one.groups ?? []),
     ...(uncopied.length > 0 ? { uncopied } : {}),
   };
 }
@@ -84,14 +85,11 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
   if (event.type === 'restarted') {
     const { coordinator, replanner } = wholeRun(before);
     const { asks, warmUps } = coordinator;
-    const { run } = before.apart;
+    const { run, meetings } = before.apart;
+    const groups = groupsAsStored(run, event.start, replanner);
     // What was asked before may still be answered: that is no answer to what is asked from now on.
-    const again = { ...beginCoordinator(run, event.start), asks, warmUps };
-    const { meetings } = before.apart;
-    return [
-      { groups: [{ coordinator: again, replanner }], apart: { ...together(run), meetings } },
-      [{ type: 'publish' }],
-    ];
+    const again = groups.map((group) => ({ ...group, coordinator: { ...group.coordinator, asks, warmUps } }));
+    return [{ groups: again, apart: { ...apartAsStored(run, event.start, groups), meetings } }, [{ type: 'publish' }]];
   }
   const deciding: Deciding = { ...before, effects: [], now };
   tell(deciding, event);

@@ -37,6 +37,8 @@ export type DecisionEvent =
       readonly address: string;
       /** This server opened it itself. */
       readonly isOwn: boolean;
+      /** The way from this server to it and back; absent or null: not known. */
+      readonly roundTripMs?: number | null;
     }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
   /** The answer to the effect `search`. */

@@ -4,23 +4,32 @@
  * checkpoint, `divided` makes several of it; `joined` makes one of them again, which goes back, ends, pauses or finishes as
  * any other. Rules IS in SPEC.md.
  */
+import type { PlanningConfig } from '../autoplan/knownDonors.ts';
+import { groupsWished, seatsOf } from '../autoplan/wishes.ts';
 import { at, type PeerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import { type CoordinatorState, isPlanningAnew } from '../coordinator/state.ts';
 import { isNeeded, willing } from '../coordinator/successor.ts';
 import { NO_ATTEMPTS } from '../coordinator/trouble.ts';
 import { stepsBefore } from '../islands/rounds.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { Group } from './group.ts';
+import { type Giving, newTurn, recordedEnd } from './recordedRounds.ts';
 
 /** Numbers of searches of different groups are so far apart: each is answered to who asked. */
-const SEARCHES_APART = 1_000_000;
+export const SEARCHES_APART = 1_000_000;
 
-/** How many groups there should be, where this one wants a plan: as many as islands, of one donor at least. */
-export function groupCount({ coordinator, replanner }: Group, most: number): number {
+/** One group does all that there is, by turns. */
+export const isTogether = (groups: readonly Group[]): boolean =>
+  groups.length === 1 && at(groups, 0).coordinator.config.own === undefined;
+
+/** How many groups this one should be, where it wants a plan. Null: it stays one. */
+export function groupCount({ coordinator, replanner }: Group, most: number): number | null {
   const { train, own } = coordinator.config;
-  const { groups = 1 } = replanner.config.wishes;
-  if (own !== undefined || !train.islands || !isPlanningAnew(coordinator)) return 1;
-  return Math.min(groups, train.islands.count, willing(coordinator).length, most);
+  if (own !== undefined || !train.islands || !isPlanningAnew(coordinator)) return null;
+  const wished = groupsWished(replanner.config.wishes, train.islands, willing(coordinator).length);
+  const count = Math.max(1, Math.min(most, wished));
+  return count > 1 || train.islands.count === 'auto' ? count : null;
 }
 
 /** `items` in `count` runs, as equal as can be, the first ones longer. */
@@ -33,16 +42,37 @@ function shared<Item>(items: readonly Item[], count: number): Item[][] {
   });
 }
 
+/** Which islands and donors each has, and its plan where that is given. */
+function partsOf({ coordinator, replanner }: Group, count: number, giving: Giving | null): Part[] {
+  const donors = willing(coordinator);
+  const { groupPlans = [] } = replanner.config.wishes;
+  if (groupPlans.length === count && seatsOf(groupPlans).length === donors.length) {
+    let seated = 0;
+    return groupPlans.map(({ islands: own = [], ...plan }) => {
+      const from = seated;
+      seated += peers(plan).length;
+      return { own, offer: donors.slice(from, seated), plan };
+    });
+  }
+  const all = islandsToShare(coordinator.config, count, giving);
+  const offers = shared(donors, count);
+  return shared(all, count).map((own, index) => ({ own, offer: at(offers, index), plan: undefined }));
+}
+
+interface Part {
+  readonly own: readonly number[];
+  readonly offer: readonly PeerId[];
+  readonly plan: Plan | undefined;
+}
+
 /** Donors by the order in which they came. Who takes no part now is with the first group. */
-export function divided({ coordinator, replanner }: Group, count: number): Group[] {
+export function divided(whole: Group, count: number, giving: Giving | null): Group[] {
+  const { coordinator, replanner } = whole;
   const { config, donors, gathering, committedSteps } = coordinator;
-  const islands = shared(
-    Array.from({ length: config.train.islands?.count ?? 1 }, (_, island) => island),
-    count,
-  );
-  const offers = shared(willing(coordinator), count);
+  const parts = partsOf(whole, count, giving);
+  const offers = parts.map(({ offer }) => offer);
   const expected = donors.slice(0, config.expectedDonors ?? 0).map(({ peer }) => peer);
-  return islands.map((own, index): Group => {
+  return parts.map(({ own, plan }, index): Group => {
     const isMine = (peer: PeerId): boolean =>
       offers[index]?.includes(peer) || (index === 0 && !offers.some((offer) => offer.includes(peer)));
     const mine = donors.filter(({ peer }) => isMine(peer));
@@ -58,11 +88,13 @@ export function divided({ coordinator, replanner }: Group, count: number): Group
         },
         donors: mine,
         met: committedSteps,
+        turn: giving && newTurn(giving),
         ask: null,
         newestSteps: [],
       },
       replanner: {
         ...replanner,
+        config: plan ? withWish(replanner.config, plan) : replanner.config,
         donors: replanner.donors.filter(({ peer }) => isMine(peer)),
         searches: replanner.searches + index * SEARCHES_APART,
       },
@@ -70,11 +102,30 @@ export function divided({ coordinator, replanner }: Group, count: number): Group
   });
 }
 
+/** A group's own plan, among the run's wishes. */
+const withWish = ({ wishes, ...config }: PlanningConfig, plan: Plan): PlanningConfig => ({
+  ...config,
+  wishes: { ...wishes, plan },
+});
+
+/** As the run has it. */
+function withoutWish({ wishes, ...config }: PlanningConfig): PlanningConfig {
+  const { plan, ...others } = wishes;
+  return { ...config, wishes: wishes.groupPlans === undefined ? wishes : others };
+}
+
+/** Where rounds are recorded each group has one, that there was not before. */
+function islandsToShare({ train }: CoordinatorConfig, groups: number, giving: Giving | null): number[] {
+  const [first, count] = giving ? [giving.nextIsland, groups] : [0, train.islands?.count ?? 1];
+  return Array.from({ length: Number(count) }, (_, island) => first + island);
+}
+
 /** How many steps of the run stand committed, in all groups. */
 export function committedIn(groups: readonly Group[]): number {
   const [first, ...others] = groups.map(({ coordinator }) => coordinator);
   if (first === undefined) return 0;
   if (others.length === 0) return first.committedSteps;
+  if (first.turn !== null) return recordedEnd([first, ...others]);
   return [first, ...others].reduce(
     (sum, { config, met, committedSteps }) => sum + stepsBefore(config.train, met, committedSteps, config.own ?? []),
     first.met,
@@ -110,6 +161,7 @@ export function joined(
       departures: all.flatMap(({ departures }) => departures ?? [])[0] ?? null,
       donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
       phase: { name: 'planning', before: null, reason },
+      turn: null,
       isSavedFirst: false,
       pending: [],
       attempts: NO_ATTEMPTS,
@@ -123,6 +175,7 @@ export function joined(
     },
     replanner: {
       ...first.replanner,
+      config: withoutWish(first.replanner.config),
       donors: groups.flatMap(({ replanner }) => replanner.donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
       searches: Math.max(...groups.map(({ replanner }) => replanner.searches)),
       ...{ needed: null, comparison: null, arrival: null, causes: [] },
@@ -150,8 +203,11 @@ export function isMissed(groups: readonly Group[], peer: PeerId): boolean {
   return state.donors.some((donor) => donor.peer === peer && donor.wish === 'compute') && isNeeded(state, peer);
 }
 
-/** A newcomer goes where the fewest are. */
+/** A newcomer goes where the fewest are, or are waited for. */
 export function smallest(groups: readonly Group[]): number {
-  const sizes = groups.map(({ coordinator }) => coordinator.donors.length);
+  const sizes = groups.map(({ coordinator: { donors, phase } }) => {
+    const newest = phase.name === 'returning' ? phase.plans.at(-1) : undefined;
+    return Math.max(donors.length, newest === undefined ? 0 : peers(newest.plan).length);
+  });
   return sizes.indexOf(Math.min(...sizes));
 }

@@ -5,12 +5,14 @@
  */
 import { at, invariant, type PeerId } from '../base.ts';
 import { allowedMs, DEADLINES } from '../coordinator/deadlines.ts';
+import type { Pair } from '../coordinator/events.ts';
 import { type CoordinatorState, membersOf, type PlanInForce, shardKey } from '../coordinator/state.ts';
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
-import { roundSteps, turnAt } from '../islands/rounds.ts';
+import { roundEnd, roundSteps, turnAt } from '../islands/rounds.ts';
 import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
+import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 
 /** Times that a meeting is begun again before it is somebody's fault. */
 const TRIES = 2;
@@ -35,9 +37,11 @@ export interface Meetings {
   readonly failures: number;
   /** How long the last one took. */
   readonly lastMs: number | null;
+  /** Of different groups, who said that it lost its link to whom: what they say to each other goes through the server. */
+  readonly relayed: readonly Pair[];
 }
 
-export const NO_MEETINGS: Meetings = { current: null, attempts: 0, failures: 0, lastMs: null };
+export const NO_MEETINGS: Meetings = { current: null, attempts: 0, failures: 0, lastMs: null, relayed: [] };
 
 /** The plans of groups that all stand at the end of the round; null: one does not. */
 export function standing(groups: readonly CoordinatorState[]): PlanInForce[] | null {
@@ -46,6 +50,7 @@ export function standing(groups: readonly CoordinatorState[]): PlanInForce[] | n
     const hasEnded = phase.name === 'holding' && phase.awaits === 'groups' && !state.isSavedFirst;
     return hasEnded && met < config.steps && nextStepOf(state) === null ? phase.inForce : [];
   });
+  if (groups.some(({ turn }) => turn !== null) && !isRoundOver(groups)) return null;
   return plans.length === groups.length ? plans : null;
 }
 
@@ -59,23 +64,43 @@ export function begun(
   const { attempts, failures, lastMs } = before;
   const allowed = 2 ** failures * allowedMs(DEADLINES.meeting, lastMs);
   const current = {
-    ...{ attempt: attempts + 1, round: turnAt(train, met).round, epochs: plans.map(({ epoch }) => epoch) },
+    ...{
+      attempt: attempts + 1,
+      round: at(groups, 0).turn?.round ?? turnAt(train, met).round,
+      epochs: plans.map(({ epoch }) => epoch),
+    },
     ...{ met: [], startedAt: now, deadline: now + allowed },
   };
   return { ...before, attempts: attempts + 1, current };
 }
 
+/** The count at which the round ends that all are in. */
+export const endOf = (states: readonly CoordinatorState[]): number => {
+  const { met, config, turn } = at(states, 0);
+  return turn === null ? roundEnd(config.train, met) : recordedEnd(states);
+};
+
 /** What each keeper, or once it is over each member, is told. */
 export function invitations(
-  { config: { train }, met }: CoordinatorState,
+  states: readonly CoordinatorState[],
   plans: readonly PlanInForce[],
   { attempt, round }: Meeting,
+  pairs: readonly Pair[],
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
-  const steps = roundSteps(train, met);
+  const { met, config, turn } = at(states, 0);
+  const isRecorded = turn !== null;
+  const steps = isRecorded ? recordedSteps(states) : roundSteps(config.train, met);
   const groups = groupsOf(plans);
-  return plans.flatMap(({ epoch, plan }) =>
-    keepersIn(plan).map((to) => ({ to, message: { type: 'meet' as const, epoch, round, attempt, steps, groups } })),
-  );
+  const end = isRecorded ? { end: recordedEnd(states) } : {};
+  return plans.flatMap((inForce) => {
+    const { epoch, plan } = inForce;
+    // Of a recorded round nobody else knows where it ends.
+    return (isRecorded ? membersOf(inForce) : keepersIn(plan)).map((to) => {
+      const others = pairs.flatMap((pair) => (pair.includes(to) ? pair.filter((peer) => peer !== to) : []));
+      const relayed = others.length > 0 ? { relayed: [...new Set(others)] } : {};
+      return { to, message: { type: 'meet' as const, epoch, round, attempt, steps, groups, ...end, ...relayed } };
+    });
+  });
 }
 
 const keepersIn = ({ state }: Plan): PeerId[] => [...new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)))];
@@ -89,9 +114,13 @@ const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type:
 export const farewells = (
   plans: readonly PlanInForce[],
   { round }: Meeting,
+  end: number | null,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] =>
   plans.flatMap((inForce) =>
-    membersOf(inForce).map((to) => ({ to, message: { type: 'meetingOver' as const, epoch: inForce.epoch, round } })),
+    membersOf(inForce).map((to) => ({
+      to,
+      message: { type: 'meetingOver' as const, epoch: inForce.epoch, round, ...(end === null ? {} : { end }) },
+    })),
   );
 
 /** With this word; the same where nobody can have asked for it now. */
@@ -145,6 +174,17 @@ export function outcomeOf({ met }: Meeting, plans: readonly PlanInForce[]): Outc
     return at(sides, 0).length > rest.length ? rest : [];
   });
   return { of: 'unequal', few: [...new Set(few)] };
+}
+
+/**
+ * Begun again, with another way between these two, of whom the first one says that the link is lost. The other one's word
+ * of it changes nothing more. Null: it has said so before.
+ */
+export function relayedWith(meetings: Meetings, [from, about]: Pair): Meetings | null {
+  const { relayed, current } = meetings;
+  const isSaid = (by: PeerId, of: PeerId): boolean => relayed.some(([one, other]) => one === by && other === of);
+  if (isSaid(from, about)) return null;
+  return { ...meetings, current: isSaid(about, from) ? current : null, relayed: [...relayed, [from, about]] };
 }
 
 /** It came to nothing, and is begun again when all stand; true: often enough that it has to be somebody's fault. */

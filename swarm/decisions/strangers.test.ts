@@ -40,3 +40,10 @@ test('[AP53] where all are five times as slow as they say, nobody goes for long'
   const frank = slow.map((donor) => ({ ...donor, claims: 0.05 }));
   expect(commitsIn(slow, SECONDS)).toBeGreaterThan(0.8 * commitsIn(frank, SECONDS));
 });
+
+test('[CO77] a member that says it needs a quarter of an hour for a layer, and sends nothing, holds nobody for an hour', () => {
+  // Plans by the donors alone: it has its part, however slow it says it is.
+  const wishes = { auto: false, replicas: 0 };
+  const liar = { ...stranger('starves', 900, 0.01), joinsAtMs: 0 };
+  expect(commitsIn([...two, liar], SECONDS, wishes)).toBeGreaterThan(0.5 * commitsIn(two, SECONDS, wishes));
+});

@@ -2,11 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { at, got, invariant, type Range } from '../base.ts';
+import { at, invariant } from '../base.ts';
 import { headerBytes, LENGTH_BYTES, parseHeader } from '../model/safetensors.ts';
-import { type ReferenceTrainer, referenceTrainer, type Window } from '../reference/reference.ts';
-import { modelOf, parseRunFile } from '../run/runFile.ts';
-import { meet } from './outer.ts';
+import { parseRunFile } from '../run/runFile.ts';
+import { IslandReference } from '../testing/islandReference.ts';
 import { turnAt } from './rounds.ts';
 
 const golden = (path: string) => readFileSync(fileURLToPath(new URL(`../../e2e/golden/${path}`, import.meta.url)));
@@ -40,45 +39,9 @@ test.each([
     invariant(parsed.ok && parsed.value.train.islands, 'a run with islands');
     const { train } = parsed.value;
     const { islands } = parsed.value.train;
-    const model = modelOf(parsed.value);
     const text = golden('gpt2-tiny/corpus.txt');
-    const T = train.sequenceLength;
-    const count = Math.floor((text.length - 1) / T);
-    const windows = (number: number): Window[] =>
-      Array.from({ length: train.globalBatchSize }, (_, sample) => {
-        const from = ((number * train.globalBatchSize + sample) % count) * T;
-        return text.subarray(from, from + T + 1);
-      });
-
     const initial = weights('gpt2-tiny/init.safetensors');
-    const names = [...initial.keys()];
-    const joined = (tensors: ReadonlyMap<string, ArrayLike<number>>) =>
-      Float32Array.from(names.flatMap((tensor) => Array.from(got(tensors, tensor))));
-    const ranges: Range[] = [];
-    for (const tensor of names) {
-      const from = ranges.at(-1)?.[1] ?? 0;
-      ranges.push([from, from + got(initial, tensor).length]);
-    }
-    const shared = joined(initial);
-    const planes = {
-      shared,
-      velocity: new Float32Array(shared.length),
-      published: islands.publish === 'int8' ? shared.slice() : null,
-    };
-    const trainers = Array.from({ length: islands.count }, () =>
-      referenceTrainer(
-        model,
-        new Map([...initial].map(([tensor, values]) => [tensor, Float64Array.from(values)])),
-        train,
-      ),
-    );
-    const leftOvers = trainers.map(() => (islands.exchange === 'f32' ? null : new Float32Array(shared.length)));
-    const done = trainers.map(() => 0);
-    const load = ({ tensors }: ReferenceTrainer) => {
-      for (const [index, tensor] of names.entries())
-        got(tensors, tensor).set((planes.published ?? shared).subarray(...at(ranges, index)));
-    };
-
+    const reference = new IslandReference(parsed.value, initial, text, Number(islands.count));
     const rows = golden(`${name}/expected.jsonl`)
       .toString()
       .trim()
@@ -87,16 +50,11 @@ test.each([
     for (let step = 0; step < STEPS; step++) {
       const { number, island, endsRound } = turnAt(train, step);
       const row = at(rows, number);
-      const { loss, gradientNorm, learningRate } = at(trainers, island).step(windows(number), number);
-      done[island] = at(done, island) + 1;
+      const { loss, gradientNorm, learningRate } = reference.step(island, number);
       expect(Math.abs(loss / row.loss - 1), `loss of step ${number}`).toBeLessThan(lossBound);
       expect(Math.abs(gradientNorm / row.gradientNorm - 1), `norm of step ${number}`).toBeLessThan(normBound);
       expect(Math.abs(learningRate / row.learningRate - 1)).toBeLessThan(1e-12);
-      if (!endsRound) continue;
-      const own = trainers.map(({ tensors }, index) => ({ own: joined(tensors), leftOver: at(leftOvers, index) }));
-      Array.from(meet(islands, ranges, planes, own, done));
-      trainers.forEach(load);
-      done.fill(0);
+      if (endsRound) reference.meet();
     }
   },
   600_000,

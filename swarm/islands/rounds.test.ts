@@ -145,3 +145,8 @@ test('[IS50] of a round it is known how many steps of some islands stand: worked
   expect([0, 1, 2, 5, 6].map((position) => stepsBefore(train, 0, position, [0, 2]))).toEqual([0, 1, 2, 3, 4]);
   expect([6, 9, 11].map((position) => stepsBefore(train, 6, position, [1, 2]))).toEqual([0, 1, 3]);
 });
+
+test('[IS50] after the last step no island has another one', () => {
+  const train = { steps: 12, islands: islandsOf(2, 2) };
+  for (const own of [[0], [1]]) expect(nextStep(train, 12, own)).toBeNull();
+});

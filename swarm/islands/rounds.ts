@@ -6,7 +6,8 @@
  * - the *number*: which samples and which learning rate, and the `step` of a metrics line.
  * - the *time*: an island's own updates, for AdamW's bias correction.
  */
-import type { Train } from '../run/runFile.ts';
+import { invariant } from '../base.ts';
+import type { CountedIslands, Islands, Train } from '../run/runFile.ts';
 
 type Rounds = Pick<Train, 'steps' | 'islands'>;
 
@@ -25,11 +26,20 @@ export interface Turn {
   readonly endsRound: boolean;
 }
 
+/** Its rounds do not follow from the run file: what was done in each is recorded. */
+export const isRecorded = ({ islands }: Pick<Rounds, 'islands'>): boolean => islands?.count === 'auto';
+
+/** What follows from the run file alone; with `count: "auto"` it is recorded, and asked of the record (giving.ts). */
+function counted(islands: Islands): CountedIslands {
+  invariant(islands.count !== 'auto', 'the rounds of as many islands as there are groups are recorded');
+  return islands;
+}
+
 /** Round r gives island k the numbers (r·H + h)·K + k for h = 0 … H−1, those of them below `steps`. */
 export function turnAt({ steps, islands }: Rounds, count: number): Turn {
   if (!islands)
     return { number: count, island: 0, round: count, innerStep: 0, time: count + 1, endsTurn: true, endsRound: true };
-  const { count: K, innerSteps: H } = islands;
+  const { count: K, innerSteps: H } = counted(islands);
   const round = Math.floor(count / (K * H));
   const first = round * K * H;
   const size = count < steps ? Math.min(K * H, steps - first) : K * H;
@@ -57,7 +67,8 @@ export function withNumbers<Step extends { readonly step: number }>(
   rounds: Rounds,
   steps: readonly Step[],
 ): readonly (Step & { readonly number?: number; readonly island?: number })[] {
-  if (!rounds.islands) return steps;
+  // Where rounds are recorded each step says it.
+  if (!rounds.islands || rounds.islands.count === 'auto') return steps;
   return steps.map((step) => {
     const { number, island } = turnAt(rounds, step.step);
     return { ...step, number, island };
@@ -72,9 +83,9 @@ export function byNumber<Step extends { readonly step: number; readonly number?:
   return steps.map((step) => ({ ...step, step: step.number ?? step.step })).toSorted((a, b) => a.step - b.step);
 }
 
-/** Steps of a whole round. */
+/** Steps of a whole round; where rounds are recorded, of the shortest that there may be. */
 export const roundLength = ({ islands }: Pick<Rounds, 'islands'>): number =>
-  islands ? islands.count * islands.innerSteps : 1;
+  islands && islands.count !== 'auto' ? islands.count * islands.innerSteps : 1;
 
 /** At least so many steps, in whole rounds. */
 export const wholeRounds = (rounds: Pick<Rounds, 'islands'>, steps: number): number =>
@@ -94,7 +105,7 @@ export function stepsBefore(rounds: Rounds, first: number, position: number, own
 /** How many steps each island does in the round that this step is of. */
 export function roundSteps({ steps, islands }: Rounds, count: number): number[] {
   if (!islands) return [1];
-  const { count: K, innerSteps: H } = islands;
+  const { count: K, innerSteps: H } = counted(islands);
   const first = Math.floor(count / (K * H)) * K * H;
   const size = Math.min(K * H, steps - first);
   return Array.from({ length: K }, (_, island) => Math.ceil(Math.max(0, size - island) / K));
@@ -114,6 +125,7 @@ export const roundEnd = (rounds: Rounds, count: number): number => {
  */
 export function nextStep(rounds: Rounds, count: number, own?: readonly number[]): number | null {
   if (!own) return count;
+  if (count >= rounds.steps) return null;
   const end = roundEnd(rounds, count);
   for (let next = count; next < end; ) {
     const { island, innerStep } = turnAt(rounds, next);

@@ -84,8 +84,8 @@ describe('halves', () => {
 });
 
 test('[WI11] a stage has a place for one packed stream where a neighbour is elsewhere, for what int8 gradients left over, and for what int4 ones are drawn by', () => {
-  const buffers = (layers: readonly [number, number], wire: WireEncoding) => {
-    const specs = stageBuffers(model, { layers, samples: 2, sequence: 16, slots: 3, wire });
+  const buffers = (layers: readonly [number, number], ...wires: readonly WireEncoding[]) => {
+    const specs = stageBuffers(model, { layers, samples: 2, sequence: 16, slots: 3, wires });
     return specs.flatMap(({ name, bytes }) => ([WIRE, WIRE_KEY, WIRE_RESIDUAL].includes(name) ? [[name, bytes]] : []));
   };
   const elements = 2 * 16 * model.width;
@@ -107,6 +107,9 @@ test('[WI11] a stage has a place for one packed stream where a neighbour is else
     expect(buffers([0, model.layers], wire)).toEqual([]);
     expect(buffers(last, 'f32')).toEqual([]);
   }
+  // Links with encodings of their own share the place; what each leaves over or is drawn by is its own.
+  expect(buffers(last, 'f32', 'f16', 'int4')).toEqual([[WIRE, packed.f16], ...beside.int4]);
+  expect(buffers(last, 'int8', 'int4')).toEqual([[WIRE, packed.int8], ...beside.int8, ...beside.int4]);
 });
 
 describe('logits', () => {

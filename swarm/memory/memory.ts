@@ -8,12 +8,13 @@ import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
 import { type Holder, holderOfAll, holders, keepersOf, type Plan } from '../plan/plan.ts';
+import { wireBetween } from '../plan/planLink.ts';
 import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
-import type { Islands } from '../run/runFile.ts';
+import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { slots as slotsOf } from '../schedule/slots.ts';
-import { packedWords, type WireEncoding } from '../wire.ts';
+import { packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 
 export interface BufferSpec {
   readonly name: string;
@@ -59,8 +60,8 @@ export interface StageSize {
   readonly slots: number;
   /** Layers whose activations are computed again in the backward; absent: none. */
   readonly recompute?: readonly number[];
-  /** How the stream goes to and comes from other peers; absent: f32. */
-  readonly wire?: WireEncoding;
+  /** How the stream goes to and comes from other peers, over each link in one of these; absent: f32. */
+  readonly wires?: readonly WireEncoding[];
   /** How activations and the weights that are computed with are kept; absent: f32. */
   readonly compute?: Compute;
   /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
@@ -84,7 +85,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   }
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows, keep));
   specs.push(...sharedBuffers(work, samples, sequence, compute));
-  specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wire: size.wire, compute }));
+  specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wires: size.wires, compute }));
   specs.push(storage(PASSES, 1));
   const outgoing = Math.max(rows * model.width, largestSlice);
   for (let i = 0; i < READBACKS; i++) {
@@ -112,7 +113,7 @@ interface WireSize {
   /** Elements of the stream, and of the longest piece of a block that travels. */
   readonly stream: number;
   readonly largestSlice: number;
-  readonly wire: WireEncoding | undefined;
+  readonly wires: readonly WireEncoding[] | undefined;
   readonly compute: Compute;
 }
 
@@ -121,13 +122,16 @@ interface WireSize {
  * what int4 gradients are drawn. What is kept as halves comes and goes as floats, values too: they pass through the same
  * place.
  */
-function wireBuffers({ first, last }: Program, { stream, largestSlice, wire = 'f32', compute }: WireSize) {
+function wireBuffers({ first, last }: Program, { stream, largestSlice, wires = [], compute }: WireSize) {
   const alone = first && last;
   const specs: BufferSpec[] = [];
   if (compute === 'f16') specs.push(storage(WIRE, Math.max(largestSlice, alone ? 0 : stream)));
-  else if (wire !== 'f32' && !alone) specs.push(storage(WIRE, packedWords(wire, stream)));
-  if (wire === 'int8' && !first) specs.push(storage(WIRE_RESIDUAL, stream));
-  if (wire === 'int4' && !first) specs.push(storage(WIRE_KEY, 1));
+  else if (wires.some((wire) => wire !== 'f32') && !alone) {
+    const packed = wires.map((wire) => (wire === 'f32' ? 0 : packedWords(wire, stream)));
+    specs.push(storage(WIRE, Math.max(...packed)));
+  }
+  if (wires.includes('int8') && !first) specs.push(storage(WIRE_RESIDUAL, stream));
+  if (wires.includes('int4') && !first) specs.push(storage(WIRE_KEY, 1));
   return specs;
 }
 
@@ -254,10 +258,11 @@ export function stagesOfPeer(
   plan: Plan,
   peer: PeerId,
   sequence: number,
-  wire: WireEncoding = 'f32',
+  wire: RunWire = 'f32',
   compute: Compute = 'f32',
   inFlight = slotsOf(stepSchedule(plan)),
 ): Map<number, StageSize> {
+  const wires = wiresOf(plan, peer, wire);
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
   const found = new Map<number, StageSize>();
   plan.stages.forEach(({ layers, members }, stage) => {
@@ -269,11 +274,21 @@ export function stagesOfPeer(
       sequence,
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
       recompute: member.recompute,
-      wire,
+      wires,
       compute,
     });
   });
   return found;
+}
+
+/** The encodings of a peer's links, for all of its stages alike: the run's own, and those that the plan names. */
+export function wiresOf(plan: Pick<Plan, 'links'>, peer: PeerId, wire: RunWire): WireEncoding[] {
+  const between = wireBetween(plan, wire);
+  const named = (plan.links ?? []).flatMap(({ from, to, wire: own }) =>
+    own !== undefined && (from === peer || to === peer) ? [between(from, to)] : [],
+  );
+  const all = new Set(wire === 'auto' ? named : [wire, ...named]);
+  return WIRE_ENCODINGS.filter((encoding) => all.has(encoding));
 }
 
 /**
@@ -284,7 +299,7 @@ export function plannedBytes(
   model: Model,
   plan: Plan,
   peer: PeerId,
-  { sequence, wire, compute }: { readonly sequence: number; readonly wire?: WireEncoding; readonly compute?: Compute },
+  { sequence, wire, compute }: { readonly sequence: number; readonly wire?: RunWire; readonly compute?: Compute },
 ): number {
   const floats = predictedBytes(model, plan, peer, sequence, wire);
   return compute === 'f16' ? Math.max(floats, predictedBytes(model, plan, peer, sequence, wire, compute)) : floats;
@@ -304,7 +319,8 @@ export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined
 }
 
 /** For each element: what the islands share anew, what is left over of the group's own, one's value, all that is said. */
-function floatsOfMeeting({ count, exchange, publish }: Islands, own: readonly number[]): number {
+function floatsOfMeeting({ count: known, exchange, publish }: Islands, own: readonly number[]): number {
+  const count = known === 'auto' ? MOST_ISLANDS : known;
   const shared = publish === 'int8' ? 3 : 2;
   if (exchange === 'f32') return shared + 1 + count;
   const said = packetBytes(exchange, [[0, exchange.chunk]]) / (FLOAT_BYTES * exchange.chunk);
@@ -317,7 +333,7 @@ export function predictedBytes(
   plan: Plan,
   peer: PeerId,
   sequence: number,
-  wire: WireEncoding = 'f32',
+  wire: RunWire = 'f32',
   compute: Compute = 'f32',
 ): number {
   const specs = [...stagesOfPeer(plan, peer, sequence, wire, compute).values()].flatMap((size) =>

@@ -97,7 +97,8 @@ const copySchema = z.object({
 });
 export type CopyWord = z.infer<typeof copySchema>;
 
-const standing = z.object({ epoch: count, step: count });
+/** `met`: of a donor of one of several groups, the steps that stood at the last meeting that is in its state. */
+const standing = z.object({ epoch: count, step: count, met: count.optional() });
 export type Standing = z.infer<typeof standing>;
 
 /** The newest committed step, with what its update is done with. */
@@ -258,6 +259,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     committedSteps: count,
     /** Null: there is none, or the run went back since. */
     lastCommit: lastCommitSchema.nullable(),
+    /** Of a donor that comes back to one of several groups, whose the last commit is: the steps that stand since they met. */
+    met: count.optional(),
     /** For this donor's probe of its memory. */
     memory: z.object({
       /** What the largest run that was drafted, or may be, needs of one donor alone. */
@@ -288,6 +291,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     step: count,
     source: sourceSchema,
     plan: planSchema,
+    /** With several groups: so many stood at their last meeting. */
+    met: count.optional(),
     /** Look at every tensor that comes or is made, and say which was the first that is not sound. */
     check: z.literal(true).optional(),
     /** With these the tensors go through the server. */
@@ -301,6 +306,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     lossScale: z.number().min(1).optional(),
     /** Of what replicas get beside the plan's steps, in the list's order: from which to before which. Absent: nothing. */
     copies: z.tuple([count, count]).optional(),
+    /** Where rounds are recorded: which number it is, and which update of the island. */
+    turn: z.object({ number: count, time: count }).optional(),
   }),
   z.object({ type: z.literal('evaluate'), epoch: count, step: count }),
   z.object({
@@ -321,7 +328,9 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
   z.object({
     ...{ type: z.literal('meet'), epoch: count, round: count, attempt: count },
     /** How many steps each island did in this round. */
-    steps: z.array(count).min(1).max(MOST_ISLANDS),
+    steps: z.array(count).min(1).max(0x10000),
+    /** Where rounds are recorded: so many steps stand committed when it is over. */
+    end: count.optional(),
     /** Each with the epoch of its plan. */
     groups: z
       .array(z.object({ epoch: count, islands: islandList, state: blockStates }))
@@ -331,7 +340,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     relayed: z.array(peer).optional(),
   }),
   /** What came out of this round's meeting is the state from now on. */
-  z.object({ type: z.literal('meetingOver'), epoch: count, round: count }),
+  z.object({ type: z.literal('meetingOver'), epoch: count, round: count, end: count.optional() }),
   /** Drop everything of this epoch: nothing of its step in progress counts. */
   z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
   z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),

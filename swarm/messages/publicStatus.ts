@@ -15,6 +15,8 @@ export const publicStatusSchema = z.object({
   curve: z.array(point),
   evaluations: z.array(point),
   checkpointStep: count,
+  /** The run that the operator has put next; null: none. */
+  next: z.string().nullable(),
   /** What one donor sends and receives in a minute, by the newest steps of the plan in force; null: there is none, or it computes alone. */
   minuteBytes: z.number().min(0).nullable(),
 });

@@ -7,7 +7,7 @@ import { hash } from '../fields.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import type { Order, TokenList } from '../run/data.ts';
 import { trainSchema } from '../run/runFile.ts';
-import { WIRE_ENCODINGS } from '../wire.ts';
+import { RUN_WIRES } from '../wire.ts';
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
 const tokenListSchema: z.ZodType<TokenList> = z.object({
@@ -31,7 +31,7 @@ export const runFactsSchema = z.object({
   order: orderSchema,
   evaluation: tokenListSchema.nullable(),
   /** How the stream goes from peer to peer. */
-  wire: z.enum(WIRE_ENCODINGS),
+  wire: z.enum(RUN_WIRES),
   /** What the run asks for; absent: f32. */
   compute: z.enum(COMPUTE_PRECISIONS).optional(),
 });

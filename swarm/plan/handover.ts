@@ -7,8 +7,9 @@
 import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import type { Islands } from '../run/runFile.ts';
 import { keepersOf, type Plan, peers } from './plan.ts';
-import type { StateKind } from './stateKinds.ts';
+import { FLOAT_BYTES, loadedKinds, type StateKind } from './stateKinds.ts';
 
 export interface Transfer {
   /** Equal where a peer keeps what it has. */
@@ -104,4 +105,16 @@ export function without([from, to]: Range, own: readonly Range[]): Range[] {
   }
   if (reached < to) rest.push([reached, to]);
   return rest;
+}
+
+/** Of a checkpoint: what this peer holds and keeps of it under the plan. */
+export function loadedBytes(model: Model, islands: Islands | undefined, plan: Plan, peer: PeerId): number {
+  const kinds = loadedKinds(islands, plan.islands).length;
+  const sum = (ranges: readonly Range[]): number => ranges.reduce((length, [from, to]) => length + to - from, 0);
+  const elements = model.blocks.map(
+    // The values that it holds too; of every other kind what it keeps.
+    ({ name }) =>
+      sum(holdings(model, plan, peer, name, 'value')) + (kinds - 1) * sum(holdings(model, plan, peer, name, 'm')),
+  );
+  return elements.reduce((all, one) => all + one, 0) * FLOAT_BYTES;
 }

@@ -4,7 +4,7 @@ import { peerId, seededRandom } from '../base.ts';
 import { islandsOf } from '../testing/islands.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { holders, homeStage, owner, type Plan, peers, planSchema, problems, seated } from './plan.ts';
-import { streamsOf } from './planLink.ts';
+import { planLinksSchema, streamsOf, wireBetween } from './planLink.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
 const SEED = 3;
@@ -96,6 +96,21 @@ describe('problems', () => {
       [c, 2],
     ]);
     expect([...streamsOf(undefined, a)]).toEqual([]);
+  });
+
+  test('[PL25] a link may say how its stream is written, each way apart; else it is as the run says', () => {
+    const links = planLinksSchema.parse([
+      { from: 'a', to: 'b', wire: 'int4' },
+      { from: 'b', to: 'a', streams: 2 },
+    ]);
+    expect(links).toEqual([
+      { from: a, to: b, wire: 'int4', streams: 1 },
+      { from: b, to: a, streams: 2 },
+    ]);
+    const between = wireBetween({ links }, 'int8');
+    expect([between(a, b), between(b, a), between(a, c)]).toEqual(['int4', 'int8', 'int8']);
+    expect(wireBetween({ links }, 'auto')(b, a)).toBe('f32');
+    expect(planLinksSchema.safeParse([{ from: 'a', to: 'b', wire: 'auto' }]).success).toBe(false);
   });
 
   test('[PL23] links go with their peers to other seats', () => {
@@ -198,12 +213,17 @@ describe('problems', () => {
       [b, b],
       'PL10 shard [0, 41) of embedding has replica b more than once',
     ],
-    ['[PL11] an unknown schedule', 'schedule', 'zigzag', 'PL11 schedule zigzag is unknown: one of gpipe, 1f1b'],
+    [
+      '[PL11] an unknown schedule',
+      'schedule',
+      'zigzag',
+      'PL11 schedule zigzag is unknown: one of gpipe, 1f1b, interleaved, breadth-first, chimera, eager',
+    ],
     [
       '[PL11] a warm-up of another schedule',
       'warmup',
       'overlap',
-      'PL11 warmup overlap goes with schedule 1f1b, not with gpipe',
+      'PL11 warmup overlap goes with schedule 1f1b or eager, not with gpipe',
     ],
   ])('%s is reported', (_, path, value, sentence) => {
     expect(found(changed(path, value))).toContain(sentence);
@@ -328,7 +348,7 @@ describe('planSchema', () => {
     ['islands', [0.5]],
     ['islands', []],
     ['links', {}],
-    ['links', [{ from: 'a', to: 'b' }]],
+    ['links', [{ from: 'a', to: 'b', wire: 'auto' }]],
     ['links', [{ from: 'a', to: '', streams: 2 }]],
     ['links', [{ from: 'a', to: 'b', streams: 0 }]],
     ['links', [{ from: 'a', to: 'b', streams: 9 }]],

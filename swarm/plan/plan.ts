@@ -8,11 +8,12 @@ import { invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
+import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** The orders that peers run. */
-export const SCHEDULE_NAMES = ['gpipe', '1f1b'] as const;
+export const SCHEDULE_NAMES = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
 /**
@@ -21,6 +22,8 @@ export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
  */
 export const WARM_UPS = ['normal', 'overlap'] as const;
 export type WarmUp = (typeof WARM_UPS)[number];
+/** Schedules that have one. */
+export const WARMED_UP: readonly ScheduleName[] = ['1f1b', 'eager'];
 
 export interface MicroBatch {
   readonly id: number;
@@ -69,7 +72,7 @@ export interface Plan {
   readonly microBatches: readonly MicroBatch[];
   readonly state: readonly BlockState[];
   readonly schedule: ScheduleName;
-  /** Of 1F1B; absent: normal. */
+  /** Of the schedules that have one; absent: normal. */
   readonly warmup?: WarmUp;
   /** Of the run's islands those that are done by these peers, one after the other, ascending; absent: all of them. */
   readonly islands?: readonly number[];
@@ -83,7 +86,8 @@ const blockName = z
   .regex(/^(embedding|head|layer\.(0|[1-9]\d*))$/, 'expected embedding, head or layer.N')
   .transform((text) => text as BlockName); // the pattern is the type
 
-export const islandList = z.array(count).min(1).max(MOST_ISLANDS);
+/** A number in 16 bits, in frames. */
+export const islandList = z.array(count.max(0xffff)).min(1).max(MOST_ISLANDS);
 export const blockStates: z.ZodType<readonly BlockState[]> = z.array(
   z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
 );
@@ -233,12 +237,30 @@ export function problems(
     ...islandProblems(batch.islands, plan.islands),
     ...linkProblems(plan.links ?? [], peers(plan)).map((text): Problem => ({ rule: 'PL23', text })),
   ];
-  if (!SCHEDULE_NAMES.includes(plan.schedule))
-    found.push({ rule: 'PL11', text: `schedule ${plan.schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` });
-  if (plan.warmup === 'overlap' && plan.schedule !== '1f1b')
-    found.push({ rule: 'PL11', text: `warmup overlap goes with schedule 1f1b, not with ${plan.schedule}` });
+  found.push(...scheduleProblems(plan));
   return found;
 }
+
+function scheduleProblems(plan: Plan): Problem[] {
+  const { schedule, warmup } = plan;
+  if (!SCHEDULE_NAMES.includes(schedule))
+    return [{ rule: 'PL11', text: `schedule ${schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` }];
+  if (warmup === 'overlap' && !WARMED_UP.includes(schedule))
+    return [
+      { rule: 'PL11', text: `warmup overlap goes with schedule ${WARMED_UP.join(' or ')}, not with ${schedule}` },
+    ];
+  const table = TABLES[schedule];
+  const misfit = table ? table.problem(plan) : null;
+  return table && misfit !== null ? [{ rule: table.rule, text: misfit }] : [];
+}
+
+/** Schedules that have owner tables of their own. */
+const TABLES: Readonly<
+  Partial<Record<ScheduleName, { readonly rule: Problem['rule']; readonly problem: (plan: Plan) => string | null }>>
+> = {
+  interleaved: { rule: 'SC13', problem: interleavedProblem },
+  chimera: { rule: 'SC14', problem: chimeraProblem },
+};
 
 function idProblems(ids: readonly number[]): Problem[] {
   const odd = ids.filter((id) => !(Number.isSafeInteger(id) && id >= 0));
@@ -321,7 +343,7 @@ function cutProblems(model: Pick<Model, 'blocks'>, islands: Islands | undefined,
 
 function islandProblems(islands: Islands | undefined, own: Plan['islands']): Problem[] {
   if (!own) return [];
-  const count = islands?.count ?? 0;
+  const count = islands?.count === 'auto' ? Number.MAX_SAFE_INTEGER : (islands?.count ?? 0);
   const isAscending = own.every((island, place) => place === 0 || island > (own[place - 1] ?? island));
   if (isAscending && own.length > 0 && own.length < count && own.every((island) => island >= 0 && island < count))
     return [];

@@ -27,7 +27,8 @@ export const MOST_STATE_KINDS = 255;
 
 /** The islands that are done by turns, those of a group or all. */
 export const ownIslands = (islands: Pick<Islands, 'count'> | undefined, own: Own): readonly number[] =>
-  own ?? Array.from({ length: islands?.count ?? 1 }, (_, island) => island);
+  own ??
+  Array.from({ length: islands === undefined || islands.count === 'auto' ? 1 : islands.count }, (_, island) => island);
 
 export const kindAt = (kind: IslandKind, turn: number): StateKind => (turn === 0 ? kind : `${kind}@${turn}`);
 
@@ -46,19 +47,20 @@ export function stateKinds(islands: Kept, own?: Own): readonly StateKind[] {
 
 /**
  * As what a checkpoint has a kind of a keeper's. It is of a meeting: every island begins at what was published, which is
- * saved as the value.
+ * saved as the value. Null: not at all. Islands that are as many as there are groups are all new after going back.
  */
-export function savedAs(kind: StateKind, islands: Kept, own?: Own): StateKind {
+export function savedAs(kind: StateKind, islands: Kept, own?: Own): StateKind | null {
   if (!islands || kind === 'velocity') return kind;
   if (kind === 'shared') return islands.publish === 'f32' ? 'value' : 'shared';
   if (kind === 'published' || isOf(kind, 'value')) return 'value';
+  if (islands.count === 'auto') return null;
   const [name, turn = '0'] = kind.split('@');
   return kindAt(name as IslandKind, at(ownIslands(islands, own), Number(turn))); // what else there is is an island's
 }
 
 /** What a keeper reads of a checkpoint. */
 export const loadedKinds = (islands: Kept, own?: Own): readonly StateKind[] => [
-  ...new Set(stateKinds(islands, own).map((kind) => savedAs(kind, islands, own))),
+  ...new Set(stateKinds(islands, own).flatMap((kind) => savedAs(kind, islands, own) ?? [])),
 ];
 
 /**
@@ -67,7 +69,7 @@ export const loadedKinds = (islands: Kept, own?: Own): readonly StateKind[] => [
  */
 export function savedKinds(islands: Kept, own?: Own): readonly StateKind[] {
   const loaded = loadedKinds(islands, own);
-  if (own && !own.includes(0)) return loaded.filter((kind) => !isOneForAll(kind));
+  if (own && islands?.count !== 'auto' && !own.includes(0)) return loaded.filter((kind) => !isOneForAll(kind));
   return islands?.publish === 'int8' ? ['shared', ...loaded.filter((kind) => kind !== 'shared')] : loaded;
 }
 

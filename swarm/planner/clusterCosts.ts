@@ -4,13 +4,14 @@
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  */
 
-import { invariant, type PeerId, peerId } from '../base.ts';
+import { got, invariant, type PeerId, peerId } from '../base.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
+import { wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import { packedBytes, type WireEncoding } from '../wire.ts';
+import { packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 import type { ReplicaWish } from './replicas.ts';
@@ -27,12 +28,12 @@ export interface ClusterProblem {
   readonly batch: {
     readonly samples: number;
     readonly sequence: number;
-    readonly wire?: WireEncoding;
+    readonly wire?: RunWire;
     readonly compute?: Compute;
     readonly islands?: Islands;
   };
   readonly cluster: Cluster;
-  /** May peers keep state who compute nothing? Those of a run cannot yet. */
+  /** May peers keep state who compute nothing? */
   readonly keepers?: boolean;
   /** May stages gather their layers? Those of a run cannot yet. */
   readonly gathers?: boolean;
@@ -40,6 +41,8 @@ export interface ClusterProblem {
   readonly shares?: ReadonlyMap<string, number>;
   /** How peers compute, where that is known. In a run that asks for f16 others may have halves or not. */
   readonly computes?: ReadonlyMap<string, Compute>;
+  /** One way from each peer to the server, where that is known: reports go there, and each commit comes from there. */
+  readonly serverSeconds?: ReadonlyMap<string, number>;
   /** The search begins with it too, so that what is found is no worse. */
   readonly inForce?: Plan;
   /** Bytes an element that its primary has beside value, gradient and moments: planes of islands. */
@@ -65,6 +68,8 @@ export interface PlannedPeer {
   readonly activation: Curve | null;
   /** Null: not known, so that what fits both ways fits. */
   readonly compute: Compute | null;
+  /** One way to the server. */
+  readonly serverSeconds: number;
   /** Part of each time after which its outcome is there already. */
   readonly rest: number;
 }
@@ -120,6 +125,7 @@ export function clusterCosts({
   cluster,
   shares,
   computes,
+  serverSeconds,
   keepers = false,
   gathers = false,
   planeBytes = 0,
@@ -129,7 +135,7 @@ export function clusterCosts({
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
   const peers = cluster.peers.map((peer) =>
-    plannedPeer(peer, layerFlops, shares?.get(peer.id), computes?.get(peer.id)),
+    plannedPeer(peer, layerFlops, shares?.get(peer.id), computes?.get(peer.id), serverSeconds?.get(peer.id)),
   );
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
@@ -152,8 +158,14 @@ export function clusterCosts({
     memory,
     /** Layers a second there and back, a sample at a time; of each peer by its place. */
     speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
-    /** Bytes of an activation, or its gradient, of one sample on its way. */
-    sampleBytes: packedBytes(wire, sequence * model.width),
+    /** Bytes of an activation, or its gradient, of one sample on its way; with `auto` the fewest that the plan may choose. */
+    sampleBytes: packedBytes(tightestWire(wire), sequence * model.width),
+    /** The same over the links of a plan. */
+    sampleBytesIn(plan: Pick<Plan, 'links'>): (from: PeerId, to: PeerId) => number {
+      const between = wireBetween(plan, wire);
+      const bytes = new Map(WIRE_ENCODINGS.map((each) => [each, packedBytes(each, sequence * model.width)]));
+      return (from, to) => got(bytes, between(from, to));
+    },
     forwardSeconds,
     backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
       time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
@@ -198,7 +210,13 @@ export function clusterCosts({
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
 
-function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1, compute: Compute | null = null): PlannedPeer {
+function plannedPeer(
+  peer: ClusterPeer,
+  layerFlops: number,
+  share = 1,
+  compute: Compute | null = null,
+  serverSeconds = 0,
+): PlannedPeer {
   const { measured } = peer;
   const single = measured ? 0 : layerFlops / (peer.flopsPerSecond ?? 1);
   return {
@@ -214,6 +232,7 @@ function plannedPeer(peer: ClusterPeer, layerFlops: number, share = 1, compute: 
     backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
     compute,
+    serverSeconds,
     rest: 1 - share,
   };
 }
@@ -230,42 +249,54 @@ function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: C
     readonly fixed: number;
     readonly slot: number;
   }
-  type SizeOf = (shape: StageShape, samples: number, recomputed: number, compute: Compute | null) => Size;
+  interface Kept {
+    readonly compute: Compute | null;
+    readonly wires: readonly WireEncoding[];
+  }
+  type SizeOf = (shape: StageShape, samples: number, recomputed: number, kept: Kept) => Size;
+  const sought = [tightestWire(wire)];
   const known = new Map<number, Size>();
-  const measure: SizeOf = ({ first, last, layers }, samples, recomputed, own) => {
+  const measure: SizeOf = ({ first, last, layers }, samples, recomputed, { compute: own, wires }) => {
     const from = first ? 0 : last ? model.layers - layers : 1;
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
     const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
     const bytes = (slots: number, compute: Compute) =>
-      stageBuffers(model, { layers: [from, from + layers], samples, sequence, slots, recompute, wire, compute }).reduce(
-        (sum, buffer) => sum + buffer.bytes,
-        0,
-      );
+      stageBuffers(model, {
+        layers: [from, from + layers],
+        samples,
+        sequence,
+        slots,
+        recompute,
+        wires,
+        compute,
+      }).reduce((sum, buffer) => sum + buffer.bytes, 0);
     const most = (of: (compute: Compute) => number): number => Math.max(...(own ? [own] : either).map(of));
     return {
       fixed: most((compute) => bytes(0, compute)),
       slot: most((compute) => bytes(1, compute) - bytes(0, compute)),
     };
   };
-  const size: SizeOf = (shape, samples, recomputed, compute) => {
-    const flags = (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + PRECISION_FLAG[compute ?? 'either'];
-    const key = ((samples * (model.layers + 1) + shape.layers) * (model.layers + 1) + recomputed) * 12 + flags;
-    const found = known.get(key) ?? workOut(shape, samples, recomputed, compute);
-    known.set(key, found);
+  const size: SizeOf = (shape, samples, recomputed, kept) => {
+    const flags = (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + PRECISION_FLAG[kept.compute ?? 'either'];
+    const written = kept.wires.reduce((sum, each) => sum + 12 * 2 ** WIRE_ENCODINGS.indexOf(each), 0);
+    const most = model.layers + 1;
+    const key = ((samples * most + shape.layers) * most + recomputed) * 12 * 2 ** WIRE_ENCODINGS.length;
+    const found = known.get(key + written + flags) ?? workOut(shape, samples, recomputed, kept);
+    known.set(key + written + flags, found);
     return found;
   };
-  const workOut: SizeOf = (shape, samples, recomputed, compute) => {
+  const workOut: SizeOf = (shape, samples, recomputed, kept) => {
     const whole = shape.first && shape.last;
     if (recomputed > 2) {
-      const one = size(shape, samples, 1, compute);
-      return line(one, one, size(shape, samples, 2, compute), recomputed - 1);
+      const one = size(shape, samples, 1, kept);
+      return line(one, one, size(shape, samples, 2, kept), recomputed - 1);
     }
-    if (whole || shape.layers <= 2) return measure(shape, samples, recomputed, compute);
+    if (whole || shape.layers <= 2) return measure(shape, samples, recomputed, kept);
     const two = { ...shape, layers: 2 };
     return line(
-      size(two, samples, recomputed, compute),
-      size({ ...shape, layers: 1 }, samples, 0, compute),
-      size(two, samples, 0, compute),
+      size(two, samples, recomputed, kept),
+      size({ ...shape, layers: 1 }, samples, 0, kept),
+      size(two, samples, 0, kept),
       shape.layers - 2,
     );
   };
@@ -275,20 +306,23 @@ function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: C
     slot: start.slot + times * (b.slot - a.slot),
   });
   return {
+    /** `wires`: of the links of its peer; absent: as a plan is sought for. */
     stageBytes(
       shape: StageShape,
       { samples, slots, recomputed }: { readonly samples: number; readonly slots: number; readonly recomputed: number },
       compute: Compute | null,
+      wires: readonly WireEncoding[] = sought,
     ): number {
-      const { fixed, slot } = size(shape, samples, recomputed, compute);
+      const { fixed, slot } = size(shape, samples, recomputed, { compute, wires });
       return fixed + slots * slot;
     },
     /** Activations of one layer and one micro-batch in flight. */
     layerSlotBytes(samples: number, compute: Compute | null): number {
       const most = model.layers;
-      const whole = size({ first: true, last: true, layers: most }, samples, 0, compute).slot;
+      const kept = { compute, wires: sought };
+      const whole = size({ first: true, last: true, layers: most }, samples, 0, kept).slot;
       if (most < 2) return whole;
-      return (whole - size({ first: true, last: false, layers: 1 }, samples, 0, compute).slot) / (most - 1);
+      return (whole - size({ first: true, last: false, layers: 1 }, samples, 0, kept).slot) / (most - 1);
     },
   };
 }

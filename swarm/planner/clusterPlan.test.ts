@@ -50,6 +50,23 @@ describe('a plan for a cluster', () => {
     }
   });
 
+  it('[CL21] plans the overlapping warm-up where what is in flight has room, else the plain one: nothing is faster', () => {
+    // A transfer takes about as long as the work of a stage.
+    const withRoom = (memoryBytes: number): [ClusterPlan, Cluster] => {
+      const cluster = clusterOf({
+        peers: ['a', 'b'].map((id) => ({ id, memoryBytes, flopsPerSecond: 1e8 })),
+        links: { default: { latencySeconds: 0.05, bytesPerSecond: 3e5 } },
+      });
+      return [quick(cluster), cluster];
+    };
+    const [[wide, roomy], [plain, tight]] = [withRoom(4e6), withRoom(3.6e6)];
+    expect(wide.plan).toMatchObject({ schedule: '1f1b', warmup: 'overlap' });
+    expect(plain.plan.warmup).toBeUndefined();
+    expect(step(plain) / step(wide)).toBeGreaterThan(1.1);
+    for (const [found, cluster] of [[wide, roomy] as const, [plain, tight] as const])
+      expect(step(found)).toBeCloseTo(leastStepSeconds(clusterCosts(problemOf(cluster)), step(found)), 9);
+  });
+
   it('[CL3] says how many connections it counts on, where one is limited by its window, and only there', () => {
     // A window of 100 kB comes back after 80 ms: 1.25 MB/s a connection, of which 4 fill 5 MB/s.
     const linked = (more: object, pairs: object[] = []) =>

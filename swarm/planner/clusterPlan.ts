@@ -7,8 +7,8 @@ import { hostBytes } from '../memory/memory.ts';
 import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
-import { planOf } from './draft.ts';
-import { linksCountedOn } from './forecast.ts';
+import { memoryOf, planOf, withLinks } from './draft.ts';
+import { forecast } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
 import { regrouped } from './moves.ts';
@@ -60,11 +60,17 @@ export function* planning(
   }
   const placed = problem.replicas?.count ? replicated(search.costs, best.plan, problem.replicas) : null;
   const whole = placed ? { ...best, ...placed } : best;
-  const links = linksCountedOn(search.costs, whole.plan);
-  const chosen = links.length === 0 ? whole : { ...whole, plan: { ...whole.plan, links } };
+  const chosen = linked(search.costs, whole);
   const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
   return success(answer(search, chosen, placed?.reasons ?? []));
+}
+
+/** With the encodings and connections of its links. */
+function linked(costs: ClusterCosts, whole: Candidate): Candidate {
+  const plan = withLinks(costs, whole.plan);
+  if (plan.links === whole.plan.links) return whole;
+  return { ...whole, plan, forecast: forecast(costs, plan), memory: memoryOf(costs, plan) };
 }
 
 /** The same in one go. */
@@ -104,6 +110,10 @@ function answer(search: Search, best: Candidate, copied: readonly Reason[]): Clu
   };
 }
 
+/** In which order everyone works. */
+export const orderText = ({ schedule, warmup }: Plan): string =>
+  warmup === 'overlap' ? `${schedule} with an overlapping warm-up` : schedule;
+
 const seconds = (value: number): string => `${rounded(value, 3)} s`;
 
 function planReasons({ byStages }: Search, best: Candidate): string[] {
@@ -113,7 +123,7 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
     .filter(([stages, { missingBytes }]) => stages !== own && missingBytes === 0)
     .sort(([a], [b]) => a - b)
     .map(([stages, judged]) => `${counted(stages, 'stage')} ${seconds(judged.seconds)}`);
-  const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${plan.schedule}: ${seconds(forecast.stepSeconds)} a step`;
+  const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${orderText(plan)}: ${seconds(forecast.stepSeconds)} a step`;
   const compared = others.length === 0 ? '' : `; the best found with another number: ${others.join(', ')}`;
   return [`${chosen}${compared}.`, limit(best)];
 }

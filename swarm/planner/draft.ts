@@ -1,6 +1,6 @@
 /** The plan of a draft, and what a plan's peers allocate. */
-import { at, type PeerId, type Range } from '../base.ts';
-import { shardBuffers, stagesOfPeer } from '../memory/memory.ts';
+import { at, got, type PeerId, type Range } from '../base.ts';
+import { shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import {
   type BlockState,
   gatheringHome,
@@ -17,16 +17,20 @@ import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { slots } from '../schedule/slots.ts';
+import { WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
-import { shapeOf } from './forecast.ts';
+import { forecast, linksCountedOn, shapeOf } from './forecast.ts';
 import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
-import { type Draft, layoutOf, orderOf } from './layout.ts';
+import { DRAFT_SCHEDULES, type Draft, layoutOf, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
+import { withChosenWires, withTightestWires } from './streamWires.ts';
 
 /** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
 const SHARD_ALIGNMENT = 64;
+/** Bytes a second of a link without bounds, beside others. */
+const MOST_RATE = 1e12;
 
 /** The plan, and how many bytes its peers lack for it; null where the draft is none. */
 interface Drafted {
@@ -58,7 +62,9 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
     return { layers, members, ...(gathered && { gathered }) };
   });
   const { schedule, warmup } = draft;
-  const plan: Plan = { stages, microBatches: batches, state: [], schedule, ...(warmup && { warmup }) };
+  const isOverlapping = warmup === 'overlap' && stages.length > 1;
+  const bare: Plan = { stages, microBatches: batches, state: [], schedule, ...(isOverlapping && { warmup }) };
+  const plan = costs.batch.wire === 'auto' ? withTightestWires(bare) : bare;
   const state = stateOf(costs, plan, shares);
   return { plan: withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state }), missingBytes };
 }
@@ -92,9 +98,14 @@ function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Sh
   });
 }
 
-/** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. */
-export function memoryOf(costs: ClusterCosts, plan: Plan, schedule: Schedule = build(plan)): Map<PeerId, number> {
-  const bytes = memoryWith(costs, plan, schedule);
+/** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. `wires`: of every link, in place of the plan's. */
+export function memoryOf(
+  costs: ClusterCosts,
+  plan: Plan,
+  schedule: Schedule = build(plan),
+  wires?: readonly WireEncoding[],
+): Map<PeerId, number> {
+  const bytes = memoryWith(costs, plan, schedule, wires);
   const kept = stateByPeer(plan);
   return new Map(peersOf(plan).map((id) => [id, bytes(id, kept.get(id) ?? [])]));
 }
@@ -104,6 +115,7 @@ export function memoryWith(
   costs: ClusterCosts,
   plan: Plan,
   schedule: Schedule = build(plan),
+  ofAll?: readonly WireEncoding[],
 ): (id: PeerId, kept: readonly BlockState[]) => number {
   const inFlight = slots(schedule);
   const whole = keptWholeBy(plan, holders(costs.model, plan));
@@ -116,7 +128,8 @@ export function memoryWith(
     const peer = peerOf(id);
     const compute = peer?.compute ?? null;
     let bytes = 0;
-    const { sequence } = costs.batch;
+    const { sequence, wire = 'f32' } = costs.batch;
+    const wires = ofAll ?? wiresOf(plan, id, wire);
     for (const [stage, { samples, slots, recompute = [] }] of stagesOfPeer(
       plan,
       id,
@@ -127,7 +140,7 @@ export function memoryWith(
     )) {
       const shape = shapeOf(plan, stage);
       const load = { samples, slots, recomputed: recompute.length };
-      bytes += costs.memory.stageBytes(shape, load, compute);
+      bytes += costs.memory.stageBytes(shape, load, compute, wires);
       const { gathered } = plan.stages[stage] ?? {};
       if (gathered) bytes -= sparedBytes(costs, shape, gathered, compute);
       if (peer) bytes += costs.extraBytes(peer, shape.layers, load);
@@ -161,6 +174,32 @@ function keptWholeBy(plan: Plan, all: ReturnType<typeof holders>): ReturnType<ty
   return kept;
 }
 
+/** The plan with the connections that it counts on; where the run leaves the encodings to it, with the tightest ones. */
+export function withConnections(costs: ClusterCosts, plan: Plan): Plan {
+  const counted = linksCountedOn(costs, plan);
+  const whole = counted.length === 0 ? plan : { ...plan, links: counted };
+  return costs.batch.wire === 'auto' ? withTightestWires(whole) : whole;
+}
+
+/** The same, and each link's stream as exact as is about as fast; no step takes longer than `longestSeconds` for it. */
+export function withLinks(costs: ClusterCosts, plan: Plan, longestSeconds?: number): Plan {
+  const tight = withConnections(costs, plan);
+  if (costs.batch.wire !== 'auto') return tight;
+  const bytes = roomyBytes(costs, tight);
+  const peerOf = (id: PeerId) => at(costs.peers, costs.placeOf(id));
+  return withChosenWires(tight, {
+    ...(longestSeconds === undefined ? {} : { longestSeconds }),
+    rate: (from, to) =>
+      Math.min(costs.link(from, to).bytesPerSecond ?? MOST_RATE, peerOf(from).upload, peerOf(to).download),
+    stepSeconds: (tried) => forecast(costs, tried).stepSeconds,
+    isRoomy: (peer) => got(bytes, peer) <= peerOf(peer).memoryBytes,
+  });
+}
+
+/** What each peer allocates where its links have every encoding that the run may choose. */
+export const roomyBytes = (costs: ClusterCosts, plan: Plan): Map<PeerId, number> =>
+  memoryOf(costs, plan, undefined, costs.batch.wire === 'auto' ? WIRE_ENCODINGS : undefined);
+
 /** The state as each keeper sees it: the shards that it has alone. */
 function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
   const found = new Map<PeerId, BlockState[]>();
@@ -178,19 +217,23 @@ function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
   return found;
 }
 
-/** The draft that a plan is of, as far as nobody keeps state alone; null: somebody is not here, or has links too slow for it. */
+/** The draft that a plan is of; null: it is of none, somebody is not here, or has links too slow for it. */
 export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
-  if (peersOf(plan).some((peer) => costs.placeOf(peer) < 0)) return null;
+  const schedule = DRAFT_SCHEDULES.find((name) => name === plan.schedule);
+  if (schedule === undefined || peersOf(plan).some((peer) => costs.placeOf(peer) < 0)) return null;
   const groups = plan.stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer)));
   const sizes = plan.microBatches.map(({ samples: [from, to] }) => to - from);
   const largest = Math.max(...sizes);
   if (plan.stages.some(({ gathered }, stage) => gathered && !isFast(costs, at(groups, stage), largest))) return null;
   const isEven = largest - Math.min(...sizes) <= 1;
+  const primaries = plan.state.flatMap(({ shards }) => shards.map(({ peer }) => costs.placeOf(peer)));
+  const keepers = [...new Set(primaries)].filter((place) => !groups.some((group) => group.includes(place)));
   return {
     groups,
+    ...(costs.keepers && keepers.length > 0 && { keepers }),
     layers: plan.stages.map(({ layers: [from, to] }) => to - from),
     microBatches: isEven ? sizes.length : 'sized',
-    schedule: plan.schedule,
+    schedule,
     ...(plan.warmup && { warmup: plan.warmup }),
   };
 }

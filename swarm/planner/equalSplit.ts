@@ -9,9 +9,10 @@
  * equal layers are better as two stages of three lanes (all six busy) than as four stages (two of them with two lanes,
  * which then wait for the other two).
  */
-import { evenRanges, invariant, type PeerId, type Range } from '../base.ts';
+import { at, evenRanges, invariant, type PeerId, type Range } from '../base.ts';
 import { layerBlock, type Model } from '../model/model.ts';
-import { homeStage, type MicroBatch, type Plan, type PlanStage, type ScheduleName } from '../plan/plan.ts';
+import { homeStage, type MicroBatch, type Plan, type PlanStage, type WarmUp } from '../plan/plan.ts';
+import { microBatchUnit, type OwnedOptions, ownedCrews, ownedProblem, ownedStages } from './ownedSplit.ts';
 
 /** Enough micro-batches for a pipeline of this many stages to idle little, without making them tiny. */
 const MICRO_BATCHES_PER_STAGE = 4;
@@ -24,12 +25,13 @@ const SHARD_ALIGNMENT = 64;
 
 type SplitModel = Pick<Model, 'layers' | 'blocks'>;
 
-export interface SplitOptions {
-  /** Where absent, min(B, 4·stages), but a micro-batch for each lane. */
+export interface SplitOptions extends OwnedOptions {
+  /** Where absent, min(B, 4·stages), but a micro-batch for each lane, and as many as the schedule allows. */
   readonly microBatches?: number;
-  /** The most stages; fewer donors have fewer. */
+  /** The most stages; fewer donors have fewer. Of a schedule with an owner table of its own: exactly those. */
   readonly stages?: number;
-  readonly schedule?: ScheduleName;
+  /** Of the schedules that have one. */
+  readonly warmup?: WarmUp;
 }
 
 /** The most donors that an equal split uses. */
@@ -56,6 +58,7 @@ export function splitProblem(
   if (stages !== undefined && stages > model.layers) return `${stages} stages do not fit ${model.layers} layers`;
   if (microBatches !== undefined && microBatches > samples)
     return `${samples} samples do not make ${microBatches} micro-batches`;
+  if (ownedStages(donors, options) !== null) return ownedProblem(model, samples, donors, options);
   const most = stages === undefined ? model.layers : Math.min(stages, donors);
   const lanes = Math.ceil(donors / most);
   const parts = microBatches ?? samples;
@@ -77,7 +80,7 @@ export function equalSplit(
 function equalWork(model: SplitModel, samples: number, peers: readonly PeerId[], options: SplitOptions): Plan {
   const problem = splitProblem(model, samples, peers.length, options);
   invariant(problem === null && peers.length > 0, problem ?? 'a plan needs a peer');
-  return seat(peers, shapeOf(model, samples, peers.length, options), options.schedule);
+  return seat(peers, shapeOf(model, samples, peers.length, options), options);
 }
 
 /** The same with the stages' layers given: lanes, micro-batches and state as equal as can be. */
@@ -88,34 +91,46 @@ export function splitAlong(
   layers: readonly Range[],
   options: SplitOptions = {},
 ): Plan {
-  return withEvenState(model, seat(peers, shape(model, samples, peers.length, layers, options), options.schedule));
+  return withEvenState(model, seat(peers, shape(model, samples, peers.length, layers, options), options));
 }
 
-function seat(
-  peers: readonly PeerId[],
-  { layers, lanes, microBatches }: Shape,
-  schedule: ScheduleName = 'gpipe',
-): Plan {
-  const firstLane = lanes.map((_, stage) => lanes.slice(0, stage).reduce((sum, count) => sum + count, 0));
+function seat(peers: readonly PeerId[], shape: Shape, options: SplitOptions): Plan {
+  const { layers, microBatches } = shape;
+  const crews =
+    ownedStages(peers.length, options) === null
+      ? lanesWith(peers, shape)
+      : ownedCrews(peers, layers.length, microBatches, options);
+  const { schedule = 'gpipe', warmup } = options;
   const stages = layers.map((range, stage): PlanStage => {
-    const from = firstLane[stage] ?? 0;
-    const own = peers.slice(from, from + (lanes[stage] ?? 0));
-    const hands = deal(microBatches, own.length);
-    const members = own.map((peer, lane) => ({ peer, ...(hands[lane] ?? { microBatches: [], samples: 0 }) }));
-    return { layers: range, members: members.map((member) => ({ ...member, recompute: [] })) };
+    const members = at(crews, stage).map(({ peer, carried }) => ({
+      ...{ peer, microBatches: carried.map(({ id }) => id), recompute: [] },
+      samples: carried.reduce((sum, one) => sum + sizeOf(one), 0),
+    }));
+    return { layers: range, members };
   });
-  return { stages, microBatches, state: [], schedule };
+  return { stages, microBatches, state: [], schedule, ...(warmup === 'overlap' && { warmup }) };
+}
+
+function lanesWith(peers: readonly PeerId[], { lanes, microBatches }: Shape): ReturnType<typeof ownedCrews> {
+  const firstLane = lanes.map((_, stage) => lanes.slice(0, stage).reduce((sum, count) => sum + count, 0));
+  return lanes.map((count, stage) => {
+    const from = firstLane[stage] ?? 0;
+    const hands = deal(microBatches, count);
+    return peers.slice(from, from + count).map((peer, lane) => ({ peer, carried: at(hands, lane).microBatches }));
+  });
 }
 
 function withEvenState(model: SplitModel, work: Plan): Plan {
   const state = model.blocks.map(({ name, elements }) => {
-    const holders = work.stages[homeStage(work, name)]?.members.map(({ peer }) => peer) ?? [];
+    const holders = at(work.stages, homeStage(work, name)).members.map(({ peer }) => peer);
     return { block: name, shards: spread(elements, holders) };
   });
   return { ...work, state };
 }
 
 function shapeOf(model: SplitModel, samples: number, donors: number, options: SplitOptions): Shape {
+  const owned = ownedStages(donors, options);
+  if (owned !== null) return evenShape(model, samples, donors, owned, options);
   if (options.stages !== undefined) return evenShape(model, samples, donors, Math.min(options.stages, donors), options);
   if (donors <= model.layers) return evenShape(model, samples, donors, donors, options);
   const mostLanes = options.microBatches ?? samples;
@@ -136,8 +151,22 @@ function shape(
   options: SplitOptions,
 ): Shape {
   const lanes = lanesOf(model, layers, donors);
-  const parts = options.microBatches ?? Math.max(defaultMicroBatches(samples, layers.length), ...lanes);
+  const parts = options.microBatches ?? mostMicroBatches(samples, donors, layers.length, Math.max(...lanes), options);
   return { layers, lanes, microBatches: evenRanges(samples, parts).map((range, id) => ({ id, samples: range })) };
+}
+
+/** As many as there are unless told: the most that the schedule allows. */
+function mostMicroBatches(
+  samples: number,
+  donors: number,
+  stages: number,
+  lanes: number,
+  options: SplitOptions,
+): number {
+  const unit = microBatchUnit(donors, options);
+  if (unit === 1) return Math.max(defaultMicroBatches(samples, stages), lanes);
+  const most = defaultMicroBatches(samples, stages);
+  return most - (most % unit);
 }
 
 /** Donors shared out as equal as can be; the most expensive stages, of equals the first ones, get those left over. */
@@ -173,11 +202,11 @@ function stepCost(model: SplitModel, { layers, lanes, microBatches }: Shape): nu
  * Micro-batches in order, each to the lane with the fewest samples so far, of equals the first: with equal ones in turn.
  * It depends on the number of lanes alone, so stages with as many lanes hand each micro-batch on along one lane.
  */
-function deal(microBatches: readonly MicroBatch[], lanes: number): { microBatches: number[]; samples: number }[] {
-  const hands = Array.from({ length: lanes }, () => ({ microBatches: [] as number[], samples: 0 }));
+function deal(microBatches: readonly MicroBatch[], lanes: number): { microBatches: MicroBatch[]; samples: number }[] {
+  const hands = Array.from({ length: lanes }, () => ({ microBatches: [] as MicroBatch[], samples: 0 }));
   for (const microBatch of microBatches) {
     const least = hands.reduce((best, hand) => (hand.samples < best.samples ? hand : best));
-    least.microBatches.push(microBatch.id);
+    least.microBatches.push(microBatch);
     least.samples += sizeOf(microBatch);
   }
   return hands;

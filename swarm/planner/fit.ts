@@ -13,9 +13,11 @@ import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { firstLayers } from '../schedule/recompute.ts';
-import type { WireEncoding } from '../wire.ts';
+import { packedBytes, type RunWire } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
+import { microBatchUnit, ownedStages } from './ownedSplit.ts';
+import { type LineCaps, withCappedWires } from './streamWires.ts';
 
 /** Bytes that each peer gives; a peer that is not in it gives what is needed. */
 export type MemoryCaps = ReadonlyMap<PeerId, number>;
@@ -26,13 +28,15 @@ interface FitProblem {
   readonly batch: {
     readonly samples: number;
     readonly sequence: number;
-    readonly wire?: WireEncoding;
+    readonly wire?: RunWire;
     readonly compute?: Compute;
     readonly islands?: Islands;
   };
   readonly peers: readonly PeerId[];
   readonly caps: MemoryCaps;
   readonly options: SplitOptions;
+  /** By which links of a run with `wire: "auto"` are chosen; absent: nobody has a cap. */
+  readonly lines?: LineCaps;
 }
 
 /** What a plan lacks: bytes over all peers, and the peer that lacks most. */
@@ -41,7 +45,10 @@ interface Shortage {
   readonly worst: { readonly peer: PeerId; readonly needs: number; readonly has: number } | null;
 }
 
-export function shortage({ model, batch, caps }: Omit<FitProblem, 'peers' | 'options'>, plan: Plan): Shortage {
+export function shortage(
+  { model, batch, caps }: Omit<FitProblem, 'peers' | 'options' | 'lines'>,
+  plan: Plan,
+): Shortage {
   let found: Shortage = { bytes: 0, worst: null };
   for (const peer of peersOf(plan)) {
     const has = caps.get(peer);
@@ -59,7 +66,10 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   const { model, batch, peers, caps, options } = problem;
   const impossible = splitProblem(model, batch.samples, peers.length, options);
   if (impossible !== null) return refusal(impossible);
-  const first = withAllowedCuts(model, batch.islands, equalSplit(model, batch.samples, peers, options));
+  const first = writtenIn(
+    problem,
+    withAllowedCuts(model, batch.islands, equalSplit(model, batch.samples, peers, options)),
+  );
   if (!peers.some((peer) => caps.has(peer))) return success(first);
   let nearest = shortage(problem, first);
   if (nearest.bytes === 0) return success(first);
@@ -73,6 +83,11 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   return refusal(sentence(nearest, peers));
 }
 
+function writtenIn({ model, batch, lines }: FitProblem, plan: Plan): Plan {
+  if (batch.wire !== 'auto' || lines === undefined) return plan;
+  return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
+}
+
 export function sentence({ bytes, worst }: Shortage, order: readonly PeerId[]): string {
   const who =
     worst === null
@@ -82,19 +97,23 @@ export function sentence({ bytes, worst }: Shortage, order: readonly PeerId[]): 
 }
 
 /** Options with everything decided, from the preferred one on. */
-function* variations({ model, batch, peers, options }: FitProblem, first: Plan): Generator<Required<SplitOptions>> {
+function* variations({ model, batch, peers, options }: FitProblem, first: Plan): Generator<SplitOptions> {
   const schedules = options.schedule ? [options.schedule] : (['gpipe', '1f1b'] as const);
   const preferred = first.stages.length;
-  const most = options.stages === undefined ? Math.min(peers.length, model.layers) : preferred;
+  const isFixed = options.stages !== undefined || ownedStages(peers.length, options) !== null;
+  const most = isFixed ? preferred : Math.min(peers.length, model.layers);
+  const unit = microBatchUnit(peers.length, options);
   for (const schedule of schedules) {
     for (let stages = preferred; stages <= most; stages++) {
       const fewest = options.microBatches ?? Math.max(defaultMicroBatches(batch.samples, stages), lanesAtLeast(first));
       let microBatches = Math.min(fewest, batch.samples);
+      microBatches -= microBatches % unit;
       for (;;) {
         if (splitProblem(model, batch.samples, peers.length, { stages, microBatches }) === null)
-          yield { schedule, stages, microBatches };
-        if (options.microBatches !== undefined || microBatches === batch.samples) break;
-        microBatches = Math.min(2 * microBatches, batch.samples);
+          yield { ...options, schedule, stages, microBatches };
+        const more = Math.min(2 * microBatches, batch.samples - (batch.samples % unit));
+        if (options.microBatches !== undefined || microBatches >= more) break;
+        microBatches = more;
       }
     }
   }
@@ -128,9 +147,9 @@ const recomputingFirst = (plan: Plan, stage: number, peer: PeerId, count: number
 });
 
 /** Moves layers one at a time from the stage that lacks most; a plan that fits, or the least that was lacking. */
-function shifted(problem: FitProblem, options: Required<SplitOptions>, relief: (plan: Plan) => Plan): Plan | Shortage {
+function shifted(problem: FitProblem, options: SplitOptions, relief: (plan: Plan) => Plan): Plan | Shortage {
   const { model, batch, peers } = problem;
-  const cut = (split: Plan): Plan => relief(withAllowedCuts(model, batch.islands, split));
+  const cut = (split: Plan): Plan => relief(writtenIn(problem, withAllowedCuts(model, batch.islands, split)));
   let plan = cut(equalSplit(model, batch.samples, peers, options));
   let least = shortage(problem, plan);
   let cuts = plan.stages.map(({ layers }) => layers);
@@ -157,8 +176,12 @@ function moveLayer(problem: FitProblem, plan: Plan, cuts: readonly Range[], { wo
       ),
     ),
   );
-  const from = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === worst?.peer));
   const sizes = cuts.map(([first, end]) => end - first);
+  // Of its stages the one with the most layers.
+  const from = plan.stages.reduce((most, { members }, stage) => {
+    const isIts = members.some(({ peer }) => peer === worst?.peer);
+    return isIts && (most < 0 || at(sizes, stage) > at(sizes, most)) ? stage : most;
+  }, -1);
   if (from < 0 || at(sizes, from) <= 1) return null;
   // Of stages with as much room the one with the fewest layers.
   const to = room.reduce((best, bytes, stage) => {

@@ -2,8 +2,10 @@
  * What a plan would take on a cluster: its schedule through the simulator (Varuna: try candidates by simulating them),
  * then the exchange of state. The step has one barrier, the commit. Everyone's backwards and gradient slices come
  * before it, updates and the new values after it, so the exchange is worked out beside the simulation:
- *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for).
- * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both.
+ *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for),
+ * each with one way to the server: the report goes up, the commit and the next step's start come down together.
+ * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both. Who keeps
+ * state and computes nothing is waited for as everyone else.
  * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
  */
 import { at, float, got, int, overlap, type PeerId } from '../base.ts';
@@ -15,6 +17,7 @@ import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
+import { policyOf } from '../schedule/ownOrder.ts';
 import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
@@ -53,14 +56,15 @@ interface Simulation {
 
 /** A step as it is after some others. */
 function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulation {
-  const schedule = addRecompute(plan, built);
+  const policy = policyOf(plan) ?? undefined;
+  const schedule = policy ? built : addRecompute(plan, built);
   const graph = workGraph(wiring(costs.model, plan, schedule), schedule);
   const pipeline = pipelineFlow(costs, plan);
   const exchange = stateExchange(costs, plan);
   const gathers = gathersOf(costs, plan, pipeline);
   const times = simulationCosts(costs, plan, pipeline, gathers);
   const step = (of: Costs) => {
-    const ends = simulateEnds(graph, of);
+    const ends = simulateEnds(graph, of, policy);
     return { ends, forecast: withExchange(costs, graph, ends, { pipeline, gathered: gathers.sent, ...exchange }) };
   };
   const { rest } = times;
@@ -83,7 +87,7 @@ function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulatio
 /** The work of a step as it is predicted, without the exchange of state. */
 export function predictedTimeline(costs: ClusterCosts, plan: Plan): Timeline {
   const { graph, times } = simulation(costs, plan, build(plan));
-  return simulateGraph(graph, times);
+  return simulateGraph(graph, times, policyOf(plan) ?? undefined);
 }
 
 /** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
@@ -108,27 +112,51 @@ function withExchange(
   let after = 0;
   let mostSlices = 0;
   const found = new Map<PeerId, PeerForecast>();
-  for (const [at, id] of graph.peers.entries()) {
+  const workEnds = new Map<number, number>();
+  const count = (place: number, busy: number, reportedSeconds: number, reduce: number): void => {
+    const peer = at(costs.peers, place);
+    const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
+    committed = Math.max(committed, reportedSeconds + peer.serverSeconds);
+    mostSlices = Math.max(mostSlices, reduce);
+    after = Math.max(after, peer.serverSeconds + update + flowSeconds(costs, place, values));
+    const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
+    found.set(peer.id, { busySeconds: busy + update, sentBytes: sent });
+  };
+  for (const [index, id] of graph.peers.entries()) {
     const place = costs.placeOf(id);
-    const peer = costs.peers[place];
-    if (!peer) continue;
+    const [from, to] = [int(graph.listFrom, index), int(graph.listFrom, index + 1)];
+    if (!costs.peers[place] || from === to) continue;
     let [busy, end] = [0, 0];
-    for (let work = int(graph.listFrom, at); work < int(graph.listFrom, at + 1); work++) {
+    for (let work = from; work < to; work++) {
       busy += float(seconds, work);
       end = Math.max(end, float(endSeconds, work));
     }
+    workEnds.set(place, end);
     const copied = flowSeconds(costs, place, copies);
     if (copied > 0) end = Math.max(end, copied + flowSeconds(costs, place, pipeline));
     const reduce = flowSeconds(costs, place, slices);
-    const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
-    const gather = flowSeconds(costs, place, values);
-    committed = Math.max(committed, end + reduce);
-    mostSlices = Math.max(mostSlices, reduce);
-    after = Math.max(after, update + gather);
-    const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
-    found.set(id, { busySeconds: busy + update, sentBytes: sent });
+    count(place, busy, end + reduce, reduce);
+  }
+  // Who computes nothing has the slices once those who compute have sent them, one after the other.
+  for (const place of kept.keys()) {
+    if (workEnds.has(place) || !costs.peers[place]) continue;
+    const copied = flowSeconds(costs, place, copies);
+    count(place, 0, Math.max(arrivedSeconds(costs, place, slices, workEnds), copied), 0);
   }
   return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
+}
+
+/** When all that is sent to a peer is there, where each sender begins as its work ends. */
+function arrivedSeconds(costs: ClusterCosts, place: number, sent: Flow, begin: ReadonlyMap<number, number>): number {
+  const { download } = at(costs.peers, place);
+  const parts = [...sent.to(place)].map(([from, bytes]) => ({ bytes, from, begins: begin.get(from) ?? 0 }));
+  let [seconds, latency] = [0, 0];
+  for (const { bytes, from, begins } of parts.toSorted((one, other) => one.begins - other.begins)) {
+    const { latencySeconds, bytesPerSecond } = costs.linkAt(place, from);
+    latency = Math.max(latency, latencySeconds);
+    seconds = Math.max(seconds, begins) + bytes / Math.min(download, bytesPerSecond ?? download);
+  }
+  return seconds + latency;
 }
 
 /** The connections that a forecast of this plan counts on, where one alone would be slower. */
@@ -158,12 +186,14 @@ function pipelineFlow(costs: ClusterCosts, plan: Plan): Flow {
   });
   const found = flow();
   const sizes = sizesOf(plan);
+  const sampleBytes = costs.sampleBytesIn(plan);
   for (let stage = 1; stage < owners.length; stage++) {
     for (const [id, samples] of sizes) {
       const [a, b] = [owners[stage - 1]?.get(id), owners[stage]?.get(id)];
-      if (a === undefined || b === undefined || a === b) continue;
-      found.add(a, b, samples * costs.sampleBytes);
-      found.add(b, a, samples * costs.sampleBytes);
+      if (a === undefined || b === undefined || a === b || a < 0 || b < 0) continue;
+      const [one, other] = [at(costs.peers, a).id, at(costs.peers, b).id];
+      found.add(a, b, samples * sampleBytes(one, other));
+      found.add(b, a, samples * sampleBytes(other, one));
     }
   }
   return found;
@@ -175,7 +205,16 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
   const again = plan.stages.map(({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute])));
   const againBy = (stage: number, peer: PeerId): readonly number[] => again[stage]?.get(peer) ?? [];
-  const bytes = (_: number, id: number): number => size(id) * costs.sampleBytes;
+  // In an order that follows messages what is computed again is no work of its own.
+  const inBackward = policyOf(plan) ? (layers: readonly number[]) => layers.length : againInBackward;
+  const sampleBytes = costs.sampleBytesIn(plan);
+  const owners = plan.stages.map(
+    ({ members }) =>
+      new Map(members.flatMap(({ peer, microBatches }) => microBatches.map((id) => [id, peer] as const))),
+  );
+  /** Of a micro-batch from its owner in one stage to the one in another. */
+  const bytes = (from: number, to: number, id: number): number =>
+    size(id) * sampleBytes(got(at(owners, from), id), got(at(owners, to), id));
   // Asked for each action and message: by number, not by text.
   const timed = (seconds: (peer: PlannedPeer, shape: StageShape, samples: number, stage: number) => number) => {
     const known = new Map<number, number>();
@@ -200,7 +239,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     backwardSeconds: timed(
       (peer, shape, samples, stage) =>
         (gathers.stages[stage] ?? costs).backwardSeconds(peer, shape, samples) +
-        costs.layerSeconds(peer, samples) * againInBackward(againBy(stage, peer.id)),
+        costs.layerSeconds(peer, samples) * inBackward(againBy(stage, peer.id)),
     ),
     recomputeSeconds: timed(
       (peer, _, samples, stage) =>
@@ -228,8 +267,8 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
       links.set(key, cost);
       return cost;
     },
-    activationBytes: bytes,
-    gradientBytes: bytes,
+    activationBytes: (stage, id) => bytes(stage, stage + 1, id),
+    gradientBytes: (stage, id) => bytes(stage, stage - 1, id),
   };
 }
 

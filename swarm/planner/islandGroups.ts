@@ -6,11 +6,11 @@
  */
 import { at, type Random, seededRandom } from '../base.ts';
 import { blocksOfStage } from '../model/model.ts';
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { type ClusterCosts, type PlannedPeer, remembered } from './clusterCosts.ts';
 import { chanceOfAll, type GroupsAsked, MEETING_PART, MOST_STAGES } from './groupsAsked.ts';
 import { chainsOf } from './islandChains.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
+import { DRAFT_SCHEDULES } from './layout.ts';
 import { mostLayers } from './stageFit.ts';
 
 /** Exchanges that are tried for each donor, and at least. */
@@ -118,7 +118,7 @@ function* sketches(costs: ClusterCosts, members: readonly number[]): Generator<S
 function* inChain(groups: Sketch['groups'], counts: Iterable<number>): Generator<Sketch> {
   for (const microBatches of counts) {
     yield { groups, microBatches, schedule: '1f1b', warmup: 'overlap' };
-    for (const schedule of SCHEDULE_NAMES) yield { groups, microBatches, schedule };
+    for (const schedule of DRAFT_SCHEDULES) yield { groups, microBatches, schedule };
   }
 }
 

@@ -7,7 +7,6 @@ import { at, got, type PeerId, type Result, refusal, success } from '../base.ts'
 import type { MeetingSettings } from '../islands/outer.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { counted } from '../quantityText.ts';
-import type { WireEncoding } from '../wire.ts';
 import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
@@ -15,14 +14,12 @@ import { memoryOf, planOf } from './draft.ts';
 import { chanceOfAll } from './groupsAsked.ts';
 import { type Group, groupsOf, groupsOfChains } from './islandGroups.ts';
 import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
-import { type CostsFor, chosenTeam, type Team } from './islandTeam.ts';
+import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
 export interface IslandsAsked extends MeetingSettings {
-  /** What the stream may be written as, the most exact first. */
-  readonly wires: readonly WireEncoding[];
   readonly rounds:
     | { readonly count: 'auto'; readonly roundSeconds: number }
     | { readonly count: number; readonly innerSteps: number };
@@ -30,7 +27,6 @@ export interface IslandsAsked extends MeetingSettings {
 
 export interface PlannedIsland {
   readonly plan: Plan;
-  readonly wire: WireEncoding;
   readonly predicted: ClusterPlan['predicted'] & { readonly stepsPerRound: number };
 }
 
@@ -83,7 +79,7 @@ const isAsGood = ({ predicted: own }: IslandPlan, { predicted: other }: IslandPl
 function withMemory(problem: ClusterProblem, asked: IslandsAsked, found: IslandPlan): IslandPlan {
   const islands = found.islands.map((island): PlannedIsland => {
     const turns = found.islands.filter(({ plan }) => plan === island.plan).length;
-    const memory = memoryOf(costsIn(problem, asked, 0)(turns, island.wire).own, island.plan);
+    const memory = memoryOf(costsIn(problem, asked, 0)(turns).own, island.plan);
     const peers = island.predicted.peers.map((own) => ({ ...own, memoryBytes: got(memory, own.peer) }));
     return { ...island, predicted: { ...island.predicted, peers } };
   });
@@ -106,8 +102,8 @@ function plannedKeeping(
   overlaps: boolean,
 ): Result<IslandPlan> {
   const costsFor = costsIn(problem, asked, kept);
-  const team = (group: Group, turns: number) => chosenTeam(asked.wires, costsFor, group, turns);
-  const { planned: costs, own } = costsFor(1, asked.wires.at(-1) ?? 'f32');
+  const team = (group: Group, turns: number) => teamOf(costsFor, group, turns);
+  const { planned: costs, own } = costsFor(1);
   const { rounds } = asked;
   const inRounds = (
     roundSeconds: number,
@@ -151,16 +147,14 @@ function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
 const ABOUT_AS_MUCH = 0.9;
 
 function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
-  const known = new Map<string, ReturnType<CostsFor>>();
-  return (turns, wire) => {
-    const key = `${turns} ${wire}`;
-    const found = known.get(key);
+  const known = new Map<number, ReturnType<CostsFor>>();
+  return (turns) => {
+    const found = known.get(turns);
     if (found) return found;
-    const costs = (planeBytesOf: number) =>
-      clusterCosts({ ...problem, batch: { ...problem.batch, wire }, planeBytes: planeBytesOf });
+    const costs = (planeBytesOf: number) => clusterCosts({ ...problem, planeBytes: planeBytesOf });
     const own = costs(planeBytes(asked, turns));
     const made = { own, planned: kept === 0 ? own : costs(planeBytes(asked, turns) + kept) };
-    known.set(key, made);
+    known.set(turns, made);
     return made;
   };
 }
@@ -259,13 +253,14 @@ function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[],
       return share < LEAST_SHARE ? [] : [{ peer: at(costs.peers, place).id, share }];
     }),
   };
+  const exacted = teams.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
   return success({
-    islands: teams.flatMap((team, i) =>
+    islands: exacted.flatMap((team, i) =>
       Array<PlannedIsland>(team.turns).fill(islandOf(costs, team, at(round.steps, i) / team.turns)),
     ),
     predicted,
     idle: idleOf(costs, used),
-    reasons: [...summary(costs, teams), ...teamWords(teams, round.steps, predicted.owners)],
+    reasons: [...summary(costs, exacted), ...teamWords(exacted, round.steps, predicted.owners)],
   });
 }
 
@@ -274,6 +269,8 @@ interface Round {
   readonly meetingSeconds: number;
   /** Of each team, of all its islands. */
   readonly steps: readonly number[];
+  /** What each team has for them. */
+  readonly stepsSeconds: readonly number[];
 }
 
 /**
@@ -283,10 +280,9 @@ interface Round {
 function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
   const after = (waiting: number): Round => {
     const meetingSeconds = waiting + meeting.besideSeconds;
-    const steps = teams.map(({ group: { receiving }, forecast: { stepSeconds } }) =>
-      Math.floor(Math.max(0, stepsSeconds - Math.max(0, receiving - waiting)) / stepSeconds),
-    );
-    return { seconds: stepsSeconds + meetingSeconds, meetingSeconds, steps };
+    const left = teams.map(({ group }) => Math.max(0, stepsSeconds - Math.max(0, group.receiving - waiting)));
+    const steps = teams.map(({ forecast }, i) => Math.floor(at(left, i) / forecast.stepSeconds));
+    return { seconds: stepsSeconds + meetingSeconds, meetingSeconds, steps, stepsSeconds: left };
   };
   const rate = ({ steps, seconds }: Round): number => steps.reduce((sum, own) => sum + own, 0) / seconds;
   let best = after(meeting.sendingSeconds);
@@ -303,16 +299,15 @@ function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: numb
   const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
   const steps = teams.map(({ turns }) => turns * innerSteps);
   const longest = Math.max(...teams.map(({ forecast }, i) => at(steps, i) * forecast.stepSeconds));
-  return { seconds: longest + meetingSeconds, meetingSeconds, steps };
+  return { seconds: longest + meetingSeconds, meetingSeconds, steps, stepsSeconds: teams.map(() => longest) };
 }
 
 function islandOf(costs: ClusterCosts, team: Team, stepsPerRound: number): PlannedIsland {
-  const { plan, wire, memory } = team;
+  const { plan, memory } = team;
   const { stepSeconds, peers } = team.forecast;
   const { samples, sequence } = costs.batch;
   return {
     plan,
-    wire,
     predicted: {
       stepSeconds,
       tokensPerSecond: (samples * sequence) / stepSeconds,

@@ -23,7 +23,7 @@ export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
   const idle = left === 0 ? '' : `; ${counted(left, 'donor')} left over ${left === 1 ? 'computes' : 'compute'} nothing`;
   return [
     `${counted(count, 'island')} of ${counted(donors, 'donor')}, ${kinds.join(' and ')}${idle}.`,
-    'Islands of several groups are planned only: a run computes all its islands by one group so far.',
+    '`shoal swarm --plan` runs a fixed number of islands as planned here; else a run shares its donors out equally.',
   ].map((text) => ({ peer: null, text }));
 }
 

@@ -4,7 +4,7 @@
  * judged by the thousand.
  */
 import { at, evenRanges, float, int } from '../base.ts';
-import type { Gathered, ScheduleName, WarmUp } from '../plan/plan.ts';
+import type { Gathered, WarmUp } from '../plan/plan.ts';
 import { clockPlaces, hopTicks, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, remembered, type StageShape } from './clusterCosts.ts';
 import { sizedMicroBatches } from './laneSizes.ts';
@@ -45,6 +45,10 @@ export interface Clock {
   readonly from: Int32Array;
 }
 
+/** The orders that drafts have: one stage a peer. */
+export const DRAFT_SCHEDULES = ['gpipe', '1f1b'] as const;
+export type DraftSchedule = (typeof DRAFT_SCHEDULES)[number];
+
 /** Where a stage's state lies with its members (stageFit.ts). */
 export type Placement = 'room' | 'links' | 'hub';
 
@@ -55,7 +59,7 @@ export interface Draft {
   readonly layers: readonly number[];
   /** Equal ones; 'sized' (of one stage): each peer's own size. */
   readonly microBatches: number | 'sized';
-  readonly schedule: ScheduleName;
+  readonly schedule: DraftSchedule;
   readonly warmup?: WarmUp;
   /** By room, where it is absent. */
   readonly placement?: Placement;

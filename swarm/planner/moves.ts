@@ -1,12 +1,17 @@
 /** Drafts one small random move away from another. */
 
 import { at, below, type Random } from '../base.ts';
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Sketch } from './judge.ts';
-import type { Draft } from './layout.ts';
+import { DRAFT_SCHEDULES, type Draft } from './layout.ts';
 
 type Groups = Draft['groups'];
+
+/** In which everyone may work. */
+export const WORK_ORDERS: readonly Pick<Draft, 'schedule' | 'warmup'>[] = [
+  ...DRAFT_SCHEDULES.map((schedule) => ({ schedule })),
+  { schedule: '1f1b', warmup: 'overlap' },
+];
 
 /** A stage of more peers gets no further ones. */
 const MOST_LANES = 16;
@@ -137,7 +142,7 @@ function* regroupings(groups: Groups, order: readonly number[]): Generator<Group
     for (const other of others) yield inserted(groups, stage, [other]);
 }
 
-/** The same peers: a layer moved, more or fewer micro-batches, the state elsewhere. */
+/** The same peers: a layer moved, more or fewer micro-batches, another order of work, the state elsewhere. */
 function* rearranged({ batch: { samples } }: ClusterCosts, draft: Draft): Generator<Sketch> {
   const { layers, microBatches, groups } = draft;
   for (const placement of PLACEMENTS) yield { ...draft, placement };
@@ -145,6 +150,7 @@ function* rearranged({ batch: { samples } }: ClusterCosts, draft: Draft): Genera
     for (let to = 0; to < layers.length; to++)
       if (to !== from && at(layers, from) > 1) yield layerMoved(draft, from, to);
   if (microBatches === 'sized') return;
+  for (const order of otherOrders(draft)) yield order;
   const lanes = Math.max(...groups.map((group) => group.length));
   for (const count of countsNear(microBatches, lanes, samples)) {
     yield { ...draft, microBatches: count };
@@ -249,10 +255,14 @@ function batchesChange({ costs, random }: Around, draft: Draft): Sketch | null {
   return random() < 0.5 ? { ...draft, microBatches: count } : { ...sketch, microBatches: count };
 }
 
-function scheduleChanges(_around: Around, draft: Draft): Sketch | null {
-  const { warmup: _, ...plain } = draft;
-  const other = SCHEDULE_NAMES.find((name) => name !== draft.schedule);
-  return other === undefined || draft.microBatches === 'sized' ? null : { ...plain, schedule: other };
+function scheduleChanges({ random }: Around, draft: Draft): Sketch | null {
+  const others = otherOrders(draft);
+  return draft.microBatches === 'sized' ? null : at(others, below(random, others.length));
+}
+
+function otherOrders({ schedule, warmup, ...draft }: Draft): Draft[] {
+  const others = WORK_ORDERS.filter((order) => order.schedule !== schedule || order.warmup !== warmup);
+  return others.map((order) => ({ ...draft, ...order }));
 }
 
 /** State by room or by links, or on a hub; or with one more, or one less, who keeps state and computes nothing. */

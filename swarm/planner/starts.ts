@@ -4,10 +4,9 @@
  */
 
 import { at, evenRanges, type Random } from '../base.ts';
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Sketch } from './judge.ts';
-import type { Draft } from './layout.ts';
+import { DRAFT_SCHEDULES, type Draft } from './layout.ts';
 import { regrouped } from './moves.ts';
 
 /** Peers by what they would cost a pipeline of a few stages: their layers, and their traffic over their own caps. */
@@ -83,7 +82,7 @@ export function* starts(
     const groups = evenRanges(order.length, stages).map(([from, to]) => order.slice(from, to));
     const layers = evenRanges(costs.model.layers, stages).map(([from, to]) => to - from);
     for (let microBatches = 1; microBatches <= samples; microBatches *= 2)
-      for (const schedule of SCHEDULE_NAMES) yield { groups, layers, microBatches, schedule };
+      for (const schedule of DRAFT_SCHEDULES) yield { groups, layers, microBatches, schedule };
   }
 }
 

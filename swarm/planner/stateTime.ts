@@ -9,6 +9,8 @@ import type { Draft, Layout } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 
 const ELEMENT_BYTES = 4;
+/** The end of the work of who computes nothing: its slices begin with the work's ends of those who send them. */
+const NO_WORK = -1;
 
 /** Of each peer by its place, in seconds; the latencies are those to keepers of what it holds, and to holders of what it keeps. */
 interface Traffic {
@@ -51,10 +53,13 @@ export function exchangeSeconds(
   const taking = stages.flatMap(({ places }, stage) => [...places, ...at(shares, stage).keys()]);
   const traffic = trafficOf(costs, taking);
   let lane = 0;
+  for (const place of taking) traffic.end[place] = NO_WORK;
   for (const { places } of stages) for (const place of places) traffic.end[place] = float(ends, lane++);
   const last = stages.length - 1;
   const sizes = blockSizes(costs);
-  for (const [stage, own] of shares.entries()) {
+  // Later stages end their backwards first: who keeps state and computes nothing gets their slices first.
+  for (let stage = last; stage >= 0; stage--) {
+    const own = at(shares, stage);
     let whole = 0;
     for (const share of own.values()) whole += share;
     const elements =
@@ -77,13 +82,16 @@ export function exchangeSeconds(
   const { end, kept, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
   let [before, after] = [least, 0];
   for (const place of taking) {
-    const update = costs.updateSeconds(at(costs.peers, place), float(kept, place));
+    const peer = at(costs.peers, place);
+    const update = costs.updateSeconds(peer, float(kept, place));
     const [out, into] = [float(outLatency, place), float(inLatency, place)];
-    before = Math.max(
-      before,
-      float(end, place) + Math.max(float(slicesOut, place) + out, float(slicesIn, place) + into),
+    const [worked, arrived] = [float(end, place), float(slicesIn, place) + into];
+    const reported = worked === NO_WORK ? arrived : worked + Math.max(float(slicesOut, place) + out, arrived);
+    before = Math.max(before, peer.serverSeconds + reported);
+    after = Math.max(
+      after,
+      peer.serverSeconds + update + Math.max(float(valuesOut, place) + into, float(valuesIn, place) + out),
     );
-    after = Math.max(after, update + Math.max(float(valuesOut, place) + into, float(valuesIn, place) + out));
   }
   return before + after;
 }
@@ -94,9 +102,11 @@ function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper:
   const { latencySeconds, bytesPerSecond } = costs.linkAt(holder, keeper);
   const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
   const [one, other] = [at(costs.peers, holder), at(costs.peers, keeper)];
-  const { slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
+  const { end, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
   slicesOut[holder] = float(slicesOut, holder) + bytes / Math.min(limit, one.upload);
-  slicesIn[keeper] = float(slicesIn, keeper) + bytes / Math.min(limit, other.download);
+  const begins =
+    float(end, keeper) === NO_WORK ? Math.max(float(slicesIn, keeper), float(end, holder)) : float(slicesIn, keeper);
+  slicesIn[keeper] = begins + bytes / Math.min(limit, other.download);
   valuesOut[keeper] = float(valuesOut, keeper) + bytes / Math.min(limit, other.upload);
   valuesIn[holder] = float(valuesIn, holder) + bytes / Math.min(limit, one.download);
   outLatency[holder] = Math.max(float(outLatency, holder), latencySeconds);

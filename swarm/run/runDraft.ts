@@ -131,6 +131,8 @@ export const runListSchema = z.object({
   texts: z.array(listedTextSchema),
   /** Whether this server can change to another run. */
   canActivate: z.boolean(),
+  /** Names of the runs that follow the active one by themselves, the next one first. */
+  queue: z.array(z.string()),
 });
 export type RunList = z.infer<typeof runListSchema>;
 

@@ -85,6 +85,18 @@ test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', ()
   expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
 });
 
+test('[IS1] islands that are as many as there are groups have defaults of their own, and are a run file again', () => {
+  const parsed = parseRunFile(changed('train.islands', { count: 'auto' }), 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(parsed.value.train.islands).toEqual({
+    ...{ count: 'auto', roundSeconds: 300, outer: { learningRate: 1, momentum: 0.5 } },
+    ...{ exchange: { top: 64, chunk: 4096, feedback: 0.95 }, publish: 'int8', overlap: false },
+  });
+  expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+  const dense = parseRunFile(changed('train.islands', { count: 'auto', exchange: 'f32' }), 'run.json');
+  expect(dense.ok && dense.value.train.islands?.outer).toEqual({ learningRate: 1, momentum: 0.5 });
+});
+
 test('[IS1] a held-out loss of islands that publish int8 is refused in one sentence', () => {
   const islands = { count: 2, innerSteps: 6, exchange: 'f32', publish: 'int8' };
   const run = changed('train.islands', islands);
@@ -95,17 +107,32 @@ test('[IS1] a held-out loss of islands that publish int8 is refused in one sente
 });
 
 test.each<[islands: unknown, sentence: string]>([
+  [{ count: 0, innerSteps: 6 }, 'run.json: train.islands.count must be a positive integer up to 63, or "auto", not 0'],
   [
-    { count: 'auto', roundSeconds: 300 },
-    'run.json: train.islands.count must be a positive integer up to 63: "auto" is not supported yet',
+    { count: 'auto', roundSeconds: 86_401 },
+    'run.json: train.islands.roundSeconds must be a number above 0, at most 86400, not 86401',
+  ],
+  [
+    { count: 'auto', innerSteps: 6 },
+    'run.json: train.islands.innerSteps does not go with count "auto": roundSeconds says there how long a round is',
+  ],
+  [
+    { count: 2, innerSteps: 6, roundSeconds: 3 },
+    'run.json: train.islands.roundSeconds goes only with count "auto": with a number of islands innerSteps says how long a round is',
   ],
   [
     { count: 2, innerSteps: 6, overlap: true },
     'run.json: train.islands.overlap must be false: true is not supported yet',
   ],
   [{ count: 2 }, 'run.json: train.islands.innerSteps is missing: it must be a positive integer'],
-  [{ count: 64, innerSteps: 6 }, 'run.json: train.islands.count must be a positive integer up to 63, not 64'],
-  [{ count: 1.5, innerSteps: 6 }, 'run.json: train.islands.count must be a positive integer up to 63, not 1.5'],
+  [
+    { count: 64, innerSteps: 6 },
+    'run.json: train.islands.count must be a positive integer up to 63, or "auto", not 64',
+  ],
+  [
+    { count: 1.5, innerSteps: 6 },
+    'run.json: train.islands.count must be a positive integer up to 63, or "auto", not 1.5',
+  ],
   [{ count: 2, innerSteps: 6, exchange: 'f16' }, 'run.json: train.islands.exchange must be "f32", not "f16"'],
   [
     { count: 2, innerSteps: 6, exchange: 5 },
@@ -125,7 +152,7 @@ test.each<[islands: unknown, sentence: string]>([
   ],
   [
     { count: 2, innerSteps: 6, roundSeconds: 5 },
-    'run.json: train.islands.roundSeconds is unknown: expected one of count, innerSteps, outer, exchange, publish, overlap',
+    'run.json: train.islands.roundSeconds goes only with count "auto": with a number of islands innerSteps says how long a round is',
   ],
   [
     { count: 2, innerSteps: 6, outer: { momentum: 1 } },
@@ -219,8 +246,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
   ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
-  ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8" or "int4", not "f64"'],
-  ['precision.wire', 'auto', 'precision.wire must be "f32", "f16", "int8" or "int4": "auto" is not supported yet'],
+  ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8", "int4" or "auto", not "f64"'],
   ['init', undefined, 'init is missing: it must be the path of a .safetensors file, of a model.safetensors.index.json'],
   ['init', 3, 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],
   ['init', '', 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],

@@ -22,12 +22,27 @@ import {
 } from '../model/inputFields.ts';
 import type { Model } from '../model/model.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
-import { WIRE_ENCODINGS } from '../wire.ts';
+import { RUN_WIRES } from '../wire.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
 export type Train = z.output<typeof trainSchema>;
-export type Islands = z.output<typeof islandsSchema>;
+/** A fixed number that meet every so many steps, or as many as there are groups of donors, which meet when the time is over. */
+export type Islands = CountedIslands | AutoIslands;
+interface IslandSettings {
+  readonly outer: { readonly learningRate: number; readonly momentum: number };
+  readonly exchange: 'f32' | { readonly top: number; readonly chunk: number; readonly feedback: number };
+  readonly publish: 'f32' | 'int8';
+  readonly overlap: false;
+}
+export interface CountedIslands extends IslandSettings {
+  readonly count: number;
+  readonly innerSteps: number;
+}
+export interface AutoIslands extends IslandSettings {
+  readonly count: 'auto';
+  readonly roundSeconds: number;
+}
 
 /** A step is numbered in 32 bits, in frames and messages; a micro-batch in 16, and it has a sample at least. */
 const steps = countUpTo(0xffffffff);
@@ -108,7 +123,16 @@ const isChunk = (value: number): boolean =>
 const notYet = (words: string, later: unknown) => (issue: { readonly input?: unknown }) =>
   issue.input === later ? `must be ${words}: ${JSON.stringify(later)} is not supported yet` : expecting(words)(issue);
 
-const islandCount = `a positive integer up to ${MOST_ISLANDS}`;
+const islandCount = `a positive integer up to ${MOST_ISLANDS}, or "auto"`;
+const isIslandCount = (value: unknown): boolean =>
+  value === 'auto' || (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MOST_ISLANDS);
+const ROUND_SECONDS = 300;
+/** A day: donors leave before. */
+const MOST_ROUND_SECONDS = 86_400;
+const roundSeconds = number(
+  `a number above 0, at most ${MOST_ROUND_SECONDS}`,
+  (value) => value > 0 && value <= MOST_ROUND_SECONDS,
+);
 const sparseExchange = fields({
   top: countUpTo(MOST_CHUNK_ELEMENTS).default(64),
   chunk: number(`an integer from ${LEAST_CHUNK_ELEMENTS} to ${MOST_CHUNK_ELEMENTS}`, isChunk).default(4096),
@@ -118,23 +142,42 @@ const sparseExchange = fields({
 const DENSE_OUTER = { learningRate: 0.7, momentum: 0.9 };
 const SPARSE_OUTER = { learningRate: 1, momentum: 0.5 };
 const islandsSchema = fields({
-  count: z
-    .int({ error: notYet(islandCount, 'auto') })
-    .min(1, { error: expecting(islandCount) })
-    .max(MOST_ISLANDS, { error: expecting(islandCount) }),
-  innerSteps: steps,
+  count: z.custom<number | 'auto'>(isIslandCount, { error: expecting(islandCount) }),
+  innerSteps: steps.exactOptional(),
+  roundSeconds: roundSeconds.exactOptional(),
   outer: fields({ learningRate: nonNegative32.exactOptional(), momentum: belowOne.exactOptional() }).default({}),
   exchange: wordOr(only('f32'), sparseExchange, '"f32" or an object of top, chunk and feedback').default({
     top: 64,
     chunk: 4096,
     feedback: 0.95,
   }),
-  publish: z.enum(['f32', 'int8'], { error: expecting('"f32" or "int8"') }).default('f32'),
+  publish: z.enum(['f32', 'int8'], { error: expecting('"f32" or "int8"') }).exactOptional(),
   overlap: z.literal(false, { error: notYet('false', true) }).default(false),
-}).transform(({ outer, ...rest }) => ({
-  ...rest,
-  outer: { ...(rest.exchange === 'f32' ? DENSE_OUTER : SPARSE_OUTER), ...outer },
-}));
+}).transform(({ count, innerSteps, roundSeconds, outer, publish, ...rest }, context): Islands => {
+  const refuse = (field: string, message: string): never => {
+    context.addIssue({ code: 'custom', path: [field], message });
+    return z.NEVER;
+  };
+  // Islands that come and go with their donors take a careful outer step, and publish what is small.
+  const isAuto = count === 'auto';
+  const settings = {
+    ...rest,
+    outer: { ...(rest.exchange === 'f32' && !isAuto ? DENSE_OUTER : SPARSE_OUTER), ...outer },
+    publish: publish ?? (isAuto ? 'int8' : 'f32'),
+  };
+  if (isAuto) {
+    if (innerSteps !== undefined)
+      return refuse('innerSteps', 'does not go with count "auto": roundSeconds says there how long a round is');
+    return { count, roundSeconds: roundSeconds ?? ROUND_SECONDS, ...settings };
+  }
+  if (roundSeconds !== undefined)
+    return refuse(
+      'roundSeconds',
+      'goes only with count "auto": with a number of islands innerSteps says how long a round is',
+    );
+  if (innerSteps === undefined) return refuse('innerSteps', expecting('a positive integer')({ input: undefined }));
+  return { count, innerSteps, ...settings };
+});
 
 /** Also what a donor is told of its run. */
 export const trainSchema = fields({
@@ -187,7 +230,7 @@ const RUN_FILE = fields({
     .default(null),
   precision: fields({
     compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
-    wire: z.enum(WIRE_ENCODINGS, { error: notYet('"f32", "f16", "int8" or "int4"', 'auto') }).default('f32'),
+    wire: z.enum(RUN_WIRES, { error: expecting('"f32", "f16", "int8", "int4" or "auto"') }).default('f32'),
   }).default({ compute: 'f32', wire: 'f32' }),
   state: fields({ replicas: replicas.exactOptional() }).exactOptional(),
 });

@@ -7,14 +7,7 @@ import { invariant, type PeerId, peerId } from '../base.ts';
 import { SCHEDULE_NAMES } from '../plan/plan.ts';
 
 /** Every order that can be simulated; peers run those of SCHEDULE_NAMES. */
-export const SIMULATED_SCHEDULES = [
-  ...SCHEDULE_NAMES,
-  'interleaved',
-  'breadth-first',
-  'chimera',
-  'eager',
-  'varuna',
-] as const;
+export const SIMULATED_SCHEDULES = [...SCHEDULE_NAMES, 'varuna'] as const;
 export type SimulatedSchedule = (typeof SIMULATED_SCHEDULES)[number];
 
 /** Per micro-batch: F forward, R recompute, B backward, and the transfers. */

@@ -33,13 +33,3 @@ export function chimera(plan: Plan): Schedule {
   });
   return new Map([...lists].map(([peer, list]) => [peer, list.toSorted((a, b) => slot(a) - slot(b))]));
 }
-
-/** Why there is no such pipeline, in words, or null. */
-export function chimeraMisfit(peerCount: number, microBatches: number, pairs: number): string | null {
-  if (peerCount % 2 !== 0) return `chimera needs an even number of peers, not ${peerCount}`;
-  if ((peerCount / 2) % pairs !== 0)
-    return `chimera needs pairs to divide half of the ${peerCount} peers, not ${pairs}`;
-  if (microBatches % peerCount !== 0)
-    return `chimera needs microBatches to be a multiple of the ${peerCount} peers, not ${microBatches}`;
-  return null;
-}

@@ -10,15 +10,9 @@ import { type Plan, peers } from '../plan/plan.ts';
 import type { Action, Schedule } from './action.ts';
 
 export function gpipe(plan: Plan): Schedule {
-  const lists = forwards(plan);
-  for (let stage = plan.stages.length - 1; stage >= 0; stage--) add(lists, plan, stage, 'B');
-  return lists;
-}
-
-/** Forwards alone, for an evaluation: nothing is kept for a backward. */
-export function forwards(plan: Plan): Map<PeerId, Action[]> {
   const lists = new Map(peers(plan).map((peer): [PeerId, Action[]] => [peer, []]));
   for (const stage of plan.stages.keys()) add(lists, plan, stage, 'F');
+  for (let stage = plan.stages.length - 1; stage >= 0; stage--) add(lists, plan, stage, 'B');
   return lists;
 }
 

@@ -14,12 +14,6 @@ export function interleaved(plan: Plan): Schedule {
   return new Map(order.map((peer, rank) => [peer, listOf(plan, peer, rank, order.length)]));
 }
 
-/** Why there is no such pipeline, in words, or null. */
-export const interleavedMisfit = (peerCount: number, microBatches: number): string | null =>
-  microBatches % peerCount === 0
-    ? null
-    : `interleaved needs microBatches to be a multiple of the ${peerCount} peers, not ${microBatches}`;
-
 function listOf(plan: Plan, peer: PeerId, rank: number, peerCount: number): MicroAction[] {
   const own = plan.stages.flatMap(({ members }, stage) => members.map((member) => ({ ...member, stage })));
   const chunks = own.filter((member) => member.peer === peer).map(({ stage }) => stage);

@@ -8,13 +8,22 @@ import type { Turn } from '../islands/rounds.ts';
 import { keepersOf, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
 import type { Train } from '../run/runFile.ts';
 import type { Action, MicroAction, Schedule, StateAction, TurnEnd } from './action.ts';
-import { forwards, gpipe } from './gpipe.ts';
+import { breadthFirst } from './breadthFirst.ts';
+import { chimera } from './chimera.ts';
+import { gpipe } from './gpipe.ts';
+import { heldOut } from './heldOut.ts';
+import { interleaved } from './interleaved.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 
 /** A builder writes forwards and backwards alone; everything else follows from the plan. */
 const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {
   gpipe,
   '1f1b': (plan) => oneForwardOneBackward(plan),
+  interleaved,
+  'breadth-first': breadthFirst,
+  chimera,
+  // Its list says what there is to do and how many are in flight; the order is the policy's.
+  eager: (plan) => oneForwardOneBackward(plan),
 };
 
 /** The plan's schedule as its builder writes it: F and B. */
@@ -38,7 +47,7 @@ export const turnEnd = (
 };
 
 /** The lists that peers run in an evaluation: forwards and their transfers. */
-export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, forwards(plan));
+export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, heldOut(plan));
 
 /** A recompute before each backward of a member that recomputes layers of the stage. */
 export function addRecompute(plan: Plan, schedule: Schedule): Schedule {

@@ -4,6 +4,7 @@
  * what, so that builders, checker, simulator and executor need not know which one they run.
  */
 import { evenRanges, type PeerId } from '../base.ts';
+import { pipelineOf, seatOf } from '../plan/ownerTable.ts';
 import type { Member, Plan } from '../plan/plan.ts';
 
 /** A plan of one layer a stage and one sample a micro-batch, without state: what a schedule needs of a plan. */
@@ -31,19 +32,12 @@ export function loopedPlan(peers: readonly PeerId[], microBatches: number, chunk
   return planOf(stages, microBatches);
 }
 
-/**
- * Chimera's placement (Li and Hoefler 2021): 2f pipelines over the same p peers. Pipeline 2k has stage s on peer
- * (k·p/f + s) mod p, pipeline 2k+1 on (k·p/f + p − 1 − s) mod p. Each block of p micro-batches gives every pipeline
- * p/2f of them, in order.
- */
+/** Chimera's placement: 2·`pairs` pipelines over the same peers. */
 export function bidirectionalPlan(peers: readonly PeerId[], microBatches: number, pairs: number): Plan {
   const p = peers.length;
   const pipelines = upTo(2 * pairs).map((pipeline) => ({
-    microBatches: upTo(microBatches).filter((id) => Math.floor(((id % p) * 2 * pairs) / p) === pipeline),
-    seat: (stage: number): number => {
-      const first = (Math.floor(pipeline / 2) * p) / pairs;
-      return (first + (pipeline % 2 === 0 ? stage : p - 1 - stage)) % p;
-    },
+    microBatches: upTo(microBatches).filter((id) => pipelineOf(p, pairs, id) === pipeline),
+    seat: (stage: number): number => seatOf(p, pairs, pipeline, stage),
   }));
   const stages = upTo(p).map((stage) =>
     pipelines.flatMap(({ seat, microBatches: ids }): [PeerId, readonly number[]][] => {

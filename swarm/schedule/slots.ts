@@ -3,8 +3,9 @@ import type { PeerId } from '../base.ts';
 import type { Action, MicroAction, Schedule } from './action.ts';
 
 /**
- * Most micro-batches between forward and backward, for each peer and stage: the slots that the stage needs there. A
- * micro-batch without a backward (an evaluation's) is over with its forward.
+ * Most micro-batches that each peer has of each stage at once: the slots that the stage needs there. A slot is taken by the
+ * forward and free after the backward; where the stage before is the same peer's after that one's, which reads the gradient
+ * where it lies. A micro-batch without a backward (an evaluation's) is over with its forward.
  */
 export function slots(schedule: Schedule): ReadonlyMap<PeerId, ReadonlyMap<number, number>> {
   return new Map([...schedule].map(([peer, actions]) => [peer, slotsOfPeer(actions)]));
@@ -12,6 +13,7 @@ export function slots(schedule: Schedule): ReadonlyMap<PeerId, ReadonlyMap<numbe
 
 function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
   const isOver = withoutBackward(actions);
+  const freed = freedBy(actions);
   // By stage.
   const [flying, peak]: [number[], number[]] = [[], []];
   const change = (stage: number, by: number) => {
@@ -24,9 +26,20 @@ function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
       change(action.stage, 1);
       if (isOver(action)) change(action.stage, -1);
     }
-    if (action.op === 'B') change(action.stage, -1);
+    if (action.op === 'B') for (const stage of freed(action)) change(stage, -1);
   }
   return new Map(peak.flatMap((most, stage) => (most === undefined ? [] : [[stage, most] as const])));
+}
+
+/** Of which stages of this peer a backward frees the micro-batch's slot. */
+export function freedBy(actions: readonly Action[]): (backward: MicroAction) => readonly number[] {
+  const stages = new Set(actions.flatMap((action) => ('microBatch' in action ? [action.stage] : [])));
+  if (![...stages].some((stage) => stages.has(stage - 1))) return ({ stage }) => [stage];
+  const own = new Set(actions.flatMap((action) => (action.op === 'B' ? [keyOf(action)] : [])));
+  return ({ stage, microBatch }) => [
+    ...(own.has(keyOf({ op: 'B', stage: stage - 1, microBatch })) ? [] : [stage]),
+    ...(own.has(keyOf({ op: 'B', stage: stage + 1, microBatch })) ? [stage + 1] : []),
+  ];
 }
 
 /** Which forwards have no backward. Mostly none: as many of both need no closer look. */

@@ -14,6 +14,7 @@ import { inFlightBounds } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import type { Policy } from '../schedule/policy.ts';
+import { slots } from '../schedule/slots.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
 import { chunksOf, type SimulateProblem } from './problem.ts';
 
@@ -45,7 +46,7 @@ export function pipelinesOf(problem: SimulateProblem): Pipeline & { readonly pol
     schedule: new Map(each.flatMap((own) => [...own.schedule])),
     policy:
       problem.schedule === 'eager'
-        ? eager(bounds())
+        ? eager(new Map(each.flatMap((own) => [...slots(oneForwardOneBackward(own.plan, warmup))])))
         : problem.schedule === 'varuna'
           ? varuna(bounds(), maxInFlight)
           : undefined,

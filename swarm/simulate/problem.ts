@@ -6,9 +6,8 @@
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 import { count, expecting, fieldPath, fields, natural, nonNegative, number, sentence } from '../model/inputFields.ts';
+import { chimeraMisfit, interleavedMisfit } from '../plan/ownerTable.ts';
 import { SIMULATED_SCHEDULES } from '../schedule/action.ts';
-import { chimeraMisfit } from '../schedule/chimera.ts';
-import { interleavedMisfit } from '../schedule/interleaved.ts';
 
 /** Stages of micro-batches: what a timeline of a few hundred megabytes has. */
 const MOST_WORK = 1_000_000;

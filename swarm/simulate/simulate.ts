@@ -102,8 +102,11 @@ export function simulateColumns(graph: WorkGraph, costs: Costs, policy: Policy =
 }
 
 /** What each piece of work takes and when it ends, by its number: for whoever tries many schedules. */
-export const simulateEnds = (graph: WorkGraph, costs: Costs): Pick<Run, 'seconds' | 'endSeconds' | 'restedSeconds'> =>
-  runToEnd(graph, costs, inListOrder);
+export const simulateEnds = (
+  graph: WorkGraph,
+  costs: Costs,
+  policy: Policy = inListOrder,
+): Pick<Run, 'seconds' | 'endSeconds' | 'restedSeconds'> => runToEnd(graph, costs, policy);
 
 function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   const run = begin(graph, costs, policy);

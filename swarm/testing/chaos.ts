@@ -115,7 +115,7 @@ export function playChaos(
     },
   };
   const isPlannerSlow = decidedBy === 'coordinator' && seed % 3 === 0;
-  const decisions = decisionConfig(terms.config, auto ? { auto } : {});
+  const decisions = decisionConfig(terms.config, { groups: 1, ...(auto ? { auto } : {}) });
   const run =
     decidedBy === 'coordinator'
       ? rehearse(terms, isPlannerSlow ? () => null : undefined)

@@ -2,11 +2,11 @@
 
 import { expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
 import type { Draft } from '../planner/layout.ts';
+import { WORK_ORDERS } from '../planner/moves.ts';
 import { leastStepSeconds } from './exhaustive.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from './smallClusters.ts';
 
@@ -24,7 +24,7 @@ function* everyDraft(costs: ClusterCosts): Generator<Draft> {
         const layers = groups.map((_, stage) => (Math.floor(cut / most ** stage) % most) + 1);
         if (layers.reduce((sum, own) => sum + own, 0) !== most) continue;
         for (const microBatches of [1, 2, 4, 8])
-          for (const schedule of SCHEDULE_NAMES) yield { groups, layers, microBatches, schedule };
+          for (const order of WORK_ORDERS) yield { groups, layers, microBatches, ...order };
       }
     }
 }

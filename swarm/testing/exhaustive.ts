@@ -4,17 +4,17 @@
  * stage: what is certainly no faster than the best so far is not gone on with, and only what is left at the end is
  * simulated, the most promising first.
  */
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
 
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
 import type { Draft } from '../planner/layout.ts';
+import { WORK_ORDERS } from '../planner/moves.ts';
 import { type ClusterBounds, clusterBounds, placesIn } from './clusterBounds.ts';
 
 /** A draft without its schedule, and seconds that it certainly takes. */
 interface Candidate {
-  readonly draft: Omit<Draft, 'schedule'>;
+  readonly draft: Omit<Draft, 'schedule' | 'warmup'>;
   readonly least: number;
 }
 
@@ -31,7 +31,7 @@ export function leastStepSeconds(costs: ClusterCosts, bound: number): number {
   let best = bound;
   for (const { draft, least } of candidates.sort((a, b) => a.least - b.least)) {
     if (least >= best) break;
-    for (const schedule of SCHEDULE_NAMES) best = Math.min(best, judged(costs, { ...draft, schedule }));
+    for (const order of WORK_ORDERS) best = Math.min(best, judged(costs, { ...draft, ...order }));
   }
   return best;
 }

@@ -1,11 +1,13 @@
 /** Islands for tests that do no arithmetic: who does which step when. */
-import type { Islands } from '../run/runFile.ts';
+import type { AutoIslands, CountedIslands } from '../run/runFile.ts';
 
-export const islandsOf = (count: number, innerSteps: number): Islands => ({
-  count,
-  innerSteps,
+const SETTINGS = {
   outer: { learningRate: 1, momentum: 0.5 },
   exchange: 'f32',
   publish: 'f32',
   overlap: false,
-});
+} as const;
+
+export const islandsOf = (count: number, innerSteps: number): CountedIslands => ({ count, innerSteps, ...SETTINGS });
+
+export const autoIslands = (roundSeconds: number): AutoIslands => ({ count: 'auto', roundSeconds, ...SETTINGS });

@@ -5,12 +5,12 @@
 
 import { invariant, type Random } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf } from '../planner/draft.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { forecast } from '../planner/forecast.ts';
+import { DRAFT_SCHEDULES } from '../planner/layout.ts';
 
 const parsed = modelFromConfig({
   model_type: 'gpt2',
@@ -48,7 +48,7 @@ export function equalStepSeconds(costs: ClusterCosts): number {
   const ids = peers.map(({ id }) => id);
   let best = Number.POSITIVE_INFINITY;
   for (let stages = 1; stages <= Math.min(model.layers, ids.length); stages++)
-    for (const schedule of SCHEDULE_NAMES)
+    for (const schedule of DRAFT_SCHEDULES)
       for (let microBatches = 1; microBatches <= batch.samples; microBatches *= 2) {
         if (Math.ceil(ids.length / stages) > microBatches) continue;
         const plan = equalSplit(model, batch.samples, ids, { stages, schedule, microBatches });

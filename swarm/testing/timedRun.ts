@@ -4,9 +4,10 @@
  */
 
 import { clusterProblem } from '../autoplan/knownDonors.ts';
+import type { PlanWishes } from '../autoplan/wishes.ts';
 import { type PeerId, peerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
-import { begin, type DecisionState, decide, nextDecision } from '../decisions/decide.ts';
+import { begin, type DecisionState, decide, nextDecision, wholeRun } from '../decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
@@ -17,8 +18,8 @@ import { answer } from './honestDonor.ts';
 import { CONFIG, profile, samplesOf } from './plannedRun.ts';
 import { ADAPTER, rehearsalTerms } from './rehearsalTerms.ts';
 
-/** How a stranger behaves: as it should, or what it does not do. */
-export type Manner = 'honest' | 'never warm' | 'never ready' | 'mute';
+/** How a stranger behaves: as it should, or what it does not do; `starves`: what the others wait for it never sends. */
+export type Manner = 'honest' | 'never warm' | 'never ready' | 'mute' | 'starves';
 
 export interface TimedDonor {
   readonly name: string;
@@ -29,6 +30,7 @@ export interface TimedDonor {
   readonly truth: number;
 }
 
+const BEAT_MS = 1_000;
 const SEARCH_MS = 500;
 const SEARCH_WORK = 300;
 /** One who is refused comes again after so long, each time twice as long. */
@@ -47,13 +49,13 @@ class TimedRun {
   #nowMs = 0;
   commits = 0;
 
-  constructor(config: CoordinatorConfig) {
+  constructor(config: CoordinatorConfig, wishes: PlanWishes) {
     const start = {
       ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
       ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
     };
-    this.#state = begin({ run: config, planning: CONFIG }, start);
+    this.#state = begin({ run: config, planning: { ...CONFIG, wishes } }, start);
   }
 
   comes(donor: TimedDonor, atMs = donor.joinsAtMs): void {
@@ -121,9 +123,25 @@ class TimedRun {
     if (manner === 'never warm' && (reply.type === 'warmed' || reply.type === 'ready')) return;
     if (manner === 'never ready' && reply.type === 'ready') return;
     if (manner === 'mute' && reply.type === 'report') return;
+    const starving = peers(plan).filter((peer) => this.#here.get(peer)?.manner === 'starves');
+    if (starving.length > 0 && message.type === 'start') {
+      this.#beats(to, message, starving);
+      return;
+    }
     const takesMs = reply.type === 'report' ? this.#stepMs(plan) : 20;
     this.#later(this.#nowMs + takesMs, () => {
       if (this.#here.has(to)) this.#happens({ type: 'donorSaid', peer: to, message: reply });
+    });
+  }
+
+  /** Nobody can report this step; the honest ones say each second for whom they wait, as long as it is not given up. */
+  #beats(to: PeerId, { epoch, step }: { epoch: number; step: number }, waitsFor: readonly PeerId[]): void {
+    if (waitsFor.includes(to)) return;
+    const at = { epoch, step, done: 1, waitsFor: [...waitsFor], hasReported: false };
+    this.#later(this.#nowMs + BEAT_MS, () => {
+      if (!this.#here.has(to) || wholeRun(this.#state).coordinator.epoch !== epoch) return;
+      this.#happens({ type: 'donorSaid', peer: to, message: { type: 'heartbeat', at } });
+      this.#beats(to, { epoch, step }, waitsFor);
     });
   }
 
@@ -134,12 +152,12 @@ class TimedRun {
   }
 }
 
-/** Steps that stand committed after so many seconds. */
-export function commitsIn(donors: readonly TimedDonor[], seconds: number): number {
+/** Steps that stand committed after so many seconds. `wishes`: what plans are made by. */
+export function commitsIn(donors: readonly TimedDonor[], seconds: number, wishes: PlanWishes = CONFIG.wishes): number {
   const { config } = rehearsalTerms({
     ...{ layers: acceptedModel(CONFIG).layers, batch: CONFIG.batch, steps: 1e9, capacity: 1_000 },
   });
-  const run = new TimedRun(config);
+  const run = new TimedRun(config, wishes);
   for (const donor of donors) run.comes(donor);
   run.until(1_000 * seconds);
   return run.commits;

@@ -35,7 +35,8 @@ it('[CL5] [CL8] 64 peers in eight regions of the world: who shares a stage is ne
       from += size;
       return order.slice(from - size, from);
     });
-    const { microBatches, schedule } = found.value.plan;
+    const { microBatches } = found.value.plan;
+    const schedule = found.value.plan.schedule === 'gpipe' ? 'gpipe' : '1f1b';
     const judged = judge(costs, { groups: byChance, microBatches: microBatches.length, schedule });
     const drafted = judged && planOf(costs, judged.draft);
     return drafted && drafted.missingBytes === 0 ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;

@@ -8,8 +8,9 @@ import { pieces, slices } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { type Transfer, transfers } from '../plan/handover.ts';
 import { holderOfAll, holders, homeStage, keepersOf, type Plan } from '../plan/plan.ts';
+import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
-import type { WireEncoding } from '../wire.ts';
+import type { RunWire, WireEncoding } from '../wire.ts';
 
 /** What a tensor is, in whatever epoch and step. */
 export type TensorName = Omit<TensorKey, 'epoch' | 'step'>;
@@ -20,10 +21,17 @@ export interface Passage {
   readonly tensor: TensorName;
 }
 
-/** Of the stream: T positions a sample, written as the run says. */
+/** Of the stream: T positions a sample, written as the run says, or where that is `auto` as the plan does. */
 export interface StreamSize {
   readonly sequence: number;
-  readonly wire: WireEncoding;
+  readonly wire: RunWire;
+}
+
+/** Of one link. */
+interface Written {
+  readonly sequence: number;
+  readonly width: number;
+  readonly encoding: WireEncoding;
 }
 
 /** Micro-batch ids of an evaluation's round begin here. */
@@ -33,7 +41,7 @@ export const streamTensor = (
   kind: 'activation' | 'gradient' | 'heldOut',
   stage: number,
   microBatch: { readonly id: number; readonly samples: number; readonly round?: number },
-  { sequence, wire: encoding, width }: StreamSize & { readonly width: number },
+  { sequence, width, encoding }: Written,
 ): TensorName => {
   const { id, samples, round = 0 } = microBatch;
   return { kind, stage, index: round * ROUND + id, range: [0, samples * sequence * width], encoding };
@@ -70,24 +78,36 @@ export const blockIndex = (model: Model, name: BlockName): number =>
   model.blocks.findIndex((block) => block.name === name);
 
 /** Everything that one training step sends. */
-export const stepTensors = (model: Model, plan: Plan, size: StreamSize): Passage[] => [
-  ...handoffs(plan).flatMap(({ before, after, stage, ...microBatch }): Passage[] => {
-    const named = { ...size, width: model.width };
-    return [
-      { from: before, to: after, tensor: streamTensor('activation', stage, microBatch, named) },
-      { from: after, to: before, tensor: streamTensor('gradient', stage - 1, microBatch, named) },
-    ];
-  }),
-  ...gradientSlices(model, plan),
-  ...newValues(model, plan),
-];
+export function stepTensors(model: Model, plan: Plan, size: StreamSize): Passage[] {
+  const written = writtenAs(model, plan, size);
+  return [
+    ...handoffs(plan).flatMap(({ before, after, stage, ...microBatch }): Passage[] => [
+      { from: before, to: after, tensor: streamTensor('activation', stage, microBatch, written(before, after)) },
+      { from: after, to: before, tensor: streamTensor('gradient', stage - 1, microBatch, written(after, before)) },
+    ]),
+    ...gradientSlices(model, plan),
+    ...newValues(model, plan),
+  ];
+}
+
+/** How one peer writes its stream to another under this plan. */
+export function writtenAs(
+  { width }: Pick<Model, 'width'>,
+  plan: Pick<Plan, 'links'>,
+  { sequence, wire }: StreamSize,
+): (from: PeerId, to: PeerId) => Written {
+  const between = wireBetween(plan, wire);
+  return (from, to) => ({ sequence, width, encoding: between(from, to) });
+}
 
 /** What a round of an evaluation sends, named as in the first one. */
-export const heldOutTensors = (model: Model, plan: Plan, size: StreamSize): Passage[] =>
-  handoffs(plan).map(({ before, after, stage, ...microBatch }) => ({
+export function heldOutTensors(model: Model, plan: Plan, size: StreamSize): Passage[] {
+  const written = writtenAs(model, plan, size);
+  return handoffs(plan).map(({ before, after, stage, ...microBatch }) => ({
     ...{ from: before, to: after },
-    tensor: streamTensor('heldOut', stage, microBatch, { ...size, width: model.width }),
+    tensor: streamTensor('heldOut', stage, microBatch, written(before, after)),
   }));
+}
 
 /** What peers send each other where the state goes from the members of one plan to those of the next. */
 export const handoverTensors = (

@@ -18,6 +18,7 @@ import type { Line } from './line.ts';
 import type { NatKind } from './nat.ts';
 import { PORTS, routerArguments, serverSocket } from './router.ts';
 import { STUN_PORT } from './stun.ts';
+import { startTurnServer, turnProblem, turnServerAt } from './turn.ts';
 
 /** Within the homes, and of the homes that have a network address of their own outside. */
 const NETWORK = '10.77';
@@ -45,15 +46,24 @@ export function homesProblem(): string | null {
   return null;
 }
 
+/** The TURN server of so many homes, in one more with a public address. */
+export const turnServerOf = (homes: number) => turnServerAt(inside(homes));
+
 /** Homes behind routers of these kinds, that reach the server at `port` of this machine. */
-export async function openHomes(nats: readonly NatKind[], line: Line, port: number): Promise<Result<Homes>> {
-  const problem = homesProblem();
+export async function openHomes(
+  nats: readonly NatKind[],
+  line: Line,
+  port: number,
+  hasTurn = false,
+): Promise<Result<Homes>> {
+  const problem = homesProblem() ?? (hasTurn ? turnProblem() : null);
   if (problem !== null) return refusal(problem);
   const browser = await findBrowser();
   if (browser === null) return refusal(noBrowser());
-  const homes = new Homes(nats, line, port, browser.path);
+  const homes = new Homes(hasTurn ? [...nats, 'none'] : nats, line, port, browser.path);
   try {
     await homes.open();
+    if (hasTurn) await homes.openTurn(nats.length);
     return success(homes);
   } catch (error) {
     await homes.close();
@@ -78,6 +88,7 @@ export class Homes {
   readonly #folder = mkdtempSync(join(tmpdir(), 'shoal-homes-'));
   readonly #namespaces: string[] = [];
   readonly #routers: ChildProcess[] = [];
+  #turn: ChildProcess | null = null;
   /** Also where this process is broken off: namespaces outlive the process that made them. */
   readonly #removeAll = (): void => {
     for (const name of this.#namespaces.splice(0)) ip('netns', 'del', name);
@@ -117,7 +128,12 @@ export class Homes {
     await Promise.all(this.#nats.map((nat, home) => this.#startRouter(home, nat)));
   }
 
+  async openTurn(home: number): Promise<void> {
+    this.#turn = await startTurnServer(this.#namespace('home', home), inside(home), this.#folder);
+  }
+
   async close(): Promise<void> {
+    if (this.#turn !== null) await killed(this.#turn);
     await Promise.all(this.#routers.map(ended));
     this.#server?.close();
     process.off('exit', this.#removeAll);
@@ -205,6 +221,13 @@ const inside = (home: number): string => `${NETWORK}.${home + 1}.2`;
 
 const ip = (...words: string[]): void => void execFileSync('ip', words, { stdio: ['ignore', 'ignore', 'pipe'] });
 const within = (name: string, ...command: string[]): void => ip('netns', 'exec', name, ...command);
+
+async function killed(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const over = once(child, 'exit');
+  child.kill('SIGKILL');
+  await over;
+}
 
 /** A router ends when nobody speaks to it any more. */
 async function ended(router: ChildProcess): Promise<void> {

@@ -88,7 +88,8 @@ test.each([
   const { sequenceLength: T, globalBatchSize: B } = train;
   const count = Math.floor((text.length - 1) / T);
   const trainer = new CpuTrainer(model, train, B, T);
-  const training = new IslandTraining(trainer, islands, islands.count, first, (number) =>
+  const islandCount = Number(islands.count);
+  const training = new IslandTraining(trainer, islands, islandCount, first, (number) =>
     Array.from({ length: B }, (_, sample) => {
       const from = ((number * B + sample) % count) * T;
       return text.subarray(from, from + T + 1);
@@ -98,7 +99,7 @@ test.each([
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  let lists: number[][] = Array.from({ length: islands.count }, () => []);
+  let lists: number[][] = Array.from({ length: islandCount }, () => []);
   for (let step = 0; step < train.steps; step++) {
     const { number, island, endsRound } = turnAt(train, step);
     at(lists, island).push(number);
@@ -106,7 +107,7 @@ test.each([
     const losses = training.round(lists);
     for (const [index, own] of lists.flat().entries())
       expect(Math.abs(at(losses, index) / at(rows, own).loss - 1), `loss of step ${own}`).toBeLessThan(bound);
-    lists = Array.from({ length: islands.count }, () => []);
+    lists = Array.from({ length: islandCount }, () => []);
   }
 });
 

@@ -5,6 +5,7 @@
  * The clock is that of a run of 125 M parameters, planned for these donors and links. A model of 0.8 M parameters is trained in
  * its place: with the smaller one's own times a round trip would be as long as a hundred steps.
  */
+
 import { at, type Result } from '../../../swarm/base.ts';
 import type { MeetingSettings } from '../../../swarm/islands/outer.ts';
 import { peers as peersOf } from '../../../swarm/plan/plan.ts';
@@ -18,10 +19,11 @@ import { quickWork } from '../../../swarm/planner/search.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../../swarm/run/runFile.ts';
 import { failed, need } from '../../commands/failure.ts';
+import { benchOptimizer } from '../page/optimizer.ts';
 import { type BatchSize, type Book, batches, heldOutLoss } from './book.ts';
 import { CpuTrainer } from './cpuTrainer.ts';
 import { IslandTraining } from './islandTraining.ts';
-import { adamw, bookModel, trainOf } from './runs.ts';
+import { bookModel, trainOf } from './runs.ts';
 import { firstValues, stateOf } from './trainedState.ts';
 
 const MODEL = bookModel({ layers: 4, width: 128, heads: 4, positions: 32 });
@@ -38,7 +40,7 @@ const CLOCK = {
   init: { seed: 1 },
   train: {
     ...{ steps: 1000, globalBatchSize: 256, sequenceLength: 1024 },
-    optimizer: adamw(1e-3),
+    optimizer: benchOptimizer(1e-3),
   },
   precision: { wire: 'auto' },
 };
@@ -147,8 +149,8 @@ function fastestAlone(cluster: Cluster, plan: (of: Cluster) => Result<ClusterPla
 }
 
 function plannedRun(file: unknown, cluster: Cluster) {
-  const { run, islands, wires } = need(parsePlannedRun(file, 'clock'), failed);
-  const batch = { ...batchOf(run), wire: wires.at(-1) ?? 'f32' };
+  const { run, islands } = need(parsePlannedRun(file, 'clock'), failed);
+  const batch = batchOf(run);
   const problem: ClusterProblem = {
     model: modelOf(run),
     batch,

@@ -1,8 +1,10 @@
 /** The runs that `bench learn` trains: a byte-level GPT-2 of the bundled book. */
+
 import { invariant } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { type Train, trainSchema } from '../../../swarm/run/runFile.ts';
+import { benchOptimizer } from '../page/optimizer.ts';
 import type { BatchSize } from './book.ts';
 
 interface Sizes {
@@ -19,11 +21,6 @@ export function bookModel({ layers, width, heads, positions }: Sizes): Model {
   return model.value;
 }
 
-/** As the other benchmarks have it. */
-export const adamw = (learningRate: number) => ({
-  ...{ type: 'adamw', learningRate, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
-});
-
 /** The rate falls to a tenth over all steps of the run, whoever does them. */
 export function trainOf({
   samples,
@@ -32,7 +29,7 @@ export function trainOf({
 }: BatchSize & { readonly steps: number; readonly learningRate: number }): Train {
   return trainSchema.parse({
     ...{ steps: own.steps, globalBatchSize: samples, sequenceLength: positions, gradientClipNorm: 1 },
-    optimizer: adamw(own.learningRate),
+    optimizer: benchOptimizer(own.learningRate),
     schedule: { type: 'cosine', warmupSteps: 20 },
   });
 }

@@ -3,6 +3,7 @@
  * families, up to seven billion parameters. The device is a stub that adds up what it is asked for, so nothing is
  * allocated or compiled.
  */
+
 import { memoryUsage } from 'node:process';
 import { expect, test, vi } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
@@ -15,6 +16,7 @@ import { COMPUTE_PRECISIONS } from '../../../swarm/precision.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { buildRole, closeRole } from '../../../web/src/executor/role.ts';
 import { gpuEngine, gpuOf } from '../../../web/src/gpu/engine.ts';
+import { benchOptimizer } from './optimizer.ts';
 
 // The numbers of the standard, which a browser has as globals.
 vi.stubGlobal('GPUShaderStage', { COMPUTE: 4 });
@@ -98,7 +100,7 @@ test.each(TRIED)(
     const sequenceLength = Math.min(512, model.positions);
     const train = trainSchema.parse({
       ...{ steps: 1, globalBatchSize: 4, sequenceLength },
-      optimizer: { type: 'adamw', learningRate: 1e-3, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+      optimizer: benchOptimizer(),
     });
     const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
     const alone = equalSplit(model, 4, donors(1));

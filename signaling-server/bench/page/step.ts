@@ -1,6 +1,7 @@
 /**
  * The benchmark of one training step: one peer, the swarm's own stage and executor (Solo), timed from loss to loss.
  */
+
 import { assertNever, at, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
 import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
@@ -15,6 +16,7 @@ import { NoRoom } from '../../../web/src/gpu/buffers.ts';
 import { measurable, type OpenDevice } from '../../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../../web/src/gpu/engine.ts';
 import { Solo } from '../../../web/src/testing/solo.ts';
+import { benchOptimizer } from './optimizer.ts';
 import { type KernelTime, profile } from './profile.ts';
 
 export interface StepBench {
@@ -135,7 +137,7 @@ async function timeSteps(
     steps: bench.steps,
     globalBatchSize: bench.batch,
     sequenceLength: bench.sequence,
-    optimizer: { type: 'adamw', learningRate: bench.learningRate, betas: [0.9, 0.95], epsilon: 1e-8, weightDecay: 0.1 },
+    optimizer: benchOptimizer(bench.learningRate),
     gradientClipNorm: bench.clip ? 1 : null,
   });
   let tokens: MicroTokens | null = null;

@@ -93,7 +93,10 @@ class Answers {
   }
 }
 
-/** Both ends: tensors out, and an answer to each tensor that asks for one (step: the question, 0: none; epoch 1: the answer). */
+/**
+ * Both ends: tensors out, and an answer to each tensor that asks for one (step: the question, 0: none; epoch 1: the
+ * answer; its range ends with all bytes that have to be there by then).
+ */
 class LinkWay implements Way {
   readonly opened: Promise<void>;
   readonly link: Link;
@@ -101,6 +104,9 @@ class LinkWay implements Way {
   readonly #values = new Float32Array(4_194_304 / 4);
   readonly #bytes = new Uint8Array(this.#values.buffer);
   readonly #missing = new Map<number, number>();
+  /** Questions that are here, and how many bytes have to be before each is answered. */
+  readonly #asked = new Map<number, number>();
+  #receivedBytes = 0;
   sentBytes = 0;
   /** Of what came, bytes that are not those that were sent. */
   wrongBytes = 0;
@@ -125,8 +131,8 @@ class LinkWay implements Way {
     });
   }
 
-  async #sendTensor(bytes: number, epoch: number, step: number): Promise<void> {
-    const range = [0, bytes / 4] as const;
+  async #sendTensor(bytes: number, epoch: number, step: number, behindBytes = 0): Promise<void> {
+    const range = [behindBytes / 4, (behindBytes + bytes) / 4] as const;
     const key = { kind: 'activation', epoch, step, stage: 0, index: 0, range } as const;
     this.sentBytes += bytes;
     for (const message of encodeTensor(key, this.#values.subarray(0, bytes / 4))) await this.link.send(message);
@@ -142,15 +148,18 @@ class LinkWay implements Way {
     return performance.now() - start;
   }
 
-  /** By the large frames' own channel, behind all of them. */
+  /** Of several connections each has its own order: the other end answers when it has counted all bytes. */
   async settled(): Promise<void> {
-    await this.roundTrip(FRAME_BYTES);
+    const { id, answered } = this.#answers.ask();
+    await this.#sendTensor(4, 0, id, this.sentBytes);
+    await answered;
   }
 
   #receive(message: ArrayBuffer): void {
     const frame = decodeFrame(message);
     invariant(frame.ok, 'a frame arrived that is none');
     const { epoch, step, range, offset, payload } = frame.value;
+    this.#receivedBytes += payload.length;
     for (const [place, byte] of payload.entries()) if (byte !== this.#bytes[offset + place]) this.wrongBytes += 1;
     if (epoch === 1) this.#answers.arrived(step);
     else if (step > 0) {
@@ -158,7 +167,12 @@ class LinkWay implements Way {
       this.#missing.set(step, missing);
       if (missing > 0) return;
       this.#missing.delete(step);
-      void this.#sendTensor(4, 1, step);
+      this.#asked.set(step, range[1] * 4);
+    }
+    for (const [asked, behindBytes] of this.#asked) {
+      if (this.#receivedBytes < behindBytes) continue;
+      this.#asked.delete(asked);
+      void this.#sendTensor(4, 1, asked);
     }
   }
 }

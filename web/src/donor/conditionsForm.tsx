@@ -17,25 +17,25 @@ export function ConditionsForm({ state, prefer }: ConditionsProps) {
   const { preferences, surroundings, machine } = state;
   return (
     <>
-      <h3>When it may compute</h3>
-      <p class="soft small">Outside it pauses by itself at the end of a step, and goes on by itself.</p>
+      <h3>When it may run</h3>
+      <p class="soft small">At other times it pauses after the step in progress, and goes on by itself.</p>
       <Hours preferences={preferences} prefer={prefer} />
       <Switch
         name="Only on mains power"
         note={
           surroundings.power === 'unknown'
-            ? 'This browser does not say whether the computer runs on its battery, so this switch can do nothing here.'
+            ? 'This browser doesn’t say whether the computer runs on battery, so this switch does nothing here.'
             : `Now on ${surroundings.power === 'mains' ? 'mains power' : 'battery'}.`
         }
         value={preferences.onlyMains}
         onChange={(onlyMains) => prefer({ onlyMains })}
       />
       <Switch
-        name="Only while I do not use this computer"
+        name="Only while I’m not using this computer"
         note={
           surroundings.personSeenBy === 'system'
-            ? `The browser says when nobody has touched the computer for ${AWAY_MINUTES} minutes.`
-            : `The browser is asked for leave to see that. Without it only this tab is seen: it rests until ${AWAY_MINUTES} minutes after you last used the tab.`
+            ? `The browser tells when nobody has touched the computer for ${AWAY_MINUTES} minutes.`
+            : `The browser will ask you to allow this. If you don’t, only this tab counts: it rests until ${AWAY_MINUTES} minutes after you last used it.`
         }
         value={preferences.onlyIdle}
         onChange={(onlyIdle) => prefer({ onlyIdle })}
@@ -48,8 +48,8 @@ export function ConditionsForm({ state, prefer }: ConditionsProps) {
       />
       {machine.isPhone && (
         <Switch
-          name="Compute on this phone"
-          note="Off by default: it gets hot, and the battery drains within hours."
+          name="Train on this phone"
+          note="Off by default: a phone gets hot, and its battery is empty within hours."
           value={preferences.phone}
           onChange={(phone) => prefer({ phone })}
         />
@@ -64,7 +64,7 @@ function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; p
     <>
       <Switch
         name="Only at certain hours"
-        note="By this computer’s clock; an end before its beginning is on the next day."
+        note="By this computer’s clock. From 22:00 to 06:00 means over night."
         value={hours !== null}
         onChange={(isWanted) => prefer({ hours: isWanted ? { from, to } : null })}
       />
@@ -100,8 +100,8 @@ export function DayCaps({ state, prefer }: ConditionsProps) {
         onChange={(downloadBytesPerDay) => prefer({ downloadBytesPerDay })}
       />
       <p class="soft small">
-        Today: {trafficText(today.sentBytes)} sent, {trafficText(today.receivedBytes)} received, counted over reloads
-        and tabs. Shortly before a day’s limit the part is handed over; at the limit everything stops until midnight.
+        Today: {trafficText(today.sentBytes)} sent, {trafficText(today.receivedBytes)} received, in all tabs. Shortly
+        before a day’s limit you hand over your part. At the limit everything stops until midnight.
       </p>
     </>
   );

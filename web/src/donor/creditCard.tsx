@@ -45,8 +45,8 @@ export function CreditCard({ credit, forget, today }: CreditProps & { readonly t
       </Scroll>
       <DaysChart days={credit.days} today={today} />
       <p class="soft small">
-        Counted by the server, and only steps that are committed. This record is kept in this browser and nowhere else;
-        the share is of all the run's tokens when you were last here.
+        The server counts finished steps only. This record is in this browser and nowhere else. “Share” is of all that
+        the run had learned from when you were last here.
       </p>
       <Record credit={credit} forget={forget} />
     </details>

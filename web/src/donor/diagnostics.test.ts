@@ -11,5 +11,5 @@ test('no address is handed on, a browser’s version is', () => {
   const handed = diagnostics(remembered(INITIAL_STATE, failed, { wallMs: 0, monotonicMs: 0 }), 'Chrome/140.0.0.0', 0);
   expect(handed).not.toContain('10.0.0.7');
   expect(handed).toContain('Chrome/140.0.0.0');
-  expect(handed).toContain('1970-01-01T00:00:00.000Z Stopped: This page failed while it computed.');
+  expect(handed).toContain('1970-01-01T00:00:00.000Z Failed: Something went wrong on this page.');
 });

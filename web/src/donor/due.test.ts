@@ -49,8 +49,8 @@ describe('[LI12] the traffic of a day', () => {
     const stopped = reached(onDay('2026-11-21'), CAPPED, sent(101e6), AT_ONCE);
     expect(due(stopped)).toBeNull();
     expect(headlineOf(stopped)).toMatchObject({
-      word: 'Resting',
-      sentence: 'Today’s upload is used up: 101 MB of 100 MB. Your GPU goes on by itself after midnight.',
+      word: 'Paused',
+      sentence: 'Today’s upload is used up: 101 MB of 100 MB. Your GPU goes on after midnight.',
     });
     expect(due(nextState(stopped, onDay('2026-11-22')))).toBe('resume');
     const byHand = reached(onDay('2026-11-21'), CAPPED, sent(1), { type: 'pausedAtOnce', rest: { kind: 'button' } });

@@ -111,24 +111,27 @@ describe('a donor’s state', () => {
     }
   });
 
-  test('[RE10] a donor whose plan has it compute nothing keeps copies, and says so', () => {
+  test('[RE10] a donor whose plan has it compute nothing keeps state, and says so', () => {
     const stage = { stage: 0, layers: [0, 1] as [number, number] };
     const keeper = reached(CLICK, WELCOME, START, snapshot({ stages: [] }));
     expect(headlineOf(keeper)).toMatchObject({
-      word: 'Keeps copies',
-      sentence: expect.stringMatching(/nothing is lost/),
+      word: 'Training',
+      sentence: expect.stringMatching(/keeps a part/),
     });
-    expect(headlineOf(nextState(keeper, snapshot({ stages: [stage] }))).word).toBe('Computing');
+    expect(headlineOf(nextState(keeper, snapshot({ stages: [stage] }))).sentence).not.toMatch(/keeps a part/);
   });
 
   test('a spare donor is told why, as soon as the server knows it', () => {
     const spare = (why?: SpareReason): DonorEvent =>
       said({ type: 'standby', state: 'spare', ...(why === undefined ? {} : { why }) });
     const looking = reached(CLICK, WELCOME, snapshot({ state: 'spare' }));
-    expect(headlineOf(looking)).toMatchObject({ word: 'Spare', sentence: expect.stringMatching(/works out whether/) });
+    expect(headlineOf(looking)).toMatchObject({
+      word: 'Standby',
+      sentence: expect.stringMatching(/^Looking for a place/),
+    });
     for (const [why, sentence] of [
       ['full', /^Every place is taken/],
-      ['noGain', /a step would take no less time with it/],
+      ['noGain', /^Another GPU wouldn’t speed this up yet/],
       ['mustWait', /came and went several times/],
     ] as const) {
       const told = nextState(looking, spare(why));
@@ -136,8 +139,27 @@ describe('a donor’s state', () => {
       expect(headlineOf(nextState(told, snapshot({ state: 'spare' }))).sentence).toMatch(sentence);
     }
     const queued = nextState(looking, said({ type: 'standby', state: 'spare', why: 'queued', place: 3 }));
-    expect(headlineOf(queued).sentence).toMatch(/works out whether .*It is number 3 of those who wait\.$/);
+    expect(headlineOf(queued).sentence).toMatch(/^Looking for a place .*You are number 3 in the queue\.$/);
     expect(headlineOf(nextState(queued, spare('full'))).sentence).not.toMatch(/number/);
+  });
+
+  test('[DO3] who had a part and loses it to a better plan is told so, and thanked', () => {
+    const displaced = reached(CLICK, WELCOME, START, snapshot({ tokens: 40 }));
+    const told = nextState(displaced, said({ type: 'standby', state: 'spare', why: 'noGain' }));
+    expect(headlineOf(told)).toMatchObject({
+      word: 'Standby',
+      sentence: expect.stringMatching(/quicker without your GPU/),
+    });
+  });
+
+  test('[DO3] a run that its operator holds up is paused for everyone, stopped or not', () => {
+    for (const held of [{}, { isStopped: true }, { hasDiverged: true }]) {
+      const state = reached(CLICK, WELCOME, standby('finished'));
+      const shown = snapshot({ state: 'spare' });
+      if (shown.type !== 'serverSaid' || shown.message.type !== 'snapshot') throw new Error('a snapshot');
+      const message = { ...shown.message, snapshot: { ...shown.message.snapshot, phase: 'paused' as const, ...held } };
+      expect(headlineOf(nextState(state, { type: 'serverSaid', message })).word).toBe('Paused');
+    }
   });
 
   test('who paused stays paused over a lost connection', () => {
@@ -205,8 +227,8 @@ describe('a donor’s state', () => {
       state: { kind: 'refused', reason: 'serverFull', detail: 'd', retrySeconds: 42 },
     });
     expect(headlineOf(postponed)).toMatchObject({
-      word: 'Waiting',
-      sentence: 'The server has as many donors as it can hold now. This page asks again by itself in 42 s.',
+      word: 'Standby',
+      sentence: 'The server has as many donors as it can hold now. This page tries again by itself in 42 s.',
     });
     // It goes on over a reload too: nobody has to press the button again.
     expect(mayDonate(postponed)).toBe(false);
@@ -243,7 +265,10 @@ describe('what stops a donor', () => {
   test('a snooze is a pause with an end, and is forgotten with the resume', () => {
     const snoozed: DonorEvent = { type: 'asked', what: 'pause', rest: { kind: 'snooze', untilMs: 60_000 } };
     const resting = reached(...AT_WORK, snoozed, standby('paused'));
-    expect(headlineOf(resting).word).toBe('Snoozing');
+    expect(headlineOf(resting)).toMatchObject({
+      word: 'Paused',
+      sentence: expect.stringMatching(/^Your GPU rests until /),
+    });
     expect(due(resting)).toBeNull();
     expect(nextState(resting, asked('resume'))).toMatchObject({ rest: null, pending: 'resume' });
   });
@@ -266,7 +291,7 @@ describe('what stops a donor', () => {
     expect(due(hidden)).toBe('pause');
     const paused = nextState(conditionsFollowed(hidden), standby('paused'));
     expect([paused.phase.kind, due(paused)]).toEqual(['paused', null]);
-    expect(headlineOf(paused).sentence).toContain('not on screen');
+    expect(headlineOf(paused).sentence).toContain('isn’t on screen');
     const back = nextState(paused, seen(true));
     expect(due(back)).toBe('resume');
     expect(due(conditionsFollowed(back))).toBeNull();

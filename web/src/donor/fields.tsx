@@ -44,7 +44,7 @@ export function Amount({ id, name, unit, least, value, onChange }: AmountProps) 
       />
       {isWrong && (
         <p id={`${id}-wrong`} class="wrong small" role="alert">
-          Not taken: expected a number of at least {least / unit}, or nothing for no limit.
+          Not changed: enter a number of at least {least / unit}, or nothing for no limit.
         </p>
       )}
     </div>

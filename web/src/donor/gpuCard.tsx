@@ -8,8 +8,8 @@ import { TrialPart } from './trialCard.tsx';
 
 const WHY: Readonly<Record<Extract<GpuFound, { kind: 'missing' }>['why'], string>> = {
   insecure: 'A browser gives its GPU only to secure addresses: https, or localhost.',
-  noWebGpu: 'WebGPU is how a page computes on a GPU. This browser does not have it, or it is switched off.',
-  noAdapter: 'The browser has WebGPU, but gives this page no GPU: acceleration is off, or the driver is blocked.',
+  noWebGpu: 'This browser has no WebGPU, or it’s switched off. Without it a page can’t use the GPU.',
+  noAdapter: 'This browser has WebGPU but offers no GPU: hardware acceleration is off, or the driver is blocked.',
 };
 
 interface GpuProps extends ComponentProps<typeof TrialPart> {
@@ -22,8 +22,8 @@ export function GpuCard({ machine, ...trial }: GpuProps) {
     <section class="card" aria-labelledby="gpu">
       <div class="live-head">
         <h2 id="gpu">Your GPU</h2>
-        {gpu.kind === 'found' && <Chip tone="good" glyph="✓" word="Supported" />}
-        {gpu.kind === 'missing' && <Chip tone="bad" glyph="✕" word="Not usable here" />}
+        {gpu.kind === 'found' && <Chip tone="good" glyph="✓" word="Ready" />}
+        {gpu.kind === 'missing' && <Chip tone="bad" glyph="✕" word="Can’t be used here" />}
         {gpu.kind === 'unknown' && <Chip tone="calm" glyph="◔" word="Looking" />}
       </div>
       {gpu.kind === 'found' && (
@@ -38,7 +38,7 @@ export function GpuCard({ machine, ...trial }: GpuProps) {
       )}
       {gpu.kind === 'missing' && (
         <>
-          <p>{WHY[gpu.why]} So there is nothing here whose speed could be tested.</p>
+          <p>{WHY[gpu.why]}</p>
           {gpu.why !== 'insecure' && <Advice browser={machine.browser} />}
         </>
       )}
@@ -51,9 +51,8 @@ export function SoftwareNotice() {
   return (
     <p class="notice">
       <span aria-hidden="true">▲ </span>
-      This is a software adapter: the browser computes on the CPU, many times slower than on a GPU. It helps, and its
-      results are as good; where this computer has a GPU, hardware acceleration may be switched off in the browser's
-      settings.
+      The browser computes on the processor here (a software adapter), many times slower than on a GPU. It still helps.
+      If this computer has a GPU, switch on hardware acceleration in the browser’s settings.
     </p>
   );
 }

@@ -18,21 +18,20 @@ export function Help({ state }: { state: DonorState }) {
       await navigator.clipboard.writeText(text);
       say('Copied.');
     } catch {
-      say('The browser did not allow it: select the text and copy it.');
+      say('The browser didn’t allow that. Select the text and copy it.');
     }
   };
   return (
     <details class="card help" onToggle={({ currentTarget }) => open(currentTarget.open)}>
-      <summary>Help: log and diagnostics</summary>
+      <summary>Help and diagnostics</summary>
       {isOpen && (
         <>
           {gpuPage && (
             <p>
-              For what this browser knows about the GPU, type <code>{gpuPage}</code> into the address bar (a page may
-              not link there).
+              To see what this browser knows about your GPU, type <code>{gpuPage}</code> into the address bar.
             </p>
           )}
-          <label for="diagnostics">What happened here. No IP addresses are in it.</label>
+          <label for="diagnostics">What happened here. It contains no IP addresses.</label>
           <textarea id="diagnostics" readOnly rows={10} value={text} spellcheck={false} />
           <div class="buttons">
             <button type="button" onClick={() => void copy()}>

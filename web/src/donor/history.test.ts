@@ -9,7 +9,7 @@ const at = (ms: number) => ({ wallMs: ms, monotonicMs: ms });
 
 test('a change of the headline is logged once, with its time; changes of numbers are not', () => {
   const clicked = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'donateClicked' }), at(1_000));
-  expect(clicked.log).toEqual([{ atMs: 1_000, text: 'Starting: Opening the GPU.' }]);
+  expect(clicked.log).toEqual([{ atMs: 1_000, text: 'Starting: Opening your GPU.' }]);
   const same = nextState(clicked, { type: 'otherTabsSeen', count: 1 });
   expect(remembered(clicked, same, at(2_000)).log).toHaveLength(1);
 });
@@ -18,7 +18,7 @@ test('an incident of the tab is logged once', () => {
   const wrong = withoutUnit('matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU', 1_000);
   const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'incident', incident: wrong }), at(1_000));
   expect(told.log.map(({ text }) => text)).toEqual([
-    'This GPU’s matrix unit computes wrong results, so the plain kernels compute in its place, somewhat slower and right ' +
+    'A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower ' +
       '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU).',
   ]);
   expect(remembered(told, nextState(told, { type: 'otherTabsSeen', count: 1 }), at(2_000)).log).toHaveLength(1);
@@ -49,7 +49,7 @@ test('a lost server is told of when the tab is let in again, with how long it wa
   expect(through(COMPUTING, LOST).incident).toBeNull();
   expect(through(COMPUTING, LOST, { ...LOST }, CHECK, { kind: 'joined' }).incident).toEqual({
     atMs: 4_000,
-    text: 'The server did not answer for 3 s; then this tab went on by itself.',
+    text: 'The server didn’t answer for 3 s. Then this tab went on by itself.',
   });
 });
 
@@ -58,7 +58,7 @@ test('[SV11] how long it was away is told by the clock that nobody sets', () => 
   state = remembered(state, { ...state, phase: { kind: 'joined' } }, { wallMs: 3_000, monotonicMs: 6_000 });
   expect(state.incident).toEqual({
     atMs: 3_000,
-    text: 'The server did not answer for 6 s; then this tab went on by itself.',
+    text: 'The server didn’t answer for 6 s. Then this tab went on by itself.',
   });
 });
 
@@ -69,4 +69,15 @@ test('who leaves meanwhile, or is refused, was not brought back', () => {
   ] as const) {
     expect(through(COMPUTING, LOST, phase)).toMatchObject({ incident: null, outage: null });
   }
+});
+
+test('[DO2] progress that goes back is told of, another run’s is not', () => {
+  const seen = (run: string, committedSteps: number): DonorState => ({
+    ...INITIAL_STATE,
+    snapshot: { run, committedSteps } as DonorState['snapshot'], // all that is asked for
+  });
+  const back = remembered(seen('whale', 40), seen('whale', 36), at(1_000)).incident;
+  expect(back?.text).toMatch(/^The run went back from step 40 to step 36, its last save/);
+  expect(remembered(seen('whale', 36), seen('whale', 37), at(1_000)).incident).toBeNull();
+  expect(remembered(seen('whale', 40), seen('other', 0), at(1_000)).incident).toBeNull();
 });

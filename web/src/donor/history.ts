@@ -1,6 +1,6 @@
 /** What a change leaves behind it: lines in the log, and what the page got over. Pure; when it happened is given. */
 import type { Moment } from '../page/clock.ts';
-import { outageAt, recovered } from './incidents.ts';
+import { outageAt, recovered, wentBack } from './incidents.ts';
 import { written } from './log.ts';
 import { headlineOf } from './sentences.ts';
 import type { DonorState } from './state.ts';
@@ -8,12 +8,21 @@ import type { DonorState } from './state.ts';
 export const remembered = (before: DonorState, after: DonorState, at: Moment): DonorState =>
   logged(before, endured(before, after, at), at.wallMs);
 
-function endured(before: DonorState, after: DonorState, { wallMs, monotonicMs }: Moment): DonorState {
+function endured(before: DonorState, after: DonorState, at: Moment): DonorState {
   const { phase } = after;
-  if (phase === before.phase) return after;
-  const outage = outageAt(before.outage, phase, monotonicMs);
-  const incident = before.outage && outage === null ? recovered(before.outage, phase, monotonicMs, wallMs) : null;
-  return { ...after, outage, incident: incident ?? after.incident };
+  const seen = rolledBack(before, after, at.wallMs);
+  if (phase === before.phase) return seen;
+  const outage = outageAt(before.outage, phase, at.monotonicMs);
+  const incident = before.outage && outage === null ? recovered(before.outage, phase, at.monotonicMs, at.wallMs) : null;
+  return { ...seen, outage, incident: incident ?? seen.incident };
+}
+
+/** Progress that goes back says why. */
+function rolledBack({ snapshot: before }: DonorState, after: DonorState, atMs: number): DonorState {
+  const { snapshot } = after;
+  if (before === null || snapshot === null || snapshot === before || snapshot.run !== before.run) return after;
+  if (snapshot.committedSteps >= before.committedSteps) return after;
+  return { ...after, incident: wentBack(before.committedSteps, snapshot.committedSteps, atMs) };
 }
 
 /** A change of the headline's word is news, and so is an incident of the tab; a sentence changes with every step. */

@@ -4,7 +4,7 @@
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
 import type { Moment } from '../page/clock.ts';
-import { durationText } from '../page/format.ts';
+import { countText, durationText } from '../page/format.ts';
 import type { DonorPhase } from './phase.ts';
 
 export interface Incident {
@@ -23,9 +23,9 @@ export interface Outage {
 const SLEPT_MS = 20_000;
 
 const WHAT: Readonly<Record<Outage['reason'], string>> = {
-  server: 'The server did not answer',
-  deviceLost: 'The GPU was taken away',
-  internal: 'Something failed here',
+  server: 'The server didn’t answer',
+  deviceLost: 'The browser took the GPU away',
+  internal: 'Something went wrong here',
 };
 
 /** At a change of phase. Begins where the page starts over, and ends where it is let in again. */
@@ -43,7 +43,7 @@ export function recovered(
 ): Incident | null {
   if (!['joined', 'computing', 'spare'].includes(phase.kind)) return null;
   const lasted = durationText((nowMs - sinceMs) / 1_000);
-  return { atMs, text: `${WHAT[reason]} for ${lasted}; then this tab went on by itself.` };
+  return { atMs, text: `${WHAT[reason]} for ${lasted}. Then this tab went on by itself.` };
 }
 
 /**
@@ -54,23 +54,29 @@ export function recovered(
 export function slept(before: Moment, now: Moment): Incident | null {
   const gapMs = now.monotonicMs - before.monotonicMs;
   if (gapMs < SLEPT_MS) return null;
-  const text = `This computer slept, or the tab was frozen, for ${durationText(gapMs / 1_000)}; then it went on by itself.`;
+  const text = `This computer slept, or the tab was frozen, for ${durationText(gapMs / 1_000)}. Then it went on by itself.`;
   return { atMs: now.wallMs, text };
 }
 
 /** Of a tab that was left too long ago to go on by itself. */
 export const ended = (untilMs: number): Incident => ({
   atMs: untilMs,
-  text: 'This tab was left or closed while it donated. Nothing runs now: press the button to go on.',
+  text: 'You closed or left this tab while it was donating. Nothing runs now. Press the button to go on.',
 });
 
 /** A GPU whose matrix unit is left out of this run. */
 export const withoutUnit = (wrong: string, nowMs: number): Incident => ({
   atMs: nowMs,
-  text: `This GPU’s matrix unit computes wrong results, so the plain kernels compute in its place, somewhat slower and right (${wrong}).`,
+  text: `A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower (${wrong}).`,
 });
 
 export const reloaded = (nowMs: number): Incident => ({
   atMs: nowMs,
-  text: 'This tab was loaded anew while it donated, so it went on by itself. Leave ends that.',
+  text: 'This tab was reloaded while it was donating, so it goes on by itself. Press Leave to end that.',
+});
+
+/** The run has fewer steps than it had a moment ago. */
+export const wentBack = (fromStep: number, toStep: number, nowMs: number): Incident => ({
+  atMs: nowMs,
+  text: `The run went back from step ${countText(fromStep)} to step ${countText(toStep)}, its last save, and does those steps again. That happens when a donor vanishes with the only copy of something, or when the operator asks for it.`,
 });

@@ -12,7 +12,9 @@ import {
 import { percentText } from '../page/format.ts';
 import { ConditionsForm, DayCaps } from './conditionsForm.tsx';
 import { Amount, MEBIBYTE, MEGABYTE, Switch } from './fields.tsx';
-import { PRESETS, type Preferences, preferencesOf } from './preferences.ts';
+import { mayDonate } from './phase.ts';
+import { type Preferences, preferencesOf } from './preferences.ts';
+import { Presets } from './presets.tsx';
 import type { DonorState } from './state.ts';
 
 interface LimitsFormProps {
@@ -60,24 +62,24 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         onChange={(downloadBytesPerSecond) => change({ downloadBytesPerSecond })}
       />
       <DayCaps state={state} prefer={prefer} />
-      <p class="soft small">An empty field means no limit. A new memory limit counts when this GPU next joins.</p>
+      <p class="soft small">Leave a field empty for no limit. A new memory limit counts from the next time you join.</p>
       <ConditionsForm state={state} prefer={prefer} />
       <h3>This tab</h3>
       <Switch
-        name="Make way for this computer’s own picture"
-        note="Takes less of the GPU while the frames of this page come late, and more again when they do not. Only while the tab is on screen: a hidden one has no frames."
+        name="Ease off when this computer feels slow"
+        note="Takes less of the GPU while this page’s picture stutters, and more again when it doesn’t. Works only while the tab is on screen."
         value={preferences.smooth}
         onChange={(smooth) => prefer({ smooth })}
       />
       <Switch
-        name="Keep this device awake while it computes"
-        note="Asks the browser for a wake lock, but never on battery; the screen stays on."
+        name="Keep this device awake while it trains"
+        note="The screen stays on. Never on battery."
         value={preferences.keepAwake}
         onChange={(keepAwake) => prefer({ keepAwake })}
       />
       <Switch
         name="Hide my IP address from other donors"
-        note="Everything goes through the server, or its TURN server: slower. Counts when this GPU next joins."
+        note="Everything then goes through the server, which is slower. Counts from the next time you join."
         value={preferences.relayOnly}
         onChange={(relayOnly) => prefer({ relayOnly })}
       />
@@ -91,17 +93,7 @@ function Speed({ state, onChange }: { state: DonorState; onChange: (speed: numbe
   const percent = Math.round(limits.speed * 100);
   return (
     <>
-      <fieldset class="presets">
-        <legend>How much of your GPU's time</legend>
-        {PRESETS.map(({ name, speed, note }) => (
-          <button key={name} type="button" aria-pressed={limits.speed === speed} onClick={() => onChange(speed)}>
-            {name}
-            <span class="note">
-              {percentText(speed)}, {note}
-            </span>
-          </button>
-        ))}
-      </fieldset>
+      {!mayDonate(state) && <Presets speed={limits.speed} onChange={onChange} />}
       <div class="limit">
         <label for="speed">GPU time</label>
         <input
@@ -118,8 +110,8 @@ function Speed({ state, onChange }: { state: DonorState; onChange: (speed: numbe
       </div>
       <p class="soft small">
         {status && status.busyShare !== null
-          ? `Measured: busy for ${percentText(status.busyShare)} of the last minute; waiting for others lowers it too.`
-          : 'While it computes, this is where the measured share stands.'}
+          ? `Measured: busy for ${percentText(status.busyShare)} of the last minute. Waiting for the others lowers it, too.`
+          : 'The measured share shows here while you donate.'}
       </p>
     </>
   );

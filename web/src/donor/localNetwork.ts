@@ -33,10 +33,10 @@ export function localNetworkFact(localNetwork: LocalNetwork, relayOnly: boolean)
   if (localNetwork === 'refused')
     return [
       'Your local network',
-      'This browser keeps the page off it, so donors behind your router are reached through the server: slower, and nothing else changes. The settings of this site, beside the address, allow it.',
+      'This browser keeps the page off it, so donors behind your router are reached through the server, which is slower. You can allow it in the site’s settings, beside the address.',
     ];
   return [
     'What your browser may ask',
-    'Whether this page may reach devices on your local network. It is for donors behind the same router, who are connected directly there; the page looks for nothing else. Refuse, and these are reached through the server: slower, and nothing else changes.',
+    'Whether this page may reach devices on your local network. It’s only for donors behind the same router, who are then connected directly. If you refuse, they’re reached through the server, which is slower.',
   ];
 }

@@ -3,6 +3,7 @@ import '../page/noEval.ts';
 import { render } from 'preact';
 import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
 import { thisMoment, wallMs } from '../page/clock.ts';
+import { iconOf } from '../page/icon.ts';
 import { Live } from '../page/live.ts';
 import type { DonorActions, PageActions } from './actions.ts';
 import { Donor } from './donor.ts';
@@ -12,6 +13,7 @@ import { remembered } from './history.ts';
 import { ended, reloaded } from './incidents.ts';
 import { Keeper } from './keeper.ts';
 import { seeMachine } from './machine.ts';
+import { begun } from './nextRun.ts';
 import { type FailureReason, mayDonate } from './phase.ts';
 import { lastDonation, markDonating } from './reload.ts';
 import { askAbout } from './runCard.tsx';
@@ -48,9 +50,19 @@ function mark({ phase, me }: DonorState): void {
 
 /** What one sees of a tab that is not looked at: whether it works, and when it wants something. */
 function titleOf(state: DonorState): string {
-  if (state.phase.kind === 'idle') return 'Shoal: donate a GPU';
+  if (begun.value !== null) return `● ${begun.value} has begun · Shoal`;
+  if (state.phase.kind === 'idle') return 'Shoal: help train a language model';
   const { glyph, word } = headlineOf(state);
   return `${glyph} ${word} · ${state.run?.name ?? 'Shoal'}`;
+}
+
+const plainIcon = document.querySelector('link[rel="icon"]')?.getAttribute('href') ?? null;
+
+/** Its colour is the state's, for who has many tabs. */
+function setIcon(state: DonorState): void {
+  const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+  const href = mayDonate(state) ? plainIcon : iconOf(headlineOf(state).tone);
+  if (icon && href !== null && icon.getAttribute('href') !== href) icon.setAttribute('href', href);
 }
 
 const next = (state: DonorState, event: DonorEvent): DonorState =>
@@ -75,7 +87,9 @@ const wakeLock = new WakeLock();
 
 const { limits, preferences } = keeper.settings;
 const linked = limitsOfFragment(fragment);
-live.dispatch({ type: 'limited', limits: linked === NO_LIMITS ? limits : linked });
+// The server's own donors give what the server says.
+const isTold = linked !== NO_LIMITS || entry.own !== null;
+live.dispatch({ type: 'limited', limits: isTold ? linked : limits });
 live.dispatch({ type: 'preferred', preferences });
 live.dispatch({ type: 'creditRead', credit: keeper.credit });
 const reason = missing();
@@ -89,6 +103,7 @@ let before = live.current;
 live.shown.subscribe((state) => {
   mark(state);
   document.title = titleOf(state);
+  setIcon(state);
   keeper.see(before, state);
   before = state;
   tabs?.donate(!mayDonate(state));
@@ -108,6 +123,7 @@ document.addEventListener('visibilitychange', () => {
 const actions: DonorActions = {
   donate: () => {
     speedTest.close();
+    begun.value = null;
     donor.donate();
     // What takes the button's place begins at the top.
     scrollTo({ top: 0 });

@@ -24,7 +24,7 @@ export function MemberCard(props: MemberProps) {
   const [isOpen, open] = useState(false);
   return (
     <details class="card" onToggle={({ currentTarget }) => open(currentTarget.open)}>
-      <summary>Leaderboard, and a name of your own</summary>
+      <summary>Leaderboard, and your name on it</summary>
       {isOpen && <Members {...props} />}
     </details>
   );
@@ -62,7 +62,7 @@ function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readon
   }, [knownKey]);
   const change = async (method: 'PUT' | 'DELETE', done: string): Promise<void> => {
     const key = ownKey();
-    if (key === null) return say('This browser keeps nothing for this site, so it cannot keep a name either.');
+    if (key === null) return say('This browser stores nothing for this site, so it can’t store a name.');
     const wrong = method === 'PUT' ? (nameProblem(name) ?? nameProblem(team)) : null;
     if (wrong !== null) return say(`Not saved: ${wrong}.`);
     const body = method === 'PUT' ? { body: JSON.stringify({ name, team }) } : {};
@@ -80,12 +80,12 @@ function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readon
       class="name"
       onSubmit={(event) => {
         event.preventDefault();
-        void change('PUT', 'Saved. What this browser gives counts for it from now on.');
+        void change('PUT', 'Saved. From now on what you give counts for this name.');
       }}
     >
       <p class="soft small">
-        You are nobody here until you choose a name. Everyone can read it: at most {NAME_LENGTH_LIMIT} characters. Only
-        tokens of committed steps count, from the connection in which you choose it on.
+        You’re anonymous. Pick a name to appear on the leaderboard, at most {NAME_LENGTH_LIMIT} characters. Everyone can
+        read it. What you give counts from then on.
       </p>
       <div class="fields">
         <label>
@@ -114,7 +114,7 @@ function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readon
           Save the name
         </button>
         {kept.name !== '' && (
-          <button type="button" onClick={() => void change('DELETE', 'Deleted, here and at the server.')}>
+          <button type="button" onClick={() => void change('DELETE', 'Deleted, here and on the server.')}>
             Delete it
           </button>
         )}

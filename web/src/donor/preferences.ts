@@ -52,9 +52,12 @@ export const DEFAULT_PREFERENCES: Preferences = {
 /** Shares of the GPU's time with a name. */
 export const PRESETS = [
   { name: 'Gentle', speed: 0.25, note: 'cool and quiet' },
-  { name: 'Balanced', speed: 0.6, note: 'you hardly notice' },
-  { name: 'Full', speed: 1, note: 'no limit' },
+  { name: 'Balanced', speed: 0.6, note: 'you’ll hardly notice' },
+  { name: 'Full', speed: 1, note: 'as fast as it can' },
 ] as const;
+
+/** What a newcomer gives: most of it, and the computer stays pleasant. */
+export const DEFAULT_LIMITS: Limits = { ...NO_LIMITS, speed: 0.6 };
 
 const settingsSchema = z.object({ limits: limitsSchema, preferences: preferencesSchema });
 export interface Settings {
@@ -71,6 +74,6 @@ export function settingsOf(text: string | null): Settings {
   try {
     return settingsSchema.parse(JSON.parse(text ?? ''));
   } catch {
-    return { limits: NO_LIMITS, preferences: DEFAULT_PREFERENCES };
+    return { limits: DEFAULT_LIMITS, preferences: DEFAULT_PREFERENCES };
   }
 }

@@ -6,9 +6,11 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
+import { counted } from '../../../swarm/quantityText.ts';
 import { ask, invitedLink, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
+import { awaitedAfter, seeStatus } from './nextRun.ts';
 import { modelText } from './trialCard.tsx';
 
 const ASK_MS = 20_000;
@@ -21,40 +23,68 @@ export const askAbout = (invite: string | null): Promise<Result<About>> =>
 export function useStatus(invite: string | null, isRunning: boolean): PublicStatus | null {
   const [status, show] = useState<PublicStatus | null>(null);
   useEffect(() => {
-    const look = (): void => {
-      if (document.visibilityState === 'hidden') return;
-      void ask(withInvite('/api/status', invite), publicStatusSchema).then((answer) => answer.ok && show(answer.value));
+    const look = async (): Promise<void> => {
+      if (document.visibilityState === 'hidden' && awaitedAfter.value === null) return;
+      const answer = await ask(withInvite('/api/status', invite), publicStatusSchema);
+      if (!answer.ok) return;
+      seeStatus(answer.value);
+      show(answer.value);
     };
-    look();
-    const timer = setInterval(look, ASK_MS);
-    document.addEventListener('visibilitychange', look);
+    const lookAgain = (): void => void look();
+    lookAgain();
+    const timer = setInterval(lookAgain, ASK_MS);
+    document.addEventListener('visibilitychange', lookAgain);
     return () => {
       clearInterval(timer);
-      document.removeEventListener('visibilitychange', look);
+      document.removeEventListener('visibilitychange', lookAgain);
     };
   }, [invite, isRunning]);
   return status;
 }
 
+/** Asked again when the server has another run. */
+export function useAbout(invite: string | null, run: string | null): About | null {
+  const [about, show] = useState<About | null>(null);
+  useEffect(() => {
+    void askAbout(invite).then((answer) => answer.ok && show(answer.value));
+  }, [invite, run]);
+  return about;
+}
+
+/** Who presses the button at once costs the server no sample. */
+const SAMPLE_DELAY_MS = 1_500;
+
+/** What the newest saved state writes, while somebody reads the first screen; null: nothing yet. */
+export function useSample(invite: string | null, isWanted: boolean, run: string, checkpointStep: number): PublicSample {
+  const [sample, show] = useState<PublicSample>(null);
+  const isSaved = checkpointStep > 0;
+  useEffect(() => {
+    if (!isWanted || !isSaved) return;
+    const timer = setTimeout(async () => {
+      const written = await ask(withInvite('/api/sample', invite), publicSampleSchema);
+      if (written.ok) show(written.value.sample);
+    }, SAMPLE_DELAY_MS);
+    return () => clearTimeout(timer);
+  }, [invite, isWanted, isSaved, run]);
+  return sample;
+}
+
 interface RunProps {
   readonly status: PublicStatus | null;
+  readonly about: About | null;
   readonly invite: string | null;
   /** While this tab takes part; the numbers of the run stand elsewhere then. */
   readonly isRunning: boolean;
   readonly onDownload: (() => Promise<string>) | null;
 }
 
-export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
-  const [about, show] = useState<About | null>(null);
-  useEffect(() => {
-    void askAbout(invite).then((answer) => answer.ok && show(answer.value));
-  }, [invite]);
+export function RunCard({ status, about, invite, isRunning, onDownload }: RunProps) {
   return (
     <section class="card" aria-labelledby="run">
       <h2 id="run">{isRunning ? 'What it becomes' : (status?.run ?? 'The run')}</h2>
       <p class="soft">
         {about
-          ? `A language model of ${modelText(about.parameters)}, trained on ${countText(
+          ? `A language model with ${modelText(about.parameters)}. By the end it will have read ${countText(
               about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
@@ -64,9 +94,7 @@ export function RunCard({ status, invite, isRunning, onDownload }: RunProps) {
         <StepProgress
           done={status?.committedSteps ?? null}
           steps={status?.steps ?? 0}
-          note={
-            status ? `${countText(status.donors)} ${status.donors === 1 ? 'donor computes' : 'donors compute'}` : ''
-          }
+          note={status ? `${counted(status.donors, 'donor')} training` : ''}
         />
       )}
       <LossCurve points={status?.curve ?? []} />
@@ -80,10 +108,10 @@ function StatusLink({ invite, staysHere }: { invite: string | null; staysHere: b
   const href = invitedLink('/status', invite);
   return staysHere ? (
     <a href={href} target="_blank" rel="noopener">
-      Everything about it (in a new tab)
+      See how it’s going (in a new tab)
     </a>
   ) : (
-    <a href={href}>Everything about it</a>
+    <a href={href}>See how it’s going</a>
   );
 }
 
@@ -126,11 +154,11 @@ function Newest({ invite, checkpointStep, onDownload }: NewestProps) {
   const [sample, show] = useState<PublicSample>(null);
   const [answer, say] = useState('');
   const [isBusy, wait] = useState(false);
-  if (checkpointStep === 0) return <p class="soft small">Nothing of it is saved yet.</p>;
+  if (checkpointStep === 0) return <p class="soft small">Nothing is saved yet.</p>;
   const act = async (work: () => Promise<string>): Promise<void> => {
     wait(true);
-    say('A moment.');
-    say(await work().catch(() => 'That failed here.'));
+    say('One moment.');
+    say(await work().catch(() => 'That didn’t work here.'));
     wait(false);
   };
   const write = async (): Promise<string> => {

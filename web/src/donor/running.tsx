@@ -1,5 +1,6 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, counted, layersText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import {
@@ -13,11 +14,10 @@ import {
   timeText,
   trafficText,
 } from '../page/format.ts';
-import { Chip, Stat, StepProgress } from '../page/parts.tsx';
+import { Stat, StepProgress } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { Line } from './line.tsx';
-import { headlineOf } from './sentences.ts';
 import { computeOfTab, type DonorState, givenTokens, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
 import { StopControls } from './stopControls.tsx';
@@ -26,26 +26,26 @@ import { minuteText, phaseWords } from './work.ts';
 interface RunningProps {
   readonly state: DonorState;
   readonly actions: DonorActions;
+  /** After how many steps the held-out loss was measured; null: it is not known. */
+  readonly heldOutAt: number | null;
 }
 
-export function Running({ state, actions }: RunningProps) {
+export function Running({ state, actions, heldOutAt }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
-  const { tone, glyph, word, sentence } = headlineOf(state);
   const isAtWork = state.phase.kind === 'computing' && partOf(state).stages.length > 0;
+  const steps = snapshot?.steps ?? run?.steps ?? null;
   return (
     <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
-      <div class="live-head">
-        <h1 id="state" tabIndex={-1}>
-          {run ? run.name : 'Your GPU in the swarm'}
-        </h1>
-        <Chip tone={tone} glyph={glyph} word={word} announced />
-      </div>
-      <p class="sentence">{sentence}</p>
-      <StepProgress
-        done={snapshot?.committedSteps ?? null}
-        steps={snapshot?.steps ?? run?.steps ?? 0}
-        note={snapshot && snapshot.donors.length > 0 ? counted(snapshot.donors.length, 'donor') : NOTHING}
-      />
+      <h1 id="state" tabIndex={-1}>
+        {run ? run.name : 'Your GPU'}
+      </h1>
+      {steps !== null && (
+        <StepProgress
+          done={snapshot?.committedSteps ?? null}
+          steps={steps}
+          note={snapshot ? donorsNote(snapshot) : ''}
+        />
+      )}
       <StopControls state={state} actions={actions} />
       {incident && (
         <p class="soft small incident">
@@ -55,23 +55,33 @@ export function Running({ state, actions }: RunningProps) {
       {eased < 1 && isAtWork && (
         <p class="notice">
           <span aria-hidden="true">▲ </span>
-          This computer’s own picture stutters, so this tab takes {percentText(eased)} of what you give. It takes more
-          again when the picture is smooth; “Make way” under Limits is the switch.
+          This computer feels slow, so this tab takes {percentText(eased)} of what you give, and more again when that is
+          over. You can switch this off under Limits.
         </p>
       )}
-      <h2>This tab</h2>
-      <OwnNumbers state={state} />
-      {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
-      {isAtWork && <Line state={state} />}
-      {isAtWork && <Ways state={state} />}
-      <h2>The run{isStale(state) && ', as it was last seen'}</h2>
-      <RunNumbers state={state} />
-      <p class="soft small adapter">
-        {adapter ? `Your GPU: ${adapterText(adapter)}` : 'Asking the browser for a GPU.'}
-      </p>
+      <h2 class="hidden">So far</h2>
+      {(snapshot || status) && <RunNumbers state={state} heldOutAt={heldOutAt} />}
       {adapter?.software && <SoftwareNotice />}
+      <details class="figures">
+        <summary>Details</summary>
+        <h2>This tab</h2>
+        <OwnNumbers state={state} />
+        {isAtWork && status?.lastStep && <StepTimeline state={state} trace={status.lastStep} />}
+        {isAtWork && <Line state={state} />}
+        {isAtWork && <Ways state={state} />}
+        <p class="soft small adapter">{adapter ? `Your GPU: ${adapterText(adapter)}` : 'No GPU is open now.'}</p>
+      </details>
     </section>
   );
+}
+
+/** Who computes, and who else is here. */
+function donorsNote({ donors }: Snapshot): string {
+  const training = donors.filter(({ state }) => state === 'computing').length;
+  if (donors.length === 0) return '';
+  return training === donors.length
+    ? `${counted(training, 'donor')} training`
+    : `${training} of ${counted(donors.length, 'donor')} training`;
 }
 
 /** Nothing comes from the server: what is shown of the run is what was last seen. */
@@ -117,7 +127,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
           <Stat
             label="Micro-batches"
             value={all > 0 ? `${done} of ${all}` : NOTHING}
-            note={status?.step != null && all > 0 ? `of step ${status.step}` : undefined}
+            note={status?.step != null && all > 0 ? `of step ${status.step + 1}` : undefined}
           />
           <Stat
             label="GPU busy"
@@ -130,7 +140,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
             note="used here"
           />
           <Stat
-            label="Round trip"
+            label="Delay"
             value={millisecondsText(stages.length > 0 ? medianRoundTrip(state.links) : null)}
             note="to the others"
           />
@@ -164,21 +174,18 @@ function medianRoundTrip(links: readonly LinkReport[]): number | null {
   return all[Math.floor(all.length / 2)] ?? null;
 }
 
-function RunNumbers({ state }: { state: DonorState }) {
+function RunNumbers({ state, heldOutAt }: Pick<RunningProps, 'state' | 'heldOutAt'>) {
   const { snapshot, run } = state;
   const tokens = givenTokens(state);
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
+  const old = isStale(state) ? 'when last seen' : null;
   return (
     <dl class="stats four">
+      <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note={old ?? 'lower is better'} />
+      <Stat label="On unseen text" value={lossText(snapshot?.evaluationLoss ?? null)} note={heldOutNote(heldOutAt)} />
       <Stat
-        label="Loss"
-        value={lossText(snapshot?.loss ?? null)}
-        note={isStale(state) ? 'when last seen' : 'of the newest step'}
-      />
-      <Stat label="Held-out loss" value={lossText(snapshot?.evaluationLoss ?? null)} note="on unseen text" />
-      <Stat
-        label="Swarm’s speed"
+        label="All together"
         value={rateText(isStale(state) ? null : (snapshot?.tokensPerSecond ?? null))}
         note="tokens a second"
       />
@@ -191,6 +198,12 @@ function RunNumbers({ state }: { state: DonorState }) {
   );
 }
 
+/** It is older than the loss beside it. */
+function heldOutNote(step: number | null): string {
+  if (step === null) return 'not yet measured';
+  return step === 0 ? 'before training' : `after step ${countText(step)}`;
+}
+
 /** How this tab reaches the others, and what that moves: what is relayed costs the server's line, and time. */
 function Ways({ state: { links, minuteBytes, preferences } }: { state: DonorState }) {
   if (links.length === 0) return null;
@@ -198,7 +211,7 @@ function Ways({ state: { links, minuteBytes, preferences } }: { state: DonorStat
   const direct = links.length - relayed;
   const because = preferences.relayOnly
     ? ', because you hide your IP address'
-    : ', which are slower; this page keeps trying for a direct one';
+    : ', which are slower. This page keeps trying for a direct one';
   return (
     <p class="soft small ways">
       Your connections: {direct} direct, {relayed} through the server

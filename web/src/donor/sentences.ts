@@ -2,11 +2,12 @@
 import { assertNever } from '../../../swarm/base.ts';
 import type { SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import { durationText, timeText, trafficText } from '../page/format.ts';
-import { AWAY_MINUTES, type Condition } from './conditions.ts';
+import { AWAY_MINUTES, type Condition, dayOf } from './conditions.ts';
 import type { DonorPhase, FailureReason } from './phase.ts';
-import { type DonorState, ownEntry, restReason } from './state.ts';
+import { contributedTokens, type DonorState, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
 interface Failure {
@@ -16,34 +17,35 @@ interface Failure {
 
 const FAILURES: Readonly<Record<Exclude<FailureReason, RefusalReason>, Failure>> = {
   insecure: {
-    what: 'This address is not secure, so the browser gives no access to the GPU.',
-    advice: 'Open this page over https, or on the computer it is served from as http://localhost.',
+    what: 'This address isn’t secure, so the browser keeps the GPU to itself.',
+    advice: 'Open this page over https, or on the server’s own computer as http://localhost.',
   },
   noWebGpu: {
-    what: 'This browser does not offer WebGPU.',
+    what: 'This browser has no WebGPU.',
     advice:
       'Use a current Chrome, Edge or Safari, or Firefox on Windows or macOS. Chrome on Linux may need chrome://flags/#enable-unsafe-webgpu.',
   },
   noWebRtc: {
-    what: 'This browser does not offer WebRTC, which connects donors directly.',
+    what: 'This browser has no WebRTC, which connects donors directly.',
     advice:
-      'A privacy setting or an extension may have switched it off: allow it for this page, or use another browser.',
+      'A privacy setting or an extension may have switched it off. Allow it for this page, or use another browser.',
   },
   noAdapter: {
-    what: 'The browser found no GPU that it can compute with.',
-    advice: 'Switch on hardware acceleration in its settings and update the graphics driver; chrome://gpu says more.',
+    what: 'The browser offers this page no GPU.',
+    advice:
+      'Switch on hardware acceleration in the browser’s settings and update the graphics driver. chrome://gpu says more.',
   },
   deviceLost: {
-    what: 'The GPU was lost and did not come back.',
-    advice: 'Close the browser completely, open it again and come back to this page.',
+    what: 'The GPU went away and didn’t come back.',
+    advice: 'Close the browser completely, then open this page again.',
   },
   wrongGpu: {
-    what: 'This GPU computes wrong results, so the swarm cannot use it.',
-    advice: 'Update the graphics driver or use another browser; the line below says what was wrong.',
+    what: 'This GPU computes wrong results, so it can’t take part.',
+    advice: 'Update the graphics driver or use another browser. The line below says what was wrong.',
   },
   internal: {
-    what: 'This page failed while it computed.',
-    advice: 'Reload it. If that happens again, the line below says why.',
+    what: 'Something went wrong on this page.',
+    advice: 'Reload it. If it happens again, the line below says why.',
   },
 };
 
@@ -55,11 +57,11 @@ export function failureText(reason: FailureReason): Failure {
 
 const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
   idle: 'Your GPU is ready and waits for its part.',
-  preparing: 'Fetching weights and text, compiling shaders.',
-  computing: 'Your GPU is computing.',
-  waiting: 'Your part of this step is done; waiting for the others.',
-  updating: 'The step is complete; applying what was learned.',
-  evaluating: 'Measuring the model on text that it never trains on.',
+  preparing: 'Getting ready: downloading your part of the model and preparing your GPU.',
+  computing: 'Your GPU is training the model.',
+  waiting: 'Your part of this step is done. Waiting for the others.',
+  updating: 'The step is done. Your part of the model learns from it.',
+  evaluating: 'Testing the model on text it has never seen.',
 };
 
 type Tone = 'calm' | 'good' | 'wait' | 'bad';
@@ -79,32 +81,38 @@ const headline = (tone: Tone, glyph: string, word: string, sentence: string): He
   sentence,
 });
 
-const LOOKING = 'Your GPU rests while the server works out whether there is a place for it.';
+const LOOKING = 'Looking for a place for your GPU.';
 
 const SPARE: Readonly<Record<SpareReason, string>> = {
   queued: LOOKING,
-  full: 'Every place is taken. Your GPU rests until one is free.',
-  noGain:
-    'By what your GPU and its links measured, a step would take no less time with it. It rests, and the server looks again whenever something changes.',
+  full: 'Every place is taken. We’ll bring you in as soon as one is free.',
+  noGain: 'Another GPU wouldn’t speed this up yet. We’ll bring you in as soon as it would.',
   mustWait:
-    'Donors at your network address came and went several times at the cost of everyone else, so the newest ones wait a while for a place. Your GPU rests until then.',
+    'Donors from your network came and went several times, which costs everyone time. The newest ones wait a while; then we’ll bring you in.',
 };
 
-const spareSentence = (why: SpareReason | undefined, place: number | undefined): string =>
-  `${why === undefined ? LOOKING : SPARE[why]}${place === undefined ? '' : ` It is number ${place} of those who wait.`}`;
+/** Of a tab that had a part, and has none in a better plan. */
+const DISPLACED =
+  'With the donors here now, a step is quicker without your GPU. Thank you for your part; we’ll bring you back as soon as that changes.';
+
+function spareSentence(state: DonorState, why: SpareReason | undefined, place: number | undefined): string {
+  const isDisplaced = why === 'noGain' && contributedTokens(state) > 0;
+  const words = why === undefined ? LOOKING : isDisplaced ? DISPLACED : SPARE[why];
+  return `${words}${place === undefined ? '' : ` You are number ${place} in the queue.`}`;
+}
 
 const PENDING = {
-  pause: headline('wait', '◔', 'Pausing', 'Finishing what is under way, then your GPU rests.'),
-  resume: headline('wait', '◔', 'Resuming', 'Asking the server for a place.'),
-  leave: headline('wait', '◔', 'Leaving', 'The server is taking over what this tab keeps; that takes a step or two.'),
+  pause: headline('wait', '◔', 'Pausing', 'Finishing this step. Then your GPU rests.'),
+  resume: headline('wait', '◔', 'Starting', 'Asking the server for a place.'),
+  leave: headline('wait', '◔', 'Leaving', 'Handing over your part. That takes a step or two.'),
 };
 
 export function headlineOf(state: DonorState): Headline {
   const { phase, pending, status, snapshot } = state;
   if (pending !== null && phase.kind !== 'reconnecting') return PENDING[pending];
   const isHeld = snapshot?.phase === 'paused';
-  if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing')) {
-    return headline('calm', '◐', 'Run paused', snapshot.sentence || 'The run rests until its operator goes on.');
+  if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing' || phase.kind === 'spare')) {
+    return headline('calm', '◐', 'Paused', heldSentence(snapshot));
   }
   switch (phase.kind) {
     case 'idle':
@@ -113,47 +121,54 @@ export function headlineOf(state: DonorState): Headline {
       return headline('wait', '◔', 'Starting', STARTING[phase.waitsFor]);
     case 'joined': {
       const isPreparing = ownEntry(state)?.state === 'computing' || status?.activity === 'preparing';
-      // Who is let in is no donor of the newest snapshot yet: it would say that nobody is there.
-      const waiting =
-        (snapshot?.donors.length && snapshot.sentence) || 'You are in; the server is making room for you.';
-      return headline('wait', '◔', 'Joined', isPreparing ? ACTIVITIES.preparing : waiting);
+      return headline('wait', '◔', 'Starting', isPreparing ? ACTIVITIES.preparing : joinedSentence(state));
     }
     case 'computing':
-      return keepsCopiesAlone(state)
-        ? headline('good', '▣', 'Keeps copies', KEEPS_COPIES)
-        : headline('good', '●', 'Computing', computingSentence(state));
+      return headline('good', '●', 'Training', keepsStateAlone(state) ? KEEPS_STATE : computingSentence(state));
     case 'spare':
       return phase.finished
-        ? headline('good', '✓', 'Finished', 'The run is finished. Nothing is left to compute: thank you.')
-        : headline('calm', '○', 'Spare', spareSentence(phase.why, phase.place));
+        ? headline('good', '✓', 'Finished', 'The run is finished. Thank you!')
+        : headline('calm', '○', 'Standby', spareSentence(state, phase.why, phase.place));
     case 'paused':
       return pausedHeadline(state, phase.connected);
     case 'left':
       return phase.confirmed
-        ? headline('calm', '○', 'Left', 'You have left. The swarm has what it needs, and your GPU is free again.')
-        : headline('calm', '○', 'Left', 'You have left at once. Your GPU is free again.');
+        ? headline('calm', '○', 'Left', 'You’ve left. The others have taken over your part, and your GPU is free.')
+        : headline('calm', '○', 'Left', 'You’ve left at once. Your GPU is free.');
     case 'postponed':
       return postponedHeadline(phase);
     case 'failed':
-      return headline('bad', '✕', 'Stopped', failureText(phase.reason).what);
+      return headline('bad', '✕', 'Failed', failureText(phase.reason).what);
     case 'reconnecting':
-      return RECONNECTING[phase.reason];
+      return headline('wait', '↻', 'Reconnecting', RECONNECTING[phase.reason]);
     default:
       return assertNever(phase);
   }
 }
 
-/** Counted down in seconds, so that nobody presses anything while it runs. */
-function postponedHeadline({ reason, secondsLeft }: Extract<DonorPhase, { kind: 'postponed' }>): Headline {
-  const again = `${REFUSAL_SENTENCES[reason]} This page asks again by itself in ${durationText(secondsLeft)}.`;
-  return reason === 'runFinished' ? headline('good', '✓', 'Finished', again) : headline('wait', '◔', 'Waiting', again);
+/** What the operator holds up, in words for who cannot change it. */
+const heldSentence = ({ isStopped, hasDiverged }: Snapshot): string =>
+  hasDiverged
+    ? 'The run’s numbers have gone wrong, so it waits for its operator. Your GPU rests.'
+    : `The operator has ${isStopped ? 'stopped' : 'paused'} the run. Your GPU rests until it goes on.`;
+
+/** Who is let in is no donor of the newest snapshot yet: it would say that nobody is there. */
+function joinedSentence(state: DonorState): string {
+  const { snapshot } = state;
+  return ownEntry(state) && snapshot ? snapshot.sentence : 'You’re in. The others make room for you.';
 }
 
-const KEEPS_COPIES =
-  'This tab computes nothing now. It keeps copies of what others have learned, so that nothing is lost when one of them goes.';
+/** Counted down in seconds, so that nobody presses anything while it runs. */
+function postponedHeadline({ reason, secondsLeft }: Extract<DonorPhase, { kind: 'postponed' }>): Headline {
+  const again = `${REFUSAL_SENTENCES[reason]} This page tries again by itself in ${durationText(secondsLeft)}.`;
+  return reason === 'runFinished' ? headline('good', '✓', 'Finished', again) : headline('calm', '○', 'Standby', again);
+}
+
+const KEEPS_STATE =
+  'Your GPU keeps a part of what the others have learned: they need less memory, and less is lost when one of them leaves.';
 
 /** Its plan has it keep state, and compute nothing. */
-function keepsCopiesAlone(state: DonorState): boolean {
+function keepsStateAlone(state: DonorState): boolean {
   const own = ownEntry(state);
   return own?.state === 'computing' && own.stages.length === 0;
 }
@@ -165,20 +180,18 @@ function computingSentence(state: DonorState): string {
   return status?.lastStep && activity !== 'evaluating' ? workSentence(state, status.lastStep) : ACTIVITIES[activity];
 }
 
+const paused = (sentence: string): Headline => headline('calm', '◐', 'Paused', sentence);
+
 function pausedHeadline(state: DonorState, isConnected: boolean): Headline {
-  const { rest } = state;
+  const { rest, surroundings } = state;
   if (rest?.kind === 'snooze') {
-    const until = `Your GPU rests until ${timeText(rest.untilMs)}, then it goes on by itself.`;
-    return headline('calm', '◐', 'Snoozing', until);
+    const until = new Date(rest.untilMs);
+    const day = surroundings.day === '' || dayOf(until) === surroundings.day ? '' : 'tomorrow, ';
+    return paused(`Your GPU rests until ${day}${timeText(rest.untilMs)}. Then it goes on by itself.`);
   }
   const reason = restReason(state);
-  if (reason !== null && reason !== 'button' && reason !== 'snooze') {
-    return headline('calm', '◐', 'Resting', conditionSentence(state, reason));
-  }
-  if (!isConnected) {
-    return headline('calm', '◐', 'Paused', 'Stopped at once: nothing computes here, and nothing is connected.');
-  }
-  return headline('calm', '◐', 'Paused', 'Your GPU rests until you resume.');
+  if (reason !== null && reason !== 'button' && reason !== 'snooze') return paused(conditionSentence(state, reason));
+  return paused(isConnected ? 'Your GPU rests until you resume.' : 'Your GPU rests, and nothing is connected.');
 }
 
 function conditionSentence(state: DonorState, condition: Condition): string {
@@ -187,33 +200,33 @@ function conditionSentence(state: DonorState, condition: Condition): string {
   switch (condition) {
     case 'hours':
       return hours
-        ? `It is outside the hours that you chose. Your GPU goes on by itself at ${timeText(new Date(2000, 0, 1, 0, hours.from).getTime())}.`
-        : 'It is outside the hours that you chose.';
+        ? `It’s outside the hours you chose. Your GPU goes on by itself at ${timeText(new Date(2000, 0, 1, 0, hours.from).getTime())}.`
+        : 'It’s outside the hours you chose.';
     case 'battery':
-      return 'This computer runs on its battery. Your GPU goes on by itself on mains power.';
+      return 'This computer runs on battery. Your GPU goes on when it’s plugged in.';
     case 'person':
       return surroundings.personSeenBy === 'system'
-        ? `You use this computer. Your GPU goes on by itself ${AWAY_MINUTES} minutes after you have left it.`
-        : `You use this tab. Your GPU goes on by itself ${AWAY_MINUTES} minutes after you have left it alone.`;
+        ? `You’re using this computer. Your GPU goes on ${AWAY_MINUTES} minutes after you leave it.`
+        : `You’re using this tab. Your GPU goes on ${AWAY_MINUTES} minutes after you leave it alone.`;
     case 'hidden':
-      return 'This tab is not on screen. Your GPU goes on by itself when it is.';
+      return 'This tab isn’t on screen. Your GPU goes on when it is.';
     case 'upload':
-      return `Today’s upload is used up: ${trafficText(today.sentBytes)} of ${trafficText(uploadBytesPerDay ?? 0)}. Your GPU goes on by itself after midnight.`;
+      return `Today’s upload is used up: ${trafficText(today.sentBytes)} of ${trafficText(uploadBytesPerDay ?? 0)}. Your GPU goes on after midnight.`;
     case 'download':
-      return `Today’s download is used up: ${trafficText(today.receivedBytes)} of ${trafficText(downloadBytesPerDay ?? 0)}. Your GPU goes on by itself after midnight.`;
+      return `Today’s download is used up: ${trafficText(today.receivedBytes)} of ${trafficText(downloadBytesPerDay ?? 0)}. Your GPU goes on after midnight.`;
     default:
       return assertNever(condition);
   }
 }
 
 const STARTING = {
-  gpu: 'Opening the GPU.',
+  gpu: 'Opening your GPU.',
   server: 'Calling the server.',
-  check: 'Checking that this GPU computes right, and how fast; that takes some seconds.',
+  check: 'Checking that your GPU computes correctly, and how fast. This takes a few seconds.',
 };
 
 const RECONNECTING = {
-  server: headline('wait', '↻', 'Reconnecting', 'The server does not answer. This page keeps trying by itself.'),
-  deviceLost: headline('wait', '↻', 'Restarting', 'The GPU was taken away. This page is starting it again by itself.'),
-  internal: headline('wait', '↻', 'Restarting', 'Something failed here. This page is starting over by itself.'),
+  server: 'The server doesn’t answer. This page keeps trying by itself.',
+  deviceLost: 'The browser took the GPU away. This page gets it back by itself.',
+  internal: 'Something went wrong. This page starts over by itself.',
 };

@@ -1,10 +1,26 @@
-/** Everything that stops this tab, and what each way costs the others. The headline above says when it is true. */
+/** Every way to stop beside Pause, which is in the status bar; and what each one costs the others. */
+import { wallMs } from '../page/clock.ts';
 import { Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import { type DonorState, restReason } from './state.ts';
+import type { DonorState } from './state.ts';
+import { hasNothingToPause, waitsForCondition } from './statusBar.tsx';
 
-const SNOOZE_MS = 15 * 60_000;
+const MINUTE_MS = 60_000;
+/** When tomorrow begins for who snoozes until then. */
+const MORNING_HOUR = 7;
+
+/** Milliseconds from now until then, by this computer's clock. */
+export function untilTomorrowMs(nowMs: number): number {
+  const now = new Date(nowMs);
+  return new Date(now.getFullYear(), now.getMonth(), now.getDate() + 1, MORNING_HOUR).getTime() - nowMs;
+}
+
+const SNOOZES: readonly (readonly [string, () => number])[] = [
+  ['15 minutes', () => 15 * MINUTE_MS],
+  ['1 hour', () => 60 * MINUTE_MS],
+  ['until tomorrow', () => untilTomorrowMs(wallMs())],
+];
 
 interface StopProps {
   readonly state: DonorState;
@@ -17,43 +33,42 @@ export function StopControls({ state, actions }: StopProps) {
     return (
       <div class="buttons">
         <Press onPress={() => actions.leaveNow()}>Leave now</Press>
-        <span class="soft small">without waiting; the swarm may have to repeat some steps</span>
+        <span class="soft small">Don’t wait. The others may have to repeat a step.</span>
       </div>
     );
   }
   const isPaused = phase.kind === 'paused';
-  const hasNothingToPause = phase.kind === 'postponed' || (phase.kind === 'spare' && phase.finished);
-  const mayAsk = pending === null && (isMember(state) || isPaused);
-  // It goes on by itself: to resume now, the condition under Limits must go.
-  const waitsForCondition = isPaused && state.rest === null && restReason(state) !== null;
+  const rests = isPaused || hasNothingToPause(state);
+  const maySnooze = pending === null && isMember(state);
   return (
     <>
       <div class="buttons">
-        {!hasNothingToPause && (
-          <Press
-            {...(isPaused && !waitsForCondition ? { class: 'primary' } : {})}
-            {...(waitsForCondition ? { why: 'It goes on by itself when your own limit allows it.' } : {})}
-            isOff={!mayAsk || waitsForCondition}
-            onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}
-          >
-            {isPaused ? 'Resume' : 'Pause'}
-          </Press>
-        )}
-        {!isPaused && !hasNothingToPause && (
+        {!rests && (
           <>
+            <fieldset class="buttons snooze">
+              <legend class="hidden">Snooze</legend>
+              <span aria-hidden="true">Snooze</span>
+              {SNOOZES.map(([name, ms]) => (
+                <Press key={name} isOff={!maySnooze} onPress={() => actions.snooze(ms())}>
+                  <span class="hidden">Snooze </span>
+                  {name}
+                </Press>
+              ))}
+            </fieldset>
             <Press onPress={() => actions.pauseNow()}>Pause now</Press>
-            <Press isOff={!mayAsk} onPress={() => actions.snooze(SNOOZE_MS)}>
-              Snooze 15 minutes
-            </Press>
           </>
         )}
         <Press onPress={() => actions.ask('leave')}>Leave</Press>
       </div>
-      <p class="soft small">
-        {isPaused || hasNothingToPause
-          ? `Nothing computes here.${waitsForCondition ? ' What it waits for is one of your own limits below.' : ''}`
-          : 'Pause, Snooze and Leave finish the step and hand your part over first. Pause now stops at once; the others may have to repeat a step.'}
-      </p>
+      <p class="soft small">{words(state, rests)}</p>
     </>
   );
+}
+
+function words(state: DonorState, rests: boolean): string {
+  if (!rests)
+    return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
+  return waitsForCondition(state)
+    ? 'Nothing runs here. It waits for one of your own limits below.'
+    : 'Nothing runs here.';
 }

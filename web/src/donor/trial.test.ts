@@ -7,6 +7,7 @@ const about = (vocabulary: number): About => ({
   model: { vocab_size: vocabulary },
   train: { steps: 10, globalBatchSize: 4, sequenceLength: 100 } as About['train'], // what is asked for
   parameters: 1,
+  card: null,
 });
 
 test('a speed is told in pages of a book and in the time that the rest of the run would take alone', () => {

@@ -21,8 +21,8 @@ export function TrialPart({ trial, committedSteps, onTry, onStop }: TrialProps) 
         </button>
         <span class="soft small">
           {isRunning
-            ? 'Your GPU computes now, at full load.'
-            : `At most ${TRIAL_SECONDS} seconds of this run’s own work; nothing is sent, and you do not join.`}
+            ? 'Your GPU works at full load now.'
+            : `Takes at most ${TRIAL_SECONDS} seconds. Nothing is sent, and you don’t join.`}
         </span>
       </div>
       {trial.kind !== 'none' && (
@@ -46,14 +46,14 @@ function Answer({ trial, committedSteps }: Pick<TrialProps, 'trial' | 'committed
       return null;
     case 'running':
       return trial.tokensPerSecond === null ? (
-        <p>Opening the GPU and compiling its programs.</p>
+        <p>Getting your GPU ready.</p>
       ) : (
         <p>So far: {rateText(trial.tokensPerSecond)} tokens a second.</p>
       );
     case 'failed':
       return (
         <p>
-          <span aria-hidden="true">✕ </span>The test could not run. {trial.sentence}
+          <span aria-hidden="true">✕ </span>The test couldn’t run. {trial.sentence}
         </p>
       );
     case 'done': {
@@ -62,10 +62,9 @@ function Answer({ trial, committedSteps }: Pick<TrialProps, 'trial' | 'committed
       const alone = aloneSeconds(tokensPerSecond, about, committedSteps);
       return (
         <p>
-          <strong>About {rateText(tokensPerSecond)} tokens a second</strong> with this run’s model: it would learn from{' '}
-          {countText(Math.max(1, Math.round(pages)))} {pages < 1.5 ? 'page' : 'pages'} of a book a minute.{' '}
-          {alone > 0 && `Alone it would need ${durationText(alone)} for what is left of the run.`} That is at all of the
-          GPU’s time; at half of it, half as much.
+          <strong>About {rateText(tokensPerSecond)} tokens a second</strong> with this model. That is{' '}
+          {countText(Math.max(1, Math.round(pages)))} {pages < 1.5 ? 'page' : 'pages'} of a book a minute, at full load.{' '}
+          {alone > 0 && `On its own your GPU would need ${durationText(alone)} for the rest of the run.`}
         </p>
       );
     }

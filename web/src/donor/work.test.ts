@@ -24,21 +24,23 @@ describe('a step in words', () => {
   test('it says whether this GPU works hard, rests as it was told, or waits and for whom', () => {
     const half = { ...INITIAL_STATE, limits: { ...INITIAL_STATE.limits, speed: 0.5 } };
     expect(workSentence(INITIAL_STATE, { ...TRACE, seconds: 4 })).toBe(
-      'Working hard: busy for 100 % of the last step.',
+      'Working hard: your GPU was busy for 100 % of the last step.',
     );
-    expect(workSentence(INITIAL_STATE, TRACE)).toBe('Mostly waiting for donor 3f2a1c: busy for 40 % of the last step.');
+    expect(workSentence(INITIAL_STATE, TRACE)).toBe(
+      'Mostly waiting for the others: your GPU was busy for 40 % of the last step.',
+    );
     expect(workSentence(half, { ...TRACE, waits: [] })).toBe(
-      'Taking it easy, as your limits say: busy for 40 % of the last step.',
+      'Taking it easy, as you chose: your GPU was busy for 40 % of the last step.',
     );
     expect(workSentence(half, TRACE)).toMatch(/^Mostly waiting/);
     expect(workSentence({ ...half, eased: 0.5 }, { ...TRACE, waits: [] })).toBe(
-      'Making way for this computer’s own picture: busy for 40 % of the last step.',
+      'Easing off, because this computer feels slow: your GPU was busy for 40 % of the last step.',
     );
   });
 
   test('a screen reader hears the same', () => {
     expect(traceText(INITIAL_STATE, TRACE)).toBe(
-      'Step 4 took 10 s: 2 forward, 1 backward. Waited longest for donor 3f2a1c: 5.00 s.',
+      'Step 5 took 10 s: 2 forward, 1 backward. Waited longest for donor 3f2a1c: 5.00 s.',
     );
   });
 

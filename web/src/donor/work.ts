@@ -33,17 +33,16 @@ function peerText(state: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
 
 export function workSentence(state: DonorState, trace: StepTrace): string {
   const share = workShare(trace);
-  const busy = `busy for ${percentText(share)} of the last step`;
+  const busy = `your GPU was busy for ${percentText(share)} of the last step`;
   if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
   const wait = longestWaitOf(trace);
   const idleSeconds = trace.seconds * (1 - share);
   if ((wait?.seconds ?? 0) < idleSeconds / 2) {
-    if (state.eased < 1) return `Making way for this computer’s own picture: ${busy}.`;
-    if (state.limits.speed < 1) return `Taking it easy, as your limits say: ${busy}.`;
+    if (state.eased < 1) return `Easing off, because this computer feels slow: ${busy}.`;
+    if (state.limits.speed < 1) return `Taking it easy, as you chose: ${busy}.`;
   }
   if (wait === null) return `Part of the time: ${busy}.`;
-  const who = wait.peer === null ? 'for the others to finish the step' : `for ${peerText(state, wait.peer)}`;
-  return `Mostly waiting ${who}: ${busy}.`;
+  return `Mostly waiting for the others: ${busy}.`;
 }
 
 /** What this tab does at this moment, in a word, and for whom it waits if it does. */
@@ -96,7 +95,7 @@ export function traceText(state: DonorState, trace: StepTrace): string {
   const waited = wait
     ? ` Waited longest for ${wait.peer === null ? 'the step’s end' : peerText(state, wait.peer)}: ${secondsText(wait.seconds)}.`
     : '';
-  return `Step ${trace.step} took ${secondsText(trace.seconds)}: ${count('F')} forward, ${count('B')} backward.${waited}`;
+  return `Step ${trace.step + 1} took ${secondsText(trace.seconds)}: ${count('F')} forward, ${count('B')} backward.${waited}`;
 }
 
 export const secondsText = (seconds: number): string =>

@@ -24,18 +24,23 @@ export interface Stream {
   readonly words: Float32Array<ArrayBuffer>;
 }
 
+/** The stage before or after, of the same peer: what it has of the micro-batch is copied from there and never leaves the GPU. */
+export interface Neighbour {
+  readonly stage: Stage;
+}
+
 export interface Stage {
   /**
    * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
    * `lossScale`, and drawn by the step's number where their packing draws.
    */
   begin(step: number, lossScale: number): void;
-  /** `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward. */
+  /** Takes the lowest slot that is free. `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward, or past the next forward. */
   forward(work: ForwardWork): void;
   /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */
   recompute(microBatch: number): void;
   /** `gradient` [N, C] of the stage's output where it is not the last. `encoding`: how the input's gradient will be read. */
-  backward(microBatch: number, gradient: Stream | null, encoding?: WireEncoding): void;
+  backward(microBatch: number, gradient: Stream | Neighbour | null, encoding?: WireEncoding): void;
   /**
    * What the newest forward made, encoded as it was told to: packing is that work's own, and only a copy is left.
    * Resolves when it stands in the GPU's queue; until then the stage is given no other work.
@@ -49,6 +54,8 @@ export interface Stage {
   readGradient(block: BlockName, range: Range): Promise<Reading>;
   writeValues(block: BlockName, range: Range, values: Float32Array): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;
+  /** Nobody needs what is kept of the micro-batch any more: its slot is free. */
+  free(microBatch: number): void;
   /** Resolves when everything submitted so far is computed. */
   settled(): Promise<void>;
   readonly bytes: number;
@@ -58,7 +65,7 @@ export interface Stage {
 export interface ForwardWork {
   readonly microBatch: number;
   readonly samples: number;
-  readonly input: Stream | null;
+  readonly input: Stream | Neighbour | null;
   readonly tokens: MicroTokens | null;
   readonly evaluation: boolean;
   /** How the output will be read: f32, or the encoding that the stage was made for; absent: nobody reads it. */

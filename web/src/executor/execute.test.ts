@@ -41,7 +41,7 @@ async function stepOfFirst(
     writeValues: () => undefined,
     readValues: async () => reading,
     settled: async () => undefined,
-    ...{ bytes: 0, close: () => undefined },
+    ...{ bytes: 0, close: () => undefined, free: () => undefined },
     ...own,
   };
   const shards: Shards = {

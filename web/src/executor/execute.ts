@@ -8,14 +8,18 @@ import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
 import { MOST_SPANS } from '../../../swarm/messages/messages.ts';
 import type { Route } from '../../../swarm/messages/profile.ts';
 import { owner } from '../../../swarm/plan/plan.ts';
-import type { Action, ComputeAction } from '../../../swarm/schedule/action.ts';
+import type { Action, ComputeAction, MicroAction } from '../../../swarm/schedule/action.ts';
+import { ownOrder, policyOf } from '../../../swarm/schedule/ownOrder.ts';
+import type { Policy } from '../../../swarm/schedule/policy.ts';
 import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
+import { freedBy } from '../../../swarm/schedule/slots.ts';
 import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import { streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import type { ComputeKind } from './aloneSeconds.ts';
-import type { Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
+import { afterMicroBatches, runByMessages } from './byMessages.ts';
+import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { CopyTurn } from './lateCopies.ts';
 import type { Role } from './role.ts';
 import { addSlices, type SentDigests, sendSlices, sentAlone } from './slices.ts';
@@ -36,11 +40,12 @@ export class StepRun {
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
   readonly #sentDigests: SentDigests = new Map();
-  readonly #handoffs = new Map<string, Promise<Stream>>();
+  readonly #received = new Map<string, Stream>();
   /** In seconds of the clock of `now`. */
   readonly #timeline: MeasuredSpan[] = [];
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
+  #freed: ReturnType<typeof freedBy> = () => [];
   #scalars: UpdateScalars | null = null;
   #copied: Promise<unknown> = Promise.resolve();
   #taken: Promise<void> | undefined;
@@ -67,7 +72,9 @@ export class StepRun {
     this.#taken = this.#role.late?.take(this.#role, this.#step, turn, this.#around.receive);
     this.#taken?.catch(() => undefined); // awaited with the update, and below
     if (this.#taken) this.#pending.push(this.#taken);
-    await this.#runAll(actions);
+    this.#freed = freedBy(actions);
+    const policy = policyOf(this.#role.plan);
+    await (policy ? this.#runByMessages(actions, policy) : this.#runAll(actions));
     await Promise.all(this.#pending);
     return this.#timeline;
   }
@@ -94,6 +101,21 @@ export class StepRun {
     return this.#role.late?.give(this.#role, this.#step, turn, (...sent) => this.#around.send(...sent));
   }
 
+  async #runByMessages(actions: readonly Action[], policy: Policy): Promise<void> {
+    const { signal, awaited, collect = this.#around.receive } = this.#around;
+    const { plan, peer } = this.#role;
+    await runByMessages(actions, ownOrder(plan, policy, peer), {
+      run: async (action) => {
+        signal.throwIfAborted();
+        await this.#run(action);
+      },
+      collect: (receive) => this.#expect(receive, collect),
+      awaited: (receive, coming) => awaited?.(this.#senderOf(receive), coming) ?? coming,
+      settled: (stage) => this.#stage(stage).settled(),
+    });
+    await this.#runAll(afterMicroBatches(actions));
+  }
+
   async #runAll(actions: readonly Action[]): Promise<void> {
     for (const action of actions) {
       if (!AFTER_COMMIT.has(action.op)) this.#around.signal.throwIfAborted();
@@ -108,9 +130,8 @@ export class StepRun {
       case 'B':
         return this.#backward(action.stage, action.microBatch);
       case 'RECV_F':
-        return this.#expect('F', action.stage, action.microBatch, action.stage - 1);
       case 'RECV_B':
-        return this.#expect('B', action.stage, action.microBatch, action.stage + 1);
+        return this.#expect(action);
       case 'SEND_F':
         return this.#sendStream('activation', action.stage, action.stage + 1, action.microBatch);
       case 'SEND_B':
@@ -151,7 +172,7 @@ export class StepRun {
     const stage = this.#stage(index);
     const last = index === this.#role.plan.stages.length - 1;
     const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
-    const input = index === 0 ? null : await this.#input('F', index, microBatch);
+    const input = index === 0 ? null : this.#input('F', index, microBatch);
     const samples = this.#samples(microBatch);
     const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
     await this.#compute({ op: 'F', stage: index, microBatch }, stage, () =>
@@ -166,8 +187,6 @@ export class StepRun {
       });
       sum.catch(() => undefined); // awaited with the report
       this.#losses.push(sum);
-    } else if (this.#owner(index + 1, microBatch) === this.#role.peer) {
-      this.#handOver('F', index + 1, microBatch, await stage.readOutput(microBatch));
     }
   }
 
@@ -179,44 +198,50 @@ export class StepRun {
   async #backward(index: number, microBatch: number): Promise<void> {
     const stage = this.#stage(index);
     const last = index === this.#role.plan.stages.length - 1;
-    const gradient = last ? null : await this.#input('B', index, microBatch);
+    const gradient = last ? null : this.#input('B', index, microBatch);
     const encoding = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
     const work = { op: 'B', stage: index, microBatch } as const;
     await this.#compute(work, stage, () => stage.backward(microBatch, gradient, encoding));
-    if (index > 0 && this.#owner(index - 1, microBatch) === this.#role.peer) {
-      this.#handOver('B', index - 1, microBatch, await stage.readInputGradient(microBatch));
-    }
+    for (const own of this.#freed(work)) this.#stage(own).free(microBatch);
   }
 
-  /** How a micro-batch's stream goes to a neighbouring stage. */
-  #encodingTo(stage: number, microBatch: number): WireEncoding {
-    return this.#owner(stage, microBatch) === this.#role.peer ? 'f32' : this.#role.wire;
+  /** How a micro-batch's stream goes to a neighbouring stage; undefined: it stays on this GPU. */
+  #encodingTo(stage: number, microBatch: number): WireEncoding | undefined {
+    const { peer, written } = this.#role;
+    const to = this.#owner(stage, microBatch);
+    return to === peer ? undefined : written(peer, to).encoding;
   }
 
-  /** Waits for what a neighbour sends; the action that needs it takes it from the same place as a hand-over. */
-  async #expect(op: 'F' | 'B', stage: number, microBatch: number, sender: number): Promise<void> {
-    const key = this.#boundaryKey(op === 'F' ? 'activation' : 'gradient', stage, microBatch);
-    const words = await this.#around.receive(key, this.#owner(sender, microBatch));
-    this.#handoffs.set(`${op}${stage}/${microBatch}`, Promise.resolve({ encoding: this.#role.wire, words }));
+  /** Waits for what a neighbour sends. */
+  async #expect(receive: MicroAction, take = this.#around.receive): Promise<void> {
+    const { op, stage, microBatch } = receive;
+    const isForward = op === 'RECV_F';
+    const from = this.#senderOf(receive);
+    const ends = [from, this.#role.peer] as const;
+    const key = this.#boundaryKey(isForward ? 'activation' : 'gradient', stage, microBatch, ends);
+    const words = await take(key, from);
+    const { encoding = 'f32' } = key;
+    this.#received.set(`${isForward ? 'F' : 'B'}${stage}/${microBatch}`, { encoding, words });
   }
 
-  #handOver(op: 'F' | 'B', stage: number, microBatch: number, reading: Reading): void {
-    const values = reading.take((read) => ({ encoding: 'f32' as const, words: read.slice() }));
-    values.catch(() => undefined); // awaited by the next stage, which a step that is left never comes to
-    this.#handoffs.set(`${op}${stage}/${microBatch}`, values);
+  #senderOf({ op, stage, microBatch }: MicroAction): PeerId {
+    return this.#owner(op === 'RECV_F' ? stage - 1 : stage + 1, microBatch);
   }
 
-  async #input(op: 'F' | 'B', stage: number, microBatch: number): Promise<Stream> {
-    const values = this.#handoffs.get(`${op}${stage}/${microBatch}`);
+  #input(op: 'F' | 'B', stage: number, microBatch: number): Stream | Neighbour {
+    const before = op === 'F' ? stage - 1 : stage + 1;
+    if (this.#owner(before, microBatch) === this.#role.peer) return { stage: this.#stage(before) };
+    const values = this.#received.get(`${op}${stage}/${microBatch}`);
     invariant(values, `nothing was received for ${stage}${op}${microBatch}`);
-    this.#handoffs.delete(`${op}${stage}/${microBatch}`);
+    this.#received.delete(`${op}${stage}/${microBatch}`);
     return values;
   }
 
   async #sendStream(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
     const stage = this.#stage(from);
     const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
-    this.#send(this.#owner(to, microBatch), this.#boundaryKey(kind, to, microBatch), reading);
+    const receiver = this.#owner(to, microBatch);
+    this.#send(receiver, this.#boundaryKey(kind, to, microBatch, [this.#role.peer, receiver]), reading);
   }
 
   /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
@@ -291,6 +316,7 @@ export class StepRun {
       sent: Promise.all(to.map((one) => this.#around.send(one, key, values))),
       seen: look(values),
     }));
+    this.#around.readingBack?.(taken);
     const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
@@ -343,12 +369,15 @@ export class StepRun {
     await Promise.all([...this.#role.stages.values()].map((stage) => stage.settled()));
   }
 
-  #boundaryKey(kind: 'activation' | 'gradient', stage: number, microBatch: number): TensorKey {
-    const { model, epoch, sequence, wire } = this.#role;
+  #boundaryKey(
+    kind: 'activation' | 'gradient',
+    stage: number,
+    microBatch: number,
+    [from, to]: readonly [PeerId, PeerId],
+  ): TensorKey {
     const named = { id: microBatch, samples: this.#samples(microBatch), round: this.#round ?? 0 };
-    const size = { sequence, wire, width: model.width };
-    const name = streamTensor(this.#round === null ? kind : 'heldOut', stage, named, size);
-    return { ...name, epoch, step: this.#step };
+    const name = streamTensor(this.#round === null ? kind : 'heldOut', stage, named, this.#role.written(from, to));
+    return { ...name, epoch: this.#role.epoch, step: this.#step };
   }
 
   #samples(microBatch: number): number {

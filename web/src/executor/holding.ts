@@ -30,6 +30,8 @@ interface Target {
   readonly generation: number;
   /** Committed steps. */
   readonly step: number;
+  /** With several groups: those that stood at their last meeting. */
+  readonly met?: number | undefined;
 }
 
 /** The ways in and out while a role is made. */
@@ -50,6 +52,8 @@ export class Holding {
   #addedStep = 0;
   #firstStep = 0;
   #committedStep = 0;
+  /** Of one of several groups: the last meeting that is in its state. */
+  #met: number | undefined;
   #generation = 0;
   /** The role was given all of its state. */
   #isFilled = false;
@@ -81,9 +85,10 @@ export class Holding {
   /** Under which epochs' plans this peer has its part of the state, and after how many steps. */
   get standing(): Pick<ResumedMessage, 'role' | 'handedOver'> {
     const before = this.#heldBefore;
+    const withMet = (met: number | undefined) => (met === undefined ? {} : { met });
     return {
-      role: this.#role && this.isWhole ? { epoch: this.#role.epoch, step: this.step } : null,
-      handedOver: before && { epoch: before.epoch, step: before.step },
+      role: this.#role && this.isWhole ? { epoch: this.#role.epoch, step: this.step, ...withMet(this.#met) } : null,
+      handedOver: before && { epoch: before.epoch, step: before.step, ...withMet(before.met) },
     };
   }
 
@@ -115,6 +120,11 @@ export class Holding {
   met(step: number): void {
     this.#addedStep = step;
     this.#committedStep = step;
+    this.#met = step;
+  }
+
+  hasMet(step: number): boolean {
+    return this.#met === step;
   }
 
   gathered(step: number): void {
@@ -148,6 +158,7 @@ export class Holding {
     this.#addedStep = target.step;
     this.#committedStep = target.step;
     this.#gatheredStep = target.step;
+    this.#met = target.met;
     this.#isFilled = true;
   }
 
@@ -213,7 +224,7 @@ export class Holding {
       const stands = salvaged ? this.step : Math.min(this.step, this.#gatheredStep);
       if (!this.#role || !this.isWhole) throw new Error(NOT_WHOLE);
       if (stands !== step) throw new Error(`the state here stands after ${stands} steps, not ${step}`);
-      this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin };
+      this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin, met: this.#met };
     }
     const links = ways.connect();
     this.#isFilled = false;

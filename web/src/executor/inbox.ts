@@ -36,7 +36,7 @@ interface Expected {
   readonly firstStep: number;
   readonly rounds: number;
   /** Of which steps something may come while this one is done. */
-  readonly ahead: (step: number) => readonly number[];
+  readonly ahead: (step: number) => Pick<readonly number[], 'includes'>;
   /** Names in whatever step and round, with their senders. */
   readonly names: ReadonlySet<string>;
   /** Of these the ones that come in some step, once. */

@@ -93,6 +93,7 @@ export class IslandShards implements Shards {
 
   async #endTurn(step: number): Promise<void> {
     const { train, islands, own, kept } = this.#run;
+    if (islands.count === 'auto') return; // one island, and its meetings are apart from its steps
     const turn = turnAt(train, step);
     if (turnEnd(train, turn, own) === null) return;
     const all = ownIslands(islands, own);

@@ -7,7 +7,7 @@ import type { Compute } from '../../../swarm/precision.ts';
 import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/run/data.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { type Sizes, sizesOf } from '../../../swarm/ways/partners.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 import { TokenSource } from './tokenSource.ts';
@@ -24,7 +24,7 @@ export interface JoinedRun {
   readonly evaluation: TokenSource | null;
 }
 
-export type OpenEngine = (model: Model, train: Train, wire: WireEncoding, compute?: Compute) => Engine;
+export type OpenEngine = (model: Model, train: Train, wire: RunWire, compute?: Compute) => Engine;
 
 export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine, files: RunFiles): JoinedRun {
   const model = modelFromConfig(facts.model);

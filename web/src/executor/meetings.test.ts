@@ -220,6 +220,33 @@ test('[IS46] [SC21] it is so even where the epoch is given up a moment later, or
   await isMet();
 });
 
+test('[IS55] a later server says that it was over: who came to it takes it, once, and says so; who did not keeps what it had', async () => {
+  const [a, b, r] = donors;
+  const standings = () => donors.map(({ holding }) => [holding.standing.role?.step, holding.standing.role?.met]);
+  await each((donor) => donor.meet(message(0)));
+  await each((donor) => donor.settled());
+  const before = await r.shared();
+  r.meetings.drop();
+  const group0 = [1, undefined]; // its only step of the round is the first one
+  const group1 = [2, undefined];
+  expect(standings()).toEqual([group0, group1, group1]);
+  for (const donor of donors) {
+    donor.meetings.restart();
+    donor.meetings.stoodAt(2, donor.holding.generation + 1); // the run went back since
+    donor.meetings.stoodAt(4, donor.holding.generation); // of another round
+  }
+  expect(standings()).toEqual([group0, group1, group1]);
+  for (const donor of donors) donor.meetings.stoodAt(2, donor.holding.generation);
+  expect(standings()).toEqual([[2, 2], [2, 2], group1]);
+  await each((donor) => donor.settled());
+  const met = await a.shared();
+  expect(await b.shared()).toEqual(met);
+  expect(await r.shared()).toEqual(before);
+  a.meetings.stoodAt(2, a.holding.generation);
+  await a.settled();
+  expect(await a.shared()).toEqual(met);
+});
+
 test('[IS42] packets that come before the word of their meeting wait: of the own group, and of whom it met before', async () => {
   const [a, b, r] = donors;
   post.held = [];

@@ -83,6 +83,22 @@ export class Meetings {
     this.#packets = new Inbox(this.#parts.bar);
   }
 
+  /** That server says that so many steps stand since the groups met: it may have been over before it was told here. */
+  stoodAt(step: number | undefined, generation: number): void {
+    const { holding } = this.#parts;
+    const train = this.#parts.run()?.facts.train;
+    const keeps = holding.role?.kept.length !== 0;
+    const round = this.#attempt?.outcome ? this.#attempt.message.round : null;
+    if (step === undefined || !train || !holding.role || holding.hasMet(step)) return;
+    if (generation !== holding.generation) return;
+    if (
+      keeps &&
+      (round === null || (this.#attempt?.message.end ?? roundEnd(train, round * roundLength(train))) !== step)
+    )
+      return;
+    this.#take(step);
+  }
+
   accept(from: PeerId, frame: ArrayBuffer): void {
     this.#packets.accept(from, frame);
   }
@@ -167,25 +183,31 @@ export class Meetings {
     return sum;
   }
 
+  /** What came of the attempt becomes the state after so many steps. */
+  #take(step: number): void {
+    const { epochs, holding } = this.#parts;
+    const outcome = this.#attempt?.outcome;
+    this.#attempt = null;
+    // Who keeps anything has all of its steps behind it: it has said what came of them.
+    if (outcome || holding.role?.kept.length === 0) holding.met(step);
+    epochs.enqueueAlways(async () => {
+      const { role } = holding;
+      if (!role || role.kept.length === 0) return;
+      invariant(outcome && role.islands, `what came of the meeting before step ${step} is not here`);
+      role.islands.takeMeeting(outcome);
+    });
+  }
+
   /** What came of this round's meeting is the state, whatever becomes of the epoch (SC21); once. */
-  over({ epoch: number, round }: Extract<ServerMessage, { type: 'meetingOver' }>): void {
+  over({ epoch: number, round, end }: Extract<ServerMessage, { type: 'meetingOver' }>): void {
     const { epochs, holding, send, receive, advance } = this.#parts;
     const run = this.#parts.run();
     if (!run || epochs.current?.number !== number || this.#overRound === round) return;
     const { train } = run.facts;
-    const step = roundEnd(train, round * roundLength(train));
-    const outcome = this.#attempt?.message.round === round ? this.#attempt.outcome : null;
-    this.#attempt = null;
+    const step = end ?? roundEnd(train, round * roundLength(train));
+    if (this.#attempt?.message.round !== round) this.#attempt = null;
     this.#overRound = round;
-    epochs.enqueueAlways(async () => {
-      const { role } = holding;
-      if (!role) return;
-      if (role.kept.length > 0) {
-        invariant(outcome && role.islands, `what came of the meeting of round ${round} is not here`);
-        role.islands.takeMeeting(outcome);
-      }
-      holding.met(step);
-    });
+    this.#take(step);
     epochs.enqueue(number, async ({ abort: { signal } }) => {
       const { role } = holding;
       if (!role) return;

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import { seated } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
@@ -112,6 +112,20 @@ test('[CO75] a step waits for who has not taken its tensors; when it is over its
   expect(meter.progress).toMatchObject({ step: 8, done: 0, hasReported: false });
   meter.drop();
   expect(meter.progress).toBeNull();
+});
+
+test('[CO75] who has something of its own to read back waits for nobody', async () => {
+  const meter = new Meter(
+    () => 0,
+    () => undefined,
+  );
+  meter.begin(3, 7, 1);
+  void meter.awaited(peerId('giver'), new Promise(() => undefined));
+  let hand: () => void = () => undefined;
+  meter.ofStep(7).readingBack(new Promise<void>((resolve) => (hand = resolve)));
+  expect(meter.progress?.waitsFor).toEqual([]);
+  hand();
+  await vi.waitFor(() => expect(meter.progress?.waitsFor).toEqual(['giver']));
 });
 
 test('a step that is given up leaves no trace', () => {

@@ -83,6 +83,8 @@ export class Meter {
   /** Sent and received of files: they are no part of what a step moves. */
   #fileBytes = 0;
   #turnEnd: { readonly step: number; readonly span: Span } | null = null;
+  /** Pieces that the GPU has still to hand out, beside what the step stands still for. */
+  #readingBack = 0;
   #done = 0;
   #hasReported = false;
   #status: DonorStatus = {
@@ -106,7 +108,9 @@ export class Meter {
   /** How far the step that was begun last is here; null: none was. */
   get progress(): StepProgress | null {
     if (this.#at === null) return null;
-    const waitsFor = [...new Set([...this.#awaited, ...this.#takers])].slice(0, MOST_AWAITED);
+    // As long as something of its own is not done others may be waiting for that.
+    const others = this.#readingBack > 0 ? [] : [...this.#awaited, ...this.#takers];
+    const waitsFor = [...new Set(others)].slice(0, MOST_AWAITED);
     return { ...this.#at, done: this.#done, waitsFor, hasReported: this.#hasReported };
   }
 
@@ -195,6 +199,23 @@ export class Meter {
 
   reported(): void {
     this.#hasReported = true;
+  }
+
+  /** What a step tells of itself beside its status. */
+  ofStep(step: number) {
+    return {
+      computed: (action: ComputeAction) => this.computed(action),
+      awaited: (from: PeerId, coming: Promise<void>) => this.awaited(from, coming),
+      readingBack: (read: Promise<unknown>) => void this.#readBack(read),
+      turnEnd: this.turnEnd,
+      turnEnded: (span: Span) => this.turnEnded(step, span),
+    };
+  }
+
+  async #readBack(read: Promise<unknown>): Promise<void> {
+    this.#readingBack++;
+    await read.catch(() => undefined); // whose reading it is hears of it
+    this.#readingBack--;
   }
 
   /** What the step stands still for, until it is there. */

@@ -25,6 +25,8 @@ interface HeldRange {
 export interface HeldState {
   readonly epoch: number;
   readonly step: number;
+  /** With several groups: the last meeting that is in it. */
+  readonly met?: number | undefined;
   readonly ranges: readonly HeldRange[];
 }
 

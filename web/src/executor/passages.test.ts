@@ -1,14 +1,16 @@
 /** [WP40] What peers really send and await, for random plans, is what the list of the plan's tensors says, key by key. */
 import { describe, expect, test } from 'vitest';
-import { type PeerId, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
+import { at, below, type PeerId, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import { type Plan, peers } from '../../../swarm/plan/plan.ts';
 import { STATE_KINDS } from '../../../swarm/plan/stateKinds.ts';
+import { withWires } from '../../../swarm/planner/streamWires.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { forwardOnly, stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { donors, outlineModel, randomPlanFor } from '../../../swarm/testing/randomPlan.ts';
 import { arrivalPartners, arrivalTensors, planPartners, type Sizes } from '../../../swarm/ways/partners.ts';
 import { handoverTensors, heldOutTensors, type Passage, stepTensors } from '../../../swarm/ways/tensors.ts';
+import { WIRE_ENCODINGS } from '../../../swarm/wire.ts';
 import { FULL_SPEED } from './dutyCycle.ts';
 import type { Reading, Shards, Stage } from './engine.ts';
 import { StepRun } from './execute.ts';
@@ -32,7 +34,7 @@ const stage: Stage = {
   writeValues: nothing,
   readValues: async () => reading,
   settled: async () => undefined,
-  ...{ bytes: 0, close: nothing },
+  ...{ bytes: 0, close: nothing, free: nothing },
 };
 const shards: Shards = {
   ...{ bytes: 0, begin: nothing, addOwn: nothing, addReceived: nothing },
@@ -80,9 +82,12 @@ const line = (from: PeerId, to: PeerId, key: TensorKey): string => `${from} > ${
 function randomCase(seed: number) {
   const random = seededRandom(seed);
   const model = outlineModel(1 + Math.floor(random() * 5), random() < 0.5);
-  const wire = (['f32', 'f16', 'int8'] as const)[seed % 3] ?? 'f32';
+  const wire = (['f32', 'f16', 'int8', 'auto'] as const)[seed % 4] ?? 'f32';
   const sizes: Sizes = { model, sequence: TRAIN.sequenceLength, wire, asked: random() < 0.5 ? 'f32' : 'f16' };
-  const plan = (count: number): Plan => randomPlanFor(random, model, 8, donors(count), { recompute: 0, replicas: 0.3 });
+  const plan = (count: number): Plan => {
+    const made = randomPlanFor(random, model, 8, donors(count), { recompute: 0, replicas: 0.3 });
+    return wire === 'auto' ? withWires(made, () => at(WIRE_ENCODINGS, below(random, WIRE_ENCODINGS.length))) : made;
+  };
   const engine = { ...{ wire, asked: 'f32', compute: 'f32' }, stage: async () => stage, shards: async () => shards };
   const role = (of: Plan, peer: PeerId): Promise<Role> =>
     buildRole(engine as unknown as Engine, model, TRAIN, of, peer, EPOCH);
@@ -91,7 +96,7 @@ function randomCase(seed: number) {
 
 const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
 
-describe('[WP40] the plan’s list of tensors', () => {
+describe('[WP40] [WI15] the plan’s list of tensors', () => {
   test.each(SEEDS)('is what a step and a round of an evaluation send (seed %d)', async (seed) => {
     const { model, sizes, plan, role } = randomCase(seed);
     const [step, round] = [new Seen(), new Seen()];

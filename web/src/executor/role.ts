@@ -9,22 +9,22 @@ import { keepersOf, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
-import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { type ComparedShard, comparedShards } from '../../../swarm/ways/compared.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import { writtenAs } from '../../../swarm/ways/tensors.ts';
+import type { RunWire } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
 import type { LateCopies } from './lateCopies.ts';
 
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
-  readonly wire: WireEncoding;
+  readonly wire: RunWire;
   /** The precision that the run asks for. */
   readonly asked: Compute;
   /** How this device keeps activations and the weights that it computes with. */
   readonly compute: Compute;
-  /** `slotOf` numbers the places for micro-batches in flight; `sizes` are the micro-batch sizes that occur. */
-  stage(size: StageSize, slotOf: ReadonlyMap<number, number>, sizes: readonly number[]): Promise<Stage>;
+  /** `sizes` are the micro-batch sizes that occur. */
+  stage(size: StageSize, sizes: readonly number[]): Promise<Stage>;
   /** Compiles what such a stage runs, so that `stage` is quick; allocates nothing. */
   warm(size: StageSize, sizes: readonly number[]): Promise<void>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
@@ -39,7 +39,7 @@ export interface Role {
   /** T: positions of a sample. */
   readonly sequence: number;
   /** How the stream goes from peer to peer. */
-  readonly wire: WireEncoding;
+  readonly written: ReturnType<typeof writtenAs>;
   readonly stages: ReadonlyMap<number, Stage>;
   readonly shards: Shards;
   /** The same, in a run with islands. */
@@ -71,7 +71,7 @@ export async function buildRole(
   let onGpu: Shards | null = null;
   try {
     for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire, compute)) {
-      stages.set(index, await engine.stage(size, slotsOf(plan, peer, index), sizesOf(plan, peer, index)));
+      stages.set(index, await engine.stage(size, sizesOf(plan, peer, index)));
     }
     onGpu = await engine.shards(plan, peer, stages);
     const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
@@ -83,7 +83,8 @@ export async function buildRole(
       : null;
     const shards = islands ?? onGpu;
     const state = { ...kindsOf(settings, own), late: null };
-    return { model, plan, peer, epoch, sequence, wire, stages, shards, islands, ...state, uses, kept, compared };
+    const written = writtenAs(model, plan, { sequence, wire });
+    return { model, plan, peer, epoch, sequence, written, stages, shards, islands, ...state, uses, kept, compared };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     onGpu?.close();
@@ -96,7 +97,7 @@ function kindsOf(islands: Train['islands'], own: Plan['islands']): Pick<Role, 'k
   const loaded = new Map<StateKind, StateKind[]>();
   for (const kind of kinds) {
     const name = savedAs(kind, islands, own);
-    loaded.set(name, [...(loaded.get(name) ?? []), kind]);
+    if (name !== null) loaded.set(name, [...(loaded.get(name) ?? []), kind]);
   }
   return { kinds, loaded, saved: savedKinds(islands, own).map((name) => at(got(loaded, name), 0)) };
 }
@@ -155,22 +156,6 @@ export async function loadRole({ stages, uses, shards, loaded, kept }: Role, rea
     }
   }
   await Promise.all(loads);
-}
-
-/** Slots by micro-batch: each forward takes the lowest free one, its backward gives it back. */
-function slotsOf(plan: Plan, peer: PeerId, stage: number): Map<number, number> {
-  const slots = new Map<number, number>();
-  const busy = new Set<number>();
-  for (const action of stepSchedule(plan).get(peer) ?? []) {
-    if (!('microBatch' in action) || action.stage !== stage) continue;
-    if (action.op === 'F') {
-      let slot = 0;
-      while (busy.has(slot)) slot++;
-      busy.add(slot);
-      slots.set(action.microBatch, slot);
-    } else if (action.op === 'B') busy.delete(slots.get(action.microBatch) ?? -1);
-  }
-  return slots;
 }
 
 function sizesOf(plan: Plan, peer: PeerId, stage: number): number[] {

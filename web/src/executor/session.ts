@@ -4,12 +4,11 @@
  * and nothing is reported for a step before the state stands after the one before.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
-import { nextStep, stepsAhead, turnAt } from '../../../swarm/islands/rounds.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { encodeTensor, isPacket, type TensorKey } from '../../../swarm/messages/frame.ts';
-import type { EvaluatedMessage, PeerMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { EvaluatedMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
-import { stepSchedule, turnEnd } from '../../../swarm/schedule/lower.ts';
+import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { arrivalPartners, incoming, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
@@ -32,8 +31,9 @@ import type { SessionParts } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
-import { expectHeldOut, expectTokens, firstSample, samplesRead } from './tokensAhead.ts';
+import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { Traffic } from './traffic.ts';
+import { aheadOf, endOfTurn, Turns } from './turns.ts';
 import { warmUp } from './warmUp.ts';
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
@@ -53,6 +53,7 @@ export class Session {
   readonly #holding = new Holding();
   readonly #epochs: Epochs;
   readonly #commits = new Commits();
+  readonly #turns = new Turns();
   readonly #checkpointing = new Checkpointing();
   readonly #meetings: Meetings;
   /** Of the epoch in progress, where the server wants it checked. */
@@ -106,8 +107,7 @@ export class Session {
       case 'committed':
         return this.#committed(message);
       case 'save':
-        this.#epochs.enqueue(message.epoch, () => this.#save(message.epoch, message.step));
-        return;
+        return this.#epochs.enqueue(message.epoch, () => this.#save(message.epoch, message.step));
       case 'meet':
         return this.#meetings.meet(message);
       case 'meetingOver':
@@ -187,11 +187,12 @@ export class Session {
   }
 
   /** Completes a commit that it had not heard of, and says what stands here. */
-  #resume({ generation, lastCommit }: Message<'welcome'>): void {
+  #resume({ generation, lastCommit, met }: Message<'welcome'>): void {
     const { sendServer } = this.#parts.page;
     this.#meetings.restart();
     if (this.#profile) sendServer({ type: 'measured', profile: this.#profile });
     if (lastCommit && generation === this.#holding.generation) this.#committed({ ...lastCommit, checkpoint: false });
+    this.#meetings.stoodAt(met, generation);
     sendServer({ type: 'resumed', generation: this.#holding.generation, ...this.#holding.standing });
   }
 
@@ -222,7 +223,7 @@ export class Session {
     if (!this.#run) return;
     const { sizes, peer, facts, evaluation } = this.#run;
     const rounds = Math.ceil((evaluation?.windows ?? 0) / facts.train.globalBatchSize);
-    const ahead = (step: number): readonly number[] => stepsAhead(facts.train, step, message.plan.islands);
+    const ahead = (step: number) => aheadOf(facts.train, step, message.plan.islands);
     const lost = this.#inbox.expect(number, message.step, incoming(sizes, message, peer), rounds, ahead);
     this.#meetings.prepare(this.#run, message.plan);
     this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
@@ -233,13 +234,13 @@ export class Session {
   async #getReady(epoch: Epoch, message: Message<'prepare'>): Promise<void> {
     const run = this.#run;
     invariant(run, 'a plan came before the welcome');
-    const { plan, source, generation, step } = message;
+    const { plan, source, generation, step, met } = message;
     this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
     this.#neighbours.exchange(run.peer, arrivalPartners(run.sizes, message));
     this.#meter.prepare(plan, run.peer, step);
     await this.#holding.arrive(
-      { ...run, train: run.facts.train, epoch: epoch.number, generation, step, plan },
+      { ...run, train: run.facts.train, epoch: epoch.number, generation, step, met, plan },
       source,
       {
         connect: () => this.#neighbours.connect(message, epoch.abort.signal),
@@ -268,13 +269,14 @@ export class Session {
     if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
 
-  async #train(epoch: Epoch, { step, lossScale = 1, copies }: Message<'start'>): Promise<void> {
+  async #train(epoch: Epoch, { step, lossScale = 1, copies, turn }: Message<'start'>): Promise<void> {
     const { run, role } = this.#atWork();
+    this.#turns.told(step, turn);
     // What an attempt before added does not count. A group's next step may be further than it stands.
     this.#holding.added(Math.min(step, this.#holding.committedStep));
     this.#inbox.advance(epoch.number, step);
     const { train } = run.facts;
-    const actions = got(stepSchedule(role.plan, turnEnd(train, turnAt(train, step), role.plan.islands)), run.peer);
+    const actions = got(stepSchedule(role.plan, endOfTurn(train, step, role.plan.islands)), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
@@ -302,9 +304,8 @@ export class Session {
     const { role } = this.#holding;
     if (current?.number !== epoch || !role || !this.#run) return;
     const { train } = this.#run.facts;
-    if (nextStep(train, this.#holding.committedStep, role.plan.islands) !== step) return;
-    const { time } = turnAt(train, step);
-    const scalars = { learningRate, clipScale, time };
+    if (!this.#turns.isNext(train, this.#holding.committedStep, role.plan.islands, step)) return;
+    const scalars = { learningRate, clipScale, time: this.#turns.of(train, step).time };
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).
       if (!this.#holding.hasAdded(step + 1)) return;
@@ -321,14 +322,12 @@ export class Session {
   async #save(epoch: number, step: number): Promise<void> {
     const { run, role } = this.#atWork();
     if (!this.#holding.isWhole || this.#holding.step !== step) return; // the update failed, or the role is another by now
-    const tell = (message: PeerMessage): void => this.#parts.page.sendServer(message);
-    await this.#checkpointing.save(role, { epoch, step }, run.files, tell);
+    await this.#checkpointing.save(role, { epoch, step }, run.files, this.#parts.page.sendServer);
   }
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
-    const { signal } = epoch.abort;
-    const { run } = this.#atWork();
-    const from = first ?? firstSample(run.facts.train, step);
+    const [{ signal }, { run }] = [epoch.abort, this.#atWork()];
+    const from = first ?? this.#turns.firstSample(run.facts.train, step);
     const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
     return {
       signal,
@@ -338,9 +337,8 @@ export class Session {
       lossScale: 1,
       send: (to, key, values) => this.#sendTensor(signal, to, key, values),
       receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),
-      computed: (action) => this.#meter.computed(action),
-      turnEnd: this.#meter.turnEnd,
-      turnEnded: (span) => this.#meter.turnEnded(step, span),
+      collect: (key, sender) => this.#receive(signal, key, sender),
+      ...this.#meter.ofStep(step),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
       report: (message) => {
         this.#holding.added(step + 1);
@@ -348,9 +346,8 @@ export class Session {
         this.#meter.reported();
       },
       committed: () => {
-        const answer = this.#commits.answer(epoch.number, step, signal);
         this.#meter.show({ activity: 'waiting' });
-        return this.#meter.awaited(null, answer).then((scalars) => {
+        return this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal)).then((scalars) => {
           this.#meter.show({ activity: 'updating' });
           return scalars;
         });

@@ -20,11 +20,17 @@ export interface Surroundings extends MeasuredLinks {
   /** Resolves when the link has taken the whole tensor. */
   send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
   readonly receive: Receive;
+  /** As `receive`, of what may come at any time: nothing stands still for it. Absent: as `receive`. */
+  readonly collect?: Receive;
+  /** The step stands still until this peer sends something. */
+  awaited?(from: PeerId, coming: Promise<void>): Promise<void>;
   /** Tokens of the samples of a micro-batch. */
   tokens(microBatch: number): Promise<MicroTokens>;
   report(message: ReportMessage): void;
   /** The GPU has done this. */
   computed?(action: ComputeAction): void;
+  /** Beside the list: until then its GPU has not done this. */
+  readingBack?(read: Promise<unknown>): void;
   /** How this donor's newest turn of an island ended, before this step; null: none did, or it was told. */
   readonly turnEnd?: ReportMessage['turnEnd'] | null;
   /** So it ended with this step. */

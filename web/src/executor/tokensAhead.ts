@@ -2,16 +2,13 @@
  * Which tokens a donor will need soon. Any peer can say it from the plan alone, so they are fetched while another step
  * is computed.
  */
-import { laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
+import { isRecorded, laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { TokenSource } from './tokenSource.ts';
 
 /** Steps whose tokens are fetched while another one is computed: short steps need more than one to hide a fetch. */
 const STEPS_AHEAD = 4;
-
-/** The first of the samples of the step that is done when so many are committed, numbered over the whole run. */
-export const firstSample = (train: Train, step: number): number => turnAt(train, step).number * train.globalBatchSize;
 
 /** The tokens of this step (or the next one of these islands) and the ones after it are to be here in time. */
 export function expectTokens(
@@ -21,12 +18,14 @@ export function expectTokens(
   step: number,
   own?: readonly number[],
 ): void {
-  const steps: number[] = [];
-  for (let next = laterStep(train, step, own); next !== null && steps.length <= STEPS_AHEAD; ) {
-    steps.push(next);
+  // Which number comes next is known when it comes.
+  if (isRecorded(train)) return;
+  const numbers: number[] = [];
+  for (let next = laterStep(train, step, own); next !== null && numbers.length <= STEPS_AHEAD; ) {
+    numbers.push(turnAt(train, next).number);
     next = laterStep(train, next + 1, own);
   }
-  tokens.expect(steps.flatMap((each) => samples.map((sample) => firstSample(train, each) + sample)));
+  tokens.expect(numbers.flatMap((number) => samples.map((sample) => number * train.globalBatchSize + sample)));
 }
 
 /** The same of an evaluation's round that begins with window `first`, and of the next one. */

@@ -1,11 +1,11 @@
 /** What this peer can do for a plan before it begins: compile, fetch tokens, open links. It makes no role and moves no state. */
-import { laterStep } from '../../../swarm/islands/rounds.ts';
+import { isRecorded, laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import { planPartners } from '../../../swarm/ways/partners.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import type { DonorPage } from './protocol.ts';
 import { warmRole } from './role.ts';
-import { firstSample, samplesRead } from './tokensAhead.ts';
+import { samplesRead } from './tokensAhead.ts';
 
 type WarmMessage = Extract<ServerMessage, { type: 'warm' }>;
 
@@ -15,8 +15,10 @@ export async function warmUp(
   page: Pick<DonorPage, 'openAhead'>,
 ): Promise<void> {
   const links = page.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
-  const first = firstSample(train, laterStep(train, step, plan.islands) ?? step);
+  const next = isRecorded(train) ? null : turnAt(train, laterStep(train, step, plan.islands) ?? step);
   // Read past those that are expected, which belong to the plan in force.
-  const read = Promise.all(samplesRead(plan, peer).map((sample) => tokens.read(first, [sample, sample + 1])));
+  const samples = next === null ? [] : samplesRead(plan, peer);
+  const first = (next?.number ?? 0) * train.globalBatchSize;
+  const read = Promise.all(samples.map((sample) => tokens.read(first, [sample, sample + 1])));
   await Promise.all([links, read, warmRole(engine, train, plan, peer)]);
 }

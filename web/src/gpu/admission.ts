@@ -137,9 +137,8 @@ async function probeStage({ gpu, model, train, asked, memoryBytes }: Omit<Prober
   const many = MANY_SAMPLES.find(fits) ?? few;
   const size = sizeOf(many);
   const sizes = [...new Set([1, few, many])];
-  const slotOf = new Map([[0, 0]]);
   try {
-    return { stage: await createStage(gpu, model, { size, globalBatch: globalBatchSize, slotOf, sizes }), few, many };
+    return { stage: await createStage(gpu, model, { size, globalBatch: globalBatchSize, sizes }), few, many };
   } catch (error) {
     if (!(error instanceof NoRoom)) throw error;
     return null;

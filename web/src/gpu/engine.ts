@@ -3,7 +3,7 @@ import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { createShards } from './shards.ts';
@@ -25,7 +25,7 @@ export function gpuEngine(
   gpu: Gpu,
   model: Model,
   { globalBatchSize: globalBatch, optimizer }: Train,
-  wire: WireEncoding = 'f32',
+  wire: RunWire = 'f32',
   asked: Compute = 'f32',
 ): Engine {
   const compute = computeOf(asked, canHalve(gpu.device, gpu.family));
@@ -33,10 +33,8 @@ export function gpuEngine(
     wire,
     asked,
     compute,
-    stage: (size, slotOf, sizes) =>
-      createStage(gpu, model, { size, slotOf, sizes, globalBatch, isScaled: asked === 'f16' }),
-    warm: (size, sizes) =>
-      warmStage(gpu, model, { size, slotOf: new Map(), sizes, globalBatch, isScaled: asked === 'f16' }),
+    stage: (size, sizes) => createStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
+    warm: (size, sizes) => warmStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
     shards: (plan, peer, stages) => createShards(gpu, model, optimizer, compute, plan, peer, stages),
   };
 }

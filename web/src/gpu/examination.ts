@@ -13,7 +13,7 @@ import { DETAIL_LENGTH_LIMIT } from '../../../swarm/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { RunWire } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
 import { CHECK_SECONDS, checkKernels, type KernelCase, kernelCases, type StepShape } from './kernelCheck.ts';
 
@@ -28,7 +28,7 @@ export interface Examinee {
   readonly adapter: AdapterProfile;
   readonly model: Model;
   readonly step: StepShape;
-  readonly wire: WireEncoding;
+  readonly wire: RunWire;
   readonly compute: Compute;
   readonly memory: Memory;
   /** Seconds. */

@@ -16,7 +16,7 @@ import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import { type RunWire, WIRE_ENCODINGS } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
 import { atFewRows } from './fewRows.ts';
 import type { KernelCall } from './kernelCall.ts';
@@ -55,9 +55,10 @@ export function kernelCases(
   { device, family, units }: Pick<Gpu, 'device' | 'family' | 'units'>,
   model: Model,
   { sequence, samples }: StepShape,
-  wire: WireEncoding,
+  wire: RunWire,
   compute: Compute = 'f32',
 ): KernelCase[] {
+  const wires = wire === 'auto' ? WIRE_ENCODINGS : [wire];
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = { buffer: none };
   const placesOf = (batch: number, positions: number): Places => ({
@@ -69,7 +70,7 @@ export function kernelCases(
   const callsOf = (places: Places): KernelCall[] =>
     ends.flatMap((end) => [
       ...Object.values<readonly KernelCall[]>({ ...microBatchCalls(end, places) }).flat(),
-      ...encodingsOf(end, wire, compute).flatMap((encoding) =>
+      ...encodingsOf(end, wires, compute).flatMap((encoding) =>
         Object.values<readonly KernelCall[]>({ ...packingOf(end, places, encoding) }).flat(),
       ),
     ]);

@@ -46,10 +46,14 @@ function asFloats({ first, last, output }: Program, places: Places): Packing {
 }
 
 /** The encodings in which a stage gives and takes the stream by way of its `wire` buffer. */
-export function encodingsOf({ first, last }: Program, wire: WireEncoding, compute: Compute): readonly WireEncoding[] {
+export function encodingsOf(
+  { first, last }: Program,
+  wires: readonly WireEncoding[],
+  compute: Compute,
+): readonly WireEncoding[] {
   if (first && last) return [];
-  if (compute === 'f16') return wire === 'f32' ? ['f32'] : ['f32', wire];
-  return wire === 'f32' ? [] : [wire];
+  const packed = wires.filter((wire) => wire !== 'f32');
+  return compute === 'f16' ? ['f32', ...packed] : packed;
 }
 
 /** `isScaled`: gradients are multiplied with the run's loss scale already, as halves want it. */

@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 function planOf(recompute: readonly number[] = []) {
   const size = { layers: [0, 1] as const, samples: SAMPLES, sequence: 32, slots: 1, recompute };
-  return { size, globalBatch: SAMPLES, slotOf: new Map([[0, 0]]), sizes: [SAMPLES] };
+  return { size, globalBatch: SAMPLES, sizes: [SAMPLES] };
 }
 
 async function stageOn({ device, family }: DawnDevice, recompute: readonly number[] = []): Promise<GpuStage> {
@@ -136,7 +136,7 @@ test('[ST6] [ST10] a weight gradient in slices is the one of a stage that cuts n
   const size = { layers: [0, 1] as const, samples, sequence: 32, slots: 1 };
   const tokens = Uint32Array.from({ length: samples * 32 }, (_, index) => (index * 7 + (index >> 4)) % 40);
   const run = async (family: AdapterFamily) => {
-    const plan = { size, globalBatch: samples, slotOf: new Map([[0, 0]]), sizes: [samples] };
+    const plan = { size, globalBatch: samples, sizes: [samples] };
     const stage = await createStage(gpuOf({ device, family }), model, plan);
     const random = seededRandom(1);
     for (const { name, elements } of model.blocks) {

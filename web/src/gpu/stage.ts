@@ -11,10 +11,10 @@ import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL }
 import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
-import type { Compute } from '../../../swarm/precision.ts';
+import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
-import type { ForwardWork, Reading, Stage, Stream } from '../executor/engine.ts';
-import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
+import type { ForwardWork, Neighbour, Reading, Stage, Stream } from '../executor/engine.ts';
+import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } from './buffers.ts';
 import { type Compiled, closeCompiled, compileCalls, type Launches, pipelinesOf } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
@@ -75,6 +75,9 @@ export class GpuStage implements Stage {
     null;
   /** The micro-batch of which a layer lies computed again. */
   #again: number | null = null;
+  /** The slot of each micro-batch, also when it is free again; and by slot whose it is while it is not free. */
+  readonly #slotOf = new Map<number, number>();
+  readonly #taken = new Map<number, number>();
   /** Samples of each micro-batch in flight. */
   readonly #samples = new Map<number, number>();
 
@@ -110,6 +113,7 @@ export class GpuStage implements Stage {
 
   begin(step = 0, lossScale = 1): void {
     this.#step = step;
+    this.#taken.clear();
     if (lossScale !== this.#lossScale) {
       this.#lossScale = lossScale;
       for (const { launch, dims, scale } of this.#compiled?.losses ?? [])
@@ -123,6 +127,7 @@ export class GpuStage implements Stage {
 
   forward({ microBatch, samples, input, tokens, evaluation, encoding }: ForwardWork): void {
     const { queue } = this.#gpu.device;
+    this.#takeSlot(microBatch, evaluation);
     const slot = this.#slot(microBatch);
     this.#samples.set(microBatch, samples);
     const launches = this.#launched(microBatch);
@@ -139,9 +144,7 @@ export class GpuStage implements Stage {
       }
     } else {
       invariant(input, 'a later stage needs the stream');
-      const packing = launches.packing.get(input.encoding);
-      if (packing) run = [...this.#arrived(input, packing.unpackInput), ...run];
-      else write(INPUT, this.#floats(input));
+      run = [...this.#take(input, microBatch, 'input', launches), ...run];
     }
     if (this.#program.last) {
       invariant(tokens, 'the last stage needs targets');
@@ -157,21 +160,16 @@ export class GpuStage implements Stage {
     this.#again = microBatch;
   }
 
-  backward(microBatch: number, gradient: Stream | null, encoding?: WireEncoding): void {
+  backward(microBatch: number, gradient: Stream | Neighbour | null, encoding?: WireEncoding): void {
     const launches = this.#launched(microBatch);
     const isRecomputed = launches.recompute.length === 0 || this.#again === microBatch;
     invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
     this.#again = null;
-    let run = launches.backward;
-    const packing = gradient && launches.packing.get(gradient.encoding);
-    if (packing) run = [...this.#arrived(gradient, packing.unpackGradient), ...run];
-    else if (gradient) {
-      const stream = this.#buffers.get(`${this.#slot(microBatch)}/${STREAM}`);
-      this.#gpu.device.queue.writeBuffer(stream, 0, this.#floats(gradient));
-    }
+    const first = gradient ? this.#take(gradient, microBatch, 'gradient', launches) : [];
     this.#made = encoding ? { what: 'gradient', microBatch, encoding } : null;
     if (encoding === 'int4') this.#writeKey(microBatch);
-    this.#submit(`B${microBatch}`, [...run, ...this.#packingOf(launches, encoding, 'packGradient')]);
+    const packed = this.#packingOf(launches, encoding, 'packGradient');
+    this.#submit(`B${microBatch}`, [...first, ...launches.backward, ...packed]);
   }
 
   readOutput(microBatch: number): Promise<Reading> {
@@ -204,6 +202,10 @@ export class GpuStage implements Stage {
     const writer = this.#writers.get(block);
     if (writer) writer.write(segmentsIn(this.#arena(block), range), range[0], values);
     else writeRange(this.#gpu.device, this.#arena(block), this.valuesBuffer(block), range, values);
+  }
+
+  free(microBatch: number): void {
+    this.#taken.delete(this.#slotOf.get(microBatch) ?? -1);
   }
 
   settled(): Promise<void> {
@@ -291,6 +293,29 @@ export class GpuStage implements Stage {
     return { source: this.#buffers.get(WIRE), at: 0, length: packedWords(encoding, elements) };
   }
 
+  /** Puts the stream where this stage reads it, in this order of the queue; what is launched for that. */
+  #take(given: Stream | Neighbour, microBatch: number, what: 'input' | 'gradient', { packing }: Launches) {
+    const target = this.#buffers.get(`${this.#slot(microBatch)}/${what === 'input' ? INPUT : STREAM}`);
+    if ('stage' in given) {
+      invariant(given.stage instanceof GpuStage, 'a stage of this device');
+      given.stage.#copyTo(target, microBatch, what);
+      return [];
+    }
+    const known = packing.get(given.encoding);
+    if (known) return this.#arrived(given, what === 'input' ? known.unpackInput : known.unpackGradient);
+    this.#gpu.device.queue.writeBuffer(target, 0, this.#floats(given));
+    return [];
+  }
+
+  /** What it has of a micro-batch, for the stage after or before it. */
+  #copyTo(target: GPUBuffer, microBatch: number, what: 'input' | 'gradient'): void {
+    const source = this.#buffers.get(`${this.#slot(microBatch)}/${what === 'input' ? this.#program.output : STREAM}`);
+    const bytes = wholeWords(this.#rows(microBatch) * this.#model.width * ELEMENT_BYTES[this.#compute]);
+    const encoder = this.#gpu.device.createCommandEncoder({ label: `hand over ${what} ${microBatch}` });
+    encoder.copyBufferToBuffer(source, 0, target, 0, bytes);
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
   /** Puts what another peer packed where `unpack` reads it, in this order of the queue. */
   #arrived({ words }: Stream, unpack: readonly Launch[]): readonly Launch[] {
     this.#gpu.device.queue.writeBuffer(this.#buffers.get(WIRE), 0, words);
@@ -306,14 +331,23 @@ export class GpuStage implements Stage {
     return got(this.#samples, microBatch) * this.#plan.size.sequence;
   }
 
+  /** Of an evaluation nothing is kept: one slot does for all. */
+  #takeSlot(microBatch: number, evaluation: boolean): void {
+    let slot = 0;
+    while (!evaluation && (this.#taken.get(slot) ?? microBatch) !== microBatch) slot++;
+    invariant(slot < this.#plan.size.slots, `no slot is free for micro-batch ${microBatch}`);
+    if (!evaluation) this.#taken.set(slot, microBatch);
+    this.#slotOf.set(microBatch, slot);
+  }
+
   #slot(microBatch: number): string {
-    const slot = this.#plan.slotOf.get(microBatch);
+    const slot = this.#slotOf.get(microBatch);
     invariant(slot !== undefined, `micro-batch ${microBatch} has no slot`);
     return `slot${slot}`;
   }
 
   #launched(microBatch: number): Launches {
-    const [samples, slot] = [this.#samples.get(microBatch), this.#plan.slotOf.get(microBatch)];
+    const [samples, slot] = [this.#samples.get(microBatch), this.#slotOf.get(microBatch)];
     const isKnown = samples !== undefined && slot !== undefined;
     const found = isKnown ? this.#compiled?.launches.get(slotKey(samples, slot)) : undefined;
     invariant(found, `micro-batch ${microBatch} has a size that was not planned`);

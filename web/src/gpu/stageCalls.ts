@@ -19,7 +19,6 @@ export interface StagePlan {
   readonly size: StageSize;
   /** Samples of a whole step, B. */
   readonly globalBatch: number;
-  readonly slotOf: ReadonlyMap<number, number>;
   /** The micro-batch sizes that occur, in samples. */
   readonly sizes: readonly number[];
   /** The gradients are multiplied with a loss scale; absent: they are not. */
@@ -52,7 +51,7 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
   for (const samples of sizes) {
     for (let slot = 0; slot < size.slots; slot++) {
       const places = placesOf(parts, samples, slot);
-      const encodings = encodingsOf(program, size.wire ?? 'f32', compute);
+      const encodings = encodingsOf(program, size.wires ?? [], compute);
       const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
       calls.set(slotKey(samples, slot), { ...microBatchCalls(program, places), packing: new Map(packing) });
     }

@@ -1,53 +1,52 @@
-/** What an operator tells a run. Each of the four always stands in its place; one that means nothing now says why. */
-import { useState } from 'preact/hooks';
+/** What an operator tells a run: what makes sense now, and nothing else. Stop asks once, because it lets everyone go. */
 import type { OperatorCommand } from '../../../swarm/messages/watch.ts';
 import { Press } from '../page/parts.tsx';
-import { Answer, OPERATORS_ONLY } from './act.tsx';
+import { Answer, Confirm, OPERATORS_ONLY } from './act.tsx';
 import type { SectionProps } from './props.ts';
 import { whyNot } from './state.ts';
 
-const BUTTONS: readonly (readonly [OperatorCommand, string])[] = [
-  ['start', 'Start'],
+const GO_ON: readonly (readonly [OperatorCommand, string])[] = [
   ['pause', 'Pause'],
   ['resume', 'Resume'],
-  ['stop', 'Stop'],
+  ['start', 'Start'],
 ];
-const GOES_ON: readonly OperatorCommand[] = ['start', 'resume'];
 
 export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
-  const { asked, answer, connection } = state;
-  const [refused, refuse] = useState<OperatorCommand | null>(null);
-  const why = (command: OperatorCommand): string | null => {
-    if (state.role === 'viewer') return OPERATORS_ONLY;
-    if (connection !== 'open') return 'The server does not answer.';
-    return asked === null ? whyNot(command, snapshot) : 'The server has not answered yet.';
-  };
-  // It goes as soon as it holds no longer.
-  const refusal = refused === null ? null : why(refused);
+  const { asked, answer, connection, role } = state;
+  const off = offReason(connection === 'open', asked !== null);
+  const goOn = GO_ON.find(([command]) => whyNot(command, snapshot) === null);
+  const mayStop = whyNot('stop', snapshot) === null;
+  if (role === 'viewer') return <Answer answer={{ ok: true, sentence: OPERATORS_ONLY }} />;
   return (
     <div class="commands">
       <div class="buttons">
-        {BUTTONS.map(([command, label]) => {
-          const reason = why(command);
-          const isNext = reason === null && GOES_ON.includes(command);
-          return (
-            <Press
-              key={command}
-              {...(isNext ? { class: 'primary' } : {})}
-              isOff={reason !== null}
-              {...(reason === null ? {} : { why: reason })}
-              onPress={() => {
-                refuse(null);
-                actions.command(command);
-              }}
-              onRefused={() => refuse(command)}
-            >
-              {label}
-            </Press>
-          );
-        })}
+        {goOn && (
+          // One button in its place, so that the keyboard stays where it is.
+          <Press
+            {...(goOn[0] === 'pause' ? {} : { class: 'primary' })}
+            isOff={off !== null}
+            {...(off === null ? {} : { why: off })}
+            onPress={() => actions.command(goOn[0])}
+          >
+            {goOn[1]}
+          </Press>
+        )}
+        {mayStop && (
+          <Confirm
+            label="Stop"
+            question="Save everything at the end of this step, and let the donors go?"
+            disabled={off !== null}
+            onSure={() => actions.command('stop')}
+          />
+        )}
       </div>
-      <Answer answer={refusal === null ? answer : { ok: true, sentence: refusal }} />
+      <Answer answer={answer} />
     </div>
   );
+}
+
+/** Why nothing can be pressed for the moment; null: it can. */
+function offReason(isOpen: boolean, isAsked: boolean): string | null {
+  if (!isOpen) return 'The server doesn’t answer.';
+  return isAsked ? 'The server hasn’t answered yet.' : null;
 }

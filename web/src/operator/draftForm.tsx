@@ -53,22 +53,31 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       show(answer.ok ? answer.value : null);
       return answer;
-    }, 'It can be carried: see below.');
+    }, 'These donors can train it. See below who does what.');
   };
   const create = async (): Promise<void> => {
     await act.run(
       () => tell('/api/operator/runs', draft, z.unknown()),
-      `${draft.name} is made. Make it active in the list above.`,
+      `${draft.name} is created. Make it active, or queue it, in the list above.`,
     );
     onAdded();
   };
   const bring = async (file: File): Promise<void> => {
     const name = textNameOf(file.name);
-    const isThere = await act.run(() => upload(query('/api/operator/texts', { name }), file), `Text ${name} is there.`);
+    const chosen = textOf({ kind: 'text', name }, draft);
+    const isOther = chosen.model !== undefined && chosen.model !== draft.model;
+    const changed = isOther
+      ? ` It’s read as bytes, so the model is now “${chosen.model}” instead of that of ${draft.source}.`
+      : '';
+    const isThere = await act.run(
+      () => upload(query('/api/operator/texts', { name }), file),
+      `Text ${name} is here and chosen.${changed}`,
+    );
     onAdded();
-    if (isThere) set(textOf({ kind: 'text', name }, draft));
+    if (isThere) set(chosen);
   };
-  const isWhole = runDraftSchema.safeParse(draft).success;
+  const wrong = wrongFields(draft);
+  const isWhole = wrong.length === 0;
   return (
     <form
       class="card"
@@ -126,6 +135,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
               type="number"
               required
               min={least}
+              aria-invalid={!isField(draft, field) || undefined}
               step="any"
               value={draft[field]}
               onInput={(event) => set({ [field]: event.currentTarget.valueAsNumber })}
@@ -144,7 +154,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
         </label>
       </div>
       <details>
-        <summary>Plan for other donors than those at hand</summary>
+        <summary>Plan for other donors than those here</summary>
         <label class="block">
           <span>Cluster file (peers and links, as for shoal plan)</span>
           <textarea
@@ -157,7 +167,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
       </details>
       <div class="buttons">
         <button type="button" disabled={act.isOff || !isWhole} onClick={() => void check()}>
-          Can it be carried?
+          Check plan
         </button>
         <button type="submit" class="primary" disabled={act.isOff || !isWhole}>
           Create
@@ -166,10 +176,29 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
           Close
         </button>
       </div>
+      {wrong.length > 0 && (
+        <p class="answer" role="status">
+          <span aria-hidden="true">✕ </span>
+          {wrong.join(' ')}
+        </p>
+      )}
       <Answer answer={act.answer} />
       {plan && <DryRunWords plan={plan} steps={draft.steps} />}
     </form>
   );
+}
+
+const isField = (draft: RunDraft, field: keyof RunDraft): boolean =>
+  runDraftSchema.shape[field].safeParse(draft[field]).success;
+
+/** What is wrong with a draft, a sentence a field. */
+export function wrongFields(draft: RunDraft): string[] {
+  const numbers = NUMBERS.flatMap(([field, label, , least]) =>
+    isField(draft, field) && draft[field] >= least
+      ? []
+      : `${label}: enter ${field === 'learningRate' ? 'a number above 0' : `a whole number, at least ${least}`}.`,
+  );
+  return [...(draft.name.trim() === '' ? ['Name: give the run a name.'] : []), ...numbers];
 }
 
 interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
@@ -206,7 +235,7 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
       </label>
       <label>
         <span>
-          Bring a text along <span class="note">read as bytes</span>
+          Bring your own text <span class="note">read as bytes</span>
         </span>
         <input
           type="file"

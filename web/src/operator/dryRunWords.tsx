@@ -25,6 +25,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
   const { before, peers, idle, reasons, stepSeconds } = plan;
   return (
     <div class="dry-run">
+      <p>{carriedText(plan)}</p>
       <p>
         {sentenceOf(plan)}.
         {steps !== null && ` ${countText(steps)} steps take about ${durationText(plan.totalSeconds)}.`}{' '}
@@ -68,6 +69,13 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
       )}
     </div>
   );
+}
+
+/** By whom, and how close it is. */
+function carriedText({ peers }: DryRun): string {
+  const names = peers.map(({ peer }) => nameOf(peer)).join(', ');
+  const fullest = Math.max(...peers.map(({ memoryBytes, memoryLimitBytes }) => memoryBytes / memoryLimitBytes));
+  return `Trained by ${counted(peers.length, 'donor')} (${names}). The fullest one uses ${percentText(fullest)} of the memory that it was found to have.`;
 }
 
 const changeText = (change: number): string =>

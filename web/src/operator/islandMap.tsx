@@ -68,5 +68,5 @@ function Donors({ group, plans, links, use }: Pick<BoxProps, 'group'> & Omit<Isl
   if (drawn.length > 0) return drawn.map((plan) => <SwarmMap key={plan.epoch} plan={plan} links={links} use={use} />);
   const named = donors.slice(0, MOST_NAMED).map(shortId).join(', ');
   const more = donors.length > MOST_NAMED ? ` and ${donors.length - MOST_NAMED} more` : '';
-  return <p class="soft small">{donors.length === 0 ? 'Nobody computes them now.' : `Computed by ${named}${more}.`}</p>;
+  return <p class="soft small">{donors.length === 0 ? 'Nobody trains them now.' : `Trained by ${named}${more}.`}</p>;
 }

@@ -46,7 +46,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
         {donors.length > 1 && <Connections links={links} events={state.events} />}
         {donors.length === 0 ? (
           <p class="soft empty">
-            Nobody is here. Donors open the <a href={invitedLink('/', state.invite)}>start page</a> of this server.
+            No donors yet. Share the link of this server’s <a href={invitedLink('/', state.invite)}>start page</a>.
           </p>
         ) : (
           <PeerTable
@@ -135,7 +135,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
             </button>
           </td>
           <td {...cell()}>
-            <Chip {...donorSign({ state, stages }, phase)} />
+            <Chip {...donorSign({ state }, phase)} />
           </td>
           <td {...cell('Stage')}>{stagesText(stages.map(({ stage }) => stage)) || NOTHING}</td>
           <td {...cell('Copies of')}>{stagesText(copies) || NOTHING}</td>

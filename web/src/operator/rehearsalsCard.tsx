@@ -28,12 +28,14 @@ const KINDS: readonly RehearsedKind[] = [
   ...PLAIN_FAULTS.filter((kind) => kind !== 'kill'),
 ];
 
-export function RehearsalsCard({ donors, rows }: RehearsalsShown) {
+export function RehearsalsCard({ donors, rows, isOver }: RehearsalsShown & { readonly isOver: boolean }) {
   const isViewer = useContext(RoleContext) === 'viewer';
   return (
     <div class="card">
       <h2 id="rehearsals">Rehearse a fault</h2>
-      {donors.length === 0 ? (
+      {isOver ? (
+        <p class="soft">The run is finished: there is nothing left that a fault could cost.</p>
+      ) : donors.length === 0 ? (
         <p class="soft">
           Only donors that this server opened itself can be made to fail on purpose, and none of them is here. Start it
           with <code>--donors 4</code> to have some.
@@ -44,7 +46,7 @@ export function RehearsalsCard({ donors, rows }: RehearsalsShown) {
           server opened itself. Nobody else’s tab is touched.
         </p>
       )}
-      {!isViewer && donors.length > 0 && <RehearsalForm donors={donors} />}
+      {!isViewer && !isOver && donors.length > 0 && <RehearsalForm donors={donors} />}
       {rows.length > 0 && (
         <Stacks labelledBy="rehearsals" heads={HEADS}>
           {rows.toReversed().map((row) => (

@@ -20,7 +20,7 @@ export function RunSection(props: SectionProps) {
             <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
             <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note={heldOutNote(state)} />
             <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
-            <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} computing`} />
+            <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} here, training`} />
           </dl>
         </section>
         <AlertsCard {...props} />
@@ -41,10 +41,10 @@ function Invitation({ invite }: { readonly invite: string | null }) {
   const link = invitedLink('/', invite);
   return (
     <section class="card" aria-labelledby="invitation">
-      <h2 id="invitation">Nobody is here</h2>
+      <h2 id="invitation">No donors yet. Share this link.</h2>
       <p>
-        Whoever opens <a href={link}>{location.origin + link}</a> and presses the button there takes part, and the run
-        goes on by itself.{invite === null && ' A server with an invitation wants the link that it printed.'}
+        <a href={link}>{location.origin + link}</a> Whoever opens it and presses the button takes part, and training
+        starts by itself.{invite === null && ' If this server asks for an invitation, share the link that it printed.'}
       </p>
     </section>
   );

@@ -6,6 +6,7 @@ import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
 import { query, tell } from './api.ts';
+import { CardForm } from './cardForm.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
@@ -50,6 +51,7 @@ export function RunsSection({ state, snapshot }: SectionProps) {
               key={run.name}
               run={run.isActive ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss } : run}
               canActivate={list.canActivate}
+              place={list.queue.indexOf(run.name)}
               isOff={act.isOff}
               tellServer={tellServer}
               clone={clone}
@@ -57,6 +59,7 @@ export function RunsSection({ state, snapshot }: SectionProps) {
           ))}
         </ul>
       </section>
+      <CardForm run={snapshot.run} />
       {draft !== null && (
         <DraftForm
           key={`${draft.source} ${draft.checkpoint}`}
@@ -76,19 +79,45 @@ const activeOf = ({ runs }: RunList): ListedRun | undefined => runs.find(({ isAc
 interface RowProps {
   readonly run: ListedRun;
   readonly canActivate: boolean;
+  /** In the queue; below 0: it is not in it. */
+  readonly place: number;
   readonly isOff: boolean;
   readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
   readonly clone: (run: ListedRun, checkpoint: number | null) => void;
 }
 
 function signOf({ isActive, committedSteps, steps }: ListedRun) {
-  if (isActive) return { tone: 'good', glyph: '●', word: 'Active' };
+  if (isActive) return { tone: 'good', glyph: '●', word: committedSteps >= steps ? 'Active, finished' : 'Active' };
   return committedSteps >= steps
     ? { tone: 'calm', glyph: '✓', word: 'Finished' }
-    : { tone: 'calm', glyph: '○', word: 'At rest' };
+    : { tone: 'calm', glyph: '◐', word: 'Paused' };
 }
 
-function RunRow({ run, canActivate, isOff, tellServer, clone }: RowProps) {
+type QueueProps = Pick<RowProps, 'place' | 'isOff' | 'tellServer'> & { readonly name: string };
+
+/** Runs of the queue follow the active one by themselves. */
+function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
+  const isQueued = place >= 0;
+  const done = isQueued
+    ? `${name} is out of the queue.`
+    : `${name} follows by itself when the runs before it are finished.`;
+  return (
+    <>
+      <button
+        type="button"
+        class="small"
+        disabled={isOff}
+        onClick={() => void tellServer('/api/operator/queue', { run: name, queued: !isQueued }, done)}
+      >
+        {isQueued ? 'Take out of the queue' : 'Queue'}
+        <span class="hidden"> {name}</span>
+      </button>
+      {isQueued && <span class="small">{place === 0 ? 'Comes next' : `Number ${place + 1} in the queue`}</span>}
+    </>
+  );
+}
+
+function RunRow({ run, canActivate, place, isOff, tellServer, clone }: RowProps) {
   const { name, model, checkpoints } = run;
   const role = useContext(RoleContext);
   return (
@@ -114,8 +143,11 @@ function RunRow({ run, canActivate, isOff, tellServer, clone }: RowProps) {
             onSure={() => void tellServer('/api/operator/activate', { run: name }, `The server changes to ${name}.`)}
           />
         )}
+        {canActivate && !run.isActive && (run.committedSteps < run.steps || place >= 0) && (
+          <QueueButton name={name} place={place} isOff={isOff} tellServer={tellServer} />
+        )}
         <button type="button" class="small" disabled={isOff} onClick={() => clone(run, null)}>
-          Draft another with its text<span class="hidden"> of {name}</span>
+          New run with its text<span class="hidden"> of {name}</span>
         </button>
       </div>
       <details>

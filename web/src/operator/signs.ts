@@ -13,24 +13,17 @@ export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
   waiting: { tone: 'wait', glyph: '◔', word: 'Waiting' },
   preparing: { tone: 'wait', glyph: '◔', word: 'Preparing' },
   training: { tone: 'good', glyph: '●', word: 'Training' },
-  evaluating: { tone: 'good', glyph: '●', word: 'Evaluating' },
-  saving: { tone: 'good', glyph: '●', word: 'Saving' },
+  evaluating: { tone: 'good', glyph: '●', word: 'Training' },
+  saving: { tone: 'good', glyph: '●', word: 'Training' },
   paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
   finished: { tone: 'good', glyph: '✓', word: 'Finished' },
 };
 
-const STOPPED: Sign = { tone: 'calm', glyph: '■', word: 'Stopped' };
+/** It is paused, and not by a person: its numbers went wrong. */
+const DIVERGED: Sign = { tone: 'bad', glyph: '✕', word: 'Paused' };
 
-const DIVERGED: Sign = { tone: 'bad', glyph: '✕', word: 'Diverged' };
-
-export const runSign = ({
-  phase,
-  isStopped,
-  hasDiverged,
-}: Pick<Snapshot, 'phase' | 'isStopped' | 'hasDiverged'>): Sign => {
-  if (hasDiverged) return DIVERGED;
-  return isStopped ? STOPPED : PHASES[phase];
-};
+export const runSign = ({ phase, hasDiverged }: Pick<Snapshot, 'phase' | 'hasDiverged'>): Sign =>
+  hasDiverged ? DIVERGED : PHASES[phase];
 
 export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
@@ -41,19 +34,17 @@ export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
 
 const RESTING: readonly SnapshotPhase[] = ['paused', 'finished'];
 
-type Donor = Pick<Snapshot['donors'][number], 'state' | 'stages'>;
+type Donor = Pick<Snapshot['donors'][number], 'state'>;
 
-/** Without a plan everyone is about to join one; while the run rests that is called being ready. */
-export function donorSign({ state, stages }: Donor, phase: SnapshotPhase): Sign {
-  if (state === 'joining' && RESTING.includes(phase)) return { tone: 'calm', glyph: '○', word: 'Ready' };
-  return state === 'computing' && stages.length === 0 ? KEEPS_COPIES : DONOR_STATES[state];
+/** Without a plan everyone is about to join one; while the run rests nobody does. */
+export function donorSign({ state }: Donor, phase: SnapshotPhase): Sign {
+  return state === 'joining' && RESTING.includes(phase) ? DONOR_STATES.spare : DONOR_STATES[state];
 }
 
-const KEEPS_COPIES: Sign = { tone: 'good', glyph: '▣', word: 'Keeps copies' };
 const DONOR_STATES: Readonly<Record<Donor['state'], Sign>> = {
-  joining: { tone: 'wait', glyph: '◔', word: 'Joining' },
-  computing: { tone: 'good', glyph: '●', word: 'Computing' },
-  spare: { tone: 'calm', glyph: '○', word: 'Spare' },
+  joining: { tone: 'wait', glyph: '◔', word: 'Starting' },
+  computing: { tone: 'good', glyph: '●', word: 'Training' },
+  spare: { tone: 'calm', glyph: '○', word: 'Standby' },
   paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
 };
 

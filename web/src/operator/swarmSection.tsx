@@ -66,7 +66,11 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
       <section class="card" aria-labelledby="map">
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class={plan ? 'sentence long' : 'soft empty'}>
-          {plan ? bottleneckText(use ?? { seconds: 0, peers: [] }, plan, links) : 'There is no plan yet.'}
+          {plan
+            ? bottleneckText(use ?? { seconds: 0, peers: [] }, plan, links)
+            : snapshot.phase === 'finished'
+              ? 'The run is finished, and nobody trains it any more.'
+              : 'There is no plan yet.'}
         </p>
         {plan && <MapLegend />}
         {chosen === null && snapshot.groups ? (
@@ -94,7 +98,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         {timeline && <StepEvents step={timeline.step} events={state.events} />}
       </section>
       {plan && <PlanWords snapshot={snapshot} plan={plan} />}
-      <RehearsalsCard {...state.rehearsals} />
+      <RehearsalsCard {...state.rehearsals} isOver={snapshot.phase === 'finished'} />
       <Links links={links} served={state.served} />
     </>
   );
@@ -123,6 +127,7 @@ function StepEvents({ step, events }: { step: number; events: readonly WatchedEv
   );
 }
 
+/** By the steps' own numbers; what is shown counts from 1. */
 interface ScrubberProps {
   readonly first: number;
   readonly last: number;
@@ -140,12 +145,12 @@ function Scrubber({ first, last, chosen, shown, choose }: ScrubberProps) {
         <input
           id="step"
           type="range"
-          min={first}
-          max={last}
-          value={shown}
-          onInput={(event) => choose(Number(event.currentTarget.value))}
+          min={first + 1}
+          max={last + 1}
+          value={shown + 1}
+          onInput={(event) => choose(Number(event.currentTarget.value) - 1)}
         />
-        <output for="step">{shown}</output>
+        <output for="step">{shown + 1}</output>
       </span>
       <label class="check">
         <input
@@ -175,7 +180,12 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
       <p class="soft words">Made because {reason}.</p>
       {predicted !== null && (
         <p>
-          Predicted {millisText(predicted)} a step{measured !== null && `, measured ${millisText(measured)}`}.
+          Predicted {millisText(predicted)} a step, from start to commit
+          {measured !== null && `; measured ${millisText(measured)}, the median of its newest steps`}.{' '}
+          <span class="soft small">
+            The timeline’s prediction is shorter: it counts the donors’ work alone. A dry run or a what-if is a plan
+            made anew, so its prediction may differ from both.
+          </span>
         </p>
       )}
       {isInForce && planning.reasons.length > 0 && (

@@ -35,7 +35,7 @@ export function millisText(seconds: number): string {
   return seconds < 90 ? `${seconds.toFixed(seconds < 10 ? 2 : 1)} s` : durationText(seconds);
 }
 
-/** Measured beside predicted, in one sentence. */
+/** Measured beside predicted, in one sentence; people count steps from 1. */
 export function timelineText({ step, measured, predicted, bubble, turnEnds }: ShownStep): string {
   const words = stepText({ step, measured, predicted, bubble });
   const [first] = turnEnds;
@@ -49,10 +49,11 @@ export function timelineText({ step, measured, predicted, bubble, turnEnds }: Sh
 function stepText({ step, measured, predicted, bubble }: Omit<ShownStep, 'turnEnds' | 'epoch' | 'plan'>): string {
   const [took, should] = [makespanSeconds(measured), makespanSeconds(predicted)];
   const idle = `Of the donors’ time ${percentText(bubble)} was idle.`;
-  if (predicted.length === 0) return `Step ${step} took ${millisText(took)} from its first to its last work. ${idle}`;
+  if (predicted.length === 0)
+    return `Step ${step + 1} took ${millisText(took)} from its first to its last work. ${idle}`;
   const off = took / should - 1;
   const compared = `${percentText(Math.abs(off))} ${off >= 0 ? 'more' : 'less'} than the ${millisText(should)} predicted`;
-  return `Step ${step} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
+  return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
 export function StepTimeline({ step: { measured, predicted, turnEnds }, peers }: TimelineProps) {

@@ -7,10 +7,10 @@ import { query, read, stepsSchema, tell } from './api.ts';
 import type { OperatorEvent, OperatorState } from './state.ts';
 
 const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
-  start: 'The server was told to start.',
-  pause: 'The server was told to pause: it finishes the step under way first.',
-  resume: 'The server was told to go on.',
-  stop: 'The server was told to stop: it finishes the step under way and saves it first.',
+  start: 'Starting the run.',
+  pause: 'Pausing the run, after the step under way if there is one.',
+  resume: 'The run goes on.',
+  stop: 'Stopping the run, after the step under way if there is one. Everything is saved.',
 };
 
 export class Watch {

@@ -13,7 +13,7 @@ import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
-import type { WireEncoding } from '../../../swarm/wire.ts';
+import type { RunWire } from '../../../swarm/wire.ts';
 import type { DonorPage, DonorStatus, DonorWorker } from '../executor/protocol.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
@@ -71,8 +71,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       measure: (peer, messages) => page.measure(peer, transfer([...messages], [...messages])),
       showStatus: throttled((status) => void page.showStatus(status)),
     },
-    engine: (model: Model, train: Train, wire: WireEncoding, asked?: Compute) =>
-      gpuEngine(gpu, model, train, wire, asked),
+    engine: (model: Model, train: Train, wire: RunWire, asked?: Compute) => gpuEngine(gpu, model, train, wire, asked),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
     now: () => performance.now() / 1000,
     wait,

@@ -40,7 +40,7 @@ export class Disk {
     const range: Range = [number('from'), number('to')];
     if (body !== null) return this.#put(number('step'), query.get('block') as BlockName, range, body);
     const [step, block] = path.slice('/api/state/'.length).split('/');
-    const kind = STATE_KINDS.findIndex((kind) => kind === query.get('kind'));
+    const kind = STATE_KINDS.map(String).indexOf(query.get('kind') ?? '');
     return this.#read(Number(step), block as BlockName, kind, range);
   }
 

@@ -6,7 +6,16 @@ import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.
 import { type ShardWork, type StageSize, shardsOf } from '../../../../swarm/memory/memory.ts';
 import { type BlockName, blocksOfStage, layerBlock, type Model } from '../../../../swarm/model/model.ts';
 import type { StateKind } from '../../../../swarm/plan/stateKinds.ts';
-import type { ForwardWork, Reading, ShardNorm, Shards, Stage, Stream, UpdateScalars } from '../../executor/engine.ts';
+import type {
+  ForwardWork,
+  Neighbour,
+  Reading,
+  ShardNorm,
+  Shards,
+  Stage,
+  Stream,
+  UpdateScalars,
+} from '../../executor/engine.ts';
 import type { Engine } from '../../executor/role.ts';
 import type { Device } from './device.ts';
 import {
@@ -47,7 +56,6 @@ interface InFlight {
 }
 
 const NO_TOKENS = new Uint32Array();
-const wordsOf = (stream: Stream | null): Values => stream?.words ?? new Float32Array();
 
 class ExactStage implements Stage {
   readonly bytes = 1;
@@ -55,18 +63,20 @@ class ExactStage implements Stage {
   readonly #device: Device;
   readonly #model: Model;
   readonly #size: StageSize;
-  readonly #slotOf: ReadonlyMap<number, number>;
+  readonly #slotOf = new Map<number, number>();
+  readonly #taken = new Set<number>();
   readonly #slots = new Map<number, InFlight>();
   #forwarded: InFlight | null = null;
   readonly #sums = new Map<string, Sums>();
+  /** What lies in each slot for the stage after and the one before, until another micro-batch takes it. */
+  readonly #left = new Map<number, { readonly microBatch: number; readonly words: Values }>();
   #output: Values = new Float32Array();
   #inputGradient: Values = new Float32Array();
 
-  constructor(device: Device, model: Model, size: StageSize, slotOf: ReadonlyMap<number, number>) {
+  constructor(device: Device, model: Model, size: StageSize) {
     this.#device = device;
     this.#model = model;
     this.#size = size;
-    this.#slotOf = slotOf;
     const uses = blocksOfStage(model, size.layers);
     this.values = new Map(
       uses.map(({ block }) => [
@@ -79,12 +89,17 @@ class ExactStage implements Stage {
   begin(): void {
     this.#sums.clear();
     this.#slots.clear();
+    this.#taken.clear();
   }
 
   forward({ microBatch, samples, input, tokens, evaluation }: ForwardWork): void {
     const { layers, sequence } = this.#size;
+    this.#takeSlot(microBatch, evaluation);
     const { ids = NO_TOKENS, targets = NO_TOKENS } = tokens ?? {};
-    let x = layers[0] === 0 ? embedded(this.#model, this.#values('embedding'), ids, sequence) : wordsOf(input).slice();
+    let x =
+      layers[0] === 0
+        ? embedded(this.#model, this.#values('embedding'), ids, sequence)
+        : this.#wordsOf(input, microBatch).slice();
     invariant(x.length === samples * sequence * this.#model.width, 'an input has a row for each position');
     const inputs: Values[] = [];
     for (let index = layers[0]; index < layers[1]; index++) {
@@ -92,6 +107,7 @@ class ExactStage implements Stage {
       x = layer(this.#values(layerBlock(index)), x);
     }
     this.#output = x;
+    this.#leave(microBatch, x);
     const z_N = this.#isLast ? headRows(this.#model, this.#values('embedding'), this.#values('head'), x, targets) : [];
     this.#forwarded = { microBatch, ids, targets, inputs, z_N };
     const slot = got(this.#slotOf, microBatch);
@@ -104,7 +120,7 @@ class ExactStage implements Stage {
     this.#device.submit(SMALL_WORK_MS);
   }
 
-  backward(microBatch: number, gradient: Stream | null): void {
+  backward(microBatch: number, gradient: Stream | Neighbour | null): void {
     const { layers } = this.#size;
     const slot = got(this.#slotOf, microBatch);
     const kept = got(this.#slots, slot);
@@ -112,13 +128,14 @@ class ExactStage implements Stage {
     this.#slots.delete(slot);
     let d = this.#isLast
       ? headBack(this.#model, kept.z_N, kept.targets, this.#sumsOf('table'), this.#sumsOf('head'))
-      : wordsOf(gradient).slice();
+      : this.#wordsOf(gradient, microBatch).slice();
     for (let index = layers[1] - 1; index >= layers[0]; index--) {
       const name = layerBlock(index);
       d = layerBack(this.#values(name), at(kept.inputs, index - layers[0]), d, this.#sumsOf(name));
     }
     if (layers[0] === 0) embeddedBack(kept.ids, d, this.#model.width, this.#sumsOf('embedding'));
     this.#inputGradient = d;
+    this.#leave(microBatch, d);
     this.#device.submit(2 * FORWARD_MS * (layers[1] - layers[0]));
   }
 
@@ -160,11 +177,36 @@ class ExactStage implements Stage {
     return this.#device.read(this.#values(block).slice(...range));
   }
 
+  free(microBatch: number): void {
+    invariant(this.#taken.delete(got(this.#slotOf, microBatch)), `the slot of ${microBatch} is free already`);
+  }
+
+  #takeSlot(microBatch: number, evaluation: boolean): void {
+    let slot = 0;
+    while (!evaluation && this.#taken.has(slot)) slot++;
+    invariant(slot < this.#size.slots, `no slot is free for micro-batch ${microBatch}`);
+    if (!evaluation) this.#taken.add(slot);
+    this.#slotOf.set(microBatch, slot);
+  }
+
   settled(): Promise<void> {
     return this.#device.settled();
   }
 
   close(): void {}
+
+  #leave(microBatch: number, words: Values): void {
+    this.#left.set(got(this.#slotOf, microBatch), { microBatch, words });
+  }
+
+  #wordsOf(given: Stream | Neighbour | null, microBatch: number): Values {
+    if (given === null) return new Float32Array();
+    if (!('stage' in given)) return given.words;
+    invariant(given.stage instanceof ExactStage, 'a stage of this engine');
+    const left = given.stage.#left.get(got(given.stage.#slotOf, microBatch));
+    invariant(left?.microBatch === microBatch, `what was left of micro-batch ${microBatch} lies there no more`);
+    return left.words;
+  }
 
   get #isLast(): boolean {
     return this.#size.layers[1] === this.#model.layers;
@@ -320,9 +362,9 @@ export function exactEngine(device: Device, witness: Witness, model: Model, othe
   const unknown = (elements: number): Values => new Float32Array(elements).fill(Number.NaN);
   return {
     ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
-    async stage(size, slotOf) {
+    async stage(size) {
       await device.compiles();
-      return new ExactStage(device, model, size, slotOf);
+      return new ExactStage(device, model, size);
     },
     warm: () => device.compiles(),
     async shards(plan, peer, stages) {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { recording } from '../../../../swarm/recording/recording.ts';
 import { allCases, type Case, caseText, parseCase, play } from './cases.ts';
-import type { Harm } from './harms.ts';
+import { HARMS, type Harm, OF_ALL, ROLES } from './harms.ts';
 
 /** `npm test -- --long`: the whole grid. */
 const IS_LONG = process.env.SHOAL_LONG === '1';
@@ -13,6 +13,8 @@ const CASES = 510;
 const GROUPS = 30;
 /** From one commit to the next, where nothing is lost: of the simulation's clock. */
 const LONGEST_PAUSE_MS = 10_000;
+/** Who hangs is known when the step is late. */
+const LONGEST_LATE_MS = 12_000;
 /** One case alone, as a failure names it. */
 const ONE = process.env.SHOAL_CASE;
 const AGAIN = 'npx vitest run --project unit web/src/testing/simulation/harmed.test.ts';
@@ -37,13 +39,17 @@ const FOUND: readonly (readonly [why: string, text: string])[] = [
   ['a commit found its step’s run ended by a lost link', '995 loseLinks middle at upload 10'],
   ['the last state was asked of nobody who had it', '25 kill first at uploaded 6'],
   ['an epoch that was left waited for its links', '886 loseLinks last at frame gradient 36'],
+  ['all waited for the values of one that hung, and went with it', '1233 hang replica at frame values 87'],
+  ['one that hung while it completed a step took all others with it', '363 hang replica at effect send 36'],
 ];
 
 async function problemsOf(one: Case): Promise<string[]> {
   const { problems, rollBacks, longestPauseMs } = await play(one);
-  if (!NOTHING_IS_LOST.includes(one.harm)) return [...problems];
+  const isFound = FOUND.some(([, text]) => text === caseText(one));
+  if (!NOTHING_IS_LOST.includes(one.harm) && !isFound) return [...problems];
   const lost = rollBacks.map((steps) => `${steps} committed steps are given up`);
-  const late = longestPauseMs > LONGEST_PAUSE_MS ? [`${longestPauseMs} ms pass between two commits`] : [];
+  const longestMs = one.harm === 'hang' ? LONGEST_LATE_MS : LONGEST_PAUSE_MS;
+  const late = longestPauseMs > longestMs ? [`${longestPauseMs} ms pass between two commits`] : [];
   return [...problems, ...lost, ...late];
 }
 
@@ -75,6 +81,20 @@ describe('one thing that goes wrong at any point', { timeout: 3_600_000 }, async
   const all = ONE === undefined ? await allCases() : [parseCase(ONE)];
   const chosen = IS_LONG ? all : all.slice(0, CASES);
   const size = Math.ceil(chosen.length / GROUPS);
+
+  test.runIf(ONE === undefined)(
+    '[RE52] everyone in every role is harmed in every way, and something goes wrong at every point',
+    () => {
+      const namesOf = (cases: readonly Case[], name: (one: Case) => string) => new Set(cases.map(name));
+      const pair = ({ harm, whom }: Case): string => `${harm} ${OF_ALL.includes(harm) ? ROLES[0] : whom}`;
+      const every = HARMS.flatMap((harm) => ROLES.map((whom) => pair({ harm, whom, seed: 0, point: '', nth: 0 })));
+      expect(namesOf(chosen, pair)).toEqual(new Set(every));
+      expect(namesOf(chosen, ({ point }) => point)).toEqual(namesOf(all, ({ point }) => point));
+      // The grid is whole: the long lane plays all of it.
+      expect(all).toHaveLength(new Set(every).size * namesOf(all, ({ point }) => point).size);
+    },
+  );
+
   for (let from = 0; from < chosen.length; from += size) {
     const group = chosen.slice(from, from + size);
     test(`[RE52] changes no bit of what comes out, and the run ends (${from + 1} to ${from + group.length})`, async () => {

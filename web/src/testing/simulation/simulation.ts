@@ -3,6 +3,8 @@
  * network, disk and clock, training a model of whole numbers. Every update of every shard, every commit and every upload
  * is held against the sequential run, whatever the plans were and whatever went wrong. Rules RE in SPEC.md.
  */
+
+import type { PlanWishes } from '../../../../swarm/autoplan/wishes.ts';
 import { at, got, invariant, type PeerId, type Range, seededRandom, success } from '../../../../swarm/base.ts';
 import type { DecisionConfig } from '../../../../swarm/decisions/events.ts';
 import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
@@ -37,6 +39,10 @@ export interface Scenario {
   readonly donors: number;
   readonly steps: number;
   readonly makePlan: MakePlan;
+  /** In place of `makePlan`: plans are made as a command line asks for them. */
+  readonly wishes?: PlanWishes;
+  /** Of the model; 3 where absent. */
+  readonly layers?: number;
   readonly checkpointEverySteps?: number;
   readonly evaluation?: boolean;
   /** As in the coordinator's config: with 0 every copy is made beside the steps. */
@@ -69,7 +75,9 @@ export interface Ending {
   readonly points: ReadonlyMap<string, number>;
 }
 
-function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false, lateBytes }: Scenario) {
+function configOf(scenario: Scenario) {
+  const { donors, steps, layers, checkpointEverySteps = 4, evaluation = false, lateBytes } = scenario;
+  const config = { ...MODEL, n_layer: layers ?? MODEL.n_layer };
   const batch = { samples: SAMPLES, sequence: SEQUENCE };
   const train: Train = {
     ...{ steps, globalBatchSize: SAMPLES, sequenceLength: SEQUENCE, gradientClipNorm: 9_000 },
@@ -78,18 +86,18 @@ function configOf({ donors, steps, checkpointEverySteps = 4, evaluation = false,
   };
   const list = { tokens: TEXT_BYTES, shardTokens: TEXT_BYTES, bytesPerToken: 1, shards: ['a'.repeat(64)] } as const;
   const facts: RunFacts = {
-    ...{ name: 'simulated', model: MODEL, train, data: list, order: SEQUENTIAL, wire: 'f32' },
+    ...{ name: 'simulated', model: config, train, data: list, order: SEQUENTIAL, wire: 'f32' },
     evaluation: evaluation ? list : null,
   };
   const decisions: DecisionConfig = {
     run: {
-      ...{ name: facts.name, layers: MODEL.n_layer, model: MODEL, wire: facts.wire, batch, steps, train },
+      ...{ name: facts.name, layers: config.n_layer, model: config, wire: facts.wire, batch, steps, train },
       ...{ gradientClipNorm: train.gradientClipNorm, checkpointEverySteps, capacity: 16, expectedDonors: donors },
       ...(lateBytes === undefined ? {} : { lateBytes }),
       evaluation: evaluation ? { everySteps: 3, windows: Math.floor((TEXT_BYTES - 1) / SEQUENCE) } : null,
     },
     // Replicas stand in the plans that a simulation makes for itself.
-    planning: { model: MODEL, batch, wishes: { auto: true, replicas: 0 } },
+    planning: { model: config, batch, wishes: scenario.wishes ?? { auto: true, replicas: 0 } },
   };
   return { train, facts, decisions };
 }

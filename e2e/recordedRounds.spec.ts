@@ -1,0 +1,44 @@
+/**
+ * As many islands as there are donors, unequal ones: what they did is recorded, and a float64 trainer of one process that does
+ * the recorded rounds again comes to the same losses.
+ */
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { parseRunFile } from '../swarm/run/runFile.ts';
+import { IslandReference } from '../swarm/testing/islandReference.ts';
+import { readTensors } from './fidelity.ts';
+import { beside, copyOfRun, runSwarm } from './product.ts';
+
+const STEPS = 24;
+/** As the golden runs with islands are held to. */
+const BOUND = 1e-5;
+
+test('[IS65] [IS68] [IS69] two unequal donors do as many steps as they can, and the recorded rounds give their losses', async () => {
+  const path = copyOfRun('islands-f32', (run) => {
+    const train = run.train as Record<string, unknown>;
+    const islands = { count: 'auto', roundSeconds: 2, exchange: 'f32', publish: 'f32' };
+    return { ...run, checkpoint: { everySteps: 15 }, train: { ...train, steps: STEPS, islands } };
+  });
+  const { metrics } = await runSwarm(path, '--donor', 'speed=1', '--donor', 'speed=0.4');
+  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  const run = parsed.value;
+  const lines = metrics as readonly Record<'step' | 'loss' | 'island' | 'round' | 'innerStep', number>[];
+  expect(lines.map(({ step }) => step).toSorted((a, b) => a - b)).toEqual(
+    Array.from({ length: STEPS }, (_, number) => number),
+  );
+  const rounds = new Map<number, (typeof lines)[number][]>();
+  for (const line of lines) rounds.set(line.round, [...(rounds.get(line.round) ?? []), line]);
+  expect(rounds.size).toBeGreaterThanOrEqual(20);
+  const count = Math.max(...lines.map(({ island }) => island)) + 1;
+  expect(count).toBe(2);
+
+  const initial = readTensors(beside(path, String(run.init)));
+  const text = readFileSync(beside(path, '../gpt2-tiny/corpus.txt'));
+  const reference = new IslandReference(run, initial, text, count);
+  for (const [, own] of [...rounds].toSorted(([a], [b]) => a - b)) {
+    for (const { step, island, loss } of own.toSorted((a, b) => a.innerStep - b.innerStep))
+      expect(Math.abs(loss / reference.step(island, step).loss - 1), `loss of step ${step}`).toBeLessThan(BOUND);
+    reference.meet();
+  }
+});

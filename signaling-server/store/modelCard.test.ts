@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import type { RunFile } from '../../swarm/run/runFile.ts';
+import { modelCard } from './modelCard.ts';
+
+const file = {
+  name: 'whale',
+  data: { files: ['a.txt'], tokenizer: 'bytes' },
+  train: { steps: 300, globalBatchSize: 24, sequenceLength: 32 },
+} as unknown as RunFile; // what is asked for
+
+test('[OP39] a model card says what was trained, how far, and how well; nobody’s words become markup', () => {
+  const bare = modelCard({ file, step: 200, parameters: 98_304, loss: 2.05, heldOutLoss: null, card: null });
+  expect(bare).toContain('- Steps: 200 of 300, 153,600 tokens of text in all');
+  expect(bare).toContain('- Loss, in nats a token: 2.050 on the text it learns from\n');
+  expect(bare).toContain('- Text: 1 file, read as bytes');
+  expect(bare).toContain('- Licence: not said by who trained it');
+  const card = { purpose: 'For\n# fun <b>', text: 'Moby Dick', licence: 'CC0', link: 'https://example.org/a>b' };
+  const said = modelCard({ file, step: 200, parameters: 1, loss: null, heldOutLoss: 2, card });
+  expect(said).toContain('\nFor \\# fun \\<b\\>\n');
+  expect(said).toContain('- More: <https://example.org/ab>');
+  expect(said.startsWith('---\nlibrary_name: transformers\n')).toBe(true);
+});

@@ -1,0 +1,55 @@
+/** The README.md of an export: what the model is, how it came to be, how to use it. Pure. */
+import type { RunCard } from '../../swarm/messages/about.ts';
+import type { RunFile } from '../../swarm/run/runFile.ts';
+
+export interface CardFacts {
+  readonly file: RunFile;
+  readonly step: number;
+  readonly parameters: number;
+  readonly loss: number | null;
+  readonly heldOutLoss: number | null;
+  readonly card: RunCard | null;
+}
+
+/** What is somebody's own words stands as text: no line of it begins a block, no sign of it is markup. */
+const plain = (text: string): string =>
+  text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_{}[\]<>#|]/g, (sign) => `\\${sign}`);
+
+export function modelCard({ file, step, parameters, loss, heldOutLoss, card }: CardFacts): string {
+  const { name, train, data } = file;
+  const tokens = step * train.globalBatchSize * train.sequenceLength;
+  const own = card ?? { purpose: '', text: '', licence: '', link: '' };
+  const losses = [
+    ...(loss === null ? [] : [`${loss.toFixed(3)} on the text it learns from`]),
+    ...(heldOutLoss === null ? [] : [`${heldOutLoss.toFixed(3)} on text it has never seen`]),
+  ];
+  return [
+    '---',
+    'library_name: transformers',
+    'pipeline_tag: text-generation',
+    '---',
+    '',
+    `# ${plain(name)}`,
+    '',
+    ...(own.purpose === '' ? [] : [plain(own.purpose), '']),
+    `A language model with ${parameters.toLocaleString('en')} parameters, trained with Shoal on GPUs that people lent in their browsers.`,
+    '',
+    `- Steps: ${step.toLocaleString('en')} of ${train.steps.toLocaleString('en')}, ${tokens.toLocaleString('en')} tokens of text in all`,
+    ...(losses.length === 0 ? [] : [`- Loss, in nats a token: ${losses.join(', ')}`]),
+    `- Text: ${own.text === '' ? `${data.files.length} ${data.files.length === 1 ? 'file' : 'files'}` : plain(own.text)}, read as ${data.tokenizer === 'bytes' ? 'bytes' : 'the tokens of tokenizer.json'}`,
+    `- Licence: ${own.licence === '' ? 'not said by who trained it' : plain(own.licence)}`,
+    ...(own.link === '' ? [] : [`- More: <${own.link.replaceAll(/[<>\s]/g, '')}>`]),
+    '',
+    '```python',
+    'from transformers import AutoModelForCausalLM, AutoTokenizer',
+    '',
+    'model = AutoModelForCausalLM.from_pretrained(".")',
+    'tokenizer = AutoTokenizer.from_pretrained(".")',
+    'tokens = tokenizer("The ", return_tensors="pt")',
+    'print(tokenizer.decode(model.generate(**tokens, max_new_tokens=80, do_sample=True)[0]))',
+    '```',
+    '',
+    'It is small, and it makes things up. Nobody has tested it for anything but its loss.',
+    '',
+  ].join('\n');
+}

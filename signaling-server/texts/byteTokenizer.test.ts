@@ -1,0 +1,22 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { byteTokenizer, letters } from './byteTokenizer.ts';
+import { openTokenizer } from './tokenizer.ts';
+
+test('[OP39] the ids of the byte tokenizer are the bytes, by the library that others read it with', async () => {
+  expect(new Set(letters()).size).toBe(256);
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-bytes-'));
+  const path = join(folder, 'tokenizer.json');
+  writeFileSync(path, byteTokenizer());
+  const opened = await openTokenizer(path);
+  if (!opened.ok) throw new Error(opened.reason);
+  const text = 'The whale! \n\tNaïve — 鯨 🐋\u0000';
+  const ids = await opened.value.encode(text);
+  expect(ids).toEqual([...Buffer.from(text)]);
+  expect(await opened.value.decode(ids)).toBe(text);
+  expect(opened.value.ids).toBe(256);
+  opened.value.close();
+  rmSync(folder, { recursive: true });
+});

@@ -1,0 +1,226 @@
+/** For tests: a run of several groups with honest donors that answer in the order told, and a store that judges what it is to keep. */
+import { below, invariant, type PeerId, peerId, type Random } from '../base.ts';
+import type { DonorMessage, StartState } from '../coordinator/events.ts';
+import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
+import { roundEnd, turnAt } from '../islands/rounds.ts';
+import { NO_LIMITS } from '../limits.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { meetingCuts } from '../ways/meeting.ts';
+import { answer } from './honestDonor.ts';
+import { ADAPTER, decisionConfig, rehearsalTerms } from './rehearsalTerms.ts';
+
+const START = {
+  ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
+  ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+};
+
+export const groupedConfig = (part: Parameters<typeof rehearsalTerms>[0], replicas = 0): DecisionConfig =>
+  decisionConfig(rehearsalTerms({ layers: 2, lanes: 2, ...part }).config, { replicas });
+
+/** A run with honest donors, that answer in the order told, and a store that judges what it is to keep. */
+export class GroupedRun {
+  state: DecisionState;
+  now = 1_000;
+  readonly config: DecisionConfig;
+  readonly commits = new Set<number>();
+  readonly lines: string[] = [];
+  checkpoint = 0;
+  isFinished = false;
+  #epoch = 0;
+  #told: { readonly to: PeerId; readonly message: ServerMessage }[] = [];
+  readonly #plans = new Map<PeerId, Plan>();
+  readonly #here = new Set<PeerId>();
+  /** Nobody uploads. */
+  areUploadsSlow = false;
+  /** These say nothing of a meeting, or something else. */
+  readonly silent = new Set<PeerId>();
+  readonly lying = new Set<PeerId>();
+  /** No link holds between these two. */
+  readonly parted = new Set<PeerId>();
+
+  /** Told of each effect before it is performed; false: the server is dead. */
+  perform: (effect: DecisionEffect) => boolean = () => true;
+  /** Told of each message that a donor answers, and of the answer. */
+  answered: (to: PeerId, message: ServerMessage) => void = () => undefined;
+
+  constructor(config: DecisionConfig) {
+    this.config = config;
+    this.state = begin(config, START);
+  }
+
+  /** The server is another one now, and nobody is there yet. */
+  begin(start: StartState): void {
+    this.state = begin(this.config, start);
+    this.#told = [];
+    this.#here.clear();
+  }
+
+  get groups(): string[] {
+    return this.state.groups.map(
+      ({ coordinator: { config, donors } }) =>
+        `${config.own?.join('+') ?? 'all'}: ${donors.map(({ peer }) => peer).join(' ')}`,
+    );
+  }
+
+  tell(event: DecisionEvent): void {
+    const copy = JSON.stringify(this.state);
+    const [next, effects] = decide(this.state, event, this.now);
+    invariant(JSON.stringify(this.state) === copy, 'nothing that was is changed');
+    this.state = next;
+    for (const effect of effects) {
+      if (!this.perform(effect)) return;
+      this.#keep(effect);
+    }
+    invariant(this.commits.size === wholeRun(next).coordinator.committedSteps, 'the store has what stands committed');
+    snapshotOf(next, this.now);
+  }
+
+  join(...names: string[]): void {
+    for (const name of names) {
+      this.#here.add(peerId(name));
+      this.tell({
+        ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: NO_LIMITS, profile: null },
+        ...{ rememberedAs: null, remembered: null, address: name, isOwn: false },
+      });
+    }
+  }
+
+  gone(name: string): void {
+    this.#here.delete(peerId(name));
+    this.tell({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
+  }
+
+  /** Whoever is told first answers first, or at random; false: there is nothing to answer. */
+  answerOne(random: Random = () => 0): boolean {
+    const open = this.#told.filter(({ to, message }) => this.#here.has(to) && this.#answerTo(to, message) !== null);
+    const chosen = open[below(random, open.length)];
+    if (chosen === undefined) return false;
+    // A socket keeps the order of what one donor is told.
+    const first = open.find(({ to }) => to === chosen.to) ?? chosen;
+    this.#told = this.#told.filter((one) => one !== first && (open.includes(one) || one.message.type === 'save'));
+    const said = this.#answerTo(first.to, first.message);
+    this.answered(first.to, first.message);
+    if (said !== null) this.tell({ type: 'donorSaid', peer: first.to, message: said });
+    return true;
+  }
+
+  settle(random?: Random): void {
+    while (this.answerOne(random));
+  }
+
+  /** To the next deadline. */
+  expire(): void {
+    this.now = Math.max(this.now, nextDecision(this.state) ?? this.now);
+    this.tell({ type: 'deadlineReached' });
+  }
+
+  trace(what: RegExp): string[] {
+    return this.lines.splice(0).filter((line) => what.test(line));
+  }
+
+  #answerTo(
+    to: PeerId,
+    message: ServerMessage,
+  ): DonorMessage | Extract<DecisionEvent, { type: 'donorSaid' }>['message'] | null {
+    const plan = this.#plans.get(to);
+    if (message.type === 'meet') {
+      if (this.silent.has(to)) return null;
+      const about = [...this.parted].find((one) => one !== to);
+      if (about !== undefined && this.parted.has(to) && !message.relayed?.includes(about))
+        return { type: 'fault', epoch: message.epoch, reason: 'linkLost', detail: 'it closed', about };
+      const digests = message.groups.flatMap(({ state }) =>
+        state.flatMap(({ block, shards }) =>
+          shards.flatMap(({ peer, replicas, range }) =>
+            [peer, ...replicas].includes(to)
+              ? meetingCuts(message.groups, block, range).map((cut) => ({
+                  ...{ block, range: cut },
+                  digest: (this.lying.has(to) ? 'x' : 'd').padEnd(22, '-'),
+                }))
+              : [],
+          ),
+        ),
+      );
+      const { epoch, round, attempt } = message;
+      return { type: 'met', epoch, round, attempt, digests, bytesDirect: 3, bytesRelayed: 0 };
+    }
+    if (this.areUploadsSlow && message.type === 'save') return null;
+    const told = message.type === 'warm' ? message.plan : plan;
+    return told === undefined ? null : answer(this.config.run, to, told, message);
+  }
+
+  #keep(effect: DecisionEffect): void {
+    const { train } = this.config.run;
+    switch (effect.type) {
+      case 'send': {
+        const { to, message } = effect;
+        invariant(this.#here.has(to), `${to} is told ${message.type} although it is gone`);
+        if (message.type === 'prepare') this.#plans.set(to, message.plan);
+        if (message.type === 'start') {
+          const own = this.#plans.get(to)?.islands;
+          const { island } = turnAt(train, message.step);
+          invariant(own === undefined || own.includes(island), `step ${message.step} is of the group's own islands`);
+        }
+        this.#told.push(effect);
+        const isSeen = message.type === 'meet' || message.type === 'meetingOver';
+        if (isSeen) this.lines.push(`${to} < ${message.type} ${message.round}${through(message)}`);
+        return;
+      }
+      case 'storeEpoch':
+        invariant(effect.epoch > this.#epoch, 'epochs rise over all groups');
+        this.#epoch = effect.epoch;
+        this.lines.push(
+          `epoch ${effect.epoch} ${effect.plan.islands?.join('+') ?? 'all'}: ${peers(effect.plan).join(' ')}`,
+        );
+        return;
+      case 'storeCommit': {
+        const { step } = effect.record;
+        invariant(!this.commits.has(step), `step ${step} is committed once`);
+        this.commits.add(step);
+        this.lines.push(`commit ${step}`);
+        return;
+      }
+      case 'storeMeeting': {
+        const end = effect.committedSteps;
+        invariant(this.commits.size === end, `all steps of the round before ${end} are committed, and no others`);
+        this.lines.push(`met ${end}`);
+        return;
+      }
+      case 'storeCheckpoint': {
+        invariant(effect.step > this.checkpoint, 'checkpoints go forward');
+        const all = Array.from({ length: Number(train.islands?.count ?? 0) }, (_, island) => island);
+        const saved = new Set(effect.shards.flatMap((shard) => shard.islands ?? all));
+        invariant(saved.size === all.length, 'every island is in a checkpoint');
+        this.checkpoint = effect.step;
+        this.lines.push(`checkpoint ${effect.step}`);
+        return;
+      }
+      case 'rollBack':
+        invariant(effect.toStep === this.checkpoint && effect.atStep === this.commits.size, 'back to the checkpoint');
+        for (const step of [...this.commits]) if (step >= effect.toStep) this.commits.delete(step);
+        this.lines.push(`back from ${effect.atStep} to ${effect.toStep}`);
+        return;
+      case 'storeEvaluation':
+        invariant(
+          effect.committedSteps === roundEnd(train, effect.committedSteps - 1) || effect.committedSteps === 0,
+          'at meetings',
+        );
+        this.lines.push(`evaluation ${effect.committedSteps}`);
+        return;
+      case 'refuse':
+        this.#here.delete(effect.peer);
+        this.lines.push(`refuse ${effect.peer} ${effect.reason}`);
+        return;
+      case 'finished':
+        this.isFinished = true;
+        return;
+      default:
+        return;
+    }
+  }
+}
+
+const through = (message: ServerMessage): string =>
+  message.type === 'meet' && message.relayed ? ` through the server: ${message.relayed.join(' ')}` : '';

@@ -1,0 +1,203 @@
+/**
+ * A run with `count: "auto"` and honest donors of unequal speed, on a clock of its own: what anybody is told is answered
+ * after as long as it takes there. It keeps what a store would, and judges it.
+ */
+import { got, invariant, type PeerId, peerId } from '../base.ts';
+import type { CommitRecord } from '../coordinator/events.ts';
+import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
+import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
+import { NO_LIMITS } from '../limits.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { meetingCuts } from '../ways/meeting.ts';
+import { answer } from './honestDonor.ts';
+import { ADAPTER } from './rehearsalTerms.ts';
+
+const START = {
+  ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
+  ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+};
+
+type Said = Extract<DecisionEvent, { type: 'donorSaid' }>['message'];
+interface Answer {
+  readonly atMs: number;
+  readonly order: number;
+  readonly peer: PeerId;
+  readonly said: Said;
+}
+export type Recorded = Required<Pick<CommitRecord, 'step' | 'number' | 'island' | 'round' | 'innerStep'>> & {
+  readonly donors: readonly PeerId[];
+};
+
+/** Of so many events one is looked at closely: it takes longer than all that is decided. */
+const LOOKED_AT = 16;
+
+export class RecordedRun {
+  state: DecisionState;
+  now = 1_000;
+  readonly config: DecisionConfig;
+  /** What stands committed, by count. */
+  commits: Recorded[] = [];
+  /** Committed steps at each meeting. */
+  readonly meetings: number[] = [];
+  readonly lines: string[] = [];
+  isFinished = false;
+  /** What each message takes, of a step and of anything else. */
+  readonly #stepMs = new Map<PeerId, number>();
+  readonly #plans = new Map<PeerId, Plan>();
+  #answers: Answer[] = [];
+  #order = 0;
+  #checkpoint = 0;
+  #events = 0;
+
+  constructor(config: DecisionConfig) {
+    this.config = config;
+    this.state = begin(config, START);
+  }
+
+  join(name: string, stepMs: number): void {
+    const peer = peerId(name);
+    this.#stepMs.set(peer, stepMs);
+    this.tell({
+      ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile: null },
+      ...{ rememberedAs: null, remembered: null, address: name, isOwn: false },
+    });
+  }
+
+  gone(name: string): void {
+    this.#drop(peerId(name));
+    this.tell({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
+  }
+
+  /** From now on its steps take so long. */
+  slow(name: string, stepMs: number): void {
+    this.#stepMs.set(peerId(name), stepMs);
+  }
+
+  get here(): readonly PeerId[] {
+    return [...this.#stepMs.keys()];
+  }
+
+  #drop(peer: PeerId) {
+    this.#stepMs.delete(peer);
+    this.#answers = this.#answers.filter((one) => one.peer !== peer);
+  }
+
+  tell(event: DecisionEvent): void {
+    const isLookedAt = this.#events++ % LOOKED_AT === 0;
+    const copy = isLookedAt ? JSON.stringify(this.state) : '';
+    const [next, effects] = decide(this.state, event, this.now);
+    if (isLookedAt) {
+      invariant(JSON.stringify(this.state) === copy, 'nothing that was is changed');
+      invariant(JSON.stringify(JSON.parse(JSON.stringify(next))) === JSON.stringify(next), 'the state is plain data');
+    }
+    this.state = next;
+    for (const effect of effects) this.#keep(effect);
+    invariant(
+      this.commits.length === wholeRun(next).coordinator.committedSteps,
+      `the store has what stands committed: ${this.commits.length}, ${wholeRun(next).coordinator.committedSteps}`,
+    );
+    snapshotOf(next, this.now);
+  }
+
+  /** To the next thing that happens; false: nothing does. */
+  advance(): boolean {
+    const [first] = this.#answers.toSorted((a, b) => a.atMs - b.atMs || a.order - b.order);
+    const deadline = nextDecision(this.state);
+    if (first === undefined && deadline === null) return false;
+    if (first !== undefined && (deadline === null || first.atMs <= deadline)) {
+      this.#answers = this.#answers.filter((one) => one !== first);
+      this.now = Math.max(this.now, first.atMs);
+      this.tell({ type: 'donorSaid', peer: first.peer, message: first.said });
+    } else {
+      this.now = Math.max(this.now, deadline ?? this.now);
+      this.tell({ type: 'deadlineReached' });
+    }
+    return true;
+  }
+
+  finish(most = 100_000): void {
+    for (let events = 0; events < most && !this.isFinished; events++)
+      invariant(this.advance(), `the run stands: ${snapshotOf(this.state, this.now).sentence}`);
+  }
+
+  #answerTo(to: PeerId, message: ServerMessage): Said | null {
+    if (message.type === 'meet') {
+      const digests = message.groups.flatMap(({ state }) =>
+        state.flatMap(({ block, shards }) =>
+          shards.flatMap(({ peer, replicas, range }) =>
+            [peer, ...replicas].includes(to)
+              ? meetingCuts(message.groups, block, range).map((cut) => ({
+                  ...{ block, range: cut },
+                  digest: 'd'.padEnd(22, '-'),
+                }))
+              : [],
+          ),
+        ),
+      );
+      const { epoch, round, attempt } = message;
+      return { type: 'met', epoch, round, attempt, digests, bytesDirect: 3, bytesRelayed: 0 };
+    }
+    const told = message.type === 'warm' ? message.plan : this.#plans.get(to);
+    return told === undefined ? null : answer(this.config.run, to, told, message);
+  }
+
+  #keep(effect: DecisionEffect): void {
+    switch (effect.type) {
+      case 'send': {
+        const { to, message } = effect;
+        const stepMs = got(this.#stepMs, to);
+        if (message.type === 'prepare') this.#plans.set(to, message.plan);
+        const said = this.#answerTo(to, message);
+        const tookMs = message.type === 'start' ? stepMs : 1;
+        if (said) this.#answers.push({ atMs: this.now + tookMs, order: this.#order++, peer: to, said });
+        return;
+      }
+      case 'storeEpoch':
+        this.lines.push(`epoch ${effect.plan.islands?.join('+') ?? 'all'}: ${peers(effect.plan).join(' ')}`);
+        return;
+      case 'storeCommit': {
+        const { step, number = -1, island = -1, round = -1, innerStep = -1 } = effect.record;
+        invariant(step === this.commits.length, 'steps are counted in the order in which they are committed');
+        invariant(
+          this.commits.every((one) => one.number !== number),
+          `number ${number} is done once`,
+        );
+        const donors = effect.ledger.map(({ peer }) => peer);
+        this.commits.push({ step, number, island, round, innerStep, donors });
+        return;
+      }
+      case 'storeMeeting':
+        invariant(effect.committedSteps === this.commits.length, 'what is met is committed, and nothing else');
+        this.meetings.push(effect.committedSteps);
+        return;
+      case 'storeCheckpoint':
+        invariant(effect.step > this.#checkpoint && effect.step <= this.commits.length, 'checkpoints go forward');
+        invariant(
+          effect.shards.every(({ islands }) => islands === undefined),
+          'it is of no island',
+        );
+        this.#checkpoint = effect.step;
+        this.lines.push(`checkpoint ${effect.step}`);
+        return;
+      case 'rollBack':
+        invariant(
+          effect.toStep === this.#checkpoint && effect.atStep === this.commits.length,
+          'back to the checkpoint',
+        );
+        this.commits = this.commits.slice(0, effect.toStep);
+        this.lines.push(`back from ${effect.atStep} to ${effect.toStep}`);
+        return;
+      case 'refuse':
+        this.#drop(effect.peer);
+        this.lines.push(`refuse ${effect.peer} ${effect.reason}`);
+        return;
+      case 'finished':
+        this.isFinished = true;
+        return;
+      default:
+        return;
+    }
+  }
+}

@@ -1,0 +1,118 @@
+/** Before the click: what is trained and why, who is here, what it writes today, what it costs, and one button. */
+import type { About, PublicSample } from '../../../swarm/messages/about.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { countText, timeText } from '../page/format.ts';
+import { Shoal } from '../page/parts.tsx';
+import type { DonorActions } from './actions.ts';
+import type { FailureReason } from './phase.ts';
+import { Presets } from './presets.tsx';
+import { RunWords } from './runWords.tsx';
+import { failureText, headlineOf } from './sentences.ts';
+import { type DonorState, givenTokens, isBarred } from './state.ts';
+import { minuteText } from './work.ts';
+import { Writing } from './writing.tsx';
+
+interface FirstScreenProps {
+  readonly state: DonorState;
+  readonly actions: DonorActions;
+  readonly status: PublicStatus | null;
+  readonly about: About | null;
+  readonly sample: PublicSample;
+}
+
+export function FirstScreen({ state, actions, status, about, sample }: FirstScreenProps) {
+  const { phase, machine, limits } = state;
+  const isBroken = phase.kind === 'failed' && ['insecure', 'noWebGpu', 'noWebRtc'].includes(phase.reason);
+  const barred = isBarred(state);
+  const isOver = status?.phase === 'finished';
+  return (
+    <section class="hero">
+      <Shoal />
+      <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
+      <RunWords status={status} about={about} />
+      <Writing sample={sample} />
+      <Outcome state={state} />
+      <OtherTabs count={state.otherTabs} />
+      {barred && (
+        <div class="notice">
+          <p>This looks like a phone. Training makes it hot and empties the battery, so phones are off by default.</p>
+          <button type="button" onClick={() => actions.prefer({ ...state.preferences, phone: true })}>
+            Allow this phone
+          </button>
+        </div>
+      )}
+      {!isOver && (
+        <>
+          <Presets speed={limits.speed} onChange={(speed) => actions.limit({ ...limits, speed })} />
+          <button
+            type="button"
+            class="primary large"
+            disabled={isBroken || barred || machine.gpu.kind === 'missing'}
+            onClick={() => actions.donate()}
+          >
+            Donate this GPU
+          </button>
+          <p class="soft small cost">{costText(status)}</p>
+        </>
+      )}
+    </section>
+  );
+}
+
+function costText(status: PublicStatus | null): string {
+  const traffic = status?.minuteBytes == null ? 'some internet traffic' : `${minuteText(status.minuteBytes)}`;
+  return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, no file is read. Pause or close the tab and it stops.`;
+}
+
+/** How the last visit of this tab to the swarm ended; always there, so that screen readers hear it change. */
+function Outcome({ state }: { state: DonorState }) {
+  const { phase } = state;
+  const tokens = givenTokens(state);
+  return (
+    <div role="status" class="outcome">
+      {phase.kind === 'idle' && state.incident && (
+        <p class="notice">
+          {timeText(state.incident.atMs)}: {state.incident.text}
+        </p>
+      )}
+      {phase.kind === 'failed' && !isSaidBelow(state) && <FailureNotice reason={phase.reason} detail={phase.detail} />}
+      {phase.kind === 'left' && (
+        <div class="notice">
+          <p>
+            {headlineOf(state).sentence}
+            {tokens > 0 && ` You contributed ${countText(tokens)} tokens. Thank you!`}
+          </p>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** The card of this browser's GPU says the same, with what to do in this browser. */
+const isSaidBelow = ({ phase, machine }: DonorState): boolean =>
+  phase.kind === 'failed' && phase.reason === 'noAdapter' && machine.gpu.kind === 'missing';
+
+export function OtherTabs({ count }: { count: number }) {
+  if (count === 0) return null;
+  return (
+    <p class="notice" role="status">
+      <span aria-hidden="true">▲ </span>
+      {count === 1 ? 'Another tab' : `${count} other tabs`} of this browser already {count === 1 ? 'donates' : 'donate'}{' '}
+      this GPU. A second one adds next to nothing.
+    </p>
+  );
+}
+
+function FailureNotice({ reason, detail }: { reason: FailureReason; detail: string }) {
+  const { what, advice } = failureText(reason);
+  return (
+    <div class="notice bad">
+      <p>
+        <span aria-hidden="true">✕ </span>
+        <strong>{what}</strong> {advice}
+      </p>
+      {/* A refusal's sentence says it all; for whoever runs the server the rest stands in the log. */}
+      {advice && detail && <p class="detail">{detail}</p>}
+    </div>
+  );
+}

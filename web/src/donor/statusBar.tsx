@@ -1,0 +1,53 @@
+/** The one status of a tab that takes part, always in view: its state, one sentence, Pause, and all that was given. */
+import { countText } from '../page/format.ts';
+import { Chip, Press } from '../page/parts.tsx';
+import type { DonorActions } from './actions.ts';
+import { isMember } from './phase.ts';
+import { headlineOf } from './sentences.ts';
+import { type DonorState, givenTokens, restReason } from './state.ts';
+
+interface StatusBarProps {
+  readonly state: DonorState;
+  readonly actions: DonorActions;
+}
+
+export function StatusBar({ state, actions }: StatusBarProps) {
+  const { tone, glyph, word, sentence } = headlineOf(state);
+  const given = givenTokens(state);
+  return (
+    <section class={`status-bar ${tone}`} aria-label="Status">
+      <Chip tone={tone} glyph={glyph} word={word} announced />
+      <p class="sentence">{sentence}</p>
+      <p class="given">
+        <strong>{countText(given)} tokens</strong> <span class="soft small">from you</span>
+      </p>
+      <PauseButton state={state} actions={actions} />
+    </section>
+  );
+}
+
+/** Whether there is anything to pause here. */
+export const hasNothingToPause = ({ phase }: DonorState): boolean =>
+  phase.kind === 'postponed' || (phase.kind === 'spare' && phase.finished);
+
+/** It goes on by itself: to resume now, the condition under Limits must go. */
+export const waitsForCondition = (state: DonorState): boolean =>
+  state.phase.kind === 'paused' && state.rest === null && restReason(state) !== null;
+
+function PauseButton({ state, actions }: StatusBarProps) {
+  const { phase, pending } = state;
+  if (pending === 'leave' || hasNothingToPause(state)) return null;
+  const isPaused = phase.kind === 'paused';
+  const waits = waitsForCondition(state);
+  const mayAsk = pending === null && (isMember(state) || isPaused);
+  return (
+    <Press
+      {...(isPaused && !waits ? { class: 'primary' } : {})}
+      {...(waits ? { why: 'It goes on by itself when your own limit allows it.' } : {})}
+      isOff={!mayAsk || waits}
+      onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}
+    >
+      {isPaused ? 'Resume' : 'Pause'}
+    </Press>
+  );
+}

@@ -1,0 +1,65 @@
+/** What donors read before they help: the operator's own words about the run that is active. */
+import { useEffect, useState } from 'preact/hooks';
+import { z } from 'zod';
+import { type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';
+import { Answer, useAct } from './act.tsx';
+import { read, tell } from './api.ts';
+
+const EMPTY: RunCard = { purpose: '', text: '', licence: '', link: '' };
+const keptSchema = z.object({ card: runCardSchema.nullable() });
+
+const FIELDS: readonly (readonly [Exclude<keyof RunCard, 'purpose'>, string, number])[] = [
+  ['text', 'Text it learns from', 200],
+  ['licence', 'Licence of the model', 100],
+  ['link', 'Link to read more (https://…)', 500],
+];
+
+export function CardForm({ run }: { readonly run: string }) {
+  const [card, write] = useState(EMPTY);
+  const act = useAct();
+  useEffect(() => {
+    void read('/api/operator/card', keptSchema).then((kept) => kept.ok && write(kept.value.card ?? EMPTY));
+  }, [run]);
+  const parsed = runCardSchema.safeParse(card);
+  return (
+    <details class="card">
+      <summary>What donors read about {run}</summary>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void act.run(() => tell('/api/operator/card', card, z.unknown()), 'Saved. New visitors see it from now on.');
+        }}
+      >
+        <label class="block">
+          <span>Why it is trained, in a sentence or two</span>
+          <textarea
+            rows={3}
+            maxLength={600}
+            value={card.purpose}
+            onInput={({ currentTarget }) => write({ ...card, purpose: currentTarget.value })}
+          />
+        </label>
+        <div class="fields">
+          {FIELDS.map(([field, label, most]) => (
+            <label key={field}>
+              <span>{label}</span>
+              <input
+                maxLength={most}
+                value={card[field]}
+                aria-invalid={!runCardSchema.shape[field].safeParse(card[field]).success || undefined}
+                onInput={({ currentTarget }) => write({ ...card, [field]: currentTarget.value })}
+              />
+            </label>
+          ))}
+        </div>
+        <div class="buttons">
+          <button type="submit" class="small" disabled={act.isOff || !parsed.success}>
+            Save
+          </button>
+          {!parsed.success && <span class="small">The link must begin with https:// or http://.</span>}
+        </div>
+        <Answer answer={act.answer} />
+      </form>
+    </details>
+  );
+}
