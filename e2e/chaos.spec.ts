@@ -99,8 +99,8 @@ test('[RE20] [RE40] [RE42] [RE43] one is killed, one frozen, one slower, one cut
 test('[RE40] who was frozen, and who was cut off, comes back by itself and computes', async () => {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, train: { ...(file.train as object), steps: 5_000 } }));
   const swarm = new RunningCommand(['swarm', run, '--donors', '3', '--chaos', 'freeze:1@3+8s,cut:2@3+8s']);
-  await swarm.printed(/Epoch [2-9] with (1 donor|2 donors)/, 'stderr');
-  await swarm.printed(/Epoch (?:[2-9]|\d\d) with 3 donors[\s\S]*?\n\S+ (\d+) of 5000 steps/, 'stderr');
+  await swarm.printed(/Plan [2-9] with (1 donor|2 donors)/, 'stderr');
+  await swarm.printed(/Plan (?:[2-9]|\d\d) with 3 donors[\s\S]*?\n\S+ (\d+) of 5000 steps/, 'stderr');
   await swarm.stop();
 });
 

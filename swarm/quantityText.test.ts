@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytesText, counted, layersText } from './quantityText.ts';
+import { bytesText, counted, layersText, secondsText, speedText } from './quantityText.ts';
 
 test('bytes have binary units', () => {
   expect([0, 1023, 1024, 15 * 1024, 3.25 * 1024 ** 2, 40 * 1024 ** 3].map(bytesText)).toEqual([
@@ -22,4 +22,14 @@ test('a noun has its plural', () => {
     '2 stages',
     '2 micro-batches',
   ]);
+});
+
+test('says what is short in the unit that fits, and a slow swarm’s speed is not 0', () => {
+  expect([0, 2.71, 0.0123456, 1.2e-7].map((seconds) => secondsText(seconds))).toEqual([
+    '0 s',
+    '2.71 s',
+    '12.3 ms',
+    '0.12 µs',
+  ]);
+  expect([1234.4, 9.96, 0.0421].map(speedText)).toEqual(['1234', '10', '0.042']);
 });

@@ -1,8 +1,20 @@
 /** Quantities in the words of people: counts with their noun, sizes with their unit, layers counted from 1. */
 
+import { rounded } from './base.ts';
+
 /** 1 stage, 2 stages, 2 micro-batches. */
 export const counted = (count: number, noun: string): string =>
   `${count} ${noun}${count === 1 ? '' : noun.endsWith('h') ? 'es' : 's'}`;
+
+/** `3.25 s`, `12.4 ms`, `7.1 µs`: so many digits in the unit that fits, however short it is. */
+export function secondsText(seconds: number, digits = 3): string {
+  const [scale, unit] = seconds === 0 || seconds >= 1 ? [1, 's'] : seconds >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  return `${rounded(seconds * scale, digits)} ${unit}`;
+}
+
+/** Tokens a second: `1234`, `0.42`; a slow swarm's are not 0. */
+export const speedText = (tokensPerSecond: number): string =>
+  tokensPerSecond >= 10 ? String(Math.round(tokensPerSecond)) : rounded(tokensPerSecond, 2);
 
 /** Binary units, as GPUs are sold. */
 export function bytesText(bytes: number): string {

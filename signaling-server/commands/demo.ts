@@ -15,7 +15,7 @@ import { checkpointWeights, parseManifest } from '../store/checkpointState.ts';
 import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
-import { prepareDefaultRun } from '../texts/corpus.ts';
+import { DEMO_RUN, prepareBundledRun } from '../texts/corpus.ts';
 import { sampleText } from '../texts/sampleText.ts';
 import { failed, need } from './failure.ts';
 import { openData } from './openData.ts';
@@ -55,7 +55,7 @@ async function chooseRun(data: DataDirectory): Promise<string> {
     if (goesOn) return last.name;
   }
   say('The text is Moby Dick, fetched once.');
-  const file = need(await prepareDefaultRun(join(WORK_FOLDER, 'corpus')), failed);
+  const file = need(await prepareBundledRun(DEMO_RUN, join(WORK_FOLDER, 'corpus')), failed);
   const known = new Set(data.store.runNames());
   for (let number = 1; ; number++) {
     const name = number === 1 ? 'moby-dick' : `moby-dick-${number}`;

@@ -58,7 +58,7 @@ it('[CL12] answers with a plan that `--plan` reads, with its prediction and the 
   expect(await readPlans(path, model.value, 8)).toMatchObject({ ok: true });
 });
 
-it('prints a table for people, with what a change of the cluster would do', async () => {
+it('[OP51] prints a table for people, who count from 1, with what a change of the cluster would do', async () => {
   expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--what-if', 'add 1 like a'])).toBe(0);
   expect(command.out).toMatch(/s a step, .* tokens a second/);
   expect(command.out).toContain('before the change: ');
@@ -67,7 +67,7 @@ it('prints a table for people, with what a change of the cluster would do', asyn
   expect(command.out).toMatch(/what limits it is /);
   // Why each has its size.
   for (const peer of ['a', 'a-2', 'b'])
-    expect(command.out).toMatch(new RegExp(`^${peer}: stage \\d, layers \\d–\\d, `, 'm'));
+    expect(command.out).toMatch(new RegExp(`^${peer}: stage [1-9], layers \\d–\\d, `, 'm'));
 });
 
 it('[CL18] the search ends with its seconds, and says what ran out', async () => {
@@ -131,6 +131,6 @@ it('[CL13] says which stage gathers its layers, and that no run does so far', as
   const peers = ['a', 'b', 'c'].map((id) => ({ id, memoryBytes: 43e6, flopsPerSecond: 1e9 }));
   const path = write({ peers, links: { default: { latencySeconds: 0.0005, bytesPerSecond: 1e9 } } });
   expect(await runCommand(['plan', run, '--cluster', path])).toBe(0);
-  expect(command.out).toMatch(/Stage 0 gathers its layers.*No run gathers layers so far\./);
-  expect(command.out).toMatch(/^a: stage 0, gathered layers 1–4, /m);
+  expect(command.out).toMatch(/Stage 1 gathers its layers.*No run gathers layers so far\./);
+  expect(command.out).toMatch(/^a: stage 1, gathered layers 1–4, /m);
 });

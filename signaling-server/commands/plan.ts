@@ -11,7 +11,7 @@ import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replication.ts';
 import { type Progress, quickWork } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
-import { counted } from '../../swarm/quantityText.ts';
+import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { plainWire, type WireEncoding } from '../../swarm/wire.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
@@ -123,7 +123,7 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
   const row = (peer: PeerId, ...part: string[]): string[] => {
     const own = got(numbers, peer);
     return [
-      ...[peer, ...part, `${rounded(own.busySeconds, 4)} s`, megabytes(own.memoryBytes)],
+      ...[peer, ...part, secondsText(own.busySeconds), megabytes(own.memoryBytes)],
       ...[megabytes(own.memoryLimitBytes), megabytes(own.sentBytes)],
     ];
   };
@@ -133,13 +133,13 @@ function tableOf({ plan, predicted, idle, reasons }: ClusterPlan, before: Result
     ['peer', 'stage', 'layers', 'samples', 'recomputed', 'busy', 'memory', 'of', 'sent a step'],
     ...plan.stages.flatMap((stage, index) =>
       stage.members.map(({ peer, samples, recompute }) =>
-        row(peer, String(index), `[${stage.layers.join(', ')})`, String(samples), String(recompute.length)),
+        row(peer, String(index + 1), rangeText(stage.layers), String(samples), String(recompute.length)),
       ),
     ),
     ...keepers.map(({ peer }) => row(peer, 'none', '', '0', '0')),
   ];
   const rate = ({ predicted: { stepSeconds, tokensPerSecond } }: ClusterPlan): string =>
-    `${rounded(stepSeconds, 4)} s a step, ${rounded(tokensPerSecond, 4)} tokens a second`;
+    `${secondsText(stepSeconds)} a step, ${rounded(tokensPerSecond, 4)} tokens a second`;
   return [
     `${rate({ plan, predicted, idle, reasons })}: ${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${orderText(plan)}`,
     ...(before === null ? [] : [`before the change: ${before.ok ? rate(before.value) : before.reason}`]),

@@ -5,7 +5,7 @@ import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import type { IslandPlan } from '../../swarm/planner/islandPlan.ts';
 import { ownedWords } from '../../swarm/planner/islandWords.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
-import { counted } from '../../swarm/quantityText.ts';
+import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import type { WireEncoding } from '../../swarm/wire.ts';
 import { aligned } from './aligned.ts';
 
@@ -24,7 +24,7 @@ function verdict({ islands, synchronous }: IslandAnswer): string {
   const own = islands.predicted.tokensPerSecond;
   if (!synchronous.ok) return `No one swarm of these peers takes its steps together: ${synchronous.reason}.`;
   const { tokensPerSecond, stepSeconds } = synchronous.value.predicted;
-  const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${rounded(stepSeconds, 3)} s`;
+  const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${secondsText(stepSeconds)}`;
   const times = `${rounded(own / tokensPerSecond, 3)} times as many`;
   return own > tokensPerSecond
     ? `${one}; islands ${times}${why(islands, synchronous.value)}.`
@@ -89,8 +89,8 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
       members.map(({ peer, samples }) => {
         const { memoryBytes, memoryLimitBytes } = got(numbers, peer);
         return [
-          ...[String(island), peer, String(stage), `[${layers.join(', ')})`, String(samples)],
-          ...[wiresFrom(plan, peer, answer.wire), `${rounded(stepSeconds, 3)} s`],
+          ...[String(island + 1), peer, String(stage + 1), rangeText(layers), String(samples)],
+          ...[wiresFrom(plan, peer, answer.wire), secondsText(stepSeconds)],
           ...[megabytes(memoryBytes), megabytes(memoryLimitBytes)],
         ];
       }),
@@ -101,7 +101,7 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
   const about = (isWhole: boolean): string[] =>
     reasons.filter(({ peer }) => (peer === null) === isWhole).map(reasonText);
   return [
-    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}, a round of ${rounded(predicted.roundSeconds, 3)} s, ${rounded(predicted.meetingSeconds, 3)} s of it the meeting`,
+    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}, a round of ${secondsText(predicted.roundSeconds)}, ${secondsText(predicted.meetingSeconds)} of it the meeting`,
     `Counting that donors leave in the middle of a round, ${rate(predicted.expectedTokensPerSecond)} are expected.`,
     ...(was === undefined ? [] : [`before the change: ${was}`]),
     verdict(answer),

@@ -22,7 +22,7 @@ import { takeNext } from '../operator/queue.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
 import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
-import { prepareDefaultRun } from '../texts/corpus.ts';
+import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
@@ -218,9 +218,11 @@ async function chooseRun(data: DataDirectory, path: string | undefined, log: Log
     return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
   const active = data.store.activeRun();
   if (active !== null) return nextAfter(data, active.name);
-  log('info', 'no run is here yet: taking the bundled one');
-  const bundled = need(await prepareDefaultRun(join(WORK_FOLDER, 'corpus')), failed);
-  return need(await addRun(data, bundled), failed);
+  log('info', 'no run is here yet: taking the bundled one, whose text (7 MB) is fetched once');
+  const bundled = need(await prepareBundledRun(LONG_RUN, join(WORK_FOLDER, 'corpus')), failed);
+  const name = need(await addRun(data, bundled), failed);
+  if (data.store.card(name) === null) data.store.saveCard(name, JSON.stringify(LONG_RUN.card));
+  return name;
 }
 
 /** A run that is finished makes way for the next one of the queue. */

@@ -1,8 +1,7 @@
 /** `shoal simulate`: one schedule through the simulator. */
 
 import type { Command } from 'commander';
-import { rounded } from '../../swarm/base.ts';
-import { counted } from '../../swarm/quantityText.ts';
+import { counted, secondsText } from '../../swarm/quantityText.ts';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
@@ -48,11 +47,11 @@ function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }
     ['peer', 'busy', 'idle', 'most in flight'],
     ...peers.map((peer, index) => [
       String(index),
-      `${rounded(peer.busySeconds, 6)} s`,
-      `${rounded(peer.idleSeconds, 6)} s`,
+      secondsText(peer.busySeconds, 6),
+      secondsText(peer.idleSeconds, 6),
       String(peer.peakInFlight),
     ]),
   ];
-  const whole = `${rounded(makespanSeconds, 6)} s, ${Number((100 * bubbleRatio).toFixed(2))} % of the peers' time idle`;
+  const whole = `${secondsText(makespanSeconds, 6)}, ${Number((100 * bubbleRatio).toFixed(2))} % of the peers' time idle`;
   return `${title(problem)}: ${whole}\n${aligned(rows, '  ', 'number').join('\n')}\n`;
 }

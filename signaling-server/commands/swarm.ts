@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import type { Result } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
-import { counted } from '../../swarm/quantityText.ts';
+import { counted, speedText } from '../../swarm/quantityText.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { makeFolder } from '../files/makeFolder.ts';
@@ -259,7 +259,7 @@ function progressLines(train: RunFile['train'], print: (line: string) => void): 
     lastMs = nowMs;
     lastStep = committedSteps;
     const heldOut = evaluationLoss === null ? '' : `, held-out ${evaluationLoss.toFixed(4)}`;
-    const speed = tokensPerSecond === null ? '' : `, ${Math.round(tokensPerSecond)} tokens/s`;
+    const speed = tokensPerSecond === null ? '' : `, ${speedText(tokensPerSecond)} tokens/s`;
     // The next island begins its round where this one began its own: so does its loss.
     const whose = whoseLoss(train, committedSteps - 1, groups.length);
     print(`${committedSteps} of ${steps} steps, loss ${loss?.toFixed(4) ?? 'unknown'}${whose}${heldOut}${speed}`);

@@ -1,6 +1,7 @@
 /** How far a training is: a bar where someone looks at a terminal, a plain line now and then where not. */
 import cliProgress from 'cli-progress';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
+import { speedText } from '../../swarm/quantityText.ts';
 import type { FileProgress } from '../texts/tokens.ts';
 
 const LINE_INTERVAL_MS = 5_000;
@@ -58,7 +59,7 @@ const minutes = (seconds: number | null): string => {
 function figures(snapshot: Snapshot, left: number | null) {
   return {
     loss: snapshot.loss?.toFixed(3) ?? '-',
-    speed: snapshot.tokensPerSecond === null ? '-' : String(Math.round(snapshot.tokensPerSecond)),
+    speed: snapshot.tokensPerSecond === null ? '-' : speedText(snapshot.tokensPerSecond),
     left: minutes(left),
   };
 }

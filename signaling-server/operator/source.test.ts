@@ -31,7 +31,7 @@ describe('the dashboard', () => {
     for (const kind of ['gone', 'rollBack', 'checkpoint'] as const) expect(kinds).toContain(kind);
     expect(events).toContainEqual(expect.objectContaining({ kind: 'gone', peer: second.welcome.peer }));
     expect(events.find(({ kind }) => kind === 'plan')).toMatchObject({
-      ...{ epoch: 1, donors: 2, stages: 2, microBatches: 4, reason: 'donors are there' },
+      ...{ epoch: 1, donors: 2, stages: 2, microBatches: 4, reason: 'enough donors are here' },
     });
     const session = expect.stringMatching(/^[0-9a-f]{6}$/);
     expect(events.at(-1)).toMatchObject({ step: STEPS, what: 'stop', session });

@@ -174,7 +174,7 @@ test('[AP5] the reasons and the prediction are recorded with every plan', () => 
   run.joins(C, profile(0.01));
   const [record] = run.records;
   expect(record).toMatchObject({ epoch: 1, predictedSeconds: expect.any(Number) });
-  expect(record?.reasons.map(reasonText).join()).toContain('c: stage 0, layers 1–4, every sample');
+  expect(record?.reasons.map(reasonText).join()).toContain('c: stage 1, layers 1–4, every sample');
   expect(run.state.appraisal?.reasons).toEqual(record?.reasons);
 });
 

@@ -139,7 +139,7 @@ describe('a change of plan that nothing forces', () => {
     swarm.answer(planOf('a'));
     expect(swarm.run.state.proposal).toBeNull();
     swarm.join('b');
-    expect(swarm.trace()[0]).toBe('epoch 1 a b: donors are there');
+    expect(swarm.trace()[0]).toBe('epoch 1 a b: enough donors are here');
   });
 });
 
@@ -150,10 +150,10 @@ describe('plans that take their time', () => {
     expect(swarm.run.state.phase.name).toBe('planning');
     expect(snapshot(swarm.run.state, 0)).toMatchObject({
       phase: 'preparing',
-      sentence: 'Looking for a plan for 1 donor, before step 0.',
+      sentence: 'Looking for a plan for 1 donor, before step 1.',
     });
     swarm.answer(planOf('a'), 0);
-    expect(swarm.trace()).toEqual(['epoch 1 a: donors are there', 'a < prepare e1 step 0 loaded']);
+    expect(swarm.trace()).toEqual(['epoch 1 a: enough donors are here', 'a < prepare e1 step 0 loaded']);
   });
 
   it('[CO38] an answer for donors that are others by now is passed over; it was asked anew', () => {

@@ -152,7 +152,7 @@ describe('a commit', () => {
       swarm.say('a', { ...first, epoch, bytesDirect: 0, bytesRelayed: 0, shards: [...first.shards, ...last.shards], losses: [0, 1, 2].map((microBatch) => ({ microBatch, lossSum: null })) }); // biome-ignore format: one line
     }
     expect(swarm.trace()).toEqual(['a < abandon e2']);
-    expect(swarm.run.state.phase).toMatchObject({ name: 'diverged', sentence: expect.stringContaining('Step 0') });
+    expect(swarm.run.state.phase).toMatchObject({ name: 'diverged', sentence: expect.stringContaining('Step 1') });
     expect(snapshot(swarm.run.state, 0)).toMatchObject({
       phase: 'paused',
       sentence: expect.stringContaining('diverges'),

@@ -168,7 +168,7 @@ function halveLossScale(transition: Transition, step: number): boolean {
   const smaller = lossScale && afterOverflow(lossScale);
   if (!smaller) return false;
   change(transition, { lossScale: smaller });
-  const sentence = `Step ${step} overflowed and is done again at a loss scale of ${smaller.scale}`;
+  const sentence = `Step ${step + 1} overflowed and is done again at a loss scale of ${smaller.scale}`;
   log(transition, 'info', `${sentence}.`);
   tryAgain(transition, sentence);
   return true;
@@ -191,7 +191,7 @@ export function isBelieved(transition: Transition, { of, step, ...came }: Outcom
   const before = doubt?.of === of && doubt.step === step ? doubt : null;
   const isSame = before?.came !== undefined && before.came !== null && agrees(before.came, came);
   if (suspect !== null && !isSame) {
-    const what = of === 'step' ? `Step ${step}` : `The evaluation after ${step} steps`;
+    const what = of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
     const sentence = `${what} came out with a loss of ${came.loss} and a norm of ${came.gradientNorm}, far from what was before`;
     doubtIt(transition, { of, step, came, suspect, times: (before?.times ?? 0) + 1 }, sentence);
     return false;
@@ -199,7 +199,7 @@ export function isBelieved(transition: Transition, { of, step, ...came }: Outcom
   if (before === null) return true;
   change(transition, { doubt: null });
   if (isSame || before.suspect === null || !donorOf(transition, before.suspect)) return true;
-  const detail = `what step ${step} came to with it did not come out without it`;
+  const detail = `what step ${step + 1} came to with it did not come out without it`;
   refuse(transition, before.suspect, 'faulty', detail, true);
   return true;
 }
@@ -237,7 +237,7 @@ export function notFinite(transition: Transition, phase: Training | Evaluating, 
   const { committedSteps, relayed, sightings, doubt } = transition.state;
   const step = phase.name === 'training' ? phase.step : committedSteps;
   const of = phase.name === 'training' ? 'step' : 'evaluation';
-  const what = of === 'step' ? `Step ${step}` : `The evaluation after ${step} steps`;
+  const what = of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
   const sentence = `${what} was not committed: its ${which} is not a finite number`;
   if (!phase.inForce.isChecked) {
     log(transition, 'warn', `${sentence}.`);
@@ -259,7 +259,7 @@ export function notFinite(transition: Transition, phase: Training | Evaluating, 
       return diverge(transition, sentence);
     case 'maker': {
       const { kind, stage, index } = found.tensor;
-      const cause = `${sentence}, and ${found.peer} made it of finite ones (${kind} ${index} of stage ${stage})`;
+      const cause = `${sentence}, and ${found.peer} made it of finite ones (${kind} ${index + 1} of stage ${stage + 1})`;
       const isAgain = doubt !== null && doubt.of === of && doubt.step === step && doubt.came === null;
       // With others it came out the same, or there were none.
       if (isAgain) return diverge(transition, sentence);

@@ -65,7 +65,7 @@ describe('a donor that goes', () => {
     ]);
     expect(swarm.run.state.phase.name).toBe('waiting');
     swarm.join('b');
-    expect(swarm.trace()).toEqual(['epoch 2 b: donors are there', 'b < prepare e2 step 1 loaded']);
+    expect(swarm.trace()).toEqual(['epoch 2 b: enough donors are here', 'b < prepare e2 step 1 loaded']);
   });
 
   it('[RE29] refuses who hands nothing over when a second one waited for it in vain, and loads the checkpoint', () => {

@@ -79,7 +79,7 @@ export function prepare(
   const relayed = transition.state.relayed.filter((pair) => pair.every((peer) => involved.includes(peer)));
   transition.effects.push({ type: 'storeEpoch', epoch, generation, plan: inForce.plan, reason, relayed });
   const donors = members.length === 1 ? '1 donor' : `${members.length} donors`;
-  log(transition, 'info', `Epoch ${epoch} with ${donors} from step ${step}: ${reason}.`);
+  log(transition, 'info', `Plan ${epoch} with ${donors}, from step ${step + 1} on: ${reason}.`);
   const told: StateSource = from.from === 'peers' && filling ? { ...from, late: true } : from;
   const check = inForce.isChecked ? ({ check: true } as const) : {};
   const met = config.own === undefined ? {} : { met: transition.state.met };

@@ -9,7 +9,7 @@ describe('a run of donors', () => {
     const swarm = script({ steps: 2, expectedDonors: 2 });
     swarm.join('a', 'b');
     swarm.settle('b ready');
-    expect(swarm.trace()).toEqual(['epoch 1 a b: donors are there', 'a b < prepare e1 step 0 loaded']);
+    expect(swarm.trace()).toEqual(['epoch 1 a b: enough donors are here', 'a b < prepare e1 step 0 loaded']);
     swarm.settle();
     expect(swarm.trace()).toEqual([
       'a b < start e1 step 0',
@@ -168,7 +168,7 @@ describe('a run of donors', () => {
     const swarm = script({});
     swarm.join('a', 'b');
     expect(swarm.trace()).toEqual([
-      'epoch 1 a: donors are there',
+      'epoch 1 a: enough donors are here',
       'a < prepare e1 step 0 loaded',
       'a < abandon e1',
       'epoch 2 a b: b joins',

@@ -45,7 +45,7 @@ import { change, changeDonor, forget, log, send, sendAbandon, type Transition } 
 /** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
 export function considerInterruption(transition: Transition) {
   const { phase, newestCheckpointStep, committedSteps } = transition.state;
-  if (phase.name === 'waiting') return planAnew(transition, 'donors are there');
+  if (phase.name === 'waiting') return planAnew(transition, 'enough donors are here');
   if (phase.name === 'planning' && isPlanningAnew(transition.state)) return planAnew(transition, phase.reason);
   if (phase.name === 'holding') return boundary(transition);
   if (phase.name !== 'preparing' || phase.source.from === 'peers' || newestCheckpointStep !== committedSteps) return;

@@ -183,7 +183,7 @@ describe('the server was killed, and is back', () => {
     swarm.restart();
     swarm.trace();
     swarm.join('b');
-    expect(swarm.trace()).toEqual(['epoch 3 b: donors are there', 'b < prepare e3 step 5 loaded']);
+    expect(swarm.trace()).toEqual(['epoch 3 b: enough donors are here', 'b < prepare e3 step 5 loaded']);
   });
 
   /** Two compute, and keep each other's replicas; c keeps one of everything. At step 6 of checkpoint 5. */

@@ -12,7 +12,7 @@ describe('snapshot', () => {
     swarm.settle('b ready');
     expect(snapshot(swarm.run.state, 0)).toMatchObject({
       phase: 'preparing',
-      sentence: 'Waiting for 1 donor to get ready for step 0.',
+      sentence: 'Waiting for 1 donor to get ready for step 1.',
       donors: [
         { peer: 'a', state: 'computing', stages: [{ stage: 0, layers: [0, 1] }] },
         { peer: 'b', state: 'joining', stages: [{ stage: 1, layers: [1, 2] }] },
@@ -41,7 +41,7 @@ describe('snapshot', () => {
     swarm.join('a');
     swarm.settle('a report');
     swarm.operator('pause');
-    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 0 of 6. Then the run pauses.');
+    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 1 of 6. Then the run pauses.');
     swarm.settle();
     expect(snapshot(swarm.run.state, 0).sentence).toBe('Paused by the operator after 1 step.');
     expect(snapshot(swarm.run.state, 0)).not.toHaveProperty('isStopped');

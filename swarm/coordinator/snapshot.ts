@@ -90,7 +90,9 @@ function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number):
   const slowest = Math.max(0, ...newestSteps.map(({ seconds }) => seconds));
   const elapsed = phase.name === 'training' ? (now - phase.startedAt) / 1000 : 0;
   const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0) + Math.max(0, elapsed - slowest);
-  return seconds > 0 ? newestSteps.reduce((sum, step) => sum + step.tokens, 0) / seconds : null;
+  const tokens = newestSteps.reduce((sum, step) => sum + step.tokens, 0);
+  // Before the first step of a plan, or of a round, nothing is known.
+  return tokens > 0 && seconds > 0 ? tokens / seconds : null;
 }
 
 function sentence(state: CoordinatorState): string {
@@ -101,21 +103,21 @@ function sentence(state: CoordinatorState): string {
     case 'waiting':
       return waitingSentence(phase.lack);
     case 'returning':
-      return `The server is back: ${phase.back.length} of its donors are, too, before step ${committedSteps}.${then}`;
+      return `The server is back: ${phase.back.length} of its donors are, too, before step ${committedSteps + 1}.${then}`;
     case 'diverged':
       return phase.sentence;
     case 'preparing':
-      return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps}.${then}`;
+      return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps + 1}.${then}`;
     case 'planning':
       if (state.ask?.answer?.answer === 'none')
         return `No plan for these donors: ${state.ask.answer.reason}. They keep what there is until another one comes.${then}`;
-      return `Looking for a plan for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps}.${then}`;
+      return `Looking for a plan for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps + 1}.${then}`;
     case 'holding':
-      if (phase.awaits === 'groups') return `Waiting for the other groups, before step ${committedSteps}.${then}`;
-      if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps}.${then}`;
-      return `Waiting for a donor that is about to join, before step ${committedSteps}.${then}`;
+      if (phase.awaits === 'groups') return `Waiting for the other groups, before step ${committedSteps + 1}.${then}`;
+      if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps + 1}.${then}`;
+      return `Waiting for a donor that is about to join, before step ${committedSteps + 1}.${then}`;
     case 'training':
-      return `${counted(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step} of ${config.steps}.${then}`;
+      return `${counted(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step + 1} of ${config.steps}.${then}`;
     case 'evaluating':
       return `Computing the held-out loss after ${counted(committedSteps, 'step')}.${then}`;
     case 'saving':

@@ -12,9 +12,9 @@ describe('the donors that are expected', () => {
     other.join('a', 'b');
     expect(other.trace()).toEqual([]);
     other.gatheringEnded();
-    expect(other.trace()[0]).toEqual('epoch 1 a b: donors are there');
+    expect(other.trace()[0]).toEqual('epoch 1 a b: enough donors are here');
     swarm.join('a');
-    expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
+    expect(swarm.trace()[0]).toEqual('epoch 1 a: enough donors are here');
   });
 
   it('[CO19] waits for the expected donors once, and goes on with fewer later', () => {
@@ -42,7 +42,7 @@ describe('the donors that are expected', () => {
       lack: { of: 'plan', reason: 'c gives too little' },
     });
     swarm.gone('b');
-    expect(swarm.trace()[0]).toEqual('epoch 1 a: donors are there');
+    expect(swarm.trace()[0]).toEqual('epoch 1 a: enough donors are here');
   });
 
   it('[CO19] a newcomer who does not fit never takes the place of one that was expected', () => {

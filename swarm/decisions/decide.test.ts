@@ -48,7 +48,7 @@ test('[CO27] what the wishes decide is answered within the same event, and the p
   const effects = told(joins(A));
   expect(types(effects)).toEqual(['log', 'storeEpoch', 'log', 'send', 'log', 'recordPlan', 'publish']);
   expect(whole().coordinator.phase.name).toBe('preparing');
-  expect(planningOf(state())).toMatchObject({ epoch: 1, reason: 'donors are there', measuredSeconds: null });
+  expect(planningOf(state())).toMatchObject({ epoch: 1, reason: 'enough donors are here', measuredSeconds: null });
 });
 
 test('[AP28] with auto a search is asked for; its outcome is an event, and the deadline is the nearest one of both', () => {

@@ -2,10 +2,10 @@
  * The whole answer of `shoal plan`: the best plan found while the caller lets the search go on, what it is predicted to
  * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
  */
-import { got, type PeerId, type Result, refusal, rounded, success } from '../base.ts';
+import { got, type PeerId, type Result, refusal, success } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { type Plan, problems } from '../plan/plan.ts';
-import { bytesText, counted, layersText } from '../quantityText.ts';
+import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { memoryOf, planOf, withLinks } from './draft.ts';
 import { forecast } from './forecast.ts';
@@ -114,8 +114,6 @@ function answer(search: Search, best: Candidate, copied: readonly Reason[]): Clu
 export const orderText = ({ schedule, warmup }: Plan): string =>
   warmup === 'overlap' ? `${schedule} with an overlapping warm-up` : schedule;
 
-const seconds = (value: number): string => `${rounded(value, 3)} s`;
-
 function planReasons({ byStages }: Search, best: Candidate): string[] {
   const { plan, forecast } = best;
   const own = plan.stages.length;
@@ -124,7 +122,13 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
     .sort(([a], [b]) => a - b)
     .map(([stages, judged]) => `${counted(stages, 'stage')} ${seconds(judged.seconds)}`);
   const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${orderText(plan)}: ${seconds(forecast.stepSeconds)} a step`;
-  const compared = others.length === 0 ? '' : `; the best found with another number: ${others.join(', ')}`;
+  // Drafts are judged without copies of state: like is compared with like.
+  const bare = seconds(byStages.get(own)?.seconds ?? forecast.stepSeconds);
+  const alike = bare === seconds(forecast.stepSeconds) ? '' : `, of that ${bare} without copies`;
+  const compared =
+    others.length === 0
+      ? ''
+      : `${alike}; the best found with another number${alike && ', without copies'}: ${others.join(', ')}`;
   return [`${chosen}${compared}.`, limit(best)];
 }
 
@@ -139,7 +143,7 @@ function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate)
     const least = Math.min(...places.map((place) => 1 / (costs.speeds[place] ?? 1)));
     const kept = gathered === 1 ? 'one at a time' : 'two at a time, so that one comes while the other is computed with';
     return [
-      `Stage ${stage} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}. No run gathers layers so far.`,
+      `Stage ${stage + 1} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}. No run gathers layers so far.`,
     ];
   });
 }
@@ -165,7 +169,7 @@ function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, 
     if (!own) return [];
     const share = members.length === 1 ? 'every sample' : `${own.samples} of ${costs.batch.samples} samples`;
     const again = own.recompute.length === 0 ? '' : `, ${own.recompute.length} recomputed for want of memory`;
-    return [`stage ${stage}, ${gathered ? 'gathered ' : ''}${layersText(layers)}, ${share}${again}`];
+    return [`stage ${stage + 1}, ${gathered ? 'gathered ' : ''}${layersText(layers)}, ${share}${again}`];
   });
   const speed = `${seconds(costs.slowness(peer))} a sample and layer`;
   const busy = got(forecast.peers, peer.id).busySeconds;

@@ -191,7 +191,7 @@ describe('when it is chosen', () => {
       expect(busySeconds).toBeLessThanOrEqual(found.predicted.stepSeconds * (1 + 1e-9));
     }
     expect(found.reasons.map(reasonText).join(' ')).toMatch(
-      /Stage 0 gathers its layers.*for want of memory.*no plan without fits/,
+      /Stage 1 gathers its layers.*for want of memory.*no plan without fits/,
     );
   });
 

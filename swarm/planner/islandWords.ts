@@ -1,15 +1,13 @@
 /** What is said of planned islands: how many there are, what each donor does, and why a donor does nothing. */
 import { at, type PeerId, rounded } from '../base.ts';
 import { peers as peersOf } from '../plan/plan.ts';
-import { bytesText, counted } from '../quantityText.ts';
+import { bytesText, counted, secondsText } from '../quantityText.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import type { Team } from './islandTeam.ts';
 import type { Reason } from './reason.ts';
 
 type Owners = readonly { readonly peer: PeerId; readonly share: number }[];
-
-const seconds = (value: number): string => `${rounded(value, 3)} s`;
 
 export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
   const count = teams.reduce((sum, { turns }) => sum + turns, 0);
@@ -38,8 +36,8 @@ export function teamWords(teams: readonly Team[], steps: readonly number[], owne
     return peersOf(plan).map((peer): Reason => {
       const part = [
         count === 1 ? `${which}, alone` : `one of the ${count} donors of ${which}`,
-        `${counted(at(steps, i), 'step')} of ${seconds(stepSeconds)} a round`,
-        `receives its part of a meeting in ${seconds(group.receiving)}`,
+        `${counted(at(steps, i), 'step')} of ${secondsText(stepSeconds)} a round`,
+        `receives its part of a meeting in ${secondsText(group.receiving)}`,
         ...ownedWords('owns', shares.get(peer) ?? 0),
       ];
       return { peer, text: `${part.join(', ')}.` };

@@ -8,7 +8,7 @@ import { type BufferSpec, shardBuffers, stageBuffers, stagesOfPeer } from '../me
 import type { Model } from '../model/model.ts';
 import { type BlockState, holders, type Plan, peers as peersOf } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
-import { bytesText, counted } from '../quantityText.ts';
+import { bytesText, counted, secondsText } from '../quantityText.ts';
 import { build } from '../schedule/lower.ts';
 import { slots } from '../schedule/slots.ts';
 import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
@@ -156,7 +156,7 @@ function costReasons({ state }: Plan, predicted: Forecast, bare: Forecast): Reas
   return [
     {
       peer: null,
-      text: `Each shard has ${copies}: a step takes ${rounded(longer, 3)} s longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
+      text: `Each shard has ${copies}: a step takes ${secondsText(longer)} longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
     },
   ];
 }

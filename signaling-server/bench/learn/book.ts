@@ -5,6 +5,7 @@ import type { Range } from '../../../swarm/base.ts';
 import { windowCount, windowOfSample } from '../../../swarm/run/data.ts';
 import { failed, need } from '../../commands/failure.ts';
 import { WORK_FOLDER } from '../../files/projectRoot.ts';
+import { MOBY_DICK } from '../../texts/books.ts';
 import { prepareCorpus } from '../../texts/corpus.ts';
 import type { CpuTrainer, Window } from './cpuTrainer.ts';
 import type { Batch } from './islandTraining.ts';
@@ -20,7 +21,7 @@ export interface BatchSize {
 }
 
 export async function openBook(): Promise<Book> {
-  const paths = need(await prepareCorpus(join(WORK_FOLDER, 'corpus')), failed);
+  const paths = need(await prepareCorpus(MOBY_DICK, join(WORK_FOLDER, 'corpus')), failed);
   return { train: await readFile(paths.train), heldOut: await readFile(paths.heldOut) };
 }
 

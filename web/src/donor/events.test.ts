@@ -11,7 +11,14 @@ import { type DonorEvent, nextState } from './events.ts';
 import { type DonorPhase, isMember, mayDonate } from './phase.ts';
 import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { failureText, headlineOf } from './sentences.ts';
-import { computeOfTab, contributedTokens, type DonorState, INITIAL_STATE, isBarred } from './state.ts';
+import {
+  computeOfTab,
+  contributedTokens,
+  type DonorState,
+  hasNothingToPause,
+  INITIAL_STATE,
+  isBarred,
+} from './state.ts';
 
 const ADAPTER = { vendor: 'v', architecture: 'a', description: '', software: false, browser: 'b' };
 type Entry = Snapshot['donors'][number];
@@ -160,6 +167,12 @@ describe('a donor’s state', () => {
       const message = { ...shown.message, snapshot: { ...shown.message.snapshot, phase: 'paused' as const, ...held } };
       expect(headlineOf(nextState(state, { type: 'serverSaid', message })).word).toBe('Paused');
     }
+  });
+
+  test('[DO10] while the operator holds the run up there is nothing to pause; when it goes on there is', () => {
+    const held = reached(CLICK, OPENED, WELCOME, ADMITTED, PREPARE, START, snapshot({}, { phase: 'paused' }));
+    expect(hasNothingToPause(held)).toBe(true);
+    expect(hasNothingToPause(nextState(held, snapshot({})))).toBe(false);
   });
 
   test('who paused stays paused over a lost connection', () => {

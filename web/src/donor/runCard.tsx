@@ -19,8 +19,11 @@ const ASK_MS = 20_000;
 export const askAbout = (invite: string | null): Promise<Result<About>> =>
   ask(withInvite('/api/run', invite), aboutSchema);
 
-/** As the server last told it; null: not yet. It is asked anew when this tab begins or ends to take part. */
-export function useStatus(invite: string | null, isRunning: boolean): PublicStatus | null {
+/**
+ * As the server last told it; null: not yet. It is asked anew when this tab begins or ends to take part, and when the run
+ * gets into another state (`phase`), so that what is paused or finished shows its last step.
+ */
+export function useStatus(invite: string | null, isRunning: boolean, phase: string): PublicStatus | null {
   const [status, show] = useState<PublicStatus | null>(null);
   useEffect(() => {
     const look = async (): Promise<void> => {
@@ -38,7 +41,7 @@ export function useStatus(invite: string | null, isRunning: boolean): PublicStat
       clearInterval(timer);
       document.removeEventListener('visibilitychange', lookAgain);
     };
-  }, [invite, isRunning]);
+  }, [invite, isRunning, phase]);
   return status;
 }
 

@@ -18,7 +18,7 @@ import { Stat, StepProgress } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { Line } from './line.tsx';
-import { computeOfTab, type DonorState, givenTokens, ownEntry } from './state.ts';
+import { computeOfTab, type DonorState, givenTokens, isHeld, ownEntry } from './state.ts';
 import { StepTimeline } from './stepTimeline.tsx';
 import { StopControls } from './stopControls.tsx';
 import { minuteText, phaseWords } from './work.ts';
@@ -32,7 +32,7 @@ interface RunningProps {
 
 export function Running({ state, actions, heldOutAt }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
-  const isAtWork = state.phase.kind === 'computing' && partOf(state).stages.length > 0;
+  const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
   const steps = snapshot?.steps ?? run?.steps ?? null;
   return (
     <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
@@ -112,7 +112,7 @@ function OwnNumbers({ state }: { state: DonorState }) {
   const layers = stages.map((stage) => layersText(stage.layers)).join(', ');
   const island = stages.length > 0 ? islandOf(state) : null;
   // Who rests by choice, or has no place, sees what this tab moved, and no row of dashes.
-  const rests = ['paused', 'spare', 'postponed'].includes(state.phase.kind);
+  const rests = ['paused', 'spare', 'postponed'].includes(state.phase.kind) || isHeld(state);
   return (
     <dl class="stats">
       {!rests && (

@@ -7,7 +7,7 @@ import type { DonorStatus } from '../executor/protocol.ts';
 import { durationText, timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES, type Condition, dayOf } from './conditions.ts';
 import type { DonorPhase, FailureReason } from './phase.ts';
-import { contributedTokens, type DonorState, ownEntry, restReason } from './state.ts';
+import { contributedTokens, type DonorState, isAlone, isHeld, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
 interface Failure {
@@ -64,6 +64,8 @@ const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
   evaluating: 'Testing the model on text it has never seen.',
 };
 
+const ALONE = 'This step is done, and the next one begins.';
+
 type Tone = 'calm' | 'good' | 'wait' | 'bad';
 
 /** The state as one word with a glyph, so that colour is never the only sign, and one sentence. */
@@ -110,10 +112,7 @@ const PENDING = {
 export function headlineOf(state: DonorState): Headline {
   const { phase, pending, status, snapshot } = state;
   if (pending !== null && phase.kind !== 'reconnecting') return PENDING[pending];
-  const isHeld = snapshot?.phase === 'paused';
-  if (isHeld && (phase.kind === 'joined' || phase.kind === 'computing' || phase.kind === 'spare')) {
-    return headline('calm', '◐', 'Paused', heldSentence(snapshot));
-  }
+  if (snapshot && isHeld(state)) return headline('calm', '◐', 'Paused', heldSentence(snapshot));
   switch (phase.kind) {
     case 'idle':
       return headline('calm', '○', 'Not started', 'Nothing runs yet.');
@@ -177,7 +176,8 @@ function computingSentence(state: DonorState): string {
   const { status } = state;
   // The worker's word for the time before this step may still stand.
   const activity = status?.activity === 'preparing' || status === null ? 'computing' : status.activity;
-  return status?.lastStep && activity !== 'evaluating' ? workSentence(state, status.lastStep) : ACTIVITIES[activity];
+  if (status?.lastStep && activity !== 'evaluating') return workSentence(state, status.lastStep);
+  return activity === 'waiting' && isAlone(state) ? ALONE : ACTIVITIES[activity];
 }
 
 const paused = (sentence: string): Headline => headline('calm', '◐', 'Paused', sentence);

@@ -130,6 +130,18 @@ export function givenTokens(state: DonorState): number {
 /** A phone whose owner has not said that it may compute. */
 export const isBarred = ({ machine, preferences }: DonorState): boolean => machine.isPhone && !preferences.phone;
 
+/** The operator holds the run up: nothing here could rest or go on by itself. */
+export const isHeld = ({ phase, snapshot }: DonorState): boolean =>
+  snapshot?.phase === 'paused' && (phase.kind === 'joined' || phase.kind === 'computing' || phase.kind === 'spare');
+
+/** Whether there is anything to pause here. */
+export const hasNothingToPause = (state: DonorState): boolean =>
+  state.phase.kind === 'postponed' || (state.phase.kind === 'spare' && state.phase.finished) || isHeld(state);
+
+/** Nobody else computes. */
+export const isAlone = ({ snapshot }: Pick<DonorState, 'snapshot'>): boolean =>
+  snapshot?.donors.filter(({ state }) => state === 'computing').length === 1;
+
 /** Why the GPU is to rest, the person's wish first. */
 export function restReason({ rest, preferences, surroundings, today }: DonorState): Rest['kind'] | Condition | null {
   return rest?.kind ?? unmet(preferences, surroundings, today);

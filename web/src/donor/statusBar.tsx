@@ -4,7 +4,7 @@ import { Chip, Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
 import { headlineOf } from './sentences.ts';
-import { type DonorState, givenTokens, restReason } from './state.ts';
+import { type DonorState, givenTokens, hasNothingToPause, restReason } from './state.ts';
 
 interface StatusBarProps {
   readonly state: DonorState;
@@ -25,10 +25,6 @@ export function StatusBar({ state, actions }: StatusBarProps) {
     </section>
   );
 }
-
-/** Whether there is anything to pause here. */
-export const hasNothingToPause = ({ phase }: DonorState): boolean =>
-  phase.kind === 'postponed' || (phase.kind === 'spare' && phase.finished);
 
 /** It goes on by itself: to resume now, the condition under Limits must go. */
 export const waitsForCondition = (state: DonorState): boolean =>

@@ -3,8 +3,8 @@ import { wallMs } from '../page/clock.ts';
 import { Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import type { DonorState } from './state.ts';
-import { hasNothingToPause, waitsForCondition } from './statusBar.tsx';
+import { type DonorState, hasNothingToPause, isHeld } from './state.ts';
+import { waitsForCondition } from './statusBar.tsx';
 
 const MINUTE_MS = 60_000;
 /** When tomorrow begins for who snoozes until then. */
@@ -68,6 +68,7 @@ export function StopControls({ state, actions }: StopProps) {
 function words(state: DonorState, rests: boolean): string {
   if (!rests)
     return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
+  if (isHeld(state)) return 'Nothing runs here. Your GPU goes on by itself when the operator lets the run go on.';
   return waitsForCondition(state)
     ? 'Nothing runs here. It waits for one of your own limits below.'
     : 'Nothing runs here.';

@@ -24,9 +24,12 @@ interface PageProps {
   readonly invite: string | null;
 }
 
+/** Nothing changes in them until the operator, or the next run, changes it. */
+const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
+
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
-  const status = useStatus(invite, isRunning);
+  const status = useStatus(invite, isRunning, REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs');
   const about = useAbout(invite, status?.run ?? null);
   const isOver = status?.phase === 'finished';
   const sample = useSample(invite, !isRunning, status?.run ?? '', status?.checkpointStep ?? 0);

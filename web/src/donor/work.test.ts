@@ -38,6 +38,18 @@ describe('a step in words', () => {
     );
   });
 
+  test('who trains alone is not said to wait for others', () => {
+    const adapter = { vendor: '', architecture: '', description: '', software: false, browser: 'b' };
+    const alone = {
+      ...{ run: 'r', phase: 'training' as const, sentence: '', generation: 1, epoch: 1, committedSteps: 4, steps: 9 },
+      ...{ loss: null, evaluationLoss: null, tokensPerSecond: null },
+      donors: [{ peer: OTHER, adapter, state: 'computing' as const, stages: [], tokens: 0 }],
+    };
+    expect(workSentence({ ...INITIAL_STATE, snapshot: alone }, TRACE)).toBe(
+      'You train it alone right now: your GPU was busy for 40 % of the last step, and the rest went into reading and saving.',
+    );
+  });
+
   test('a screen reader hears the same', () => {
     expect(traceText(INITIAL_STATE, TRACE)).toBe(
       'Step 5 took 10 s: 2 forward, 1 backward. Waited longest for donor 3f2a1c: 5.00 s.',

@@ -7,7 +7,7 @@ import { busySeconds } from '../../../swarm/timeline/timeline.ts';
 import { longestWait, waitsByPeer } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
 import { durationText, percentText, shortId, trafficText } from '../page/format.ts';
-import type { DonorState } from './state.ts';
+import { type DonorState, isAlone } from './state.ts';
 
 /** From here on a tab works hard. */
 const HARD_SHARE = 0.6;
@@ -41,6 +41,7 @@ export function workSentence(state: DonorState, trace: StepTrace): string {
     if (state.eased < 1) return `Easing off, because this computer feels slow: ${busy}.`;
     if (state.limits.speed < 1) return `Taking it easy, as you chose: ${busy}.`;
   }
+  if (isAlone(state)) return `You train it alone right now: ${busy}, and the rest went into reading and saving.`;
   if (wait === null) return `Part of the time: ${busy}.`;
   return `Mostly waiting for the others: ${busy}.`;
 }

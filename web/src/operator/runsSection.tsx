@@ -10,6 +10,7 @@ import { CardForm } from './cardForm.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
+import { runSign, type Sign } from './signs.ts';
 
 const anything = z.unknown();
 
@@ -50,6 +51,7 @@ export function RunsSection({ state, snapshot }: SectionProps) {
             <RunRow
               key={run.name}
               run={run.isActive ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss } : run}
+              active={run.isActive ? runSign(snapshot) : null}
               canActivate={list.canActivate}
               place={list.queue.indexOf(run.name)}
               isOff={act.isOff}
@@ -78,6 +80,8 @@ const activeOf = ({ runs }: RunList): ListedRun | undefined => runs.find(({ isAc
 
 interface RowProps {
   readonly run: ListedRun;
+  /** How the active run stands; null: this is another one. */
+  readonly active: Sign | null;
   readonly canActivate: boolean;
   /** In the queue; below 0: it is not in it. */
   readonly place: number;
@@ -86,11 +90,12 @@ interface RowProps {
   readonly clone: (run: ListedRun, checkpoint: number | null) => void;
 }
 
-function signOf({ isActive, committedSteps, steps }: ListedRun) {
-  if (isActive) return { tone: 'good', glyph: '●', word: committedSteps >= steps ? 'Active, finished' : 'Active' };
+/** The active run's state is the head's, in the same word. */
+function signOf({ committedSteps, steps }: ListedRun, active: Sign | null): Sign {
+  if (active !== null) return { ...active, word: `Active: ${active.word.toLowerCase()}` };
   return committedSteps >= steps
     ? { tone: 'calm', glyph: '✓', word: 'Finished' }
-    : { tone: 'calm', glyph: '◐', word: 'Paused' };
+    : { tone: 'calm', glyph: '○', word: 'Not active' };
 }
 
 type QueueProps = Pick<RowProps, 'place' | 'isOff' | 'tellServer'> & { readonly name: string };
@@ -117,14 +122,14 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
   );
 }
 
-function RunRow({ run, canActivate, place, isOff, tellServer, clone }: RowProps) {
+function RunRow({ run, active, canActivate, place, isOff, tellServer, clone }: RowProps) {
   const { name, model, checkpoints } = run;
   const role = useContext(RoleContext);
   return (
     <li class="row">
       <div class="live-head">
         <h3>{name}</h3>
-        <Chip {...signOf(run)} />
+        <Chip {...signOf(run, active)} />
       </div>
       <p class="soft small">
         {countText(run.committedSteps)} of {countText(run.steps)} steps
