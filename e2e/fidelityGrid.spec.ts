@@ -17,7 +17,7 @@ const SOME_STEPS = 5;
 
 /** The whole grid repeats everything but what follows messages; at every change one plan of no shape does it. */
 const isRepeated = ({ plan, donors, options }: GridCase): boolean =>
-  isWhole ? !options.includes('eager') : plan !== null && donors === 2;
+  isWhole ? !options.includes('eager') && !options.includes('varuna') : plan !== null && donors === 2;
 
 const each = ({ metrics }: Swarm, field: keyof Swarm['metrics'][number]) => [
   ...new Set(metrics.map((line) => line[field])),

@@ -29,6 +29,8 @@ const OWNED = [
   [4, ['1f1b', '--warmup', 'overlap'], 4],
   [2, ['eager'], 2],
   [4, ['eager', '--warmup', 'overlap'], 4],
+  [2, ['varuna'], 2],
+  [4, ['varuna'], 4],
 ] as const;
 const RANDOM_PLANS = 20;
 
@@ -57,7 +59,7 @@ export function wholeGrid(): GridCase[] {
 
 /** What every change has to pass: lanes as many and unlike from stage to stage, three schedules, plans of no shape. */
 export const SOME: readonly GridCase[] = [
-  splitCase('gpt2-tiny', 4, '1f1b', 4),
+  scheduleCase('gpt2-tiny', 4, ['varuna'], 4),
   splitCase('gpt2-tiny', 3, '1f1b', 2),
   splitCase('llama-tiny', 3, 'gpipe', 1),
   splitCase('llama-tiny', 4, '1f1b', 2),

@@ -3,7 +3,7 @@
 import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
-import { COMES_LATER, LATER_SCHEDULES } from '../planning/planFile.ts';
+import { COMES_LATER } from '../planning/planFile.ts';
 import { recordFault } from '../run/recorder.ts';
 import { badInput, need } from './failure.ts';
 
@@ -31,7 +31,6 @@ export function schedule(text: string): ScheduleWish {
   const known = SCHEDULE_WISHES.find((name) => name === text);
   if (known !== undefined) return known;
   const names = SCHEDULE_WISHES.join(', ');
-  if (LATER_SCHEDULES.includes(text)) throw badInput(`--schedule ${text} ${COMES_LATER}: known now: ${names}`);
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
 }
 

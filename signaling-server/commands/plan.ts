@@ -110,6 +110,7 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan, wire: WireE
   state: plan.state,
   schedule: plan.schedule,
   ...(plan.warmup && { warmup: plan.warmup }),
+  ...(plan.maxInFlight !== undefined && { maxInFlight: plan.maxInFlight }),
   ...linksSaid(plan, wire),
   predicted,
   idle,

@@ -61,7 +61,6 @@ describe('bad arguments', () => {
       ['swarm', 'run.json', '--donors', '2', '--schedule', 'best'],
       /--schedule "best" is unknown: expected one of auto, gpipe/,
     ],
-    [['swarm', 'run.json', '--donors', '2', '--schedule', 'varuna'], /comes with a later version.*gpipe/],
     [
       ['swarm', 'run.json', '--donors', '2', '--chunks', '2'],
       /--chunks goes with --schedule interleaved or breadth-first/,
@@ -196,9 +195,9 @@ describe('bad input', () => {
       [
         'an unknown schedule',
         { ...PLAN, schedule: 'zigzag' },
-        /plan\.json: schedule must be gpipe or 1f1b or .* or eager/,
+        /plan\.json: schedule must be gpipe or 1f1b or .* or varuna/,
       ],
-      ['a later schedule', { ...PLAN, schedule: 'varuna' }, /schedule varuna comes with a later version/],
+      ['varuna’s bound elsewhere', { ...PLAN, maxInFlight: 2 }, /maxInFlight goes with schedule varuna, not with /],
       ['another owner table', { ...PLAN, schedule: 'chimera' }, /chimera needs two members in each stage/],
       [
         'a replica that is the primary too',

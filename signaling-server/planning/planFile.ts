@@ -3,12 +3,10 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { faultWords } from '../../swarm/fields.ts';
 import { sentence } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { type Plan, planSchema, problems, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
+import { type Plan, planSchema, problems } from '../../swarm/plan/plan.ts';
 
 /** Of what is known, and recognised, and not done yet. */
 export const COMES_LATER = 'comes with a later version of shoal';
-/** Schedules that are simulated, and that no run has yet. */
-export const LATER_SCHEDULES = ['varuna'];
 /** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
 const HIGHEST_ID = 65_535;
 
@@ -19,10 +17,7 @@ export function parsePlan(
   model: Model,
   batch: Parameters<typeof problems>[1],
 ): Result<Plan> {
-  const named = json !== null && typeof json === 'object' && 'schedule' in json ? json.schedule : undefined;
-  if (typeof named === 'string' && LATER_SCHEDULES.includes(named))
-    return refusal(`${path}: schedule ${named} ${COMES_LATER}: known now: ${SCHEDULE_NAMES.join(', ')}`);
-  const parsed = planSchema.safeParse(json);
+  const parsed = planSchema.safeParse(withoutDefaults(json));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     return refusal(`${path}: ${sentence(issue && { ...issue, message: faultWords(issue) }, 'the plan')}`);
@@ -41,6 +36,13 @@ export function parsePlan(
   }
   const gap = unsupported(plan);
   return gap === null ? success(plan) : refusal(`${path}: ${gap}`);
+}
+
+/** No limit is said by no field too. */
+function withoutDefaults(json: unknown): unknown {
+  if (json === null || typeof json !== 'object' || !('maxInFlight' in json) || json.maxInFlight !== null) return json;
+  const { maxInFlight: _, ...others } = json;
+  return others;
 }
 
 /** Predictions and explanations of `shoal plan`. */

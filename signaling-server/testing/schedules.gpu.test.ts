@@ -65,6 +65,8 @@ describe('trains as the float64 trainer does', () => {
     ['odd-llama', 2, { schedule: '1f1b', warmup: 'overlap' }],
     ['gpt2-tiny', 4, { schedule: 'eager', warmup: 'overlap' }],
     ['odd-gpt2', 2, { schedule: 'eager' }],
+    ['gpt2-tiny', 4, { schedule: 'varuna' }],
+    ['odd-llama', 2, { schedule: 'varuna' }],
   ];
   test.each(cases)('[SC27] [SC28] [ST1] %s on %i peers: %j', async (name, donors, options) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
@@ -76,6 +78,14 @@ describe('trains as the float64 trainer does', () => {
     await train('gpt2-tiny', (model, samples) => {
       const options = { schedule: 'interleaved', chunks: 4, microBatches: samples } as const;
       return { ...equalSplit(model, samples, peers(1), options), schedule: '1f1b' };
+    });
+  });
+
+  test('[SC40] [SC41] varuna with several stages a peer and few places past the bound', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    await train('llama-tiny', (model, samples) => {
+      const plan = equalSplit(model, samples, peers(2), { schedule: 'interleaved', chunks: 2 });
+      return recomputing({ ...plan, schedule: 'varuna', maxInFlight: 3 }, [0, 1, 2]);
     });
   });
 

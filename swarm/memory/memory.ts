@@ -13,7 +13,8 @@ import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import { stepSchedule } from '../schedule/lower.ts';
-import { slots as slotsOf } from '../schedule/slots.ts';
+import { planSlots } from '../schedule/slots.ts';
+import { recomputesAhead } from '../schedule/varuna.ts';
 import { packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 
 export interface BufferSpec {
@@ -60,6 +61,8 @@ export interface StageSize {
   readonly slots: number;
   /** Layers whose activations are computed again in the backward; absent: none. */
   readonly recompute?: readonly number[];
+  /** Forwards come between a recompute and its backward: what it makes has a place of its own. */
+  readonly recomputesAhead?: boolean;
   /** How the stream goes to and comes from other peers, over each link in one of these; absent: f32. */
   readonly wires?: readonly WireEncoding[];
   /** How activations and the weights that are computed with are kept; absent: f32. */
@@ -84,7 +87,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
     }
   }
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows, keep));
-  specs.push(...sharedBuffers(work, samples, sequence, compute));
+  specs.push(...sharedBuffers(work, size));
   specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wires: size.wires, compute }));
   specs.push(storage(PASSES, 1));
   const outgoing = Math.max(rows * model.width, largestSlice);
@@ -150,13 +153,21 @@ function againBuffers(work: Program, rows: number, keep: Keep): BufferSpec[] {
   return [...specs, ...(one?.before ?? []).flatMap((step) => statistics(step, '', rows))];
 }
 
+/** The name of the same that waits for its backward while others are computed. */
+export const aheadName = (name: string): string => `ahead/${name}`;
+
 /** What all slots of a stage share: scratch, what is computed again, and the table of the rotary positions' cosines and sines. */
-export function sharedBuffers(work: Program, samples: number, sequence: number, compute: Compute = 'f32') {
+export function sharedBuffers(
+  work: Program,
+  { samples, sequence, recomputesAhead, compute = 'f32' }: Omit<StageSize, 'layers' | 'slots'>,
+): BufferSpec[] {
   const rows = samples * sequence;
   const keep = keeping(compute);
   const specs = [...work.scratch].map(([name, width]) => keep(name, rows * width));
   for (const [name, width] of work.logits) specs.push(keep(name, Math.min(rows, work.lossRows) * width));
-  specs.push(...againBuffers(work, rows, keep));
+  const again = againBuffers(work, rows, keep);
+  specs.push(...again);
+  if (recomputesAhead) specs.push(...again.map((spec) => ({ ...spec, name: aheadName(spec.name) })));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
   if (heads > 0) specs.push(storage('attention.delta', rows * heads));
   const rotary = rotaryOf(work);
@@ -260,7 +271,7 @@ export function stagesOfPeer(
   sequence: number,
   wire: RunWire = 'f32',
   compute: Compute = 'f32',
-  inFlight = slotsOf(stepSchedule(plan)),
+  inFlight = planSlots(plan, stepSchedule(plan)),
 ): Map<number, StageSize> {
   const wires = wiresOf(plan, peer, wire);
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
@@ -274,6 +285,7 @@ export function stagesOfPeer(
       sequence,
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
       recompute: member.recompute,
+      ...(recomputesAhead(plan, stage, peer) && { recomputesAhead: true }),
       wires,
       compute,
     });

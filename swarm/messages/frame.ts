@@ -17,7 +17,7 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. */
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. */
 export const FRAME_KINDS = [
   'activation',
   'gradient',
@@ -27,13 +27,14 @@ export const FRAME_KINDS = [
   'state',
   'probe',
   'packet',
+  'beginning',
 ] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 /** Which go first where they wait for the same way. */
 export const FRAME_PRIORITIES = ['stream', 'sums', 'state', 'probe'] as const;
 export type FramePriority = (typeof FRAME_PRIORITIES)[number];
 const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
-  ...{ activation: 'stream', gradient: 'stream', heldOut: 'stream' },
+  ...{ activation: 'stream', gradient: 'stream', heldOut: 'stream', beginning: 'stream' },
   ...{ slice: 'sums', values: 'sums', packet: 'state', state: 'state', probe: 'probe' },
 };
 /** What a training step sends. */
@@ -42,7 +43,7 @@ export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as con
 const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut'];
 
 /**
- * What a tensor is. `stage`: the receiving stage (activation, gradient), the sending holder's (slice), the receiving
+ * What a tensor is. `stage`: the receiving stage (activation, gradient, beginning), the sending holder's (slice), the receiving
  * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`); for a packet its island.
  */
 export interface TensorKey {
@@ -53,7 +54,7 @@ export interface TensorKey {
   readonly step: number;
   readonly stage: number;
   /**
-   * Micro-batch id (activation, gradient; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
+   * Micro-batch id (activation, gradient, beginning; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
    * values, state, packet).
    */
   readonly index: number;

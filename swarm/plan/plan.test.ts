@@ -217,7 +217,7 @@ describe('problems', () => {
       '[PL11] an unknown schedule',
       'schedule',
       'zigzag',
-      'PL11 schedule zigzag is unknown: one of gpipe, 1f1b, interleaved, breadth-first, chimera, eager',
+      'PL11 schedule zigzag is unknown: one of gpipe, 1f1b, interleaved, breadth-first, chimera, eager, varuna',
     ],
     [
       '[PL11] a warm-up of another schedule',

@@ -13,7 +13,7 @@ import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** The orders that peers run. */
-export const SCHEDULE_NAMES = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager'] as const;
+export const SCHEDULE_NAMES = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
 /**
@@ -74,6 +74,8 @@ export interface Plan {
   readonly schedule: ScheduleName;
   /** Of the schedules that have one; absent: normal. */
   readonly warmup?: WarmUp;
+  /** Of varuna: most micro-batches of a stage that a peer has in flight past 1F1B's bound; absent: no limit. */
+  readonly maxInFlight?: number;
   /** Of the run's islands those that are done by these peers, one after the other, ascending; absent: all of them. */
   readonly islands?: readonly number[];
   /** Those that are not the default, one connection. */
@@ -107,6 +109,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
   state: blockStates,
   schedule: z.enum(SCHEDULE_NAMES),
   warmup: z.enum(WARM_UPS).exactOptional(),
+  maxInFlight: count.min(1).exactOptional(),
   islands: islandList.exactOptional(),
   links: planLinksSchema.exactOptional(),
 });
@@ -242,13 +245,15 @@ export function problems(
 }
 
 function scheduleProblems(plan: Plan): Problem[] {
-  const { schedule, warmup } = plan;
+  const { schedule, warmup, maxInFlight } = plan;
   if (!SCHEDULE_NAMES.includes(schedule))
     return [{ rule: 'PL11', text: `schedule ${schedule} is unknown: one of ${SCHEDULE_NAMES.join(', ')}` }];
   if (warmup === 'overlap' && !WARMED_UP.includes(schedule))
     return [
       { rule: 'PL11', text: `warmup overlap goes with schedule ${WARMED_UP.join(' or ')}, not with ${schedule}` },
     ];
+  if (maxInFlight !== undefined && schedule !== 'varuna')
+    return [{ rule: 'PL11', text: `maxInFlight goes with schedule varuna, not with ${schedule}` }];
   const table = TABLES[schedule];
   const misfit = table ? table.problem(plan) : null;
   return table && misfit !== null ? [{ rule: table.rule, text: misfit }] : [];

@@ -316,6 +316,19 @@ function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: C
       const { fixed, slot } = size(shape, samples, recomputed, { compute, wires });
       return fixed + slots * slot;
     },
+    /** Of the layer that is computed again ahead of its backward, where others come between. */
+    aheadBytes(samples: number, compute: Compute | null): number {
+      const size = { layers: [0, 1] as const, samples, sequence, slots: 0, recompute: [0] };
+      const bytes = (own: Compute): number => {
+        const sum = (recomputesAhead: boolean): number =>
+          stageBuffers(model, { ...size, compute: own, recomputesAhead }).reduce(
+            (all, buffer) => all + buffer.bytes,
+            0,
+          );
+        return sum(true) - sum(false);
+      };
+      return Math.max(...(compute ? [compute] : either).map(bytes));
+    },
     /** Activations of one layer and one micro-batch in flight. */
     layerSlotBytes(samples: number, compute: Compute | null): number {
       const most = model.layers;

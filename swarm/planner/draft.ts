@@ -16,7 +16,7 @@ import {
 import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { firstLayers } from '../schedule/recompute.ts';
-import { slots } from '../schedule/slots.ts';
+import { planSlots } from '../schedule/slots.ts';
 import { WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
@@ -117,7 +117,7 @@ export function memoryWith(
   schedule: Schedule = build(plan),
   ofAll?: readonly WireEncoding[],
 ): (id: PeerId, kept: readonly BlockState[]) => number {
-  const inFlight = slots(schedule);
+  const inFlight = planSlots(plan, schedule);
   const whole = keptWholeBy(plan, holders(costs.model, plan));
   const gathers = plan.stages.some(({ gathered }) => gathered);
   const known = new Map<PeerId, number>();
@@ -130,7 +130,7 @@ export function memoryWith(
     let bytes = 0;
     const { sequence, wire = 'f32' } = costs.batch;
     const wires = ofAll ?? wiresOf(plan, id, wire);
-    for (const [stage, { samples, slots, recompute = [] }] of stagesOfPeer(
+    for (const [stage, { samples, slots, recompute = [], recomputesAhead }] of stagesOfPeer(
       plan,
       id,
       sequence,
@@ -141,6 +141,7 @@ export function memoryWith(
       const shape = shapeOf(plan, stage);
       const load = { samples, slots, recomputed: recompute.length };
       bytes += costs.memory.stageBytes(shape, load, compute, wires);
+      if (recomputesAhead) bytes += costs.memory.aheadBytes(samples, compute);
       const { gathered } = plan.stages[stage] ?? {};
       if (gathered) bytes -= sparedBytes(costs, shape, gathered, compute);
       if (peer) bytes += costs.extraBytes(peer, shape.layers, load);

@@ -12,6 +12,7 @@
 import { at, evenRanges, invariant, type PeerId, type Range } from '../base.ts';
 import { layerBlock, type Model } from '../model/model.ts';
 import { homeStage, type MicroBatch, type Plan, type PlanStage, type WarmUp } from '../plan/plan.ts';
+import { firstLayers } from '../schedule/recompute.ts';
 import { microBatchUnit, type OwnedOptions, ownedCrews, ownedProblem, ownedStages } from './ownedSplit.ts';
 
 /** Enough micro-batches for a pipeline of this many stages to idle little, without making them tiny. */
@@ -102,8 +103,10 @@ function seat(peers: readonly PeerId[], shape: Shape, options: SplitOptions): Pl
       : ownedCrews(peers, layers.length, microBatches, options);
   const { schedule = 'gpipe', warmup } = options;
   const stages = layers.map((range, stage): PlanStage => {
+    // Varuna's stages compute again, all but the last (SC16).
+    const isAgain = schedule === 'varuna' && stage < layers.length - 1;
     const members = at(crews, stage).map(({ peer, carried }) => ({
-      ...{ peer, microBatches: carried.map(({ id }) => id), recompute: [] },
+      ...{ peer, microBatches: carried.map(({ id }) => id), recompute: isAgain ? firstLayers(range) : [] },
       samples: carried.reduce((sum, one) => sum + sizeOf(one), 0),
     }));
     return { layers: range, members };

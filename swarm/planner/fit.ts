@@ -73,7 +73,7 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   if (!peers.some((peer) => caps.has(peer))) return success(first);
   let nearest = shortage(problem, first);
   if (nearest.bytes === 0) return success(first);
-  for (const relief of [(plan: Plan) => plan, (plan: Plan) => recomputing(problem, plan)]) {
+  for (const relief of reliefs(problem)) {
     for (const tried of variations(problem, first)) {
       const found = shifted(problem, tried, relief);
       if ('stages' in found) return success(found);
@@ -117,6 +117,20 @@ function* variations({ model, batch, peers, options }: FitProblem, first: Plan):
       }
     }
   }
+}
+
+/** What else makes a plan smaller, one after the other. */
+const reliefs = (problem: FitProblem): readonly ((plan: Plan) => Plan)[] => [
+  (plan) => plan,
+  problem.options.schedule === 'varuna' ? (plan) => fewerInFlight(problem, plan) : (plan) => recomputing(problem, plan),
+];
+
+/** Of varuna: as many past 1F1B's bound as fit, or none. */
+function fewerInFlight(problem: FitProblem, plan: Plan): Plan {
+  let fewer = plan;
+  for (let most = plan.microBatches.length; most >= 1 && shortage(problem, fewer).bytes > 0; most--)
+    fewer = { ...plan, maxInFlight: most };
+  return fewer;
 }
 
 const lanesAtLeast = ({ stages }: Plan): number => Math.max(...stages.map(({ members }) => members.length));

@@ -17,7 +17,7 @@ import type { Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
-import { policyOf } from '../schedule/ownOrder.ts';
+import { policyOf, policyWork } from '../schedule/ownOrder.ts';
 import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
@@ -57,7 +57,7 @@ interface Simulation {
 /** A step as it is after some others. */
 function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulation {
   const policy = policyOf(plan) ?? undefined;
-  const schedule = policy ? built : addRecompute(plan, built);
+  const schedule = policy ? policyWork(plan, built) : addRecompute(plan, built);
   const graph = workGraph(wiring(costs.model, plan, schedule), schedule);
   const pipeline = pipelineFlow(costs, plan);
   const exchange = stateExchange(costs, plan);
@@ -205,8 +205,14 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
   const again = plan.stages.map(({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute])));
   const againBy = (stage: number, peer: PeerId): readonly number[] => again[stage]?.get(peer) ?? [];
-  // In an order that follows messages what is computed again is no work of its own.
-  const inBackward = policyOf(plan) ? (layers: readonly number[]) => layers.length : againInBackward;
+  // In an order that follows messages what is computed again is no work of its own, unless the policy says when.
+  const last = plan.stages.length - 1;
+  const inOrder = policyOf(plan) === null;
+  const isApart = (stage: number): boolean => inOrder || (plan.schedule === 'varuna' && stage < last);
+  const inBackward = (stage: number, peer: PeerId): number => {
+    const layers = againBy(stage, peer);
+    return isApart(stage) ? againInBackward(layers) : layers.length;
+  };
   const sampleBytes = costs.sampleBytesIn(plan);
   const owners = plan.stages.map(
     ({ members }) =>
@@ -239,7 +245,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     backwardSeconds: timed(
       (peer, shape, samples, stage) =>
         (gathers.stages[stage] ?? costs).backwardSeconds(peer, shape, samples) +
-        costs.layerSeconds(peer, samples) * inBackward(againBy(stage, peer.id)),
+        costs.layerSeconds(peer, samples) * inBackward(stage, peer.id),
     ),
     recomputeSeconds: timed(
       (peer, _, samples, stage) =>

@@ -10,7 +10,7 @@ import { type BlockState, holders, type Plan, peers as peersOf } from '../plan/p
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import { bytesText, counted, secondsText } from '../quantityText.ts';
 import { build } from '../schedule/lower.ts';
-import { slots } from '../schedule/slots.ts';
+import { planSlots } from '../schedule/slots.ts';
 import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
 import { memoryOf, memoryWith } from './draft.ts';
 import type { MemoryCaps } from './fit.ts';
@@ -83,7 +83,7 @@ export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish
 function roomWithin({ model, batch, caps }: CappedRun, plan: Plan): Placing['roomBytes'] {
   const known = holders(model, plan);
   const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
-  const inFlight = slots(build(plan));
+  const inFlight = planSlots(plan, build(plan));
   const bytesOf = (specs: readonly BufferSpec[]): number => specs.reduce((sum, { bytes }) => sum + bytes, 0);
   const workBytes = (peer: PeerId, compute: Compute): number => {
     const stages = stagesOfPeer(plan, peer, batch.sequence, batch.wire, compute, inFlight);

@@ -4,11 +4,6 @@
  * `COMMIT` (of the whole step).
  */
 import { invariant, type PeerId, peerId } from '../base.ts';
-import { SCHEDULE_NAMES } from '../plan/plan.ts';
-
-/** Every order that can be simulated; peers run those of SCHEDULE_NAMES. */
-export const SIMULATED_SCHEDULES = [...SCHEDULE_NAMES, 'varuna'] as const;
-export type SimulatedSchedule = (typeof SIMULATED_SCHEDULES)[number];
 
 /** Per micro-batch: F forward, R recompute, B backward, and the transfers. */
 export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';

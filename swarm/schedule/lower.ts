@@ -22,8 +22,9 @@ const BUILDERS: Readonly<Record<ScheduleName, (plan: Plan) => Schedule>> = {
   interleaved,
   'breadth-first': breadthFirst,
   chimera,
-  // Its list says what there is to do and how many are in flight; the order is the policy's.
+  // Their lists say what there is to do and how many are in flight; the order is the policy's.
   eager: (plan) => oneForwardOneBackward(plan),
+  varuna: (plan) => oneForwardOneBackward(plan),
 };
 
 /** The plan's schedule as its builder writes it: F and B. */

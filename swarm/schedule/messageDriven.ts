@@ -1,26 +1,16 @@
 /**
- * What orders that follow messages share: work that waits to be chosen, lowest micro-batch first, and how many
- * micro-batches a peer may have in flight. Their lists say only what there is to do, not when.
+ * What orders that follow messages share: work that waits to be chosen, lowest micro-batch first. Their lists say only what
+ * there is to do, not when.
  */
-import { at, invariant, type PeerId } from '../base.ts';
-import type { Plan, WarmUp } from '../plan/plan.ts';
+import { at, invariant } from '../base.ts';
 import type { WorkGraph } from './graph.ts';
-import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
-import { slots } from './slots.ts';
-
-/** Micro-batches each peer has in flight at most under 1F1B. */
-export function inFlightBounds(plan: Plan, warmUp: WarmUp): ReadonlyMap<PeerId, number> {
-  const most = slots(oneForwardOneBackward(plan, warmUp));
-  return new Map(
-    [...most].map(([peer, stages]) => [peer, [...stages.values()].reduce((sum, count) => sum + count, 0)]),
-  );
-}
 
 /** Work that could start, lowest micro-batch first. */
 export interface Queue {
   readonly add: (work: number) => void;
   /** Undefined, when it is empty. */
   readonly first: () => number | undefined;
+  /** Nothing, where it is not in there. */
   readonly remove: (work: number) => void;
 }
 
@@ -43,8 +33,10 @@ export function microBatchQueue({ actions }: WorkGraph): Queue {
     },
     first: () => waiting[from],
     remove(work) {
-      if (waiting[from] === work) from++;
-      else waiting.splice(waiting.indexOf(work, from), 1);
+      const index = waiting.indexOf(work, from);
+      if (index < 0) return;
+      if (index === from) from++;
+      else waiting.splice(index, 1);
       if (from < waiting.length) return;
       waiting.length = 0;
       from = 0;

@@ -7,8 +7,10 @@ import { simulate } from '../simulate/simulate.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { type ComputeAction, formatAction, isCompute } from './action.ts';
 import { build } from './lower.ts';
-import { ownOrder, policyOf } from './ownOrder.ts';
-import { freedBy, slots } from './slots.ts';
+import { ownOrder, policyOf, policyWork } from './ownOrder.ts';
+import { firstLayers, recomputing } from './recompute.ts';
+import { freedBy, planSlots } from './slots.ts';
+import { awaitsBeginning } from './varuna.ts';
 
 /** Whoever is free does what it may; what is on its way comes in any order. What each did, one after the other. */
 function played(plan: Plan, random: Random): ReadonlyMap<PeerId, readonly string[]> {
@@ -19,10 +21,11 @@ function played(plan: Plan, random: Random): ReadonlyMap<PeerId, readonly string
   const freed = new Map([...build(plan)].map(([peer, list]) => [peer, freedBy(list)]));
   const busy = new Map<PeerId, ComputeAction>();
   const inFlight = new Map<string, number>();
-  const room = slots(build(plan));
+  const again = new Map<PeerId, number>();
+  const room = planSlots(plan, build(plan));
   const onTheWay: {
     readonly to: PeerId;
-    readonly op: 'F' | 'B';
+    readonly op: 'F' | 'B' | 'begun';
     readonly stage: number;
     readonly microBatch: number;
   }[] = [];
@@ -31,7 +34,15 @@ function played(plan: Plan, random: Random): ReadonlyMap<PeerId, readonly string
       const action = busy.has(peer) ? null : order.next();
       if (action === null) continue;
       busy.set(peer, action);
-      if (action.op !== 'F') continue;
+      const { op, stage, microBatch } = action;
+      const before = op === 'B' ? awaitsBeginning(plan, stage, microBatch) : null;
+      if (before !== null) onTheWay.push({ to: before, op: 'begun', stage, microBatch });
+      if (op === 'R') {
+        expect(again.get(peer), `${peer} computes one again at a time`).toBeUndefined();
+        again.set(peer, microBatch);
+      }
+      if (op === 'B' && again.get(peer) === microBatch) again.delete(peer);
+      if (op !== 'F') continue;
       const place = `${peer} ${action.stage}`;
       inFlight.set(place, (inFlight.get(place) ?? 0) + 1);
       expect(got(inFlight, place), place).toBeLessThanOrEqual(got(got(room, peer), action.stage));
@@ -58,12 +69,55 @@ function played(plan: Plan, random: Random): ReadonlyMap<PeerId, readonly string
     if (chosen < busy.size) end(at([...busy.keys()], chosen));
     else
       for (const { to, op, stage, microBatch } of onTheWay.splice(chosen - busy.size, 1))
-        got(orders, to).arrived(op, stage, microBatch);
+        if (op === 'begun') got(orders, to).begun(stage, microBatch);
+        else got(orders, to).arrived(op, stage, microBatch);
   }
   return done;
 }
 
-const everything = (plan: Plan): number => 2 * plan.stages.length * plan.microBatches.length;
+const everything = (plan: Plan): number =>
+  [...policyWork(plan, build(plan)).values()].reduce((sum, list) => sum + list.length, 0);
+
+describe('varuna', () => {
+  test('[SC31] [SC40] [SC41] whatever comes when, all is done once, one recompute ahead, in the memory of the plan', () => {
+    for (let seed = 1; seed <= 300; seed++) {
+      const random = seededRandom(seed);
+      const drawn = randomPlan(random).plan;
+      const every = firstLayers([0, at(drawn.stages, drawn.stages.length - 1).layers[1]]);
+      const plan: Plan = {
+        ...recomputing(drawn, seed % 3 === 0 ? every.filter(() => random() < 0.5) : every),
+        ...{ schedule: 'varuna', ...(seed % 2 === 0 && { maxInFlight: 1 + Math.floor(4 * random()) }) },
+      };
+      const done = [...played(plan, random).values()].flat();
+      expect(done, `seed ${seed}`).toHaveLength(everything(plan));
+      expect(new Set(done).size, `seed ${seed}`).toBe(done.length);
+    }
+  });
+
+  test('[SC40] the word of a beginning may come after the gradient', () => {
+    const model = outlineModel(2, false);
+    const plan = equalSplit(model, 2, donors(2), { schedule: 'varuna', microBatches: 2 });
+    const [first] = donors(2);
+    const order = ownOrder(plan, policyOf(plan) ?? expect.fail('varuna has a policy'), at([first], 0) as PeerId);
+    const run = (text: string): void => {
+      const action = order.next();
+      expect(action && formatAction(action)).toBe(text);
+      if (action) order.ended(action);
+    };
+    run('0F0');
+    run('0F1');
+    expect(order.next()).toBeNull();
+    order.begun(1, 0);
+    run('0R0');
+    expect(order.next()).toBeNull();
+    order.arrived('B', 0, 0);
+    run('0B0');
+    order.arrived('B', 0, 1);
+    run('0R1');
+    order.begun(1, 1);
+    run('0B1');
+  });
+});
 
 describe('eager', () => {
   test('[SC31] [SC15] whatever comes when, all is done once, in the memory that 1f1b has', () => {

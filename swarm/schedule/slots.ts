@@ -1,6 +1,8 @@
 /** Places for micro-batches in flight that a schedule needs. */
-import type { PeerId } from '../base.ts';
+import { got, type PeerId } from '../base.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Action, MicroAction, Schedule } from './action.ts';
+import { gpipe } from './gpipe.ts';
 
 /**
  * Most micro-batches that each peer has of each stage at once: the slots that the stage needs there. A slot is taken by the
@@ -29,6 +31,22 @@ function slotsOfPeer(actions: readonly Action[]): Map<number, number> {
     if (action.op === 'B') for (const stage of freed(action)) change(stage, -1);
   }
   return new Map(peak.flatMap((most, stage) => (most === undefined ? [] : [[stage, most] as const])));
+}
+
+/** The same of a plan whose schedule is built: varuna goes past its list's as far as its plan lets it (SC26). */
+export function planSlots(plan: Plan, schedule: Schedule): ReturnType<typeof slots> {
+  const listed = slots(schedule);
+  if (plan.schedule !== 'varuna') return listed;
+  const all = slots(gpipe(plan));
+  const most = plan.maxInFlight ?? Number.POSITIVE_INFINITY;
+  return new Map(
+    [...listed].map(([peer, stages]) => [
+      peer,
+      new Map(
+        [...stages].map(([stage, count]) => [stage, Math.max(count, Math.min(got(got(all, peer), stage), most))]),
+      ),
+    ]),
+  );
 }
 
 /** Of which stages of this peer a backward frees the micro-batch's slot. */

@@ -2,55 +2,78 @@
  * Varuna (Athlur et al. 2022): activations are not kept but computed again, so there is a recompute before each backward
  * of every stage but the last. A free peer takes a backward, else a recompute, else a forward. A recompute is issued when
  * the next stage starts its backward, so that it hides behind that and the gradient's way here, and at most one waits
- * for its gradient. Forwards keep to 1F1B's bound, but a peer whose next gradient is not here goes past it rather than
- * stand idle. See SPEC.md, SC16.
+ * for its gradient. Forwards keep to 1F1B's bound in each stage, but a peer whose next gradient is not here goes past it
+ * rather than stand idle. See SPEC.md, SC16 and SC26.
  */
 import { at, got, type PeerId } from '../base.ts';
-import type { Plan } from '../plan/plan.ts';
+import { owner, type Plan } from '../plan/plan.ts';
 import type { MicroOp, Schedule } from './action.ts';
-import { gpipe } from './gpipe.ts';
 import type { WorkGraph } from './graph.ts';
 import { microBatchQueue, type Queue } from './messageDriven.ts';
 import { NOTHING, type Policy, type Progress } from './policy.ts';
+import { freedBy } from './slots.ts';
 
-/** What there is to do; the order is the policy's. */
-export function varunaWork(plan: Plan): Schedule {
-  const last = plan.stages.length - 1;
-  return new Map(
-    [...gpipe(plan)].map(([peer, list]) => [
+/** Whether a peer computes a stage's layers again when the next stage begins its backward. The last stage waits for none. */
+export function recomputesAhead({ schedule, stages }: Plan, stage: number, peer: PeerId): boolean {
+  const own = stages[stage]?.members.find((member) => member.peer === peer);
+  return schedule === 'varuna' && stage < stages.length - 1 && own !== undefined && own.recompute.length > 0;
+}
+
+/** What there is to do, from a builder's forwards and backwards; the order is the policy's. */
+export const varunaWork = (plan: Plan, built: Schedule): Schedule =>
+  new Map(
+    [...built].map(([peer, list]) => [
       peer,
       list.flatMap((action) =>
-        action.op === 'B' && action.stage < last ? [{ ...action, op: 'R' as const }, action] : [action],
+        action.op === 'B' && recomputesAhead(plan, action.stage, peer)
+          ? [{ ...action, op: 'R' as const }, action]
+          : [action],
       ),
     ]),
   );
+
+/**
+ * Who is to hear that a stage has begun its backward of a micro-batch: the peer that computes it again in the stage before;
+ * null: nobody, or the same peer.
+ */
+export function awaitsBeginning(plan: Plan, stage: number, microBatch: number): PeerId | null {
+  if (stage === 0) return null;
+  const before = owner(plan, stage - 1, microBatch);
+  return before !== owner(plan, stage, microBatch) && recomputesAhead(plan, stage - 1, before) ? before : null;
+}
+
+/** Micro-batches in flight of one stage. */
+interface InFlight {
+  readonly bound: number;
+  count: number;
+  readonly forwards: Queue;
 }
 
 interface PeerState {
-  readonly bound: number;
-  inFlight: number;
+  readonly stages: ReadonlyMap<number, InFlight>;
+  /** Whose place is free after a backward. */
+  readonly freed: ReturnType<typeof freedBy>;
   /** The backward that has its activation recomputed and waits for its gradient, or NOTHING. */
   recomputed: number;
   readonly backwards: Queue;
   readonly recomputes: Queue;
-  readonly forwards: Queue;
   /** Backwards of micro-batches in flight, whether their gradient is here or not. */
   readonly owed: Queue;
 }
 
-/** `most` in flight when a peer goes past its bound; null: unlimited. */
+/** `bounds`: in each stage of a peer, 1F1B's; `most` in flight in a stage when a peer goes past its bound; null: unlimited. */
 export const varuna =
-  (bounds: ReadonlyMap<PeerId, number>, most: number | null): Policy =>
+  (bounds: ReadonlyMap<PeerId, ReadonlyMap<number, number>>, most: number | null): Policy =>
   (progress) => {
     const { graph } = progress;
-    const peers = graph.peers.map((peer): PeerState => startingState(graph, got(bounds, peer)));
+    const peers = graph.peers.map((peer, place): PeerState => startingState(graph, place, got(bounds, peer)));
     const stateOf = (work: number): PeerState => at(peers, at(graph.peerOf, work));
     const opOf = (work: number) => at(graph.actions, work).op;
     return {
       ready(work) {
         const state = stateOf(work);
         if (opOf(work) === 'B') state.backwards.add(work);
-        else if (opOf(work) === 'F') state.forwards.add(work);
+        else if (opOf(work) === 'F') stageOf(state, graph, work).forwards.add(work);
       },
       started(work) {
         if (opOf(work) !== 'B') return;
@@ -61,24 +84,31 @@ export const varuna =
         progress.wake(at(graph.peerOf, recompute));
       },
       ended(work) {
-        if (opOf(work) === 'B') stateOf(work).inFlight--;
+        const action = at(graph.actions, work);
+        if (action.op !== 'B') return;
+        const { stages, freed } = stateOf(work);
+        for (const stage of freed(action)) got(stages, stage).count--;
       },
       next: (peer) => nextOf(at(peers, peer), progress, most),
     };
   };
 
-const startingState = (graph: WorkGraph, bound: number): PeerState => ({
-  bound,
-  inFlight: 0,
-  recomputed: NOTHING,
-  backwards: microBatchQueue(graph),
-  recomputes: microBatchQueue(graph),
-  forwards: microBatchQueue(graph),
-  owed: microBatchQueue(graph),
-});
+function startingState(graph: WorkGraph, place: number, bounds: ReadonlyMap<number, number>): PeerState {
+  const list = graph.actions.slice(at(graph.listFrom, place), at(graph.listFrom, place + 1));
+  return {
+    stages: new Map(
+      [...bounds].map(([stage, bound]) => [stage, { bound, count: 0, forwards: microBatchQueue(graph) }]),
+    ),
+    freed: freedBy(list),
+    recomputed: NOTHING,
+    backwards: microBatchQueue(graph),
+    recomputes: microBatchQueue(graph),
+    owed: microBatchQueue(graph),
+  };
+}
 
 function nextOf(state: PeerState, { graph, open }: Progress, most: number | null): number {
-  const { backwards, recomputes, forwards, owed } = state;
+  const { backwards, recomputes, owed } = state;
   const backward = backwards.first();
   if (backward !== undefined) {
     if (state.recomputed === backward) state.recomputed = NOTHING;
@@ -89,21 +119,36 @@ function nextOf(state: PeerState, { graph, open }: Progress, most: number | null
     state.recomputed = partner(graph, recompute, 'B');
     return taken(recomputes, recompute);
   }
-  const forward = forwards.first();
-  if (forward === undefined) return NOTHING;
   const next = owed.first();
   // All but its recompute is there.
-  const gradientHere = next !== undefined && next !== state.recomputed && open[next] === 1;
-  const opportune = !gradientHere && (most === null || state.inFlight < most);
-  if (state.inFlight >= state.bound && !opportune) return NOTHING;
-  state.inFlight++;
-  owed.add(partner(graph, forward, 'B'));
-  return taken(forwards, forward);
+  const gradientHere =
+    next !== undefined && next !== state.recomputed && open[next] === 1 && partner(graph, next, 'R') !== NOTHING;
+  let [chosen, of]: [number, InFlight | null] = [NOTHING, null];
+  for (const stage of state.stages.values()) {
+    const forward = stage.forwards.first();
+    const opportune = !gradientHere && (most === null || stage.count < most);
+    if (forward === undefined || (stage.count >= stage.bound && !opportune)) continue;
+    if (of === null || microBatchOf(graph, forward) < microBatchOf(graph, chosen)) [chosen, of] = [forward, stage];
+  }
+  if (of === null) return NOTHING;
+  of.count++;
+  owed.add(partner(graph, chosen, 'B'));
+  return taken(of.forwards, chosen);
 }
 
 function taken(queue: Queue, work: number): number {
   queue.remove(work);
   return work;
+}
+
+function stageOf({ stages }: PeerState, { actions }: WorkGraph, work: number): InFlight {
+  const action = at(actions, work);
+  return got(stages, 'stage' in action ? action.stage : NOTHING);
+}
+
+function microBatchOf({ actions }: WorkGraph, work: number): number {
+  const action = at(actions, work);
+  return 'microBatch' in action ? action.microBatch : NOTHING;
 }
 
 /** The same micro-batch's work of another kind, some stages on; NOTHING where there is none. */

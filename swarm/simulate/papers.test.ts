@@ -5,16 +5,18 @@
 
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
-import { isCompute, type Schedule, type SimulatedSchedule } from '../schedule/action.ts';
+import type { ScheduleName } from '../plan/plan.ts';
+import { isCompute, type Schedule } from '../schedule/action.ts';
 import { breadthFirst } from '../schedule/breadthFirst.ts';
 import { gpipe } from '../schedule/gpipe.ts';
 import { interleaved } from '../schedule/interleaved.ts';
 import { addRecompute } from '../schedule/lower.ts';
-import { inFlightBounds, microBatchQueue } from '../schedule/messageDriven.ts';
+import { microBatchQueue } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { NOTHING, type Policy } from '../schedule/policy.ts';
 import { withRecompute } from '../schedule/recompute.ts';
+import { slots } from '../schedule/slots.ts';
 import { chain, makespan, run, upTo } from '../testing/chain.ts';
 import { donors } from '../testing/randomPlan.ts';
 import { makespanSeconds } from '../timeline/timeline.ts';
@@ -128,8 +130,7 @@ describe('Breadth-First (Lamy-Poirier 2023)', () => {
 
 describe('Chimera (Li and Hoefler 2021)', () => {
   test('[SC14] idle, B = 2F: 25.0, 20.0 and 17.2 % where 1f1b has 42.9, 27.3 and 15.8 %; none with p/2 pairs', () => {
-    const idle = (schedule: SimulatedSchedule) =>
-      [4, 8, 16].map((m) => percent(run(chain(schedule, 4, m)).bubbleRatio));
+    const idle = (schedule: ScheduleName) => [4, 8, 16].map((m) => percent(run(chain(schedule, 4, m)).bubbleRatio));
     expect(idle('chimera')).toEqual([25, 20, 17.2]);
     expect(idle('1f1b')).toEqual([42.9, 27.3, 15.8]);
     for (const p of [2, 4, 8, 16]) expect(run(chain('chimera', p, p, { pairs: p / 2 })).bubbleRatio).toBe(0);
@@ -275,10 +276,10 @@ describe('orders that follow messages, in jitter', () => {
 
   // Eager's rule but for one thing: a forward that may start goes before a backward.
   const forwardsFirst =
-    (bounds: ReadonlyMap<PeerId, number>): Policy =>
+    (bounds: ReadonlyMap<PeerId, ReadonlyMap<number, number>>): Policy =>
     ({ graph }) => {
       const peers = graph.peers.map((peer) => ({
-        bound: bounds.get(peer) ?? 0,
+        bound: Math.max(...(bounds.get(peer)?.values() ?? [])),
         inFlight: 0,
         F: microBatchQueue(graph),
         B: microBatchQueue(graph),
@@ -317,7 +318,7 @@ describe('orders that follow messages, in jitter', () => {
           32,
           1,
         );
-        const policy = forwardsFirst(inFlightBounds(plan, warmup));
+        const policy = forwardsFirst(slots(oneForwardOneBackward(plan, warmup)));
         return makespanSeconds(simulate({ tied: false }, plan, gpipe(plan), costsOf(given), policy));
       };
       const other = (weather: object): number => makespan('1f1b', 8, 32, { ...weather, warmup });

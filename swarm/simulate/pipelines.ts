@@ -10,10 +10,10 @@ import { chimera } from '../schedule/chimera.ts';
 import { eager } from '../schedule/eager.ts';
 import { gpipe } from '../schedule/gpipe.ts';
 import { interleaved } from '../schedule/interleaved.ts';
-import { inFlightBounds } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import type { Policy } from '../schedule/policy.ts';
+import { firstLayers, recomputing } from '../schedule/recompute.ts';
 import { slots } from '../schedule/slots.ts';
 import { varuna, varunaWork } from '../schedule/varuna.ts';
 import { chunksOf, type SimulateProblem } from './problem.ts';
@@ -40,13 +40,13 @@ export function pipelinesOf(problem: SimulateProblem): Pipeline & { readonly pol
     })),
     microBatches: each.flatMap((own) => own.plan.microBatches),
   };
-  const bounds = () => new Map(each.flatMap((own) => [...inFlightBounds(own.plan, warmup)]));
+  const bounds = () => new Map(each.flatMap((own) => [...slots(oneForwardOneBackward(own.plan, warmup))]));
   return {
     plan: joined,
     schedule: new Map(each.flatMap((own) => [...own.schedule])),
     policy:
       problem.schedule === 'eager'
-        ? eager(new Map(each.flatMap((own) => [...slots(oneForwardOneBackward(own.plan, warmup))])))
+        ? eager(bounds())
         : problem.schedule === 'varuna'
           ? varuna(bounds(), maxInFlight)
           : undefined,
@@ -70,8 +70,11 @@ function pipelineOf(problem: SimulateProblem, peers: readonly PeerId[]): Pipelin
       const both = bidirectionalPlan(peers, microBatches, pairs);
       return { plan: both, schedule: chimera(both) };
     }
-    case 'varuna':
-      return { plan, schedule: varunaWork(plan) };
+    case 'varuna': {
+      // Every stage but the last computes again.
+      const again = recomputing({ ...plan, schedule: 'varuna' }, firstLayers([0, plan.stages.length - 1]));
+      return { plan: again, schedule: varunaWork(again, gpipe(again)) };
+    }
     default:
       return assertNever(problem.schedule);
   }

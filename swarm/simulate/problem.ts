@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 import { count, expecting, fieldPath, fields, natural, nonNegative, number, sentence } from '../model/inputFields.ts';
 import { chimeraMisfit, interleavedMisfit } from '../plan/ownerTable.ts';
-import { SIMULATED_SCHEDULES } from '../schedule/action.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 
 /** Stages of micro-batches: what a timeline of a few hundred megabytes has. */
 const MOST_WORK = 1_000_000;
@@ -38,7 +38,7 @@ const NO_JITTER = { computeSeconds: 0, linkSeconds: 0, seed: 1 };
 const oneOf = (names: readonly string[]): string => `one of ${names.join(', ')}`;
 
 const PROBLEM = fields({
-  schedule: z.enum(SIMULATED_SCHEDULES, { error: expecting(oneOf(SIMULATED_SCHEDULES)) }),
+  schedule: z.enum(SCHEDULE_NAMES, { error: expecting(oneOf(SCHEDULE_NAMES)) }),
   microBatches: count,
   stages: z
     .array(fields({ forwardSeconds: nonNegative, backwardSeconds: nonNegative }), {

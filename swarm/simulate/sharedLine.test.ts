@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
-import { SIMULATED_SCHEDULES } from '../schedule/action.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { chain, run, upTo } from '../testing/chain.ts';
 import { outcomeDocument } from './outcome.ts';
 import { sharedLine } from './sharedLine.ts';
@@ -115,7 +115,7 @@ describe('pipelines side by side', () => {
   function anyProblem(seed: number) {
     const random = seededRandom(seed);
     const below = (limit: number): number => Math.floor(random() * limit);
-    const schedule = SIMULATED_SCHEDULES[below(SIMULATED_SCHEDULES.length)] ?? 'gpipe';
+    const schedule = SCHEDULE_NAMES[below(SCHEDULE_NAMES.length)] ?? 'gpipe';
     const p = 2 + 2 * below(2);
     return {
       pipelines: 2 + below(2),

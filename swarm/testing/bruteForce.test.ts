@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
-import { formatAction, type SimulatedSchedule } from '../schedule/action.ts';
+import type { ScheduleName } from '../plan/plan.ts';
+import { formatAction } from '../schedule/action.ts';
 import { loopedPlan } from '../schedule/placement.ts';
 import { barsOf, type Outcome } from '../simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../simulate/problem.ts';
@@ -13,7 +14,7 @@ const ends = (outcome: Outcome): Map<string, number> =>
   new Map(barsOf(outcome).map(({ action, end }) => [formatAction(action), end]));
 
 /** Whole numbers, so that sums are exact in any order. */
-function randomProblem(seed: number, schedule: SimulatedSchedule): SimulateProblem {
+function randomProblem(seed: number, schedule: ScheduleName): SimulateProblem {
   const random = seededRandom(seed);
   const below = (limit: number): number => Math.floor(random() * limit);
   const fixed = schedule !== 'eager' && schedule !== 'varuna';

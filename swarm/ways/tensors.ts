@@ -10,6 +10,7 @@ import { type Transfer, transfers } from '../plan/handover.ts';
 import { holderOfAll, holders, homeStage, keepersOf, type Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
+import { awaitsBeginning } from '../schedule/varuna.ts';
 import type { RunWire, WireEncoding } from '../wire.ts';
 
 /** What a tensor is, in whatever epoch and step. */
@@ -36,6 +37,11 @@ interface Written {
 
 /** Micro-batch ids of an evaluation's round begin here. */
 const ROUND = 65_536;
+
+/** To the stage before: the backward of a micro-batch has begun in the next one (SC16). */
+export const beginningTensor = (stage: number, microBatch: number): TensorName => ({
+  ...{ kind: 'beginning', stage, index: microBatch, range: [0, 1] },
+});
 
 export const streamTensor = (
   kind: 'activation' | 'gradient' | 'heldOut',
@@ -84,6 +90,9 @@ export function stepTensors(model: Model, plan: Plan, size: StreamSize): Passage
     ...handoffs(plan).flatMap(({ before, after, stage, ...microBatch }): Passage[] => [
       { from: before, to: after, tensor: streamTensor('activation', stage, microBatch, written(before, after)) },
       { from: after, to: before, tensor: streamTensor('gradient', stage - 1, microBatch, written(after, before)) },
+      ...(awaitsBeginning(plan, stage, microBatch.id) === before
+        ? [{ from: after, to: before, tensor: beginningTensor(stage - 1, microBatch.id) }]
+        : []),
     ]),
     ...gradientSlices(model, plan),
     ...newValues(model, plan),

@@ -1,14 +1,18 @@
 /**
  * A peer's work on micro-batches in an order that follows messages: whatever has arrived is taken as the plan's policy says,
  * when the GPU has done what was taken before. Beside each piece go what its list has beside it: a recompute before its
- * backward, a send after it, and after a stage's last backward its reduce.
+ * backward, unless the policy says when (SC16), a send after it, and after a stage's last backward its reduce.
  */
 import { got, invariant } from '../../../swarm/base.ts';
-import { type Action, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
+import { type Action, type ComputeAction, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
 import type { OwnOrder } from '../../../swarm/schedule/ownOrder.ts';
 
 export interface MessagesStep {
   run(action: Action): Promise<void>;
+  /** Who waits for that in the stage before hears that this backward begins. */
+  begin(backward: ComputeAction): void;
+  /** The word that the next stage has begun its backward of a micro-batch that this stage has; null: nobody sends one. */
+  beginning(stage: number, microBatch: number): Promise<void> | null;
   /** Takes what a receive is of, whenever it comes. */
   collect(receive: MicroAction): Promise<void>;
   /** Nothing can be done until this comes, or another one. */
@@ -26,19 +30,26 @@ export async function runByMessages(actions: readonly Action[], order: OwnOrder,
   const arrivals = collected(actions, order, step);
   const runListed = (action: Action): Promise<void> | undefined =>
     listed.has(formatAction(action)) ? step.run(action) : undefined;
-  for (let left = actions.filter(({ op }) => op === 'F' || op === 'B').length; left > 0; left--) {
+  const runBackward = async (action: ComputeAction): Promise<void> => {
+    const { stage, microBatch } = action;
+    step.begin(action);
+    await runListed({ op: 'R', stage, microBatch });
+    await step.run(action);
+    await runListed({ op: 'SEND_B', stage, microBatch });
+    const more = got(backwards, stage) - 1;
+    backwards.set(stage, more);
+    if (more === 0) await step.run({ op: 'REDUCE', stage });
+  };
+  for (let left = actions.filter(({ op }) => op === 'F' || op === 'B').length; left > 0; ) {
     let action = order.next();
     for (; action === null; action = order.next()) await arrivals.another();
-    const { op, stage, microBatch } = action;
-    if (op === 'B') await runListed({ op: 'R', stage, microBatch });
-    await step.run(action);
-    await runListed({ op: op === 'F' ? 'SEND_F' : 'SEND_B', stage, microBatch });
-    if (op === 'B') {
-      const more = got(backwards, stage) - 1;
-      backwards.set(stage, more);
-      if (more === 0) await step.run({ op: 'REDUCE', stage });
-    }
-    await step.settled(stage);
+    if (action.op !== 'R') left--;
+    if (action.op === 'B') await runBackward(action);
+    else await step.run(action);
+    if (action.op === 'F') await runListed({ ...action, op: 'SEND_F' });
+    // Where the policy says when, it is not done again beside the backward.
+    if (action.op === 'R') listed.delete(formatAction(action));
+    await step.settled(action.stage);
     order.ended(action);
   }
 }
@@ -48,20 +59,18 @@ function collected(actions: readonly Action[], order: OwnOrder, step: MessagesSt
   const coming = new Set<MicroAction>();
   const failures: unknown[] = [];
   let wake = (): void => {};
+  const noted = (arrival: Promise<void>, note: () => void): void =>
+    void arrival.then(note, (cause: unknown) => void failures.push(cause)).then(() => wake());
   for (const action of actions) {
     if (action.op !== 'RECV_F' && action.op !== 'RECV_B') continue;
+    const { op, stage, microBatch } = action;
     coming.add(action);
-    void step.collect(action).then(
-      () => {
-        coming.delete(action);
-        order.arrived(action.op === 'RECV_F' ? 'F' : 'B', action.stage, action.microBatch);
-        wake();
-      },
-      (cause: unknown) => {
-        failures.push(cause);
-        wake();
-      },
-    );
+    noted(step.collect(action), () => {
+      coming.delete(action);
+      order.arrived(op === 'RECV_F' ? 'F' : 'B', stage, microBatch);
+    });
+    const beginning = op === 'RECV_B' ? step.beginning(stage, microBatch) : null;
+    if (beginning) noted(beginning, () => order.begun(stage + 1, microBatch));
   }
   return {
     /** Resolves when something has come. */

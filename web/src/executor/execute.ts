@@ -11,13 +11,13 @@ import { owner } from '../../../swarm/plan/plan.ts';
 import type { Action, ComputeAction, MicroAction } from '../../../swarm/schedule/action.ts';
 import { ownOrder, policyOf } from '../../../swarm/schedule/ownOrder.ts';
 import type { Policy } from '../../../swarm/schedule/policy.ts';
-import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
 import { freedBy } from '../../../swarm/schedule/slots.ts';
+import { awaitsBeginning } from '../../../swarm/schedule/varuna.ts';
 import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
-import { streamTensor } from '../../../swarm/ways/tensors.ts';
+import { beginningTensor, streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
-import type { ComputeKind } from './aloneSeconds.ts';
+import { kindOf, samplesOf } from './aloneSeconds.ts';
 import { afterMicroBatches, runByMessages } from './byMessages.ts';
 import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { CopyTurn } from './lateCopies.ts';
@@ -32,6 +32,9 @@ const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'ME
 /** JSON has no number for what is not finite. */
 const said = (sum: number): number | 'NaN' | 'Infinity' =>
   Number.isNaN(sum) ? 'NaN' : Number.isFinite(sum) ? sum : 'Infinity';
+
+/** Of a frame that says all by its name. */
+const A_WORD: Reading = { take: async (use) => use(new Float32Array(1)) };
 
 export class StepRun {
   readonly #role: Role;
@@ -109,6 +112,14 @@ export class StepRun {
         signal.throwIfAborted();
         await this.#run(action);
       },
+      begin: ({ stage, microBatch }) => {
+        const to = awaitsBeginning(plan, stage, microBatch);
+        if (to !== null) this.#send(to, this.#beginningKey(stage - 1, microBatch), A_WORD);
+      },
+      beginning: (stage, microBatch) =>
+        awaitsBeginning(plan, stage + 1, microBatch) === peer
+          ? collect(this.#beginningKey(stage, microBatch), this.#owner(stage + 1, microBatch)).then(() => undefined)
+          : null,
       collect: (receive) => this.#expect(receive, collect),
       awaited: (receive, coming) => awaited?.(this.#senderOf(receive), coming) ?? coming,
       settled: (stage) => this.#stage(stage).settled(),
@@ -320,7 +331,7 @@ export class StepRun {
     const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
-    if (key.kind !== 'values') for (const one of to) this.#count(one, key); // values were counted with the report
+    if (key.kind !== 'values' && key.kind !== 'beginning') for (const one of to) this.#count(one, key); // values were counted with the report; a word is no tensor
     const looked = taken.then(({ seen }) => seen);
     looked.catch(() => undefined); // awaited with the report, which a step that is left never comes to
     return looked;
@@ -334,7 +345,7 @@ export class StepRun {
   /** What one action computes, in its place among what the donor's share of its GPU allows. */
   async #compute(action: ComputeAction, stage: Stage, work: () => void): Promise<void> {
     const { now, throttle } = this.#around;
-    const kind = this.#kindOf(action);
+    const kind = kindOf(this.#role, action, this.#round !== null);
     await throttle.run(
       kind,
       () => {
@@ -354,19 +365,12 @@ export class StepRun {
     this.#around.signal.throwIfAborted();
   }
 
-  #kindOf({ op, stage, microBatch }: ComputeAction): ComputeKind {
-    const planned = this.#role.plan.stages[stage];
-    invariant(planned, `the plan has no stage ${stage}`);
-    const own = planned.members.find(({ peer }) => peer === this.#role.peer);
-    const { recompute = [] } = own ?? {};
-    const work = { layers: planned.layers, samples: this.#samples(microBatch) };
-    if (this.#round !== null) return { ...work, op: 'evaluation', recomputed: 0 };
-    if (op === 'R') return { ...work, op, recomputed: againAhead(recompute) };
-    return op === 'B' ? { ...work, op, recomputed: againInBackward(recompute) } : { ...work, op: 'F', recomputed: 0 };
-  }
-
   async #settled(): Promise<void> {
     await Promise.all([...this.#role.stages.values()].map((stage) => stage.settled()));
+  }
+
+  #beginningKey(stage: number, microBatch: number): TensorKey {
+    return { ...beginningTensor(stage, microBatch), epoch: this.#role.epoch, step: this.#step };
   }
 
   #boundaryKey(
@@ -381,9 +385,7 @@ export class StepRun {
   }
 
   #samples(microBatch: number): number {
-    const found = this.#role.plan.microBatches.find(({ id }) => id === microBatch);
-    invariant(found, `no micro-batch ${microBatch}`);
-    return found.samples[1] - found.samples[0];
+    return samplesOf(this.#role.plan, microBatch);
   }
 
   #owner(stage: number, microBatch: number): PeerId {

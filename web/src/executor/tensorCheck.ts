@@ -11,10 +11,10 @@ import { isSound } from '../../../swarm/wire.ts';
 export class TensorCheck {
   #first: UnsoundTensor | null = null;
 
-  /** A tensor on its way to another peer, or from one. Packets are looked at in every epoch, by who takes them. */
+  /** A tensor on its way to another peer, or from one: a word of a beginning has nothing in it. Packets are looked at in every epoch, by who takes them. */
   look(key: TensorKey, values: Float32Array, from?: PeerId): void {
     const { kind, stage, index, encoding = 'f32' } = key;
-    if (this.#first !== null || kind === 'probe' || kind === 'packet') return;
+    if (this.#first !== null || kind === 'probe' || kind === 'packet' || kind === 'beginning') return;
     const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
     if (!isSound(encoding, words)) this.#first = { kind, stage, index, ...(from === undefined ? {} : { from }) };
   }

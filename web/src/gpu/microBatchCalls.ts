@@ -16,7 +16,8 @@ export interface MicroBatchCalls {
   readonly backward: readonly KernelCall[];
 }
 
-export function microBatchCalls(program: Program, places: Places): MicroBatchCalls {
+/** `aheadPlaces`: of the layer that is computed again ahead of its backward. */
+export function microBatchCalls(program: Program, places: Places, aheadPlaces: Places = places): MicroBatchCalls {
   const { body, head, loss, backward: blocks } = program;
   const there = (steps: readonly Step[], at: Places, evaluation = false): KernelCall[] =>
     steps.flatMap((step) => forward(step, at, evaluation));
@@ -29,8 +30,11 @@ export function microBatchCalls(program: Program, places: Places): MicroBatchCal
   return {
     forward: [...bodyForward, ...there(head, places), ...losses, ...back(head.toReversed(), places)],
     evaluation: [...bodyForward, ...there(head, places, true), ...runs.flatMap((run) => there(loss, run, true))],
-    recompute: there(ahead?.before ?? [], places),
-    backward: blocks.flatMap((block) => [...before(block), ...back(block.rows, places)]),
+    recompute: there(ahead?.before ?? [], aheadPlaces),
+    backward: blocks.flatMap((block) => [
+      ...before(block),
+      ...back(block.rows, block === ahead ? aheadPlaces : places),
+    ]),
   };
 }
 

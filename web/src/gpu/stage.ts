@@ -151,7 +151,7 @@ export class GpuStage implements Stage {
       write('targets', tokens.targets);
     }
     this.#made = encoding ? { what: 'output', microBatch, encoding } : null;
-    this.#again = null; // a recomputed layer's forward has the same place
+    if (!this.#plan.size.recomputesAhead) this.#again = null; // a recomputed layer's forward has the same place
     this.#submit(`F${microBatch}`, [...run, ...this.#packingOf(launches, encoding, 'packOutput')]);
   }
 

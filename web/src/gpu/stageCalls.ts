@@ -4,10 +4,17 @@
  */
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { type StageSize, sharedBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import {
+  aheadName,
+  type StageSize,
+  sharedBuffers,
+  WIRE,
+  WIRE_KEY,
+  WIRE_RESIDUAL,
+} from '../../../swarm/memory/memory.ts';
 import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
-import type { Program } from '../../../swarm/model/program.ts';
+import { isAgain, type Program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';
@@ -53,11 +60,20 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
       const places = placesOf(parts, samples, slot);
       const encodings = encodingsOf(program, size.wires ?? [], compute);
       const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
-      calls.set(slotKey(samples, slot), { ...microBatchCalls(program, places), packing: new Map(packing) });
+      calls.set(slotKey(samples, slot), {
+        ...microBatchCalls(program, places, size.recomputesAhead ? aheadPlaces(places) : places),
+        packing: new Map(packing),
+      });
     }
   }
   return calls;
 }
+
+/** Where a layer lies that was computed again, until its backward: what is computed meanwhile has the place of all. */
+const aheadPlaces = (places: Places): Places => ({
+  ...places,
+  buffer: (name) => places.buffer(isAgain(name) ? aheadName(name) : name),
+});
 
 function placesOf(
   { model, plan, compute, family, program, buffers, arenas }: StageParts,
@@ -66,7 +82,7 @@ function placesOf(
 ): Places {
   const { size, globalBatch } = plan;
   const elementBytes = ELEMENT_BYTES[compute];
-  const shared = sharedBuffers(program, samples, size.sequence).map(({ name }) => name);
+  const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
   const names = new Set([...shared, WIRE, WIRE_RESIDUAL, WIRE_KEY]);
   const tensor =
     (kind: 'values' | 'gradients') =>

@@ -67,6 +67,8 @@ class ExactStage implements Stage {
   readonly #taken = new Set<number>();
   readonly #slots = new Map<number, InFlight>();
   #forwarded: InFlight | null = null;
+  /** The micro-batch that was computed again. */
+  #again: number | null = null;
   readonly #sums = new Map<string, Sums>();
   /** What lies in each slot for the stage after and the one before, until another micro-batch takes it. */
   readonly #left = new Map<number, { readonly microBatch: number; readonly words: Values }>();
@@ -95,6 +97,7 @@ class ExactStage implements Stage {
   forward({ microBatch, samples, input, tokens, evaluation }: ForwardWork): void {
     const { layers, sequence } = this.#size;
     this.#takeSlot(microBatch, evaluation);
+    if (!this.#size.recomputesAhead) this.#again = null;
     const { ids = NO_TOKENS, targets = NO_TOKENS } = tokens ?? {};
     let x =
       layers[0] === 0
@@ -116,7 +119,8 @@ class ExactStage implements Stage {
     this.#device.submit(FORWARD_MS * samples * (layers[1] - layers[0]));
   }
 
-  recompute(): void {
+  recompute(microBatch: number): void {
+    this.#again = microBatch;
     this.#device.submit(SMALL_WORK_MS);
   }
 
@@ -126,6 +130,9 @@ class ExactStage implements Stage {
     const kept = got(this.#slots, slot);
     invariant(kept.microBatch === microBatch, `slot ${slot} is of micro-batch ${kept.microBatch}`);
     this.#slots.delete(slot);
+    const isRecomputed = (this.#size.recompute ?? []).length === 0 || this.#again === microBatch;
+    invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
+    this.#again = null;
     let d = this.#isLast
       ? headBack(this.#model, kept.z_N, kept.targets, this.#sumsOf('table'), this.#sumsOf('head'))
       : this.#wordsOf(gradient, microBatch).slice();

@@ -21,6 +21,7 @@ const WISHES: readonly (SplitOptions & { readonly schedule: ScheduleName })[] = 
   { schedule: '1f1b', warmup: 'overlap' },
   { schedule: 'eager', stages: 4 },
   { schedule: 'eager', warmup: 'overlap' },
+  { schedule: 'varuna' },
 ];
 const planned = (wish: SplitOptions) => ({ makePlan: pipeline, wishes: { ...wish, replicas: 1 } });
 const nameOf = (wish: SplitOptions): string => Object.values(wish).join(' ');
