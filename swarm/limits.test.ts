@@ -4,12 +4,13 @@ import { limitsFragment, limitsOfFragment, NO_LIMITS, parseDonorSpec } from './l
 const ALL = {
   speed: 0.5,
   memoryBytes: 268_435_456,
+  hostBytes: 2 ** 30,
   uploadBytesPerSecond: 2_000_000,
   downloadBytesPerSecond: 8_000_000,
 };
 
 test('[LI1] a donor spec is read with its units', () => {
-  const spec = parseDonorSpec('browser=chromium,speed=0.5,memory=256MiB,upload=2MB/s,download=8MB/s');
+  const spec = parseDonorSpec('browser=chromium,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s');
   expect(spec).toEqual({ ok: true, value: { browser: 'chromium', limits: ALL } });
   expect(parseDonorSpec('')).toEqual({ ok: true, value: { browser: 'chromium', limits: NO_LIMITS } });
   expect(parseDonorSpec('upload=1.5kB/s,download=64KiB/s')).toMatchObject({ ok: false });
@@ -24,6 +25,8 @@ test.each([
   ['memory=256', 'MiB'],
   ['memory=1KiB', 'at least 1MiB'],
   ['memory=256MiB/s', 'MiB'],
+  ['host=2', 'MiB'],
+  ['host=2000000GiB', 'at most 1048576GiB'],
   ['upload=2MB', 'a second'],
   ['upload=2XB/s', 'a second'],
   ['upload=1..2MB/s', 'a second'],

@@ -27,6 +27,8 @@ export const limitsSchema = z.object({
   speed: z.number().min(LEAST_SPEED).max(1),
   /** Of the GPU, for everything that a plan makes this peer keep; null: what can be had. */
   memoryBytes: z.int().min(LEAST_MEMORY_BYTES).max(MOST_MEMORY_BYTES).nullable(),
+  /** Of main memory, for shards that its GPU has no room for. */
+  hostBytes: z.int().min(0).max(MOST_MEMORY_BYTES).default(0),
   uploadBytesPerSecond: rate.nullable(),
   downloadBytesPerSecond: rate.nullable(),
 });
@@ -35,6 +37,7 @@ export type Limits = Readonly<z.infer<typeof limitsSchema>>;
 export const NO_LIMITS: Limits = {
   speed: 1,
   memoryBytes: null,
+  hostBytes: 0,
   uploadBytesPerSecond: null,
   downloadBytesPerSecond: null,
 };
@@ -42,6 +45,7 @@ export const NO_LIMITS: Limits = {
 const NAMES = {
   speed: 'speed',
   memory: 'memoryBytes',
+  host: 'hostBytes',
   upload: 'uploadBytesPerSecond',
   download: 'downloadBytesPerSecond',
 } as const;
@@ -82,7 +86,7 @@ export interface DonorSpec {
   readonly limits: Limits;
 }
 
-/** `browser=chromium,speed=0.5,memory=256MiB,upload=2MB/s,download=8MB/s`, each part optional. */
+/** `browser=chromium,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s`, each part optional. */
 export function parseDonorSpec(text: string): Result<DonorSpec> {
   let limits = NO_LIMITS;
   const seen = new Set<string>();
@@ -105,6 +109,14 @@ export function parseDonorSpec(text: string): Result<DonorSpec> {
   return success({ browser: 'chromium', limits });
 }
 
+const RATES = 'at least 10kB/s, at most 1000000GB/s';
+const RANGES = {
+  memory: 'at least 1MiB, at most 1048576GiB',
+  host: 'at most 1048576GiB',
+  upload: RATES,
+  download: RATES,
+} as const;
+
 function quantity(name: Name, text: string): Result<number> {
   const field = NAMES[name];
   const rate = field.endsWith('PerSecond');
@@ -118,6 +130,5 @@ function quantity(name: Name, text: string): Result<number> {
   if (digits === '' || !Number.isFinite(value)) return refusal(`${name} "${text}": expected ${expected}`);
   const whole = name === 'speed' ? value : Math.floor(value);
   if (limitsSchema.shape[field].safeParse(whole).success) return success(whole);
-  const range = name === 'memory' ? 'at least 1MiB, at most 1048576GiB' : 'at least 10kB/s, at most 1000000GB/s';
-  return refusal(`${name} "${text}": expected ${name === 'speed' ? expected : range}`);
+  return refusal(`${name} "${text}": expected ${name === 'speed' ? expected : RANGES[name]}`);
 }

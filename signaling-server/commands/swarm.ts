@@ -98,7 +98,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
     .option(
       '--donor <spec>',
-      'a donor with limits of its own, in place of --donors; repeatable: speed=0.5,memory=256MiB,upload=2MB/s,download=8MB/s',
+      'a donor with limits of its own, in place of --donors; repeatable: speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s',
       donorSpec,
     )
     .action(swarm);

@@ -1,4 +1,4 @@
-/** GPU bytes of the donors that are here: the most that any of their plans predicted, and the most that they reported. */
+/** Bytes of the donors that are here: the most that any of their plans predicted, and the most that they reported. */
 import type { PeerId } from '../../swarm/base.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
 import type { AdapterProfile } from '../../swarm/messages/profile.ts';
@@ -10,6 +10,8 @@ import type { RunFile } from '../../swarm/run/runFile.ts';
 export interface DonorMemory {
   readonly predictedBytes: number;
   readonly peakBytes: number;
+  /** Of main memory, as reported. */
+  readonly hostBytes: number;
 }
 
 export class DonorMemories {
@@ -22,15 +24,21 @@ export class DonorMemories {
     this.#file = file;
   }
 
-  /** A donor has what it needs for a plan, `reportedBytes` in all. */
-  ready(peer: PeerId, { halves }: AdapterProfile, plan: Plan, reportedBytes: number): void {
+  /** A donor has what it needs for a plan, so many bytes in all. */
+  ready(
+    peer: PeerId,
+    { halves }: AdapterProfile,
+    plan: Plan,
+    { memoryBytes, hostBytes = 0 }: { readonly memoryBytes: number; readonly hostBytes?: number },
+  ): void {
     const { train, precision } = this.#file;
     const compute = computeOf(precision.compute, halves === true);
     const predicted = predictedBytes(this.#model, plan, peer, train.sequenceLength, precision.wire, compute);
     const before = this.#donors.get(peer);
     this.#donors.set(peer, {
       predictedBytes: Math.max(before?.predictedBytes ?? 0, predicted),
-      peakBytes: Math.max(before?.peakBytes ?? 0, reportedBytes),
+      peakBytes: Math.max(before?.peakBytes ?? 0, memoryBytes),
+      hostBytes: Math.max(before?.hostBytes ?? 0, hostBytes),
     });
   }
 

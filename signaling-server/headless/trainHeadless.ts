@@ -151,7 +151,10 @@ class Swarm {
       const ofDonor = [...peers].flatMap((peer) => this.#memory.get(peer) ?? []);
       if (ofDonor.length === 0) return [];
       const most = (field: keyof DonorMemory): number => Math.max(...ofDonor.map((each) => each[field]));
-      return { donor, predictedBytes: most('predictedBytes'), peakBytes: most('peakBytes') };
+      return {
+        ...{ donor, predictedBytes: most('predictedBytes') },
+        ...{ peakBytes: most('peakBytes'), hostBytes: most('hostBytes') },
+      };
     });
     const { committedSteps } = server.status().snapshot;
     const refused = [...this.#refused.values()].flatMap(({ peer, atStep, reason }) => {

@@ -28,8 +28,10 @@ export const runStatusSchema = z.object({
   movedBytes: z.number(),
   /** The newest of whom the run threw out. */
   refused: z.array(refusedDonorSchema),
-  /** GPU bytes of each donor that is here and was ever ready. */
-  memory: z.array(z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number() })),
+  /** Bytes of each donor that is here and was ever ready: of its GPU, and of main memory. */
+  memory: z.array(
+    z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number(), hostBytes: z.number() }),
+  ),
 });
 export type RunStatus = z.infer<typeof runStatusSchema>;
 

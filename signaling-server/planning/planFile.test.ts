@@ -163,7 +163,7 @@ describe('a plan file', () => {
     const later = 'comes with a later version of shoal: expected';
     const unknown = 'is unknown: expected the fields that shoal plan --json writes';
     test.each([
-      [withShard({ in: 'host' }), `state[0].shards[0].in ${later} "gpu", or no such field`],
+      [withShard({ in: 'disk' }), 'state[0].shards[0].in must be gpu or host'],
       [{ ...DOCUMENT, maxInFlight: 3 }, `maxInFlight ${later} null, or no such field`],
       [withMember({ recomputed: [0] }), `stages[0].members[0].recomputed ${unknown}`],
       [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
@@ -173,6 +173,11 @@ describe('a plan file', () => {
       ],
     ])('%#', async (document, reason) => {
       expect(await read(document)).toEqual({ ok: false, reason: `${folder}/plan.json: ${reason}` });
+    });
+
+    test('[PL40] nor that a shard lies in main memory, which is done', async () => {
+      const plan = await read(withShard({ in: 'host' }));
+      expect(plan.ok && plan.value.state[0]?.shards.every((shard) => shard.in === 'host')).toBe(true);
     });
 
     test('but not where it says what is done anyhow', async () => {

@@ -47,7 +47,7 @@ function withoutDefaults(json: unknown): unknown {
 
 /** Predictions and explanations of `shoal plan`. */
 const IGNORED = ['predicted', 'idle', 'reasons'];
-/** Each says, where it is not this, something that the plan has, or that no run does yet. */
+/** Defaults that a plan does not say. Anything else is something that it has, or that no run does yet. */
 const LATER_FIELDS = new Map<string, unknown>([
   ['in', 'gpu'],
   ['warmup', 'normal'],

@@ -77,11 +77,10 @@ const memoryUse = (memory: DonorMemories, planOf: (epoch: number) => string | un
   event: (event) => {
     if (event.type === 'gone') return memory.gone(event.peer);
     if (event.type !== 'said' || event.message.type !== 'ready') return;
-    const { epoch, memoryBytes } = event.message;
-    const plan = planOf(epoch);
+    const plan = planOf(event.message.epoch);
     if (plan === undefined) return;
     const { peer, adapter } = event.connection;
-    memory.ready(peer, adapter, JSON.parse(plan) as Plan, memoryBytes); // the store's own words
+    memory.ready(peer, adapter, JSON.parse(plan) as Plan, event.message); // the store's own words
   },
 });
 

@@ -8,7 +8,7 @@ import type { ReplicaWish } from '../planner/replicas.ts';
 import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replication.ts';
 import type { ReplannerEvent, ReplannerState } from './replannerState.ts';
 import { type Replanning, remember } from './replanning.ts';
-import { arrivalReason, capsOf } from './wishes.ts';
+import { arrivalReason, capsOf, hostsOf } from './wishes.ts';
 
 type PlanWanted = Extract<ReplannerEvent, { type: 'planWanted' }>;
 
@@ -30,7 +30,13 @@ export function withCopies(replanning: Replanning, wanted: PlanWanted, made: Pla
   const plan = made.answer === 'plan' ? made.plan : inForce;
   if (plan === null) return made;
   const model = acceptedModel(config);
-  const run = { model, batch: config.batch, caps: capsOf(wanted), offer: offer.map(({ peer }) => peer) };
+  const run = {
+    model,
+    batch: config.batch,
+    caps: capsOf(wanted),
+    hosts: hostsOf(wanted),
+    offer: offer.map(({ peer }) => peer),
+  };
   const wish = wishOf(replanning.state, inForce);
   const copied = replicatedWithin(run, plan, wish);
   if (made.answer === 'stays' && !hasMore(copied, plan, wish)) return made;

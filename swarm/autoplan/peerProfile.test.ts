@@ -60,7 +60,13 @@ describe('the donors at hand', () => {
   const said = (...links: readonly LinkReport[]) => ({ links, uploadBytesPerSecond: null });
 
   it('[AP1] [AP4] are a cluster file: times over speed, memory, caps, and what both ends measured of a link', () => {
-    const limits = { speed: 0.5, memoryBytes: 5e8, uploadBytesPerSecond: 1e6, downloadBytesPerSecond: null };
+    const limits = {
+      ...NO_LIMITS,
+      speed: 0.5,
+      memoryBytes: 5e8,
+      uploadBytesPerSecond: 1e6,
+      downloadBytesPerSecond: null,
+    };
     const cluster = clusterAtHand(
       [
         { peer: a, profile: profile([1, 2, 4], [2, 3, 6]), limits },

@@ -139,9 +139,9 @@ function withoutSearch(replanning: Replanning, question: PlanWanted): PlanAnswer
   const { config, donors } = replanning.state;
   const { batch } = config;
   const model = acceptedModel(config);
-  const makePlan: MakePlan = (peers, caps) =>
+  const makePlan: MakePlan = (peers, caps, hosts = new Map()) =>
     fittingSplit({
-      ...{ model, batch, caps, options: {}, lines: lineCapsOf(donors) },
+      ...{ model, batch, caps, hosts, options: {}, lines: lineCapsOf(donors) },
       peers: peers.slice(0, donorCapacity(model)),
     });
   return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan));

@@ -8,6 +8,7 @@ import type { Model } from '../model/model.ts';
 import { type Plan, peers, seated } from '../plan/plan.ts';
 import { donorCapacity, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
+import type { HostMemory } from '../planner/mainMemory.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
 import type { LineCaps } from '../planner/streamWires.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
@@ -56,8 +57,8 @@ export function capacityOf(model: Pick<Model, 'layers'>, { plan, groupPlans, aut
   return plan === undefined ? donorCapacity(model) : peers(plan).length;
 }
 
-/** For peers in the order they joined, and the bytes that some of them give at most. */
-export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps) => Result<Plan>;
+/** For peers in the order they joined, and the bytes that some of them give at most, of their GPUs and of main memory. */
+export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps, hosts?: HostMemory) => Result<Plan>;
 
 /** As wished for, or none. */
 export function planWished(
@@ -67,11 +68,11 @@ export function planWished(
   lines?: LineCaps,
 ): MakePlan {
   const options = plan === undefined ? wishes : optionsOf(plan);
-  return (donors, caps) => {
+  return (donors, caps, hosts = new Map()) => {
     if (plan === undefined || donors.length !== peers(plan).length)
-      return fittingSplit({ model, batch, peers: donors, caps, options, ...(lines && { lines }) });
+      return fittingSplit({ model, batch, peers: donors, caps, hosts, options, ...(lines && { lines }) });
     const given = seated(plan, donors);
-    const lacking = shortage({ model, batch, caps }, given);
+    const lacking = shortage({ model, batch, caps, hosts }, given);
     return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors));
   };
 }
@@ -99,6 +100,7 @@ export function answerWished(
       !makePlan(
         among.map(({ peer }) => peer),
         capsOf(question),
+        hostsOf(question),
       ).ok
     )
       continue;
@@ -134,15 +136,19 @@ export function arrivalReason(offer: Question['offer'], members: readonly PeerId
 export const capsOf = ({ offer }: Question): MemoryCaps =>
   new Map(offer.flatMap(({ peer, memoryBytes }) => (memoryBytes === null ? [] : [[peer, memoryBytes]])));
 
+/** Of main memory. */
+export const hostsOf = ({ offer }: Question): HostMemory =>
+  new Map(offer.flatMap(({ peer, hostBytes = 0 }) => (hostBytes > 0 ? [[peer, hostBytes]] : [])));
+
 function largestPlan(question: Question, makePlan: MakePlan): Result<Plan> {
-  const caps = capsOf(question);
+  const [caps, hosts] = [capsOf(question), hostsOf(question)];
   let rest = question.offer.map(({ peer }) => peer);
   if (rest.length === 0) return refusal('there is no donor');
-  const largest = makePlan(rest, caps);
+  const largest = makePlan(rest, caps, hosts);
   if (largest.ok) return largest;
   for (const spare of spares(question)) {
     rest = rest.filter((peer) => peer !== spare);
-    const smaller = rest.length === 0 ? largest : makePlan(rest, caps);
+    const smaller = rest.length === 0 ? largest : makePlan(rest, caps, hosts);
     if (smaller.ok) return smaller;
   }
   return largest;

@@ -141,6 +141,8 @@ export type CoordinatorEvent =
       readonly adapter: AdapterProfile;
       /** The most GPU memory that it gives; absent: what is needed. */
       readonly memoryBytes?: number;
+      /** Main memory that it gives; absent: none. */
+      readonly hostBytes?: number;
       /** An opaque name of its network: two donors that have the same one may be one person. */
       readonly address: string;
       /** This server opened it itself. */
@@ -213,6 +215,8 @@ export interface Offered {
   readonly peer: PeerId;
   /** The most GPU memory that it gives; null: what is needed. */
   readonly memoryBytes: number | null;
+  /** Main memory that it gives; absent: none. */
+  readonly hostBytes?: number;
   /** No plan may do without it. */
   readonly isNeeded: boolean;
 }

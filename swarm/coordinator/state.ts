@@ -31,6 +31,8 @@ export interface Donor {
   readonly peer: PeerId;
   readonly adapter: AdapterProfile;
   readonly memoryBytes: number | null;
+  /** Main memory that it gives; absent: none. */
+  readonly hostBytes?: number;
   /** pausing, leaving: its button was pressed, and a plan still needs it until the next checkpoint is stored. */
   readonly wish: 'compute' | 'pausing' | 'leaving' | 'paused';
   /** Its tokens that stand committed. */

@@ -36,8 +36,9 @@ function offeredIn(state: CoordinatorState): Offered[] {
   const needed = donors.slice(0, expected);
   const offer = offerOf(state);
   return donors.flatMap((donor) => {
-    const { peer, memoryBytes } = donor;
-    return offer.includes(peer) ? { peer, memoryBytes, isNeeded: needed.includes(donor) } : [];
+    const { peer, memoryBytes, hostBytes } = donor;
+    const inHost = hostBytes === undefined ? {} : { hostBytes };
+    return offer.includes(peer) ? { peer, memoryBytes, ...inHost, isNeeded: needed.includes(donor) } : [];
   });
 }
 

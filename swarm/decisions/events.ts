@@ -87,6 +87,7 @@ export function forCoordinator(event: ToldEvent): CoordinatorEvent | null {
         address,
         isOwn,
         ...(limits.memoryBytes === null ? {} : { memoryBytes: limits.memoryBytes }),
+        ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
       };
     }
     case 'donorSaid': {

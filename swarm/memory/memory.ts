@@ -7,7 +7,7 @@ import { packetBytes } from '../islands/packet.ts';
 import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
-import { type Holder, holderOfAll, holders, keepersOf, type Plan } from '../plan/plan.ts';
+import { type Holder, holderOfAll, holders, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
@@ -189,9 +189,11 @@ export interface ShardWork {
   /** The primary, then the replicas: this peer is one of them. */
   readonly keepers: readonly PeerId[];
   readonly isPrimary: boolean;
+  /** Where its values, moments and sums are: on the GPU, or in main memory. */
+  readonly in: 'gpu' | 'host';
   /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
   readonly valuesStage: number | null;
-  /** Where the float32 master is: that buffer, or one of the shard's own. A stage's halves are no master. */
+  /** Where the float32 master is: that buffer, or one of the shard's own. Neither a stage's halves nor what lies beside main memory is a master. */
   readonly master: 'stage' | 'own';
   /** Gradient sums to add, in order. */
   readonly holders: readonly Holder[];
@@ -222,15 +224,16 @@ export function shardsOf(
         keepers: keepersOf(shard),
         isPrimary: shard.peer === peer,
         valuesStage: own?.stage ?? null,
-        master: own && compute === 'f32' ? 'stage' : 'own',
+        in: shard.in ?? 'gpu',
+        master: own && compute === 'f32' && shard.in !== 'host' ? 'stage' : 'own',
         holders: concerned,
-        sumInPlace: own !== undefined && own === concerned[0] && isAll(range, own.ranges),
+        sumInPlace: shard.in !== 'host' && own !== undefined && own === concerned[0] && isAll(range, own.ranges),
       };
     });
   });
 }
 
-/** Everything a peer has as a keeper of shards: moments, sums of others' slices, its own values where it holds none. */
+/** Everything a peer has on its GPU as a keeper of shards: moments, sums of others' slices, its own values where it holds none. */
 export function shardBuffers(
   model: Model,
   plan: Plan,
@@ -238,7 +241,7 @@ export function shardBuffers(
   known?: ReturnType<typeof holders>,
   compute?: Compute,
 ): BufferSpec[] {
-  const work = shardsOf(model, plan, peer, known, compute);
+  const work = shardsOf(model, plan, peer, known, compute).filter((shard) => shard.in === 'gpu');
   if (work.length === 0) return [];
   const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace }) => {
     const { floats } = arena(block(model, name), [range], compute);
@@ -317,17 +320,21 @@ export function plannedBytes(
   return compute === 'f16' ? Math.max(floats, predictedBytes(model, plan, peer, sequence, wire, compute)) : floats;
 }
 
+/** Of an element of a shard in main memory: its value, both moments, the sum of its gradients. */
+export const HOST_FLOATS = STATE_KINDS.length + 1;
+
 /**
- * Bytes of main memory in which a peer keeps what a run with islands has beside the state on its GPUs. Where its group meets
- * others also what comes out of a meeting, until it is over, and the packets that came.
+ * Bytes of main memory in which a peer keeps shards that lie there, and what a run with islands has beside the state that is
+ * updated. Where its group meets others also what comes out of a meeting, until it is over, and the packets that came.
  */
 export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined): number {
   const kept = plan.state.flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)));
-  const elements = kept.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  const elementsOf = (shards: readonly Shard[]): number =>
+    shards.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
   const parked = stateKinds(islands, plan.islands).length - STATE_KINDS.length;
-  return Math.ceil(
-    elements * FLOAT_BYTES * (parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands) : 0)),
-  );
+  const beside = parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands) : 0);
+  const inHost = elementsOf(kept.filter((shard) => shard.in === 'host'));
+  return Math.ceil(FLOAT_BYTES * (elementsOf(kept) * beside + inHost * HOST_FLOATS));
 }
 
 /** For each element: what the islands share anew, what is left over of the group's own, one's value, all that is said. */

@@ -148,8 +148,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
   }),
   /** The answer to `warm`: pipelines compiled, tokens there, links open. */
   z.object({ type: z.literal('warmed'), number: count }),
-  /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the stages. */
-  z.object({ type: z.literal('ready'), epoch: count, memoryBytes: memory }),
+  /** Pipelines compiled, blocks, moments and tokens there, links open. `memoryBytes` counts every buffer of the GPU, `hostBytes` what is kept in main memory; absent: none. */
+  z.object({ type: z.literal('ready'), epoch: count, memoryBytes: memory, hostBytes: memory.exactOptional() }),
   z.object({
     type: z.literal('report'),
     epoch: count,

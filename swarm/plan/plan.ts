@@ -60,6 +60,8 @@ export interface Shard {
   /** Elements of the block. */
   readonly range: Range;
   readonly replicas: readonly PeerId[];
+  /** All of its keepers have it in main memory and update it there; absent: on their GPUs. */
+  readonly in?: 'host';
 }
 
 export interface BlockState {
@@ -90,8 +92,12 @@ const blockName = z
 
 /** A number in 16 bits, in frames. */
 export const islandList = z.array(count.max(0xffff)).min(1).max(MOST_ISLANDS);
+const shard: z.ZodType<Shard> = z
+  .object({ peer, range, replicas: z.array(peer).default([]), in: z.enum(['gpu', 'host']).default('gpu') })
+  // The default is said by no field: then equal plans are equal.
+  .transform(({ in: place, ...others }) => (place === 'host' ? { ...others, in: place } : others));
 export const blockStates: z.ZodType<readonly BlockState[]> = z.array(
-  z.object({ block: blockName, shards: z.array(z.object({ peer, range, replicas: z.array(peer).default([]) })) }),
+  z.object({ block: blockName, shards: z.array(shard) }),
 );
 
 /** A plan from outside: its shape only (`problems` judges the rest). Other fields, such as predictions, are ignored. */

@@ -3,11 +3,11 @@
  * never used. What is tried, in this order, and only where no option decides it: the equal split as it is; layers moved
  * from the stage of the peer that lacks most to the stage with most room; twice as many micro-batches, which are
  * smaller; more stages; 1F1B, which keeps fewer micro-batches in flight; all of these again, with layers that the short
- * of memory compute twice. The first plan that fits is taken: a pure function of the donors, their caps and the options,
+ * of memory compute twice; and last with shards in main memory, where donors give some. The first plan that fits is taken: a pure function of the donors, their caps and the options,
  * never of a measurement.
  */
 import { at, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
-import { plannedBytes } from '../memory/memory.ts';
+import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
@@ -16,6 +16,7 @@ import { firstLayers } from '../schedule/recompute.ts';
 import { packedBytes, type RunWire } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
+import { type HostMemory, inMainMemory } from './mainMemory.ts';
 import { microBatchUnit, ownedStages } from './ownedSplit.ts';
 import { type LineCaps, withCappedWires } from './streamWires.ts';
 
@@ -34,6 +35,8 @@ interface FitProblem {
   };
   readonly peers: readonly PeerId[];
   readonly caps: MemoryCaps;
+  /** Absent: nobody gives main memory. */
+  readonly hosts?: HostMemory;
   readonly options: SplitOptions;
   /** By which links of a run with `wire: "auto"` are chosen; absent: nobody has a cap. */
   readonly lines?: LineCaps;
@@ -42,21 +45,29 @@ interface FitProblem {
 /** What a plan lacks: bytes over all peers, and the peer that lacks most. */
 interface Shortage {
   readonly bytes: number;
-  readonly worst: { readonly peer: PeerId; readonly needs: number; readonly has: number } | null;
+  readonly worst: {
+    readonly peer: PeerId;
+    readonly needs: number;
+    readonly has: number;
+    readonly of: 'GPU memory' | 'main memory';
+  } | null;
 }
 
 export function shortage(
-  { model, batch, caps }: Omit<FitProblem, 'peers' | 'options' | 'lines'>,
+  { model, batch, caps, hosts = new Map() }: Omit<FitProblem, 'peers' | 'options' | 'lines'>,
   plan: Plan,
 ): Shortage {
   let found: Shortage = { bytes: 0, worst: null };
+  const look = (own: NonNullable<Shortage['worst']>): void => {
+    const { needs, has } = own;
+    if (needs <= has) return;
+    const isWorse = found.worst === null || needs - has > found.worst.needs - found.worst.has;
+    found = { bytes: found.bytes + needs - has, worst: isWorse ? own : found.worst };
+  };
   for (const peer of peersOf(plan)) {
     const has = caps.get(peer);
-    if (has === undefined) continue;
-    const needs = plannedBytes(model, plan, peer, batch);
-    if (needs <= has) continue;
-    const isWorse = found.worst === null || needs - has > found.worst.needs - found.worst.has;
-    found = { bytes: found.bytes + needs - has, worst: isWorse ? { peer, needs, has } : found.worst };
+    if (has !== undefined) look({ peer, needs: plannedBytes(model, plan, peer, batch), has, of: 'GPU memory' });
+    look({ peer, needs: hostBytes(plan, peer, undefined), has: hosts.get(peer) ?? 0, of: 'main memory' });
   }
   return found;
 }
@@ -83,6 +94,17 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   return refusal(sentence(nearest, peers));
 }
 
+function reliefs(problem: FitProblem): readonly ((plan: Plan) => Plan)[] {
+  const { model, batch, caps, hosts } = problem;
+  const again = (plan: Plan): Plan => recomputing(problem, plan);
+  const plain = [(plan: Plan): Plan => plan, again];
+  if (hosts === undefined || hosts.size === 0) return plain;
+  const lacks = (plan: Plan, peer: PeerId): number =>
+    plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Number.POSITIVE_INFINITY);
+  const inHost = (plan: Plan): Plan => inMainMemory(plan, peersOf(plan), { lacks, hosts });
+  return [...plain, inHost, (plan) => inHost(again(plan))];
+}
+
 function writtenIn({ model, batch, lines }: FitProblem, plan: Plan): Plan {
   if (batch.wire !== 'auto' || lines === undefined) return plan;
   return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
@@ -92,7 +114,7 @@ export function sentence({ bytes, worst }: Shortage, order: readonly PeerId[]): 
   const who =
     worst === null
       ? ''
-      : `: donor ${order.indexOf(worst.peer)} gives ${worst.has} bytes of GPU memory, its part needs ${worst.needs}`;
+      : `: donor ${order.indexOf(worst.peer)} gives ${worst.has} bytes of ${worst.of}, its part needs ${worst.needs}`;
   return `the model does not fit these donors, ${bytes} bytes are missing${who}`;
 }
 

@@ -68,11 +68,12 @@ export interface Placing {
 export function withoutReplicas(plan: Plan): Plan {
   const state = plan.state.map(({ block, shards }) => {
     const merged: Shard[] = [];
-    for (const { peer, range } of shards.toSorted((a, b) => a.range[0] - b.range[0])) {
+    for (const shard of shards.toSorted((a, b) => a.range[0] - b.range[0])) {
+      const { peer, range } = shard;
       const last = merged.at(-1);
-      const isCut = last?.peer === peer && last.range[1] === range[0];
+      const isCut = last?.peer === peer && last.in === shard.in && last.range[1] === range[0];
       if (isCut) merged[merged.length - 1] = { ...last, range: [last.range[0], range[1]] };
-      else merged.push({ peer, range, replicas: [] });
+      else merged.push({ ...shard, replicas: [] });
     }
     return { block, shards: merged };
   });
@@ -97,18 +98,19 @@ export function withReplicas(placing: Placing): Plan {
   }
   const state = [...desk.pieces].map(([block, pieces]) => ({
     block,
-    shards: pieces.map(({ peer, range, replicas }) => ({ peer, range, replicas: [...replicas] })),
+    shards: pieces.map(shardOf),
   }));
   return { ...bare, state };
 }
 
 /** A shard on its way to its replicas. */
-interface Piece {
+interface Piece extends Omit<Shard, 'range' | 'replicas'> {
   readonly block: BlockName;
-  readonly peer: PeerId;
   range: Range;
   readonly replicas: PeerId[];
 }
+
+const shardOf = ({ block: _, replicas, ...shard }: Piece): Shard => ({ ...shard, replicas: [...replicas] });
 
 /** The state as far as it is placed, and what that costs whom. */
 interface Desk {
@@ -125,10 +127,7 @@ const sizeOf = ({ range: [from, to] }: Pick<Piece, 'range'>): number => to - fro
 function begin(placing: Placing): Desk {
   const { model, plan, candidates, byteCost } = placing;
   const pieces = new Map(
-    plan.state.map(({ block, shards }) => [
-      block,
-      shards.map(({ peer, range }): Piece => ({ block, peer, range, replicas: [] })),
-    ]),
+    plan.state.map(({ block, shards }) => [block, shards.map((shard): Piece => ({ ...shard, block, replicas: [] }))]),
   );
   const desk: Desk = {
     ...{ placing, pieces, holders: holders(model, plan) },
@@ -291,10 +290,10 @@ const roomOf = ({ placing, kept }: Desk, peer: PeerId): number =>
 
 function stateOf(pieces: readonly Piece[]): BlockState[] {
   const found = new Map<BlockName, Shard[]>();
-  for (const { block, peer, range, replicas } of pieces) {
-    const shards = found.get(block) ?? [];
-    found.set(block, shards);
-    shards.push({ peer, range, replicas });
+  for (const piece of pieces) {
+    const shards = found.get(piece.block) ?? [];
+    found.set(piece.block, shards);
+    shards.push(shardOf(piece));
   }
   return [...found].map(([block, shards]) => ({ block, shards }));
 }

@@ -15,6 +15,7 @@ import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
 import { memoryOf, memoryWith } from './draft.ts';
 import type { MemoryCaps } from './fit.ts';
 import { type Forecast, forecast } from './forecast.ts';
+import { type HostMemory, hostRoom } from './mainMemory.ts';
 import type { Reason } from './reason.ts';
 import { type Placing, type ReplicaWish, withoutReplicas, withReplicas } from './replicas.ts';
 
@@ -63,6 +64,7 @@ interface CappedRun {
   readonly model: Model;
   readonly batch: ClusterProblem['batch'];
   readonly caps: MemoryCaps;
+  readonly hosts?: HostMemory;
   /** Everyone who may keep something, in the order they joined. */
   readonly offer: readonly PeerId[];
 }
@@ -80,7 +82,7 @@ export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish
   return { plan, reasons: shortfall(plan, wish.count, candidates.length, null) };
 }
 
-function roomWithin({ model, batch, caps }: CappedRun, plan: Plan): Placing['roomBytes'] {
+function roomWithin({ model, batch, caps, hosts = new Map() }: CappedRun, plan: Plan): Placing['roomBytes'] {
   const known = holders(model, plan);
   const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   const inFlight = planSlots(plan, build(plan));
@@ -91,15 +93,16 @@ function roomWithin({ model, batch, caps }: CappedRun, plan: Plan): Placing['roo
   };
   const beside = new Map<string, number>();
   return (peer, state) => {
+    const inHost = hostRoom({ ...plan, state }, peer, hosts.get(peer));
     const cap = caps.get(peer);
-    if (cap === undefined) return Number.POSITIVE_INFINITY;
+    if (cap === undefined) return inHost;
     const bytes = either.map((compute) => {
       const key = `${peer} ${compute}`;
       const work = beside.get(key) ?? workBytes(peer, compute);
       beside.set(key, work);
       return work + bytesOf(shardBuffers(model, { ...plan, state }, peer, known, compute));
     });
-    return cap - Math.max(...bytes);
+    return Math.min(inHost, cap - Math.max(...bytes));
   };
 }
 
@@ -118,8 +121,11 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
   const bytesWith = memoryWith(costs, plan);
   const placing = {
     ...{ model: costs.model, islands: costs.batch.islands, plan, candidates, before: wish.before },
-    roomBytes: (peer: PeerId, kept: readonly BlockState[]) =>
-      (costs.peers[costs.placeOf(peer)]?.memoryBytes ?? 0) - bytesWith(peer, kept),
+    roomBytes: (peer: PeerId, kept: readonly BlockState[]) => {
+      const known = costs.peers[costs.placeOf(peer)];
+      const inHost = hostRoom({ ...plan, state: kept }, peer, known?.hostBytes);
+      return Math.min(inHost, (known?.memoryBytes ?? 0) - bytesWith(peer, kept));
+    },
     byteCost: (from: PeerId, to: PeerId) => {
       const [upload, download] = [costs.peers[costs.placeOf(from)]?.upload, costs.peers[costs.placeOf(to)]?.download];
       const link = costs.link(from, to).bytesPerSecond;

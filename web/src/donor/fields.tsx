@@ -13,11 +13,12 @@ interface AmountProps {
   /** Bytes; what is less is said to be too little, and changes nothing. */
   readonly least: number;
   readonly value: number | null;
+  /** What an empty field means; absent: no limit. */
+  readonly empty?: string;
   readonly onChange: (bytes: number | null) => void;
 }
 
-/** Empty: no limit. */
-export function Amount({ id, name, unit, least, value, onChange }: AmountProps) {
+export function Amount({ id, name, unit, least, value, empty = 'no limit', onChange }: AmountProps) {
   // What is being typed stands until it is done: the page is drawn anew four times a second meanwhile.
   const [draft, write] = useState<string | null>(null);
   const [isWrong, judge] = useState(false);
@@ -31,7 +32,7 @@ export function Amount({ id, name, unit, least, value, onChange }: AmountProps) 
         aria-describedby={isWrong ? `${id}-wrong` : undefined}
         min={least / unit}
         step="any"
-        placeholder="no limit"
+        placeholder={empty}
         value={draft ?? (value === null ? '' : value / unit)}
         onInput={({ currentTarget }) => write(currentTarget.value)}
         onChange={({ currentTarget }) => {
@@ -44,7 +45,7 @@ export function Amount({ id, name, unit, least, value, onChange }: AmountProps) 
       />
       {isWrong && (
         <p id={`${id}-wrong`} class="wrong small" role="alert">
-          Not changed: enter a number of at least {least / unit}, or nothing for no limit.
+          Not changed: enter a number of at least {least / unit}, or nothing for {empty}.
         </p>
       )}
     </div>

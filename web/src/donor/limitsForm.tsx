@@ -46,6 +46,15 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         onChange={(bytes) => change({ memoryBytes: bytes && Math.floor(bytes) })}
       />
       <Amount
+        id="host"
+        name="Main memory for the optimizer, at most (MiB)"
+        unit={MEBIBYTE}
+        least={0}
+        value={limits.hostBytes === 0 ? null : limits.hostBytes}
+        empty="none"
+        onChange={(bytes) => change({ hostBytes: Math.floor(bytes ?? 0) })}
+      />
+      <Amount
         id="upload"
         name="Upload, at most (MB a second)"
         unit={MEGABYTE}
@@ -62,7 +71,10 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         onChange={(downloadBytesPerSecond) => change({ downloadBytesPerSecond })}
       />
       <DayCaps state={state} prefer={prefer} />
-      <p class="soft small">Leave a field empty for no limit. A new memory limit counts from the next time you join.</p>
+      <p class="soft small">
+        Leave a field empty for no limit, or no main memory. It holds what your GPU has no room for. New limits of
+        memory count from the next time you join.
+      </p>
       <ConditionsForm state={state} prefer={prefer} />
       <h3>This tab</h3>
       <Switch

@@ -83,10 +83,12 @@ export interface UpdateScalars {
 /** The shards that this peer keeps, as primary or replica. `sums` are added in the order that the plan fixes (PL13). */
 export interface Shards {
   readonly bytes: number;
+  /** Of main memory, between steps. */
+  readonly hostBytes: number;
   /** Forgets what an abandoned step added. */
   begin(): void;
   /** Adds this holder's part of a shard: from a stage of this peer, or received. In the plan's order, for each shard. */
-  addOwn(block: BlockName, shard: Range, stage: Stage): void;
+  addOwn(block: BlockName, shard: Range, stage: Stage): void | Promise<void>;
   addReceived(
     block: BlockName,
     shard: Range,
@@ -94,7 +96,8 @@ export interface Shards {
   ): void;
   /** Sum of squares of each shard's gradient, in the order of the plan's state. */
   sumSquares(): Promise<readonly ShardNorm[]>;
-  update(scalars: UpdateScalars): void;
+  /** On the GPU it stands in the queue when this returns; what is in main memory is updated when it resolves. */
+  update(scalars: UpdateScalars): void | Promise<void>;
   readValues(block: BlockName, range: Range): Promise<Reading>;
   /** A copy of these kinds of a part of a shard, one after the other. */
   readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>>;

@@ -45,7 +45,7 @@ async function stepOfFirst(
     ...own,
   };
   const shards: Shards = {
-    ...{ bytes: 0, begin: () => undefined, addOwn: () => undefined, addReceived: note('add received') },
+    ...{ bytes: 0, hostBytes: 0, begin: () => undefined, addOwn: () => undefined, addReceived: note('add received') },
     sumSquares: async () => [],
     update: note('update'),
     readValues: async () => reading,

@@ -305,11 +305,12 @@ export class StepRun {
     invariant(scalars, 'a step is committed before its update');
     // Where a part of a copy does not come its shard is stale, and all others have their update.
     await this.#taken?.catch(() => undefined);
-    await this.#around.throttle.run(
-      { op: 'update' },
-      () => this.#role.shards.update(scalars),
-      () => this.#settled(),
-    );
+    let updated: Promise<void> | undefined;
+    const submit = (): void => {
+      updated = this.#role.shards.update(scalars) ?? undefined;
+    };
+    await this.#around.throttle.run({ op: 'update' }, submit, () => this.#settled());
+    await updated;
   }
 
   #send(to: PeerId, key: TensorKey, reading: Reading): void {

@@ -73,7 +73,7 @@ export class IslandShards implements Shards {
   /** Of main memory, between steps. */
   get hostBytes(): number {
     const planes = [...this.#planes.values()].flatMap((own) => [...own.values()]);
-    return planes.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return planes.reduce((sum, { byteLength }) => sum + byteLength, this.#gpu.hostBytes);
   }
 
   /** A switch or a meeting failed on its way: what is here now is the state after no step. */
@@ -218,8 +218,8 @@ export class IslandShards implements Shards {
     this.#gpu.begin();
   }
 
-  addOwn(block: BlockName, shard: Range, stage: Stage): void {
-    this.#gpu.addOwn(block, shard, stage);
+  addOwn(block: BlockName, shard: Range, stage: Stage): void | Promise<void> {
+    return this.#gpu.addOwn(block, shard, stage);
   }
 
   addReceived(...of: Parameters<Shards['addReceived']>): void {
@@ -230,8 +230,8 @@ export class IslandShards implements Shards {
     return this.#gpu.sumSquares();
   }
 
-  update(scalars: UpdateScalars): void {
-    this.#gpu.update(scalars);
+  update(scalars: UpdateScalars): void | Promise<void> {
+    return this.#gpu.update(scalars);
   }
 
   readValues(block: BlockName, range: Range): Promise<Reading> {

@@ -37,7 +37,7 @@ const stage: Stage = {
   ...{ bytes: 0, close: nothing, free: nothing },
 };
 const shards: Shards = {
-  ...{ bytes: 0, begin: nothing, addOwn: nothing, addReceived: nothing },
+  ...{ bytes: 0, hostBytes: 0, begin: nothing, addOwn: nothing, addReceived: nothing },
   sumSquares: async () => [],
   update: nothing,
   readValues: async () => reading,

@@ -115,7 +115,9 @@ export function isSameWork(one: Plan, other: Plan, peer: PeerId): boolean {
       work,
       state.map(({ block, shards }) => [
         block,
-        shards.flatMap((shard) => (keepersOf(shard).includes(peer) ? [shard.range, shard.peer === peer] : [])),
+        shards.flatMap((shard) =>
+          keepersOf(shard).includes(peer) ? [shard.range, shard.peer === peer, shard.in] : [],
+        ),
       ]),
     ]);
   return own(one) === own(other);

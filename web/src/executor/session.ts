@@ -260,7 +260,9 @@ export class Session {
     epoch.abort.signal.throwIfAborted();
     this.#meter.show({ activity: 'waiting', gpuMemoryBytes: roleBytes(role) });
     this.#neighbours.need(planPartners(run.sizes, plan));
-    this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role) });
+    const { hostBytes } = role.shards;
+    const inHost = hostBytes > 0 ? { hostBytes } : {};
+    this.#parts.page.sendServer({ type: 'ready', epoch: epoch.number, memoryBytes: roleBytes(role), ...inHost });
   }
 
   #bar(from: PeerId): void {
@@ -310,7 +312,7 @@ export class Session {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).
       if (!this.#holding.hasAdded(step + 1)) return;
       this.#epochs.enqueueAlways(async () => {
-        role.shards.update(scalars);
+        await role.shards.update(scalars);
         await role.islands?.stepDone(step);
       });
     }

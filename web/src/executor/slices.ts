@@ -79,7 +79,7 @@ export async function addSlices(
       }));
       const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
       if (own) {
-        shards.addOwn(block, range, own);
+        await shards.addOwn(block, range, own);
         if (isCompared) digests.push(...parts.map(({ key }) => got(sent, keyText(key))));
         continue;
       }

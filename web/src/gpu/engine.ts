@@ -6,6 +6,7 @@ import type { Train } from '../../../swarm/run/runFile.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
+import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
 import { createStage, warmStage } from './stage.ts';
 
@@ -35,6 +36,9 @@ export function gpuEngine(
     compute,
     stage: (size, sizes) => createStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
     warm: (size, sizes) => warmStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
-    shards: (plan, peer, stages) => createShards(gpu, model, optimizer, compute, plan, peer, stages),
+    shards: async (plan, peer, stages) =>
+      withHostShards(await createShards(gpu, model, optimizer, compute, plan, peer, stages), {
+        ...{ model, optimizer, compute, plan, peer, stages },
+      }),
   };
 }

@@ -28,7 +28,7 @@ export async function createShards(
   const buffers = await created(gpu.device, 'shards', () => new BufferSet(gpu.device, 'shards', specs));
   const shards: Shard[] = [];
   try {
-    for (const work of shardsOf(model, plan, peer, undefined, compute))
+    for (const work of shardsOf(model, plan, peer, undefined, compute).filter((one) => one.in === 'gpu'))
       shards.push(await createShard({ gpu, model, compute, buffers, stages }, work));
     const passes = shards.length === 0 ? null : await Passes.create(gpu, buffers.get(PASSES));
     const computed = [...stages.values()].map((stage) => onThisDevice(stage).proof);
@@ -50,6 +50,7 @@ interface AllShards {
 
 export class GpuShards implements Shards {
   readonly bytes: number;
+  readonly hostBytes = 0;
   readonly #gpu: Gpu;
   readonly #buffers: BufferSet;
   readonly #shards: readonly Shard[];

@@ -251,6 +251,7 @@ export interface Otherwise {
 
 class ExactShards implements Shards {
   readonly bytes = 1;
+  readonly hostBytes = 0;
   readonly #device: Device;
   readonly #witness: Witness;
   readonly #shards: readonly Kept[];

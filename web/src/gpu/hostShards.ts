@@ -1,0 +1,207 @@
+/**
+ * Shards in main memory (PatrickStar, ZeRO-Offload): values, moments and the sum of gradients of some shards lie here, and
+ * are updated here, so that of a parameter that the GPU computes with it has 8 bytes in place of 16. Those of the same peer
+ * that lie on its GPU are updated there meanwhile. The arithmetic is float32's, one operation after the other, so that all
+ * keepers of a shard have the same bits whatever their adapters.
+ */
+import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
+import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
+import { at, got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { type ShardWork, shardsOf } from '../../../swarm/memory/memory.ts';
+import { slices } from '../../../swarm/model/layout.ts';
+import { type BlockName, type BlockUse, block, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import { FLOAT_BYTES, STATE_KINDS, type StateKind } from '../../../swarm/plan/stateKinds.ts';
+import type { Compute } from '../../../swarm/precision.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
+import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
+import { LongWork } from '../executor/longWork.ts';
+
+/** Elements that are updated at a time, and then written to the stage that computes with them. */
+const UPDATED_ELEMENTS = 65_536;
+
+interface HostShard {
+  readonly work: ShardWork;
+  /** By kind, in elements of the shard's range. */
+  readonly planes: ReadonlyMap<StateKind, Float32Array>;
+  readonly sum: Float32Array;
+}
+
+interface HostParts {
+  readonly model: Model;
+  readonly optimizer: Train['optimizer'];
+  readonly compute: Compute;
+  readonly plan: Plan;
+  readonly peer: PeerId;
+  readonly stages: ReadonlyMap<number, Stage>;
+}
+
+/** All shards of this peer, those of `gpu` and those in main memory; where it has none there, `gpu` itself. */
+export function withHostShards<S extends Shards>(gpu: S, parts: HostParts): S | HostShards {
+  const kept = shardsOf(parts.model, parts.plan, parts.peer, undefined, parts.compute);
+  return kept.some((work) => work.in === 'host') ? new HostShards(gpu, parts, kept) : gpu;
+}
+
+export class HostShards implements Shards {
+  readonly bytes: number;
+  readonly #gpu: Shards;
+  readonly #parts: HostParts;
+  /** On the GPU and here, in the order of the plan's state. */
+  readonly #kept: readonly ShardWork[];
+  readonly #shards: readonly HostShard[];
+  readonly #uses: ReadonlyMap<Stage, readonly BlockUse[]>;
+  /** Shards whose sum holds something of this step already. */
+  readonly #begun = new Set<HostShard>();
+  readonly #work = new LongWork();
+
+  constructor(gpu: Shards, parts: HostParts, kept: readonly ShardWork[]) {
+    this.bytes = gpu.bytes;
+    this.#gpu = gpu;
+    this.#parts = parts;
+    this.#kept = kept;
+    this.#shards = kept
+      .filter((work) => work.in === 'host')
+      .map((work): HostShard => {
+        const plane = (): Float32Array => new Float32Array(work.range[1] - work.range[0]);
+        return { work, planes: new Map(STATE_KINDS.map((kind) => [kind, plane()])), sum: plane() };
+      });
+    const { model, plan, stages } = parts;
+    this.#uses = new Map(
+      [...stages].map(([index, stage]) => [stage, blocksOfStage(model, at(plan.stages, index).layers)]),
+    );
+  }
+
+  get hostBytes(): number {
+    const floats = this.#shards.reduce((all, { sum, planes }) => all + sum.length * (planes.size + 1), 0);
+    return this.#gpu.hostBytes + floats * FLOAT_BYTES;
+  }
+
+  begin(): void {
+    this.#begun.clear();
+    this.#gpu.begin();
+  }
+
+  async addOwn(name: BlockName, range: Range, stage: Stage): Promise<void> {
+    const shard = this.#shard(name, range);
+    if (!shard) return this.#gpu.addOwn(name, range, stage);
+    const use = got(this.#uses, stage).find((one) => one.block === name);
+    invariant(use, `a stage adds gradients of ${name}, which it does not use`);
+    this.#begin(shard);
+    for (const part of slices(use, range)) {
+      const reading = await stage.readGradient(name, part);
+      await reading.take((values) => add(shard, part, values));
+    }
+  }
+
+  addReceived(name: BlockName, range: Range, pieces: Parameters<Shards['addReceived']>[2]): void {
+    const shard = this.#shard(name, range);
+    if (shard) {
+      this.#begin(shard);
+      for (const piece of pieces) add(shard, piece.range, piece.values);
+    } else this.#gpu.addReceived(name, range, pieces);
+  }
+
+  async sumSquares(): Promise<readonly ShardNorm[]> {
+    const onGpu = this.#gpu.sumSquares();
+    onGpu.catch(() => undefined); // awaited below
+    const own = new Map<ShardWork, number>();
+    for (const { work, sum } of this.#shards) {
+      let squares = 0;
+      for (const one of sum) squares += one * one;
+      own.set(work, squares);
+      await this.#work.did(sum.length);
+    }
+    const norms = [...(await onGpu)];
+    return this.#kept.map((work): ShardNorm => {
+      const squares = own.get(work);
+      if (squares !== undefined) return { block: work.block, range: work.range, sumSquares: squares };
+      const norm = norms.shift();
+      invariant(norm, `the GPU has a norm of ${work.block}`);
+      return norm;
+    });
+  }
+
+  /** The GPU's are in its queue first: both are updated at the same time. */
+  async update(scalars: UpdateScalars): Promise<void> {
+    const onGpu = this.#gpu.update(scalars);
+    const { betas, epsilon, weightDecay } = this.#parts.optimizer;
+    const { learningRate, clipScale, time: update } = scalars;
+    const rates = { learningRate, clipScale, weightDecay, update };
+    const words = adamwScalars({ ...rates, beta1: betas[0], beta2: betas[1], epsilon });
+    invariant(words.length === ADAMW_SCALARS.length, 'scalars have their table');
+    for (const shard of this.#shards) await this.#update(shard, words);
+    await onGpu;
+  }
+
+  async #update({ work, planes, sum }: HostShard, scalars: Float32Array): Promise<void> {
+    const [first] = work.range;
+    const arrays = { values: got(planes, 'value'), m: got(planes, 'm'), v: got(planes, 'v'), grads: sum };
+    for (const { offset, elements, shape } of block(this.#parts.model, work.block).tensors) {
+      const tensor = overlap(work.range, [offset, offset + elements]);
+      if (!tensor) continue;
+      for (let from = tensor[0]; from < tensor[1]; from += UPDATED_ELEMENTS) {
+        const to = Math.min(from + UPDATED_ELEMENTS, tensor[1]);
+        adamwInMemory(arrays, [from - first, to - first], shape.length >= 2, scalars);
+        this.#show(work, [from, to], arrays.values.subarray(from - first, to - first));
+        await this.#work.did(to - from);
+      }
+    }
+  }
+
+  /** What the stage of this peer computes with is a copy. */
+  #show({ block: name, valuesStage }: ShardWork, range: Range, values: Float32Array): void {
+    if (valuesStage === null) return;
+    got(this.#parts.stages, valuesStage).writeValues(name, range, values);
+  }
+
+  async readValues(name: BlockName, range: Range): Promise<Reading> {
+    const shard = this.#shard(name, range);
+    if (!shard) return this.#gpu.readValues(name, range);
+    const values = within(shard, 'value', range).slice();
+    return { take: async (use) => use(values) };
+  }
+
+  async readState(name: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {
+    const shard = this.#shard(name, range);
+    if (!shard) return this.#gpu.readState(name, range, kinds);
+    const length = range[1] - range[0];
+    const state = new Float32Array(kinds.length * length);
+    for (const [place, kind] of kinds.entries()) state.set(within(shard, kind, range), place * length);
+    return state;
+  }
+
+  writeState(name: BlockName, range: Range, kind: StateKind, values: Float32Array): void {
+    this.#gpu.writeState(name, range, kind, values);
+    for (const shard of this.#shards) {
+      const part = shard.work.block === name ? overlap(shard.work.range, range) : null;
+      if (part) within(shard, kind, part).set(values.subarray(part[0] - range[0], part[1] - range[0]));
+    }
+  }
+
+  close(): void {
+    this.#gpu.close();
+  }
+
+  /** Null: it lies on the GPU. */
+  #shard(name: BlockName, range: Range): HostShard | null {
+    const isHere = ({ work }: HostShard): boolean =>
+      work.block === name && work.range[0] <= range[0] && range[1] <= work.range[1];
+    return this.#shards.find(isHere) ?? null;
+  }
+
+  #begin(shard: HostShard): void {
+    if (!this.#begun.has(shard)) shard.sum.fill(0);
+    this.#begun.add(shard);
+  }
+}
+
+const within = ({ work, planes }: HostShard, kind: StateKind, [from, to]: Range): Float32Array<ArrayBuffer> =>
+  got(planes, kind).subarray(from - work.range[0], to - work.range[0]) as Float32Array<ArrayBuffer>; // none is shared
+
+function add({ work, sum }: HostShard, [from]: Range, values: Float32Array): void {
+  const first = from - work.range[0];
+  for (let i = 0; i < values.length; i++) {
+    const place = first + i;
+    sum[place] = (sum[place] ?? outside(sum, place)) + (values[i] ?? outside(values, i));
+  }
+}
