@@ -55,6 +55,8 @@ const TABLE: readonly ImportRule[] = [
     may: [/^web\/src\/gpu\//, /^shaders\//, /^swarm\//],
     types: [/^web\/src\/executor\//], // the interface that it fulfils
   },
+  // Shards in main memory: arithmetic of seconds.
+  { files: /^web\/src\/gpu\/hostShards\.ts$/, may: [/^web\/src\/executor\/longWork\.ts$/] },
   { files: /^web\/src\/worker\//, may: [/^web\/src\/worker\//, ...COMPUTES, /^swarm\//, /^comlink$/] },
   // First thing on every page and in every worker.
   {
