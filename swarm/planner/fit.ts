@@ -94,17 +94,6 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   return refusal(sentence(nearest, peers));
 }
 
-function reliefs(problem: FitProblem): readonly ((plan: Plan) => Plan)[] {
-  const { model, batch, caps, hosts } = problem;
-  const again = (plan: Plan): Plan => recomputing(problem, plan);
-  const plain = [(plan: Plan): Plan => plan, again];
-  if (hosts === undefined || hosts.size === 0) return plain;
-  const lacks = (plan: Plan, peer: PeerId): number =>
-    plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Number.POSITIVE_INFINITY);
-  const inHost = (plan: Plan): Plan => inMainMemory(plan, peersOf(plan), { lacks, hosts });
-  return [...plain, inHost, (plan) => inHost(again(plan))];
-}
-
 function writtenIn({ model, batch, lines }: FitProblem, plan: Plan): Plan {
   if (batch.wire !== 'auto' || lines === undefined) return plan;
   return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
@@ -142,10 +131,17 @@ function* variations({ model, batch, peers, options }: FitProblem, first: Plan):
 }
 
 /** What else makes a plan smaller, one after the other. */
-const reliefs = (problem: FitProblem): readonly ((plan: Plan) => Plan)[] => [
-  (plan) => plan,
-  problem.options.schedule === 'varuna' ? (plan) => fewerInFlight(problem, plan) : (plan) => recomputing(problem, plan),
-];
+function reliefs(problem: FitProblem): readonly ((plan: Plan) => Plan)[] {
+  const { model, batch, caps, hosts } = problem;
+  const isVaruna = problem.options.schedule === 'varuna';
+  const smaller = (plan: Plan): Plan => (isVaruna ? fewerInFlight(problem, plan) : recomputing(problem, plan));
+  const onGpus = [(plan: Plan): Plan => plan, smaller];
+  if (hosts === undefined || hosts.size === 0) return onGpus;
+  const lacks = (plan: Plan, peer: PeerId): number =>
+    plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Number.POSITIVE_INFINITY);
+  const inHost = (plan: Plan): Plan => inMainMemory(plan, peersOf(plan), { lacks, hosts });
+  return [...onGpus, inHost, (plan) => inHost(smaller(plan))];
+}
 
 /** Of varuna: as many past 1F1B's bound as fit, or none. */
 function fewerInFlight(problem: FitProblem, plan: Plan): Plan {
