@@ -22,16 +22,12 @@ import { afterMicroBatches, runByMessages } from './byMessages.ts';
 import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import type { CopyTurn } from './lateCopies.ts';
 import type { Role } from './role.ts';
-import { addSlices, type SentDigests, sendSlices, sentAlone } from './slices.ts';
+import { addSlices, type SentDigests, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'MEET', 'SEND_V']);
-
-/** JSON has no number for what is not finite. */
-const said = (sum: number): number | 'NaN' | 'Infinity' =>
-  Number.isNaN(sum) ? 'NaN' : Number.isFinite(sum) ? sum : 'Infinity';
 
 /** Of a frame that says all by its name. */
 const A_WORD: Reading = { take: async (use) => use(new Float32Array(1)) };

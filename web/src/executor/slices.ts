@@ -16,6 +16,10 @@ import type { Receive } from './surroundings.ts';
 /** Nobody finds two slices with the same first 16 bytes of their SHA-256. */
 const DIGEST_BYTES = 16;
 
+/** JSON has no number for what is not finite. */
+export const said = (sum: number): number | 'NaN' | 'Infinity' =>
+  Number.isNaN(sum) ? 'NaN' : Number.isFinite(sum) ? sum : 'Infinity';
+
 /** By the slice's key: the digest of what this peer sent of its own, of shards that have a replica. */
 export type SentDigests = Map<string, Promise<string | null>>;
 
