@@ -15,6 +15,7 @@ import { addDashboardBench } from './benchDashboard.ts';
 import { adapterOption, type BenchAdapter, computeOption, inDawn } from './benchDawn.ts';
 import { addFaultsBench } from './benchFaults.ts';
 import { addGpuBench } from './benchGpu.ts';
+import { addHomesBench } from './benchHomes.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addLearnBench } from './benchLearn.ts';
 import { addLineBench } from './benchLine.ts';
@@ -50,7 +51,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, line, learn or dashboard',
+      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, homes, line, learn or dashboard',
     );
   bench
     .command('step')
@@ -77,6 +78,7 @@ export function addBenchCommand(program: Command): void {
   addGpuBench(bench);
   addTransportBench(bench);
   addLineBench(bench);
+  addHomesBench(bench);
   addFaultsBench(bench);
   addPlanBench(bench);
   addPlannerBench(bench);

@@ -2,18 +2,26 @@
 import { type PeerId, peerId } from '../base.ts';
 import { UNSHARED_STEP_MS } from '../coordinator/deadlines.ts';
 import type { Predicted } from '../coordinator/events.ts';
+import { tensorBytes } from '../messages/frame.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { streamsOf } from '../plan/planLink.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
+import { flow, flowSeconds } from '../planner/flow.ts';
 import { forecast } from '../planner/forecast.ts';
 import { linkRate } from '../simulate/links.ts';
+import { meetingPassages } from '../ways/meeting.ts';
 import { believed } from './believed.ts';
 import { clusterProblem, searchProblem } from './knownDonors.ts';
 import type { ReplannerState } from './replannerState.ts';
 import { loadingSeconds, movingSeconds } from './worth.ts';
 
-function costsOf({ config, donors }: ReplannerState, plan: Plan, members: readonly PeerId[], as: 'now' | 'planned') {
+function costsOf(
+  { config, donors }: ReplannerState,
+  plan: Pick<Plan, 'links'>,
+  members: readonly PeerId[],
+  as: 'now' | 'planned',
+) {
   const problem = searchProblem(config, donors, members, new Map(), as);
   if (problem.cluster.peers.length < members.length) return null;
   return clusterCosts(clusterProblem(config, { ...problem, cluster: connected(problem.cluster, plan) }));
@@ -48,6 +56,22 @@ export function connected(cluster: Cluster, plan: Pick<Plan, 'links'>): Cluster 
 export function predictedSeconds(state: ReplannerState, plan: Plan, as: 'now' | 'planned' = 'now'): number | null {
   const costs = costsOf(state, plan, peersOf(plan), as);
   return costs && forecast(costs, plan).stepSeconds;
+}
+
+/**
+ * Seconds of a meeting of groups with these plans: the packets on their way, and the server's word there and back. What is
+ * worked out of them is not counted. Null where a member measured nothing.
+ */
+export function predictedMeetingSeconds(state: ReplannerState, plans: readonly Plan[]): number | null {
+  const { islands } = state.config.batch;
+  const costs = costsOf(state, { links: plans.flatMap(({ links = [] }) => links) }, plans.flatMap(peersOf), 'now');
+  if (costs === null || islands === undefined) return null;
+  const sent = flow();
+  const groups = plans.map((plan) => ({ islands: plan.islands ?? [], state: plan.state }));
+  for (const { from, to, tensor } of meetingPassages(costs.model, islands, groups))
+    sent.add(costs.placeOf(from), costs.placeOf(to), tensorBytes(tensor));
+  const seconds = costs.peers.map(({ serverSeconds }, place) => 2 * serverSeconds + flowSeconds(costs, place, sent));
+  return Math.max(...seconds);
 }
 
 /** For deadlines (CO77). `inForce`: whose members have the state; null: the server has it. */
