@@ -2,8 +2,8 @@
 import type { About, PublicSample } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { countText, timeText } from '../page/format.ts';
-import { Shoal } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
+import { VisitorsShoal } from './donorsShoal.tsx';
 import type { FailureReason } from './phase.ts';
 import { Presets } from './presets.tsx';
 import { RunWords } from './runWords.tsx';
@@ -27,7 +27,7 @@ export function FirstScreen({ state, actions, status, about, sample }: FirstScre
   const isOver = status?.phase === 'finished';
   return (
     <section class="hero">
-      <Shoal />
+      <VisitorsShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
       <RunWords status={status} about={about} />
       <Writing sample={sample} />

@@ -1,4 +1,5 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
+import type { About } from '../../../swarm/messages/about.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, counted, layersText } from '../../../swarm/quantityText.ts';
@@ -16,6 +17,7 @@ import {
 } from '../page/format.ts';
 import { Stat, StepProgress } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
+import { DonorsShoal } from './donorsShoal.tsx';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { Line } from './line.tsx';
 import { computeOfTab, type DonorState, givenTokens, isHeld, ownEntry } from './state.ts';
@@ -26,11 +28,12 @@ import { minuteText, phaseWords } from './work.ts';
 interface RunningProps {
   readonly state: DonorState;
   readonly actions: DonorActions;
+  readonly about: About | null;
   /** After how many steps the held-out loss was measured; null: it is not known. */
   readonly heldOutAt: number | null;
 }
 
-export function Running({ state, actions, heldOutAt }: RunningProps) {
+export function Running({ state, actions, about, heldOutAt }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
   const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
   const steps = snapshot?.steps ?? run?.steps ?? null;
@@ -46,6 +49,7 @@ export function Running({ state, actions, heldOutAt }: RunningProps) {
           note={snapshot ? donorsNote(snapshot) : ''}
         />
       )}
+      {snapshot && <DonorsShoal state={state} about={about} />}
       <StopControls state={state} actions={actions} />
       {incident && (
         <p class="soft small incident">

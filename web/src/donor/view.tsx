@@ -14,6 +14,7 @@ import { MemberCard } from './memberCard.tsx';
 import { isMember, mayDonate } from './phase.ts';
 import { RunCard, useAbout, useSample, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
+import { Share } from './share.tsx';
 import type { DonorState } from './state.ts';
 import { StatusBar } from './statusBar.tsx';
 
@@ -23,6 +24,10 @@ interface PageProps {
   readonly page: PageActions;
   readonly invite: string | null;
 }
+
+/** Nobody is left without a place: one more GPU may speed it up. */
+const wantsMore = ({ snapshot, phase }: DonorState): boolean =>
+  phase.kind !== 'spare' && !(snapshot?.donors.some(({ state }) => state === 'spare') ?? false);
 
 /** Nothing changes in them until the operator, or the next run, changes it. */
 const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
@@ -46,7 +51,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
       {isRunning && <StatusBar state={state} actions={actions} />}
       <main class="narrow">
         {isRunning ? (
-          <Running state={state} actions={actions} heldOutAt={status?.evaluations.at(-1)?.[0] ?? null} />
+          <Running state={state} actions={actions} about={about} heldOutAt={status?.evaluations.at(-1)?.[0] ?? null} />
         ) : (
           <FirstScreen state={state} actions={actions} status={status} about={about} sample={sample} />
         )}
@@ -73,6 +78,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           isRunning={isRunning}
           onDownload={isMember(state) ? () => actions.download() : null}
         />
+        {!isOver && <Share invite={invite} run={status?.run ?? 'a model'} wantsMore={wantsMore(state)} />}
         <details class="card">
           <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
           <Facts {...facts} />

@@ -1,6 +1,7 @@
+import { FISH } from './shoalPlaces.ts';
+
 /** The tab's icon in the colour of a state; its title has the same in words. */
 const COLOURS: Readonly<Record<string, string>> = { good: '#17693b', wait: '#b26a00', bad: '#a3262a', calm: '#5b6b74' };
-const FISH = 'M10 0C5-6-3-6-7-1L-10-4V4L-7 1C-3 6 5 6 10 0Z';
 const PLACES = ['19 9', '10.5 16.5', '20.5 24'];
 
 export function iconOf(tone: string): string {

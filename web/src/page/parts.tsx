@@ -1,11 +1,8 @@
 /** What both pages are made of. Pure views. */
 import type { ComponentChildren } from 'preact';
-import { seededRandom } from '../../../swarm/base.ts';
 import { invitedLink } from './ask.ts';
 import { NOTHING } from './format.ts';
-
-/** One fish, nose to the right, 20 long, around the origin. */
-const FISH = 'M10 0C5-6-3-6-7-1L-10-4V4L-7 1C-3 6 5 6 10 0Z';
+import { FISH } from './shoalPlaces.ts';
 
 const LOGO = [
   [19, 9],
@@ -39,41 +36,6 @@ export function Banner({ page, invite, children }: BannerProps) {
       <span class="page-name">{page}</span>
       <span class="banner-end">{children}</span>
     </header>
-  );
-}
-
-/** Half the height of a big fish `x` from its tail (-1) to its nose (1): a fork, a waist, a body. */
-function outline(x: number): number {
-  if (x < -0.72) return 0.14 + (-0.72 - x) * 1.9;
-  const body = Math.sqrt(Math.max(0, 1 - ((x - 0.22) / 0.78) ** 2));
-  return 0.1 + 0.68 * body * Math.min(1, 0.3 + (x + 0.72) * 1.5);
-}
-
-/** Many small fish in the shape of a big one, row by row, a little out of line. */
-const SHOAL: readonly (readonly [x: number, y: number, scale: number])[] = (() => {
-  const random = seededRandom(7);
-  const fish: [number, number, number][] = [];
-  for (let row = -5; row <= 5; row++) {
-    for (let column = -9; column <= 9; column++) {
-      const x = (column + (row & 1 ? 0.5 : 0)) / 9;
-      if (Math.abs(x) > 1 || Math.abs(row) / 7 > outline(x)) continue;
-      fish.push([x * 190 + random() * 7 - 3.5, row * 15.5 + random() * 5 - 2.5, 0.55 + 0.35 * random()]);
-    }
-  }
-  return fish;
-})();
-
-export function Shoal() {
-  return (
-    <svg class="shoal" viewBox="-215 -90 430 180" aria-hidden="true">
-      {SHOAL.map(([x, y, scale]) => (
-        <path
-          key={`${x} ${y}`}
-          d={FISH}
-          transform={`translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${scale.toFixed(2)})`}
-        />
-      ))}
-    </svg>
   );
 }
 

@@ -1,0 +1,71 @@
+/** The donors of the run as fish, and what one's own has reached. */
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { About } from '../../../swarm/messages/about.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { monotonicMs } from '../page/clock.ts';
+import { type Fish, Shoal } from '../page/shoal.tsx';
+import { milestoneText, pagesOf } from './milestones.ts';
+import { type DonorState, givenTokens } from './state.ts';
+
+/** Before the click: so many of them as the server says, by their number. */
+export function VisitorsShoal({
+  status,
+  about,
+}: {
+  readonly status: PublicStatus | null;
+  readonly about: About | null;
+}) {
+  const donors = status?.donors ?? 0;
+  const fish = useMemo(
+    () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
+    [donors],
+  );
+  const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
+  const pace = status?.tokensPerSecond && stepTokens > 0 ? status.tokensPerSecond / stepTokens : null;
+  return <Shoal fish={fish} steps={status?.committedSteps ?? 0} stepsPerSecond={pace} />;
+}
+
+export function DonorsShoal({ state, about }: { readonly state: DonorState; readonly about: About | null }) {
+  const { snapshot, me } = state;
+  const fish = (snapshot?.donors ?? []).map(
+    ({ peer, state: own }): Fish => ({ id: peer, isTraining: own === 'computing', isOwn: peer === me }),
+  );
+  const isTraining = fish.some((each) => each.isOwn && each.isTraining);
+  const seconds = useTrainingSeconds(state.phase.kind === 'computing');
+  const vocabulary = about?.model.vocab_size;
+  const pages = typeof vocabulary === 'number' ? pagesOf(givenTokens(state), vocabulary) : 0;
+  const milestone = milestoneText({ pages, seconds });
+  return (
+    <div class="waters">
+      <Shoal fish={fish} steps={snapshot?.committedSteps ?? 0} stepsPerSecond={null} />
+      <p class="soft small">
+        {isTraining && 'Yours swims in the ring.'}
+        {milestone !== null && (
+          <>
+            {' '}
+            <span class="milestone">
+              <span aria-hidden="true">★ </span>
+              {milestone}
+            </span>
+          </>
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** Since this page was opened; read again whenever something else is drawn. */
+function useTrainingSeconds(isTraining: boolean): number {
+  const [before, add] = useState(0);
+  const since = useRef<number | null>(null);
+  useEffect(() => {
+    if (!isTraining) return;
+    const startMs = monotonicMs();
+    since.current = startMs;
+    return () => {
+      since.current = null;
+      add((sum) => sum + (monotonicMs() - startMs) / 1_000);
+    };
+  }, [isTraining]);
+  return before + (since.current === null ? 0 : (monotonicMs() - since.current) / 1_000);
+}

@@ -1,0 +1,75 @@
+/** This page, to hand on: its link, as a code for a phone too. Asks for friends only where more GPUs would help. */
+import { useMemo, useState } from 'preact/hooks';
+import { invitedLink } from '../page/ask.ts';
+import { Press } from '../page/parts.tsx';
+import { qrCode } from '../page/qr.ts';
+
+interface ShareProps {
+  readonly invite: string | null;
+  readonly run: string;
+  /** Nobody waits for a place. */
+  readonly wantsMore: boolean;
+}
+
+/** Light modules on each side, as scanners want it. */
+const QUIET = 4;
+
+export function Share({ invite, run, wantsMore }: ShareProps) {
+  const [isOpen, open] = useState(false);
+  const [answer, say] = useState('');
+  const link = location.origin + invitedLink('/', invite);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(link);
+      say('Copied.');
+    } catch {
+      say('The browser didn’t allow that. Select the link and copy it.');
+    }
+  };
+  const share = async (): Promise<void> => {
+    await navigator.share({ title: `Help train ${run}`, url: link }).catch(() => undefined);
+  };
+  return (
+    <details class="card share" onToggle={({ currentTarget }) => open(currentTarget.open)}>
+      <summary>{wantsMore ? 'Invite a friend' : 'Share this page'}</summary>
+      {isOpen && (
+        <div class="share-body">
+          <Code text={link} />
+          <div>
+            <p>
+              {wantsMore
+                ? 'Another GPU would help. Send this link, or let a phone’s camera read the code and pass it on.'
+                : 'There are enough GPUs for now, and whoever comes waits on standby. The link shows how it goes.'}
+            </p>
+            <p class="link-text">
+              <a href={link}>{link}</a>
+            </p>
+            <div class="buttons">
+              <Press onPress={() => void copy()}>Copy the link</Press>
+              {'share' in navigator && <Press onPress={() => void share()}>Share…</Press>}
+              <span role="status" class="soft small">
+                {answer}
+              </span>
+            </div>
+          </div>
+        </div>
+      )}
+    </details>
+  );
+}
+
+function Code({ text }: { readonly text: string }) {
+  const path = useMemo(() => {
+    const rows = qrCode(text);
+    const dark = rows?.map((row, y) => row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : '')).join('')).join('');
+    return rows && { dark, size: rows.length };
+  }, [text]);
+  if (!path) return null;
+  const whole = path.size + 2 * QUIET;
+  return (
+    <svg class="qr" viewBox={`${-QUIET} ${-QUIET} ${whole} ${whole}`} role="img" aria-label="The link as a QR code">
+      <rect x={-QUIET} y={-QUIET} width={whole} height={whole} fill="#fff" />
+      <path d={path.dark ?? ''} fill="#000" shape-rendering="crispEdges" />
+    </svg>
+  );
+}
