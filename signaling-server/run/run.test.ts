@@ -113,6 +113,23 @@ describe('a run', () => {
     expect(server.run.committedSteps).toBe(STEPS);
   });
 
+  it('[CO91] has no part for who paused before or during a stop, until it resumes', async () => {
+    const server = await serve();
+    const donor = await ScriptedDonor.joined(server.url);
+    await donor.hears('committed', ({ step }) => step === 1);
+    server.run.command('stop');
+    await server.run.until(({ phase }) => phase === 'stopped');
+    donor.say({ type: 'pause' });
+    await donor.hears('standby', ({ state }) => state === 'paused');
+    server.run.command('start');
+    await server.run.until((run) => run.snapshot().donors[0]?.state === 'paused');
+    const { committedSteps } = server.run;
+    donor.say({ type: 'resume' });
+    await donor.hears('standby', ({ state }) => state === 'finished');
+    expect(committedSteps).toBeLessThan(STEPS);
+    expect(server.run.committedSteps).toBe(STEPS);
+  });
+
   describe('[SV52] a checkpoint that does not load is set aside, and the run goes on from the next older one', () => {
     const damages: readonly (readonly [string, (path: string) => void, RegExp])[] = [
       ['a flipped bit', (path) => flipBit(path), /^the checkpoint after step 6 cannot be used: .* is damaged/],

@@ -342,23 +342,23 @@ export class ActiveRun implements Observed {
     this.#loop.dispatch({ type: 'gatheringEnded' });
   }
 
-  #donor(peer: PeerId): CoordinatorState['donors'][number] | undefined {
-    return this.#run.donors.find((one) => one.peer === peer);
-  }
+  readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);
 
-  #tell({ peer, link, adapter, limits, profile, donor, isOwn }: Connection): void {
+  #tell({ peer, link, adapter, limits, profile, donor, isOwn }: Connection, isResting = false): void {
     const { address, roundTripMs } = link;
     const remembered = donor === null ? null : this.#options.store.profile(this.name, donor);
     const known = { rememberedAs: donor, remembered, address: this.#options.networkName(address), isOwn, roundTripMs };
     this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, ...known });
+    if (isResting) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'pause' } });
   }
 
-  /** From the store, with those who are still connected. `isAway`: they come back, with steps that no checkpoint has. */
+  /** From the store, with those who are still connected, as they rest. `isAway`: they come back, with steps that no checkpoint has. */
   #beginAgain(isAway: boolean): void {
     const start = startState(this.#options.store, this, isAway);
+    const resting = new Set(this.#run.donors.flatMap(({ peer, wish }) => (wish.startsWith('paus') ? peer : [])));
     this.#loop.beginAgain(start);
     if (start.plans.length > 0 || start.apart) this.reception.breakAll();
-    else for (const connection of this.reception.measured()) this.#tell(connection);
+    else for (const one of this.reception.measured()) this.#tell(one, resting.has(one.peer));
   }
 
   #perform(effect: DecisionEffect): void {

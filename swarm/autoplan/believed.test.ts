@@ -49,12 +49,14 @@ function predicted(...donors: readonly KnownDonor[]): Predicted {
   const peers = donors.map(({ peer }) => peer);
   return predictedOf({ ...beginReplanning(CONFIG), donors }, planOf(...peers), planOf(...peers.toReversed()));
 }
+const NO_STEP = { slowestMs: null, fastestMs: null };
+const QUICK = { slowestMs: 1_000, fastestMs: 1_000 };
 const deadlines = (told: Predicted): number[] => [
-  stepAllowedMs(null, told),
-  stepAllowedMs(1_000, told),
-  evaluationAllowedMs(null, told, 1),
-  quietMs(null, told),
-  quietMs(1_000, told),
+  stepAllowedMs(NO_STEP, told),
+  stepAllowedMs(QUICK, told),
+  evaluationAllowedMs(NO_STEP, told, 1),
+  quietMs(NO_STEP, told),
+  quietMs(QUICK, told),
 ];
 
 const seconds = fc.oneof(fc.constantFrom(1e-6, 1, 900), fc.double({ min: 1e-6, max: 3_600, noNaN: true }));
@@ -113,7 +115,7 @@ it('[CO77] what this server opened or saw itself counts as it is', () => {
 });
 
 it('[CO77] alone in a run a donor lifts no ceiling', () => {
-  const alone = (words: Words): number => stepAllowedMs(null, predicted(donor(a, words)));
+  const alone = (words: Words): number => stepAllowedMs(NO_STEP, predicted(donor(a, words)));
   expect(alone({ layerSeconds: 600 })).toBe(600_000);
   expect(alone({ layerSeconds: 600, isOwn: true })).toBe(3_600_000);
 });

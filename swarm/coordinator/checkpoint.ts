@@ -11,6 +11,7 @@ import type { LossScale } from '../precision.ts';
 import { contested, expectedCopies, isAwaited, judged, withCopies, withVerdict } from './copies.ts';
 import { allowedFor, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
+import { withWork } from './progress.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey } from './state.ts';
 import { unsavedLimit } from './stepsAhead.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
@@ -88,7 +89,7 @@ export function uploading(transition: Transition, peer: PeerId): void {
     uploadsMissing(checkpoint).includes(peer) ? latestUpload(config, checkpoint, peer, allowed) : [],
   );
   const deadline = Math.max(phase.deadline, Math.min(transition.now + allowed, Math.max(...latest)));
-  change(transition, { phase: { ...phase, deadline } });
+  change(transition, { phase: { ...withWork(phase, peer, transition.now), deadline } });
 }
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. */

@@ -7,7 +7,7 @@ import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { relay, remember, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
-import { allowedMs, DEADLINES } from './deadlines.ts';
+import { allowedMs, DEADLINES, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
@@ -114,7 +114,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const { lacking, late } = lackingAfter(inForce, step, reports);
   const after = {
     ...inForce,
-    slowestMs: Math.max(inForce.slowestMs ?? 0, phase.reportedMs ?? tookMs),
+    ...paceAfter(inForce, phase.reportedMs ?? tookMs),
     ...filledAfter({ ...inForce, lacking }, step, reports),
   };
   transition.effects.push({

@@ -5,12 +5,18 @@ import {
   allowedMs,
   DEADLINES,
   evaluationAllowedMs,
+  lookMs,
   NOTHING_SEEN,
+  type Pace,
+  paceAfter,
   quietMs,
   SILENCE,
   stepAllowedMs,
   withSeen,
 } from './deadlines.ts';
+
+/** All steps of the plan took as long; null: none was. */
+const paceOf = (ms: number | null): Pace => ({ slowestMs: ms, fastestMs: ms });
 
 it('[RE40] who is silent is known to be so after 5 s at most, and before anybody is late for what waits for it', () => {
   // From the last byte: the look that saw it may have come just before it, the one that says so just too early.
@@ -64,8 +70,8 @@ it('[CO73] what the forecast says has its time several times over, an hour at mo
     const long = [
       allowedFor('gettingReady', NOTHING_SEEN, predicted),
       allowedFor('handOver', NOTHING_SEEN, predicted),
-      stepAllowedMs(null, predicted),
-      stepAllowedMs(ms, predicted),
+      stepAllowedMs(paceOf(null), predicted),
+      stepAllowedMs(paceOf(ms), predicted),
     ];
     for (const allowed of long) {
       expect(allowed, `${ms} ms`).toBeGreaterThanOrEqual(Math.min(4 * ms, HOUR_MS));
@@ -78,24 +84,42 @@ it('[CO73] what the forecast says has its time several times over, an hour at mo
       expect(allowedFor(what, NOTHING_SEEN, predicted)).toBeGreaterThanOrEqual(allowedFor(what, NOTHING_SEEN));
   }
   // Steps that take longer than was foretold lift nothing.
-  expect(stepAllowedMs(1e9, { stepMs: 1_000, movingMs: null })).toBe(600_000);
-  expect(stepAllowedMs(1e9, null)).toBe(600_000);
+  expect(stepAllowedMs(paceOf(1e9), { stepMs: 1_000, movingMs: null })).toBe(600_000);
+  expect(stepAllowedMs(paceOf(1e9), null)).toBe(600_000);
 });
 
 it('[CO11] the first step of a plan has four times what is predicted, at least a minute; an evaluation as many rounds', () => {
   const predicted = { stepMs: 30_000, movingMs: null };
-  expect(stepAllowedMs(null, null)).toBe(60_000);
-  expect(stepAllowedMs(null, predicted)).toBe(120_000);
-  expect(stepAllowedMs(6_000, predicted)).toBe(24_000);
-  expect(evaluationAllowedMs(null, null, 1)).toBe(60_000);
-  expect(evaluationAllowedMs(6_000, null, 10)).toBe(240_000);
+  expect(stepAllowedMs(paceOf(null), null)).toBe(60_000);
+  expect(stepAllowedMs(paceOf(null), predicted)).toBe(120_000);
+  expect(stepAllowedMs(paceOf(6_000), predicted)).toBe(24_000);
+  expect(evaluationAllowedMs(paceOf(null), null, 1)).toBe(60_000);
+  expect(evaluationAllowedMs(paceOf(6_000), null, 10)).toBe(240_000);
 });
 
 it('[CO76] who is quiet is so for longer than heartbeats come late, for less than a step may take, and for a whole step', () => {
   for (const slowestMs of [null, 100, 2_000, 6_000, 40_000, 10_000_000]) {
-    const quiet = quietMs(slowestMs, null);
+    const quiet = quietMs(paceOf(slowestMs), null);
+    const look = lookMs(paceOf(slowestMs), null);
     expect(quiet).toBeGreaterThan(3 * HEARTBEAT_MS);
-    expect(quiet).toBeLessThan(stepAllowedMs(slowestMs, null));
+    expect(look).toBeGreaterThan(quiet);
+    expect(look).toBeLessThan(stepAllowedMs(paceOf(slowestMs), null));
+    // Two steps' time, or less than the least that a step may take.
+    expect(look).toBeLessThanOrEqual(Math.max(2 * (slowestMs ?? 15_000), DEADLINES.step.leastMs));
+    expect(quiet).toBeLessThan(stepAllowedMs(paceOf(slowestMs), null));
     expect(quiet).toBeGreaterThanOrEqual(Math.min(slowestMs ?? 0, DEADLINES.step.mostMs / DEADLINES.step.factor));
   }
+});
+
+it('[CO90] who takes a little longer in each step buys no time: a deadline is bound by the fastest step, and by the prediction', () => {
+  const dawdled = (predictedMs: number | null): number => {
+    const predicted = predictedMs === null ? null : { stepMs: predictedMs, movingMs: null };
+    let pace = paceAfter(paceOf(null), 2_000);
+    for (let step = 0; step < 50; step++) pace = paceAfter(pace, stepAllowedMs(pace, predicted) - 1);
+    return stepAllowedMs(pace, predicted);
+  };
+  // Half a minute, or twenty times what is predicted; without a prediction the fastest stands for it.
+  expect([10, 1_000, 3_000, null].map(dawdled)).toEqual([30_000, 30_000, 60_000, 40_000]);
+  // Where all steps of a plan take longer than was foretold they have as long as ever.
+  expect(stepAllowedMs(paceOf(30_000), { stepMs: 1_000, movingMs: null })).toBe(120_000);
 });

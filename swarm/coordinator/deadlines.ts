@@ -61,10 +61,22 @@ export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;
  */
 export const SILENCE = { lookMs: 500, donorMs: 4_000, strangerMs: 20_000 } as const;
 
-/** A member that waits for nobody and does nothing for so long, once a step is late, holds it up: as long as a whole step took. */
+/** The slowest and the fastest step committed with a plan; null before the first. */
+export interface Pace {
+  readonly slowestMs: number | null;
+  readonly fastestMs: number | null;
+}
+
+/** How far members are is looked at when half of a step's time is over, and from then on so often. */
+const LOOK_LEAST_MS = 7_000;
+export const LOOK_AGAIN_MS = 2_000;
+export const lookMs = (pace: Pace, predicted: Predicted | null): number =>
+  Math.max(LOOK_LEAST_MS, stepAllowedMs(pace, predicted) / 2);
+
+/** A member that waits for nobody and does nothing for so long, where that is looked at, holds a step up: as long as a whole step took. */
 const QUIET_LEAST_MS = 5_000;
-export const quietMs = (slowestMs: number | null, predicted: Predicted | null): number =>
-  Math.max(QUIET_LEAST_MS, stepAllowedMs(slowestMs, predicted) / DEADLINES.step.factor);
+export const quietMs = (pace: Pace, predicted: Predicted | null): number =>
+  Math.max(QUIET_LEAST_MS, stepAllowedMs(pace, predicted) / DEADLINES.step.factor);
 
 /** Of steps that take less nobody is asked how far they are. */
 export const QUICK_STEP_MS = 1_000;
@@ -102,15 +114,40 @@ export function allowedFor(what: Timed, seen: Seen, predicted: Predicted | null 
   return usualMs === null ? Math.max(allowed, DEADLINES[what].unknownMs) : allowed;
 }
 
-/** `slowestMs`: of the steps committed with this plan; null: this is its first. */
-export const stepAllowedMs = (slowestMs: number | null, predicted: Predicted | null): number =>
-  slowestMs === null
-    ? allowedMs(foreseen(DEADLINES.firstStep, predicted?.stepMs), predicted?.stepMs ?? null)
-    : allowedMs(foreseen(DEADLINES.step, predicted?.stepMs), slowestMs);
+export const paceOf = ({ slowestMs, fastestMs }: Pace): Pace => ({ slowestMs, fastestMs });
+
+export const paceAfter = ({ slowestMs, fastestMs }: Pace, tookMs: number): Pace => ({
+  slowestMs: Math.max(slowestMs ?? tookMs, tookMs),
+  fastestMs: Math.min(fastestMs ?? tookMs, tookMs),
+});
+
+/**
+ * No step has longer than this, the table's factor of the fastest one of its plan, or so often its prediction, whichever is
+ * longest: who dawdles a little more in each step would else have ever more time.
+ */
+const DAWDLED_MS = 30_000;
+const MOST_OF_PREDICTION = 20;
+
+function slowestCounted({ slowestMs, fastestMs }: Pace, predictedMs: number | null): number | null {
+  if (slowestMs === null || fastestMs === null) return null;
+  const { factor } = DEADLINES.step;
+  const mostMs = Math.max(DAWDLED_MS, factor * fastestMs, MOST_OF_PREDICTION * (predictedMs ?? fastestMs));
+  return Math.min(slowestMs, mostMs / factor);
+}
+
+export function stepAllowedMs(pace: Pace, predicted: Predicted | null): number {
+  const { step, firstStep } = DEADLINES;
+  const stepMs = predicted?.stepMs ?? null;
+  const slowestMs = slowestCounted(pace, stepMs);
+  return slowestMs === null
+    ? allowedMs(foreseen(firstStep, stepMs), stepMs)
+    : allowedMs(foreseen(step, stepMs), slowestMs);
+}
 
 /** `rounds`: how many steps' samples it reads. */
-export function evaluationAllowedMs(slowestMs: number | null, predicted: Predicted | null, rounds: number): number {
-  const stepMs = slowestMs ?? predicted?.stepMs ?? null;
+export function evaluationAllowedMs(pace: Pace, predicted: Predicted | null, rounds: number): number {
+  const predictedMs = predicted?.stepMs ?? null;
+  const stepMs = slowestCounted(pace, predictedMs) ?? predictedMs;
   // Before the first step: as a first step, a round.
   const guessedMs = DEADLINES.firstStep.unknownMs / DEADLINES.firstStep.factor;
   return allowedMs(DEADLINES.evaluation, rounds * (stepMs ?? guessedMs));

@@ -103,11 +103,11 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
 /** What it says of itself while a step takes long. */
 function onHeartbeat(transition: Transition, peer: PeerId, { at }: Said<'heartbeat'>) {
   const { phase } = transition.state;
-  if (!at || phase.name !== 'training' || !isNews(phase, peer, at, transition.now)) return;
+  if (!at || !('progress' in phase) || !isNews(phase, peer, at, transition.now)) return;
   const stood = withProgress(phase, peer, at, transition.now);
   change(transition, { phase: stood.phase });
   if (!stood.isProven) return;
-  const reason = `${peer} says that it reported step ${phase.step}, and did not`;
+  const reason = `${peer} says that it reported step ${at.step}, and did not`;
   log(transition, 'warn', `${reason}.`);
   dismiss(transition, [peer], reason);
   planOn(transition, reason);

@@ -34,6 +34,7 @@ export const newlyInForce = (
   plan,
   duties: dutiesOf(acceptedModel(config), plan),
   slowestMs: null,
+  fastestMs: null,
   lacking: [],
   filling: null,
   watched: [],

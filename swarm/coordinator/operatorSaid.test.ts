@@ -65,6 +65,18 @@ describe('an operator who steers', () => {
     expect(swarm.run.state.phase.name).toBe('stopped');
   });
 
+  it('[CO91] who pauses or resumes while the run is stopped is told so at once', () => {
+    const swarm = script({});
+    swarm.join('a');
+    swarm.operator('stop');
+    swarm.trace();
+    swarm.say('a', { type: 'pause' });
+    expect(swarm.trace()).toEqual(['a < standby paused']);
+    swarm.say('a', { type: 'resume' });
+    expect(swarm.run.state.donors).toMatchObject([{ wish: 'compute' }]);
+    expect(swarm.run.state.phase.name).toBe('stopped');
+  });
+
   it('[CO17] stops at once while a plan is prepared from its checkpoint', () => {
     const swarm = script({});
     swarm.join('a');

@@ -15,10 +15,11 @@ import {
   rollBack,
   uploadsMissing,
 } from './checkpoint.ts';
-import { allowedFor, evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
+import { allowedFor, evaluationAllowedMs, paceOf, stepAllowedMs } from './deadlines.ts';
 import type { Proposal } from './events.ts';
 import { areWarmAhead, nextCopies, planAhead } from './filling.ts';
 import { begin, newlyInForce, prepare } from './newEpoch.ts';
+import { watchedFrom } from './progress.ts';
 import { staleOf } from './replicas.ts';
 import {
   type CoordinatorState,
@@ -122,7 +123,7 @@ function handOver(transition: Transition, before: PlanInForce, proposal: Proposa
   const source = { from: 'peers', inForce: before } as const;
   if (ahead === null) return begin(transition, proposal, source, reason, true);
   const isWarm = areWarmAhead(ahead, proposal.plan);
-  const sameWork = { ...newlyInForce(state, ahead, before.predicted), slowestMs: before.slowestMs };
+  const sameWork = { ...newlyInForce(state, ahead, before.predicted), ...paceOf(before) };
   prepare(transition, sameWork, source, `${reason}: copies first`, isWarm);
 }
 
@@ -136,9 +137,8 @@ function isCopiedAnew(state: CoordinatorState): boolean {
 function copyAnew(transition: Transition, inForce: PlanInForce) {
   const stale = staleOf(inForce.lacking);
   const reason = `${stale.slice(0, 3).join(', ')}${stale.length > 3 ? ' and others' : ''}: copied anew`;
-  const { plan, predicted, slowestMs } = inForce;
   end(transition, reason);
-  const again = { ...newlyInForce(transition.state, plan, predicted), slowestMs };
+  const again = { ...newlyInForce(transition.state, inForce.plan, inForce.predicted), ...paceOf(inForce) };
   prepare(transition, again, { from: 'peers', inForce }, reason);
 }
 
@@ -331,7 +331,7 @@ function save(transition: Transition, inForce: PlanInForce) {
   const pending = pendingNow(transition);
   if (pending === undefined) askForCheckpoint(transition, inForce);
   if (pending?.isOwnWhole) return awaitGroups(transition, inForce);
-  change(transition, { phase: { name: 'saving', inForce, deadline: uploadDeadline(transition) } });
+  change(transition, { phase: { name: 'saving', ...uploadsAwaited(transition, inForce) } });
 }
 
 /** Of all who have a part in it. */
@@ -343,12 +343,14 @@ export function askForCheckpoint(transition: Transition, inForce: PlanInForce) {
 
 function awaitCheckpoint(transition: Transition, inForce: PlanInForce) {
   const { phase } = transition.state;
-  const waitsAlready = phase.name === 'holding' && phase.awaits === 'checkpoint';
-  const deadline = waitsAlready ? phase.deadline : uploadDeadline(transition);
-  change(transition, { phase: { name: 'holding', inForce, awaits: 'checkpoint', deadline } });
+  if (phase.name !== 'holding' || phase.awaits !== 'checkpoint')
+    change(transition, { phase: { name: 'holding', awaits: 'checkpoint', ...uploadsAwaited(transition, inForce) } });
 }
 
-const uploadDeadline = ({ state, now }: Transition): number => now + allowedFor('upload', state.seen);
+const uploadsAwaited = ({ state, now }: Transition, inForce: PlanInForce) => ({
+  ...watchedFrom(inForce, now),
+  deadline: now + allowedFor('upload', state.seen),
+});
 
 /** Deadlines that everyone missed double the next one: then it was the deadline that was wrong. */
 const patience = ({ state }: Transition): number => 2 ** state.attempts.stalls;
@@ -357,26 +359,24 @@ function evaluate(transition: Transition, inForce: PlanInForce) {
   const { config, committedSteps } = transition.state;
   invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
   const rounds = Math.max(1, config.evaluation.windows / config.batch.samples);
-  const allowed = evaluationAllowedMs(inForce.slowestMs, inForce.predicted, rounds);
-  const deadline = transition.now + patience(transition) * allowed;
+  const deadline = transition.now + patience(transition) * evaluationAllowedMs(inForce, inForce.predicted, rounds);
   change(transition, { phase: { name: 'evaluating', inForce, answers: [], deadline } });
   send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
 }
 
 function train(transition: Transition, { filling, ...before }: PlanInForce, step: number) {
-  const { slowestMs, predicted, epoch } = before;
-  const deadline = transition.now + patience(transition) * stepAllowedMs(slowestMs, predicted);
+  const deadline = transition.now + patience(transition) * stepAllowedMs(before, before.predicted);
   const { lossScale } = transition.state;
   const next = nextCopies({ filling }, step);
   const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
     phase: {
-      ...{ name: 'training', inForce, step, reports: [], progress: [] },
-      ...{ reportedMs: null, startedAt: transition.now, deadline },
+      ...{ name: 'training', step, reports: [], reportedMs: null, deadline },
+      ...watchedFrom(inForce, transition.now, patience(transition)),
     },
   });
   send(transition, membersOf(inForce), {
-    ...{ type: 'start', epoch, step },
+    ...{ type: 'start', epoch: before.epoch, step },
     ...(lossScale ? { lossScale: lossScale.scale } : {}),
     ...(next ? { copies: next.copies } : {}),
     ...toldTurn(transition.state, step),

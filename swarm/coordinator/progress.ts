@@ -5,8 +5,8 @@
  */
 import type { PeerId } from '../base.ts';
 import type { StepProgress } from '../messages/messages.ts';
-import { QUICK_STEP_MS, quietMs } from './deadlines.ts';
-import { membersOf, type Training } from './state.ts';
+import { lookMs, QUICK_STEP_MS, quietMs } from './deadlines.ts';
+import { membersOf, type PlanInForce, type Training, type Watched } from './state.ts';
 
 const isSame = (one: StepProgress, other: StepProgress): boolean =>
   one.step === other.step &&
@@ -14,26 +14,34 @@ const isSame = (one: StepProgress, other: StepProgress): boolean =>
   one.hasReported === other.hasReported &&
   one.waitsFor.join() === other.waitsFor.join();
 
+/** `patience`: so much longer nobody is looked at, as a step has so much more time. */
+export const watchedFrom = (inForce: PlanInForce, now: number, patience = 1): Watched => ({
+  ...{ inForce, progress: [], startedAt: now },
+  lookAt: now + patience * lookMs(inForce, inForce.predicted),
+});
+
 const reportedIn = ({ reports }: Training, peer: PeerId): boolean => reports.some((one) => one.peer === peer);
 
 /** It says that it has sent what never came, on a connection that keeps the order. */
 const claims = (phase: Training, peer: PeerId, at: StepProgress): boolean =>
   at.hasReported && at.step === phase.step && !reportedIn(phase, peer);
 
+const isTraining = (phase: Watched): phase is Training => 'reports' in phase;
+
 /** Whether a member's heartbeat says anything new of how far it is. Steps that are quick are not looked at. */
-export function isNews(phase: Training, peer: PeerId, at: StepProgress, now: number): boolean {
+export function isNews(phase: Watched, peer: PeerId, at: StepProgress, now: number): boolean {
   if (at.epoch !== phase.inForce.epoch || now < phase.startedAt + QUICK_STEP_MS) return false;
   if (!membersOf(phase.inForce).includes(peer)) return false;
   const known = phase.progress.find((one) => one.peer === peer);
-  return known === undefined || !isSame(known.at, at) || claims(phase, peer, at);
+  return known === undefined || !isSame(known.at, at) || (isTraining(phase) && claims(phase, peer, at));
 }
 
 /** With what a member says now; `isProven`: a second time it says that it reported what never came. */
-export function withProgress(phase: Training, peer: PeerId, at: StepProgress, now: number) {
+export function withProgress<Phase extends Watched>(phase: Phase, peer: PeerId, at: StepProgress, now: number) {
   const known = phase.progress.find((one) => one.peer === peer);
   const said = known !== undefined && isSame(known.at, at) ? known : { peer, at, sinceMs: now };
   const others = phase.progress.filter((one) => one.peer !== peer);
-  const isProven = claims(phase, peer, at) && known !== undefined && claims(phase, peer, known.at);
+  const isProven = isTraining(phase) && claims(phase, peer, at) && known !== undefined && claims(phase, peer, known.at);
   return { phase: { ...phase, progress: [...others, said] }, isProven };
 }
 
@@ -48,14 +56,14 @@ const isWaitedForByAll = ({ progress }: Training, members: readonly PeerId[], pe
 };
 
 /**
- * Who is stuck, once a step is late: it waits for nobody, and does nothing, or says nothing where others speak of the step.
+ * Who is stuck, once it waits for nobody, and does nothing, or says nothing where others speak of the step.
  * Who is still at the step before may have much to do there that it does not count, and says so: that is a proof only where
  * all others wait, and one of them for it.
  */
 export function stuckIn(phase: Training, now: number): PeerId[] {
   const members = membersOf(phase.inForce);
   const othersSay = 2 * phase.progress.filter(({ at }) => at.step === phase.step).length >= members.length;
-  const quiet = quietMs(phase.inForce.slowestMs, phase.inForce.predicted);
+  const quiet = quietMs(phase.inForce, phase.inForce.predicted);
   const stuck = members.filter((peer) => {
     if (reportedIn(phase, peer)) return false;
     const said = phase.progress.find((one) => one.peer === peer);
@@ -65,4 +73,31 @@ export function stuckIn(phase: Training, now: number): PeerId[] {
   });
   // Where everybody is stuck it is not a donor's doing.
   return stuck.length < members.length ? stuck : [];
+}
+
+/** The server sees that it is at work: it is not quiet, whatever its heartbeats say. */
+export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now: number): Phase => ({
+  ...phase,
+  progress: phase.progress.map((one) => (one.peer === peer ? { ...one, sinceMs: now } : one)),
+});
+
+/**
+ * Who is stuck with a committed step, of those whose part of it is to be saved: others wait for it, it waits for nobody,
+ * and does nothing. Whoever saves already has nothing that others wait for.
+ */
+export function stuckBehind(phase: Watched, step: number, owing: readonly PeerId[], now: number): PeerId[] {
+  const quiet = quietMs(phase.inForce, phase.inForce.predicted);
+  const said = phase.progress.filter(({ at }) => at.step === step);
+  const isAwaited = (peer: PeerId): boolean => said.some(({ at }) => at.waitsFor.includes(peer));
+  const stuck = said.filter(({ at, sinceMs }) => at.waitsFor.length === 0 && now - sinceMs >= quiet);
+  const found = stuck.flatMap(({ peer }) => (owing.includes(peer) && isAwaited(peer) ? peer : []));
+  return found.length < membersOf(phase.inForce).length ? found : [];
+}
+
+/** Who is late with a step's end, but for those who wait for others of them; where all do, all of them. */
+export function withoutWaiting({ progress }: Watched, late: readonly PeerId[]): readonly PeerId[] {
+  const waits = (peer: PeerId): boolean =>
+    progress.some((one) => one.peer === peer && one.at.waitsFor.some((other) => late.includes(other)));
+  const own = late.filter((peer) => !waits(peer));
+  return own.length > 0 ? own : late;
 }

@@ -10,7 +10,7 @@ import type { Filling } from '../plan/lateCopies.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { LossScale } from '../precision.ts';
-import type { Seen } from './deadlines.ts';
+import type { Pace, Seen } from './deadlines.ts';
 import type {
   CoordinatorConfig,
   Earned,
@@ -73,13 +73,11 @@ export interface Lacking {
 }
 
 /** A plan in force. A later epoch of the same plan (a step done again with the state kept) is the same plan in force. */
-export interface PlanInForce {
+export interface PlanInForce extends Pace {
   readonly plan: Plan;
   readonly epoch: number;
   /** Everyone the plan names, with what the step needs of them; in the plan's order. */
   readonly duties: readonly Duties[];
-  /** The slowest step committed with this plan; null before the first. */
-  readonly slowestMs: number | null;
   readonly predicted: Predicted | null;
   readonly lacking: readonly Lacking[];
   /** Null: nobody waits for a copy. */
@@ -130,16 +128,20 @@ export interface Reported {
   readonly report: ReportMessage;
 }
 
-export interface Training {
-  readonly name: 'training';
+/** What members say by heartbeats, where something takes long, and when that is looked at. */
+export interface Watched {
   readonly inForce: PlanInForce;
+  readonly progress: readonly MemberProgress[];
+  readonly startedAt: number;
+  readonly lookAt: number;
+}
+
+export interface Training extends Watched {
+  readonly name: 'training';
   readonly step: number;
   readonly reports: readonly Reported[];
-  /** By heartbeats, where the step takes long. */
-  readonly progress: readonly MemberProgress[];
   /** How long it took until all had reported without whom there is no commit; null: not all have. */
   readonly reportedMs: number | null;
-  readonly startedAt: number;
   readonly deadline: number;
 }
 
@@ -152,9 +154,8 @@ export interface Evaluating {
 }
 
 /** The run stands at a step boundary until the checkpoint of `committedSteps` is whole. */
-interface Saving {
+export interface Saving extends Watched {
   readonly name: 'saving';
-  readonly inForce: PlanInForce;
   readonly deadline: number;
 }
 
@@ -165,13 +166,14 @@ type Holding =
    * come as far, to their meeting or with what they save of it.
    */
   | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' | 'groups' }
-  /** Until a checkpoint on its way is whole: so much at most may be lost. */
-  | {
-      readonly name: 'holding';
-      readonly inForce: PlanInForce;
-      readonly awaits: 'checkpoint';
-      readonly deadline: number;
-    };
+  | AwaitingCheckpoint;
+
+/** Until a checkpoint on its way is whole: so much at most may be lost. */
+export interface AwaitingCheckpoint extends Watched {
+  readonly name: 'holding';
+  readonly awaits: 'checkpoint';
+  readonly deadline: number;
+}
 
 /** No plan is in force, and one was asked for. */
 interface Planning {
@@ -336,6 +338,7 @@ export function expectedDonors({ config }: CoordinatorState): number {
 /** When the shell has to send `deadlineReached`, or null. */
 export function nextDeadline({ phase, warmingUp, donors, departures }: CoordinatorState): number | null {
   let next = ('deadline' in phase ? phase.deadline : null) ?? Number.POSITIVE_INFINITY;
+  if ('lookAt' in phase) next = Math.min(next, phase.lookAt);
   if (departures !== null) next = Math.min(next, departures.untilMs);
   if (warmingUp !== null && warmingUp.waitingFor.length > 0) next = Math.min(next, warmingUp.deadline);
   for (const { asideUntilMs } of donors) if (asideUntilMs !== null) next = Math.min(next, asideUntilMs);

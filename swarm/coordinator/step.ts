@@ -2,7 +2,7 @@
  * The coordinator: one pure function from a state, an event and the time to the next state and what is to be done about
  * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
  */
-import { assertNever } from '../base.ts';
+import { assertNever, type PeerId } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
@@ -11,12 +11,22 @@ import { remember } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue, withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
+import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
-import type { CoordinatorEvent, Effect, OperatorCommand } from './events.ts';
+import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
-import { stuckIn } from './progress.ts';
+import { stuckBehind, stuckIn, withoutWaiting } from './progress.ts';
 import { considerReturn, missedReturn } from './returning.ts';
-import { type CoordinatorState, isPlanningAnew, membersOf, type Preparing, planInForce } from './state.ts';
+import {
+  type AwaitingCheckpoint,
+  type CoordinatorState,
+  isPlanningAnew,
+  membersOf,
+  type Preparing,
+  planInForce,
+  type Saving,
+  type Training,
+} from './state.ts';
 import { keepingState, membersInvolved, uncopied, uncopiedSentence } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
@@ -47,13 +57,15 @@ export function step(
   return [transition.state, transition.effects];
 }
 
-/** Nothing is done any more. Who is here is shown all the same, and who leaves waits for nothing. */
+/** Nothing is done any more. Who is here is shown all the same, and who leaves or pauses waits for nothing. */
 function whileStopped(transition: Transition, event: CoordinatorEvent) {
   if (event.type === 'donorJoined') joined(transition, event);
   else if (event.type === 'donorGone') gone(transition, event);
-  else if (event.type === 'donorSaid' && event.message.type === 'leave')
+  else if (event.type === 'donorSaid' && BUTTONS.includes(event.message.type))
     donorSaid(transition, event.peer, event.message);
 }
+
+const BUTTONS: readonly DonorMessage['type'][] = ['pause', 'resume', 'leave'];
 
 function tellOfLastCopies(before: CoordinatorState, transition: Transition) {
   const { state } = transition;
@@ -199,9 +211,32 @@ function sentBack(
 function expire(transition: Transition) {
   const { phase } = transition.state;
   if ('deadline' in phase && phase.deadline !== null && transition.now >= phase.deadline) expirePhase(transition);
+  else if ('lookAt' in phase && transition.now >= phase.lookAt) look(transition, phase);
   lateToWarmUp(transition);
   bringBack(transition);
 }
+
+/** Before it is late: whoever holds the others up, by what they say of it, goes. */
+function look(transition: Transition, phase: Training | Saving | AwaitingCheckpoint) {
+  const { now } = transition;
+  if (phase.name === 'training') {
+    const [owing, missing] = [reportersOf(phase.inForce.duties), notReported(phase)];
+    const stuck = missing.length > 0 ? stuckIn(phase, now) : [];
+    if (stuck.length > 0) return overdue(transition, owing, missing, stuck);
+  } else {
+    const pending = awaited(transition, phase);
+    const owing = pending ? uploadsMissing(pending) : [];
+    const stuck = stuckBehind(phase, transition.state.committedSteps - 1, owing, now);
+    if (stuck.length > 0) return overdue(transition, owing, owing, stuck);
+  }
+  change(transition, { phase: { ...phase, lookAt: now + LOOK_AGAIN_MS } });
+}
+
+const notReported = ({ inForce, reports }: Training): PeerId[] =>
+  reportersOf(inForce.duties).filter((peer) => reports.every((one) => one.peer !== peer));
+
+const awaited = (transition: Transition, { name }: Saving | AwaitingCheckpoint) =>
+  name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
 
 /**
  * Who did not get ready in time goes. Where others did not at this step before, with the same ones to hand their state
@@ -227,9 +262,7 @@ function expirePhase(transition: Transition) {
     case 'preparing':
       return unready(transition, phase);
     case 'training': {
-      const owing = reportersOf(phase.inForce.duties);
-      const reported = phase.reports.map(({ peer }) => peer);
-      const missing = owing.filter((peer) => !reported.includes(peer));
+      const [owing, missing] = [reportersOf(phase.inForce.duties), notReported(phase)];
       if (missing.length > 0) return overdue(transition, owing, missing, stuckIn(phase, transition.now));
       return withoutLateCopies(transition, phase);
     }
@@ -243,8 +276,9 @@ function expirePhase(transition: Transition) {
     }
     case 'holding':
     case 'saving': {
-      const pending = phase.name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
-      const lost = pending === undefined ? [] : uploadsMissing(pending);
+      if (phase.name === 'holding' && phase.awaits !== 'checkpoint') return;
+      const pending = awaited(transition, phase);
+      const lost = pending === undefined ? [] : withoutWaiting(phase, uploadsMissing(pending));
       if (pending !== undefined && lost.length === 0) return considerCheckpoint(transition, true);
       const reason = `${lost.join(', ')} did not upload in time`;
       dismiss(transition, lost, reason);

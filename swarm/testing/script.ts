@@ -53,7 +53,7 @@ export interface Script {
   pass(ms: number): void;
   /** `deadlineReached`, whatever the time. */
   tick(): void;
-  /** To the next deadline, which is then reached. */
+  /** To the next deadline, which is then reached; looks that find nobody are passed. */
   expire(): void;
   restart(): void;
   /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
@@ -154,8 +154,14 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     },
     tick: () => event({ type: 'deadlineReached' }),
     expire: () => {
-      now = run.decider.deadline ?? now;
-      event({ type: 'deadlineReached' });
+      for (let isLook = true; isLook; ) {
+        const { phase: before } = run.state;
+        now = run.decider.deadline ?? now;
+        event({ type: 'deadlineReached' });
+        const { phase } = run.state;
+        const isSame = 'lookAt' in before && 'lookAt' in phase && before.startedAt === phase.startedAt;
+        isLook = isSame && before.lookAt !== phase.lookAt;
+      }
     },
     restart: () => {
       told = [];

@@ -69,6 +69,8 @@ export interface Ending {
   readonly rollBacks: readonly number[];
   /** Between two commits, at most. */
   readonly longestPauseMs: number;
+  /** From the last commit to the end. */
+  readonly lastPauseMs: number;
   /** Of what was saved at the end. */
   readonly fingerprint: number;
   /** How often what arrived, or was done by the server. */
@@ -205,6 +207,7 @@ export class Simulation {
       rollBacks: this.#rollBacks,
       points: this.#points,
       longestPauseMs: this.#longestPauseMs,
+      lastPauseMs: this.agenda.nowMs - (this.#committedMs ?? 0),
       fingerprint: disk.fingerprint(steps),
     };
   }

@@ -1,0 +1,79 @@
+/** Who goes when the end of a step that is committed is held up, by what heartbeats say: nothing committed is given up. */
+import { expect, it } from 'vitest';
+import { success } from '../base.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
+import { ringReplicas } from '../testing/ringReplicas.ts';
+import { script } from '../testing/script.ts';
+
+/** What it says each second: for whom it waits; whether its upload is seen to come. */
+type Word = readonly [name: string, waitsFor: readonly string[], isSeen?: boolean];
+/** Two copies of everything, all steps committed: who says what while the end is saved, each second until somebody goes. */
+function saving(...words: readonly Word[]) {
+  const terms = rehearsalTerms({ expectedDonors: 3, steps: 1 });
+  const makePlan: typeof terms.makePlan = (offer, caps) => {
+    const plan = terms.makePlan(offer, caps);
+    return plan.ok ? success(ringReplicas(plan.value, 1)) : plan;
+  };
+  const swarm = script({}, { ...terms, makePlan });
+  swarm.join('a', 'b', 'c');
+  swarm.settle('* uploaded');
+  swarm.trace();
+  expect(swarm.run.state.phase.name).toBe('saving');
+  for (let second = 0; second < 9; second++) {
+    swarm.pass(1_000);
+    for (const [name, waitsFor, isSeen = false] of words) {
+      const at = { epoch: 1, step: 0, done: 9, waitsFor: waitsFor.map((one) => swarm.peer(one)), hasReported: true };
+      swarm.say(name, { type: 'heartbeat', at });
+      if (isSeen) swarm.uploading(name);
+    }
+    swarm.tick();
+  }
+  return swarm;
+}
+
+it('[CO92] who holds up the end of the last step goes after 7 s, with those who wait for it kept, and no step is given up', () => {
+  const swarm = saving(['a', []], ['b', ['a']], ['c', []]);
+  expect(swarm.trace()[0]).toBe('refuse a tooLate');
+  expect(swarm.run.state.committedSteps).toBe(1);
+  expect(swarm.run.state.donors.map(({ peer }) => String(peer))).toEqual(['b', 'c']);
+});
+
+const STAY: readonly (readonly [what: string, words: readonly Word[]])[] = [
+  [
+    'is waited for by nobody',
+    [
+      ['a', []],
+      ['b', []],
+      ['c', []],
+    ],
+  ],
+  [
+    'waits for another',
+    [
+      ['a', ['b']],
+      ['b', ['a']],
+      ['c', []],
+    ],
+  ],
+  [
+    'has an upload that is seen to come',
+    [
+      ['a', [], true],
+      ['b', ['a']],
+      ['c', []],
+    ],
+  ],
+];
+it.each(STAY)('[CO92] not who %s', (_what, words) => {
+  const swarm = saving(...words);
+  expect(swarm.trace()).toEqual([]);
+  expect(swarm.run.state.donors).toHaveLength(3);
+});
+
+it('[CO92] when the time for uploads is over, who waits for another late one stays', () => {
+  const swarm = saving(['a', ['b']], ['b', ['c']], ['c', [], true]);
+  expect(swarm.trace()).toEqual([]);
+  swarm.expire();
+  expect(swarm.trace()[0]).toBe('refuse c tooLate');
+  expect(swarm.run.state.donors.map(({ peer }) => String(peer))).toEqual(['a', 'b']);
+});
