@@ -9,15 +9,21 @@ import { IslandReference } from '../swarm/testing/islandReference.ts';
 import { readTensors } from './fidelity.ts';
 import { beside, copyOfRun, runSwarm } from './product.ts';
 
+/** At this number a round has one step, so that there are as many rounds as steps however fast anybody is. */
 const STEPS = 24;
-/** As the golden runs with islands are held to. */
+/**
+ * Who does which step is another each time, and at the golden run's rate there are rounds in which one rounding of the weights
+ * changes a loss by more than 1e-5 (islandTraining.test.ts): at a third of it float32 is float64 to far below the bound.
+ */
+const RATE = 0.001;
 const BOUND = 1e-5;
 
 test('[IS65] [IS68] [IS69] two unequal donors do as many steps as they can, and the recorded rounds give their losses', async () => {
   const path = copyOfRun('islands-f32', (run) => {
     const train = run.train as Record<string, unknown>;
     const islands = { count: 'auto', roundSeconds: 2, exchange: 'f32', publish: 'f32' };
-    return { ...run, checkpoint: { everySteps: 15 }, train: { ...train, steps: STEPS, islands } };
+    const optimizer = { ...(train.optimizer as Record<string, unknown>), learningRate: RATE };
+    return { ...run, checkpoint: { everySteps: 15 }, train: { ...train, optimizer, steps: STEPS, islands } };
   });
   const { metrics } = await runSwarm(path, '--donor', 'speed=1', '--donor', 'speed=0.4');
   const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
@@ -29,13 +35,13 @@ test('[IS65] [IS68] [IS69] two unequal donors do as many steps as they can, and 
   );
   const rounds = new Map<number, (typeof lines)[number][]>();
   for (const line of lines) rounds.set(line.round, [...(rounds.get(line.round) ?? []), line]);
-  expect(rounds.size).toBeGreaterThanOrEqual(20);
-  const count = Math.max(...lines.map(({ island }) => island)) + 1;
-  expect(count).toBe(2);
+  expect(rounds.size).toBe(STEPS);
+  // Islands of one history each: nobody went back. A slow one may never come to its turn.
+  expect(lines.filter(({ island }) => island > 1)).toEqual([]);
 
   const initial = readTensors(beside(path, String(run.init)));
   const text = readFileSync(beside(path, '../gpt2-tiny/corpus.txt'));
-  const reference = new IslandReference(run, initial, text, count);
+  const reference = new IslandReference(run, initial, text, 2);
   for (const [, own] of [...rounds].toSorted(([a], [b]) => a - b)) {
     for (const { step, island, loss } of own.toSorted((a, b) => a.innerStep - b.innerStep))
       expect(Math.abs(loss / reference.step(island, step).loss - 1), `loss of step ${step}`).toBeLessThan(BOUND);
