@@ -160,11 +160,13 @@ describe('a plan file', () => {
         members: stage.members.map((member) => ({ ...member, ...more })),
       })),
     });
-    const later = 'comes with a later version of shoal: expected';
     const unknown = 'is unknown: expected the fields that shoal plan --json writes';
     test.each([
       [withShard({ in: 'disk' }), 'state[0].shards[0].in must be gpu or host'],
-      [{ ...DOCUMENT, maxInFlight: 3 }, `maxInFlight ${later} null, or no such field`],
+      [
+        { ...DOCUMENT, maxInFlight: 3 },
+        `maxInFlight goes with schedule varuna, not with ${DOCUMENT.schedule}: expected a plan for this model and 7 samples a step`,
+      ],
       [withMember({ recomputed: [0] }), `stages[0].members[0].recomputed ${unknown}`],
       [withShard({ predicted: 1 }), `state[0].shards[0].predicted ${unknown}`],
       [

@@ -50,7 +50,7 @@ describe('a plan for a cluster', () => {
     }
   });
 
-  it('[CL21] plans the overlapping warm-up where what is in flight has room, else the plain one: nothing is faster', () => {
+  it('[CL21] plans the overlapping warm-up where what is in flight has room: nothing is faster', () => {
     // A transfer takes about as long as the work of a stage.
     const withRoom = (memoryBytes: number): [ClusterPlan, Cluster] => {
       const cluster = clusterOf({
@@ -61,10 +61,12 @@ describe('a plan for a cluster', () => {
     };
     const [[wide, roomy], [plain, tight]] = [withRoom(4e6), withRoom(3.6e6)];
     expect(wide.plan).toMatchObject({ schedule: '1f1b', warmup: 'overlap' });
-    expect(plain.plan.warmup).toBeUndefined();
     expect(step(plain) / step(wide)).toBeGreaterThan(1.1);
-    for (const [found, cluster] of [[wide, roomy] as const, [plain, tight] as const])
-      expect(step(found)).toBeCloseTo(leastStepSeconds(clusterCosts(problemOf(cluster)), step(found)), 9);
+    expect(step(wide)).toBeCloseTo(leastStepSeconds(clusterCosts(problemOf(roomy)), step(wide)), 9);
+    // Where 1F1B has no room for it, an order that follows messages is faster than any of drafts.
+    expect(plain.plan.schedule).toBe('eager');
+    const least = leastStepSeconds(clusterCosts(problemOf(tight)), 2 * step(plain));
+    expect(step(plain)).toBeLessThan(0.98 * least);
   });
 
   it('[CL3] says how many connections it counts on, where one is limited by its window, and only there', () => {

@@ -12,6 +12,8 @@ import { forecast } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
 import { regrouped } from './moves.ts';
+import { orderReason, orderSentence, orderText } from './orderReason.ts';
+import { otherOrders } from './otherOrders.ts';
 import type { Reason } from './reason.ts';
 import { replicated } from './replication.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
@@ -48,9 +50,11 @@ export function* planning(
 ): Generator<void, Result<ClusterPlan>> {
   const search = searchPlan(problem);
   let best: Candidate | null = null;
+  let hasLooked = false;
   for (const progress of search.progress) {
     ({ best } = progress);
     if (best !== null && !goOn(progress)) break;
+    hasLooked = true;
     yield;
   }
   if (best === null) {
@@ -58,12 +62,14 @@ export function* planning(
     for (reason of explain(problem, search)) yield;
     return refusal(reason);
   }
-  const placed = problem.replicas?.count ? replicated(search.costs, best.plan, problem.replicas) : null;
-  const whole = placed ? { ...best, ...placed } : best;
+  // Whoever wants no search has the plan that it began with.
+  const ordered = hasLooked ? { ...best, ...(yield* otherOrders(search.costs, best)) } : best;
+  const placed = problem.replicas?.count ? replicated(search.costs, ordered.plan, problem.replicas) : null;
+  const whole = placed ? { ...ordered, ...placed } : ordered;
   const chosen = linked(search.costs, whole);
   const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
-  return success(answer(search, chosen, placed?.reasons ?? []));
+  return success(answer(search, chosen, [...orderReasons(search.costs, best, ordered), ...(placed?.reasons ?? [])]));
 }
 
 /** With the encodings and connections of its links. */
@@ -82,8 +88,8 @@ export function planCluster(...how: Parameters<typeof planning>): Result<Cluster
   }
 }
 
-/** `copied`: what is to be said of the replicas. */
-function answer(search: Search, best: Candidate, copied: readonly Reason[]): ClusterPlan {
+/** `chosen`: what is to be said of the order and of the replicas. */
+function answer(search: Search, best: Candidate, chosen: readonly Reason[]): ClusterPlan {
   const { costs } = search;
   const { samples, sequence } = costs.batch;
   const { stepSeconds, peers } = best.forecast;
@@ -104,15 +110,20 @@ function answer(search: Search, best: Candidate, copied: readonly Reason[]): Clu
     idle: idleReasons(search, best),
     reasons: [
       ...[...planReasons(search, best), ...gatherReasons(search, best)].map((text) => ({ peer: null, text })),
-      ...copied,
+      ...chosen,
       ...used.map((peer) => ({ peer: peer.id, text: sizeReason(costs, best, peer) })),
     ],
   };
 }
 
-/** In which order everyone works. */
-export const orderText = ({ schedule, warmup }: Plan): string =>
-  warmup === 'overlap' ? `${schedule} with an overlapping warm-up` : schedule;
+/** Why work is not in the order of the best draft, or why that is not the plain one. */
+function orderReasons(costs: ClusterCosts, draft: Candidate, ordered: Candidate): Reason[] {
+  const { plan } = ordered;
+  const { warmup, ...plain } = plan;
+  if (plan === draft.plan && warmup === undefined) return [];
+  const other = plan === draft.plan ? { plan: plain, forecast: forecast(costs, plain) } : draft;
+  return [{ peer: null, text: orderSentence(orderReason(ordered, other)) }];
+}
 
 function planReasons({ byStages }: Search, best: Candidate): string[] {
   const { plan, forecast } = best;

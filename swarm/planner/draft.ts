@@ -9,6 +9,7 @@ import {
   keepersOf,
   type Member,
   type MicroBatch,
+  owner,
   type Plan,
   type PlanStage,
   peers as peersOf,
@@ -23,7 +24,7 @@ import type { ClusterCosts } from './clusterCosts.ts';
 import { forecast, linksCountedOn, shapeOf } from './forecast.ts';
 import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
-import { DRAFT_SCHEDULES, type Draft, layoutOf, orderOf } from './layout.ts';
+import { type Draft, layoutOf, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 import { withChosenWires, withTightestWires } from './streamWires.ts';
 
@@ -218,11 +219,13 @@ function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
   return found;
 }
 
-/** The draft that a plan is of; null: it is of none, somebody is not here, or has links too slow for it. */
+/**
+ * The draft that a plan is of, or the nearest one, which has one stage a peer and an order of drafts; null: somebody is not
+ * here, or has links too slow for it.
+ */
 export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
-  const schedule = DRAFT_SCHEDULES.find((name) => name === plan.schedule);
-  if (schedule === undefined || peersOf(plan).some((peer) => costs.placeOf(peer) < 0)) return null;
-  const groups = plan.stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer)));
+  if (peersOf(plan).some((peer) => costs.placeOf(peer) < 0)) return null;
+  const { layers, groups } = isOwned(plan) ? seatedOnce(costs, plan) : asPlanned(costs, plan);
   const sizes = plan.microBatches.map(({ samples: [from, to] }) => to - from);
   const largest = Math.max(...sizes);
   if (plan.stages.some(({ gathered }, stage) => gathered && !isFast(costs, at(groups, stage), largest))) return null;
@@ -232,9 +235,33 @@ export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
   return {
     groups,
     ...(costs.keepers && keepers.length > 0 && { keepers }),
-    layers: plan.stages.map(({ layers: [from, to] }) => to - from),
+    layers,
     microBatches: isEven ? sizes.length : 'sized',
-    schedule,
+    schedule: plan.schedule === 'gpipe' || plan.schedule === 'breadth-first' ? 'gpipe' : '1f1b',
     ...(plan.warmup && { warmup: plan.warmup }),
   };
+}
+
+/** Somebody is in several stages. */
+const isOwned = ({ stages }: Plan): boolean => {
+  const members = stages.flatMap((stage) => stage.members.map(({ peer }) => peer));
+  return new Set(members).size < members.length;
+};
+
+const layersIn = ({ layers: [from, to] }: PlanStage): number => to - from;
+
+const asPlanned = (costs: ClusterCosts, { stages }: Plan): Pick<Draft, 'groups' | 'layers'> => ({
+  groups: stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer))),
+  layers: stages.map(layersIn),
+});
+
+/** Each peer in the first stage where the way of the first micro-batch meets it, with the layers of all stages on that way. */
+function seatedOnce(costs: ClusterCosts, plan: Plan): Pick<Draft, 'groups' | 'layers'> {
+  const [first] = plan.microBatches;
+  const layers = new Map<number, number>();
+  for (const [stage, own] of plan.stages.entries()) {
+    const place = costs.placeOf(owner(plan, stage, first?.id ?? 0));
+    layers.set(place, (layers.get(place) ?? 0) + layersIn(own));
+  }
+  return { groups: [...layers.keys()].map((place) => [place]), layers: [...layers.values()] };
 }
