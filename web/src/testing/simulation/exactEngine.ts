@@ -35,10 +35,7 @@ import {
   updated,
   type Values,
 } from './integers.ts';
-
-/** Of a layer and a sample; a backward takes twice as long. */
-const FORWARD_MS = 1;
-const SMALL_WORK_MS = 0.2;
+import { PLAIN, type WorkPace } from './pace.ts';
 
 /** Who looks at what was computed. */
 export interface Witness {
@@ -49,6 +46,7 @@ export interface Witness {
 /** What a stage has of a micro-batch between its forward and its backward. */
 interface InFlight {
   readonly microBatch: number;
+  readonly samples: number;
   readonly ids: Uint32Array;
   readonly targets: Uint32Array;
   readonly inputs: readonly Values[];
@@ -63,6 +61,7 @@ class ExactStage implements Stage {
   readonly #device: Device;
   readonly #model: Model;
   readonly #size: StageSize;
+  readonly #pace: WorkPace;
   readonly #slotOf = new Map<number, number>();
   readonly #taken = new Set<number>();
   readonly #slots = new Map<number, InFlight>();
@@ -75,8 +74,9 @@ class ExactStage implements Stage {
   #output: Values = new Float32Array();
   #inputGradient: Values = new Float32Array();
 
-  constructor(device: Device, model: Model, size: StageSize) {
+  constructor(device: Device, model: Model, size: StageSize, pace: WorkPace) {
     this.#device = device;
+    this.#pace = pace;
     this.#model = model;
     this.#size = size;
     const uses = blocksOfStage(model, size.layers);
@@ -112,16 +112,17 @@ class ExactStage implements Stage {
     this.#output = x;
     this.#leave(microBatch, x);
     const z_N = this.#isLast ? headRows(this.#model, this.#values('embedding'), this.#values('head'), x, targets) : [];
-    this.#forwarded = { microBatch, ids, targets, inputs, z_N };
+    this.#forwarded = { microBatch, samples, ids, targets, inputs, z_N };
     const slot = got(this.#slotOf, microBatch);
     invariant(evaluation || !this.#slots.has(slot), `slot ${slot} is taken`);
     if (!evaluation) this.#slots.set(slot, this.#forwarded);
-    this.#device.submit(FORWARD_MS * samples * (layers[1] - layers[0]));
+    this.#device.submit(this.#pace.forwardMs(this.#size, samples));
   }
 
   recompute(microBatch: number): void {
     this.#again = microBatch;
-    this.#device.submit(SMALL_WORK_MS);
+    const { samples } = got(this.#slots, got(this.#slotOf, microBatch));
+    this.#device.submit(this.#pace.recomputeMs(this.#size, samples));
   }
 
   backward(microBatch: number, gradient: Stream | Neighbour | null): void {
@@ -143,7 +144,7 @@ class ExactStage implements Stage {
     if (layers[0] === 0) embeddedBack(kept.ids, d, this.#model.width, this.#sumsOf('embedding'));
     this.#inputGradient = d;
     this.#leave(microBatch, d);
-    this.#device.submit(2 * FORWARD_MS * (layers[1] - layers[0]));
+    this.#device.submit(this.#pace.backwardMs(this.#size, kept.samples));
   }
 
   async readOutput(): Promise<Reading> {
@@ -247,6 +248,8 @@ export interface Otherwise {
   readonly isOrdered?: boolean;
   /** Replicas do each update when the next one is due. */
   readonly isReplicaLate?: boolean;
+  /** Absent: `PLAIN`. */
+  readonly pace?: WorkPace;
 }
 
 class ExactShards implements Shards {
@@ -256,12 +259,14 @@ class ExactShards implements Shards {
   readonly #witness: Witness;
   readonly #shards: readonly Kept[];
   readonly #otherwise: Otherwise;
+  readonly #pace: WorkPace;
 
   constructor(device: Device, witness: Witness, shards: readonly Kept[], otherwise: Otherwise) {
     this.#device = device;
     this.#witness = witness;
     this.#shards = shards;
     this.#otherwise = otherwise;
+    this.#pace = otherwise.pace ?? PLAIN;
   }
 
   begin(): void {
@@ -280,7 +285,7 @@ class ExactShards implements Shards {
   }
 
   async sumSquares(): Promise<readonly ShardNorm[]> {
-    this.#device.submit(SMALL_WORK_MS);
+    this.#device.submit(this.#pace.smallMs);
     const norms = this.#shards.map(({ work, sum, parts }): ShardNorm => {
       invariant(parts === work.holders.length, `${parts} of ${work.holders.length} parts of ${work.block} are added`);
       return { block: work.block, range: work.range, sumSquares: sum.reduce((all, one) => all + squared(one), 0) };
@@ -290,7 +295,8 @@ class ExactShards implements Shards {
   }
 
   update(scalars: UpdateScalars): void {
-    this.#device.submit(SMALL_WORK_MS);
+    const elements = this.#shards.reduce((sum, { work: { range } }) => sum + range[1] - range[0], 0);
+    this.#device.submit(this.#pace.updateMs(elements));
     for (const shard of this.#shards) {
       const { late } = shard;
       const isLate = this.#otherwise.isReplicaLate && !shard.work.isPrimary;
@@ -324,7 +330,7 @@ class ExactShards implements Shards {
     const shard = this.#shard(block, range);
     const state = new Float32Array(kinds.length * length);
     for (const [index, kind] of kinds.entries()) {
-      this.#device.submit(SMALL_WORK_MS);
+      this.#device.submit(this.#pace.smallMs);
       await this.#device
         .read(this.#stateOf(shard, kind).slice(range[0] - shard.work.range[0], range[1] - shard.work.range[0]))
         .take((values) => state.set(values, index * length));
@@ -372,7 +378,7 @@ export function exactEngine(device: Device, witness: Witness, model: Model, othe
     ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
     async stage(size) {
       await device.compiles();
-      return new ExactStage(device, model, size);
+      return new ExactStage(device, model, size, otherwise.pace ?? PLAIN);
     },
     warm: () => device.compiles(),
     async shards(plan, peer, stages) {

@@ -4,19 +4,26 @@
  * end that is gone without a word is missed by the other one's heartbeats.
  */
 import type { PeerId } from '../../../../swarm/base.ts';
-import { decodeFrame } from '../../../../swarm/messages/frame.ts';
+import { decodeFrame, HEADER_BYTES } from '../../../../swarm/messages/frame.ts';
 import type { LinkMeasurement } from '../../../../swarm/messages/profile.ts';
 import { type ConnectionOptions, PONG_LIMIT_MS } from '../../net/connection.ts';
 import { Flow, type FlowChannel } from '../../net/flow.ts';
 import type { Link, OpenLink } from '../../net/link.ts';
 import type { Process } from './machine.ts';
 import type { Line, Network } from './network.ts';
+import type { LinkPace } from './pace.ts';
 
 /** So long an end takes to find its addresses. */
 const GATHERING_MS = 80;
 const BYTES_PER_MS = 5_000;
 /** Messages of at most so many bytes overtake longer ones. */
 const QUICK_BYTES = 200;
+
+/** Until when a line is busy; each channel has its own, unless the link has a pace. */
+interface Way {
+  readonly pace: LinkPace | null;
+  freeMs: number;
+}
 
 /** What a channel holds leaves it at the line's rate. */
 class VirtualChannel implements FlowChannel {
@@ -26,11 +33,12 @@ class VirtualChannel implements FlowChannel {
   readonly #line: Line;
   readonly #onMessage: (message: ArrayBuffer) => void;
   readonly #listeners = new Set<() => void>();
-  #freeMs = 0;
+  readonly #way: Way;
 
-  constructor(process: Process, line: Line, onMessage: (message: ArrayBuffer) => void) {
+  constructor(process: Process, line: Line, way: Way, onMessage: (message: ArrayBuffer) => void) {
     this.#process = process;
     this.#line = line;
+    this.#way = way;
     this.#onMessage = onMessage;
   }
 
@@ -38,9 +46,12 @@ class VirtualChannel implements FlowChannel {
     const { agenda } = this.#process.machine;
     const copy = message.slice(0);
     this.bufferedAmount += copy.byteLength;
-    this.#freeMs = Math.max(this.#freeMs, agenda.nowMs) + copy.byteLength / BYTES_PER_MS;
-    const takesMs = this.#freeMs - agenda.nowMs;
-    this.#line.carry(frameName(copy), () => this.#onMessage(copy), takesMs);
+    const { pace } = this.#way;
+    // A cluster's links carry tensors: it knows of no headers.
+    const bytes = copy.byteLength - (pace ? HEADER_BYTES : 0);
+    this.#way.freeMs = Math.max(this.#way.freeMs, agenda.nowMs) + bytes / (pace?.bytesPerMs ?? BYTES_PER_MS);
+    const takesMs = this.#way.freeMs - agenda.nowMs;
+    this.#line.carry(frameName(copy), () => this.#onMessage(copy), takesMs + (pace?.latencyMs ?? 0));
     this.#process.after(takesMs, () => this.#left(copy.byteLength));
   }
 
@@ -197,9 +208,12 @@ export class VirtualLink implements Link {
 
   #open(other: VirtualLink): void {
     if (this.state !== 'connecting') return;
+    const pace = this.#network.pace?.link(other.peer, this.peer) ?? null;
+    const shared: Way = { pace, freeMs: 0 };
     const channel = (): Flow => {
       const line = this.#network.line(this.process.machine, other.process);
-      return new Flow(new VirtualChannel(this.process, line, (message) => other.#take(message)));
+      const way = pace ? shared : { pace, freeMs: 0 };
+      return new Flow(new VirtualChannel(this.process, line, way, (message) => other.#take(message)));
     };
     this.#flows = { frames: channel(), quick: channel() };
     this.#beats = this.#network.line(this.process.machine, other.process);

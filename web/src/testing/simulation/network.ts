@@ -5,6 +5,7 @@
 import type { Random } from '../../../../swarm/base.ts';
 import type { Agenda } from './agenda.ts';
 import type { Machine, Process } from './machine.ts';
+import type { Pace } from './pace.ts';
 
 const LEAST_DELAY_MS = 2;
 const USUAL_DELAY_MS = 30;
@@ -15,6 +16,8 @@ const LATE_MS = 400;
 export class Network {
   readonly agenda: Agenda;
   readonly #random: Random;
+  /** How links take; null: as chance has it. */
+  pace: Pick<Pace, 'link'> | null = null;
   /** Told of what arrives, right before it does. */
   onArrival: (what: string) => void = () => {};
 
@@ -23,7 +26,9 @@ export class Network {
     this.#random = random;
   }
 
+  /** Of what goes over no link, where links have a pace: none. */
   delayMs(): number {
+    if (this.pace) return 0;
     const lateMs = this.#random() * 100 < LATE_PERCENT ? LATE_MS * this.#random() : 0;
     return LEAST_DELAY_MS + USUAL_DELAY_MS * this.#random() + lateMs;
   }

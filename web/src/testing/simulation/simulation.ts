@@ -10,6 +10,8 @@ import type { DecisionConfig } from '../../../../swarm/decisions/events.ts';
 import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
 import type { BlockName } from '../../../../swarm/model/model.ts';
+import type { Plan } from '../../../../swarm/plan/plan.ts';
+import type { ClusterCosts } from '../../../../swarm/planner/clusterCosts.ts';
 import type { Recording } from '../../../../swarm/recording/recording.ts';
 import { SEQUENTIAL } from '../../../../swarm/run/data.ts';
 import type { Train } from '../../../../swarm/run/runFile.ts';
@@ -22,15 +24,16 @@ import type { State } from './integers.ts';
 import { LinkSwitch } from './links.ts';
 import { Machine } from './machine.ts';
 import { Network } from './network.ts';
+import { clusterPace, type Pace } from './pace.ts';
 import type { MakePlan } from './plans.ts';
 import { sequentialRun } from './sequential.ts';
 import { SimulatedServer } from './simulatedServer.ts';
 import { Tab } from './tab.ts';
 
-const SAMPLES = 6;
-const SEQUENCE = 3;
+export const SAMPLES = 6;
+export const SEQUENCE = 3;
 const TEXT_BYTES = 500;
-const MODEL = { model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: 4, n_positions: 4, vocab_size: 32 };
+export const MODEL = { model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: 4, n_positions: 4, vocab_size: 32 };
 /** A tab that is gone is opened again by somebody after so long. */
 const REPLACED_MS = 4_000;
 
@@ -56,6 +59,8 @@ export interface Scenario {
   readonly isOrdered?: boolean;
   /** Another network than the seed's own. */
   readonly networkSeed?: number;
+  /** A plan of a cluster, and what the cluster's peers and links take: wishes for the plan. */
+  readonly cluster?: { readonly costs: ClusterCosts; readonly plan: Plan };
   /** The run has to be finished so long after it began. */
   readonly limitMs: number;
 }
@@ -71,6 +76,8 @@ export interface Ending {
   readonly longestPauseMs: number;
   /** From the last commit to the end. */
   readonly lastPauseMs: number;
+  /** When each step was committed. */
+  readonly commitsMs: readonly number[];
   /** Of what was saved at the end. */
   readonly fingerprint: number;
   /** How often what arrived, or was done by the server. */
@@ -99,7 +106,11 @@ function configOf(scenario: Scenario) {
       evaluation: evaluation ? { everySteps: 3, windows: Math.floor((TEXT_BYTES - 1) / SEQUENCE) } : null,
     },
     // Replicas stand in the plans that a simulation makes for itself.
-    planning: { model: config, batch, wishes: scenario.wishes ?? { auto: true, replicas: 0 } },
+    planning: {
+      model: config,
+      batch,
+      wishes: scenario.wishes ?? (scenario.cluster && { plan: scenario.cluster.plan }) ?? { auto: true, replicas: 0 },
+    },
   };
   return { train, facts, decisions };
 }
@@ -117,6 +128,9 @@ export class Simulation {
   readonly #rollBacks: number[] = [];
   readonly #points = new Map<string, number>();
   #committedMs: number | null = null;
+  readonly #commitsMs: number[] = [];
+  readonly #pace: Pace | null;
+  #plan: Plan | null = null;
   #longestPauseMs = 0;
 
   constructor(scenario: Scenario) {
@@ -127,6 +141,9 @@ export class Simulation {
     const text = Uint8Array.from({ length: TEXT_BYTES }, () => Math.floor(this.random() * MODEL.vocab_size));
     this.#reference = sequentialRun(model, train, text);
     this.network = new Network(this.agenda, seededRandom(scenario.networkSeed ?? scenario.seed + 1));
+    const { cluster } = scenario;
+    this.#pace = cluster ? clusterPace(cluster.costs, cluster.plan, () => this.#plan) : null;
+    this.network.pace = this.#pace;
     this.network.onArrival = (what) => this.#passed(what);
     this.links = new LinkSwitch(this.network);
     const disk = new Disk(model, at(this.#reference.states, 0), text);
@@ -167,6 +184,7 @@ export class Simulation {
         seed,
         flaw: flaw.tab?.((step) => at(this.#reference.scalars, step)) ?? {},
         isOrdered,
+        pace: this.#pace,
       });
       this.tabs.push(tab);
     });
@@ -208,6 +226,7 @@ export class Simulation {
       points: this.#points,
       longestPauseMs: this.#longestPauseMs,
       lastPauseMs: this.agenda.nowMs - (this.#committedMs ?? 0),
+      commitsMs: this.#commitsMs,
       fingerprint: disk.fingerprint(steps),
     };
   }
@@ -218,6 +237,7 @@ export class Simulation {
   }
 
   #performed(effect: RehearsedEffect): void {
+    if (effect.type === 'storeEpoch') this.#plan = effect.plan;
     if (effect.type === 'rollBack') this.#rollBacks.push(effect.atStep - effect.toStep);
     if (effect.type === 'storeCommit') {
       const { step, loss, gradientNorm } = effect.record;
@@ -225,6 +245,7 @@ export class Simulation {
       const { nowMs } = this.agenda;
       this.#longestPauseMs = Math.max(this.#longestPauseMs, nowMs - (this.#committedMs ?? nowMs));
       this.#committedMs = nowMs;
+      this.#commitsMs.push(nowMs);
       const isCompared = this.#scenario.isOrdered !== true;
       if (isCompared && (loss !== losses[step] || gradientNorm !== norms[step]))
         this.#problems.push(

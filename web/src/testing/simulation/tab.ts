@@ -18,6 +18,7 @@ import type { TabFlaw } from './flaws.ts';
 import type { LinkSwitch, VirtualLink } from './links.ts';
 import { type Machine, Process } from './machine.ts';
 import type { Line, Network } from './network.ts';
+import type { Pace } from './pace.ts';
 import type { SimulatedServer } from './simulatedServer.ts';
 import { VirtualSocket } from './sockets.ts';
 
@@ -44,6 +45,7 @@ export interface TabOptions {
   readonly seed: number;
   readonly flaw: TabFlaw;
   readonly isOrdered: boolean;
+  readonly pace: Pace | null;
 }
 
 export class Tab {
@@ -114,7 +116,7 @@ export class Tab {
   }
 
   #begin(): [Process, Device, Conversation] {
-    const { network, links, server, witness, flaw, isOrdered } = this.#options;
+    const { network, links, server, witness, flaw, isOrdered, pace } = this.#options;
     const process = new Process(this.machine);
     const device = new Device(process);
     const mesh = (): Mesh => {
@@ -139,7 +141,10 @@ export class Tab {
         showStatus: () => {},
       },
       engine: (model) => {
-        const engine = exactEngine(device, witness, model, { ...flaw, isOrdered });
+        const engine = exactEngine(device, witness, model, {
+          ...{ ...flaw, isOrdered },
+          ...(pace && { pace: pace.of(() => this.peer) }),
+        });
         return flaw.engine?.(engine) ?? engine;
       },
       files: (token) =>
