@@ -38,23 +38,27 @@ const ATTEMPTS = 3;
 const PRODUCT_SIZE = 320;
 const PRODUCTS = 5;
 
-const RUN = {
+const SAMPLES = 16;
+/** Layers times positions: however many layers there are, a step is as much work. */
+const DEPTH = 1_024;
+
+const runOf = (layers: number) => ({
   name: 'bench-plan',
   // Few weights and many tokens: four tabs of one machine share what carries their links.
-  model: { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 32, n_positions: 256, vocab_size: 256 },
+  model: { model_type: 'gpt2', n_layer: layers, n_head: 4, n_embd: 32, n_positions: 256, vocab_size: 256 },
   data: { files: ['text.txt'], tokenizer: 'bytes' },
   init: { seed: 1 },
   train: {
-    ...{ steps: 10_000, globalBatchSize: 16, sequenceLength: 256 },
+    ...{ steps: 10_000, globalBatchSize: SAMPLES, sequenceLength: Math.floor(DEPTH / layers) },
     optimizer: benchOptimizer(),
   },
   checkpoint: { everySteps: 1_000 },
   // Else copies would be added to a plan that is to be measured without.
   state: { replicas: 0 },
-};
-const { globalBatchSize: SAMPLES, sequenceLength: SEQUENCE } = RUN.train;
+});
 
 interface BenchPlanOptions {
+  readonly layers: number;
   readonly steps: number;
   readonly donor?: readonly DonorSpec[];
   readonly plans?: readonly string[];
@@ -75,6 +79,7 @@ export function addPlanBench(bench: Command): void {
       'these plans, by name, separated by commas; with +N after a name, with N replicas',
       planNames,
     )
+    .option('--layers <n>', 'of the model; interleaved and breadth-first need eight', wholeNumber('--layers', 1, 16), 4)
     .option('--rounds <n>', 'all of them so many times, in turn', wholeNumber('--rounds', 1), 1)
     .option('--once', 'repeat no plan where this machine became faster or slower')
     .option('--alone', 'each donor alone too: what their speeds add up to')
@@ -104,7 +109,7 @@ async function inFolder(
     join(folder, 'text.txt'),
     'Call me Ishmael. Some years ago, never mind how long precisely. '.repeat(400),
   );
-  writeFileSync(join(folder, 'run.json'), JSON.stringify(RUN));
+  writeFileSync(join(folder, 'run.json'), JSON.stringify(runOf(options.layers)));
   const runName = need(await addRun(data, join(folder, 'run.json')), failed);
   const limits = options.donor?.map((spec) => spec.limits) ?? SPEEDS.map((speed): Limits => ({ ...NO_LIMITS, speed }));
   const bench = new PlanBench();
@@ -196,7 +201,7 @@ class PlanBench {
       if (!steady && attempts < most) continue;
       return {
         ...{ name, plan: planText(plan, donors), predictedSeconds: predicted, medianSeconds },
-        ...{ ratio: predicted / medianSeconds, tokensPerSecond: (SAMPLES * SEQUENCE) / medianSeconds },
+        ...{ ratio: predicted / medianSeconds, tokensPerSecond: (timed[0]?.tokens ?? 0) / medianSeconds },
         bytes: (timed[0]?.bytesDirect ?? 0) + (timed[0]?.bytesRelayed ?? 0),
         ...{ machine: [before, after], steady, attempts },
       };

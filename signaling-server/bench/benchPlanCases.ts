@@ -1,19 +1,25 @@
 /** Plans of every kind that the executor runs, for the same donors: what the planner's prediction is held against. */
-import type { PeerId } from '../../swarm/base.ts';
+import { at, type PeerId } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { judge } from '../../swarm/planner/judge.ts';
 import type { Draft } from '../../swarm/planner/layout.ts';
+import { ownedPlan } from '../../swarm/planner/otherOrders.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
+import { firstLayers, recomputing } from '../../swarm/schedule/recompute.ts';
 import { badInput } from '../commands/failure.ts';
 
 /** The plan that donors learn by what their work takes, before any plan is measured. */
 export const PRACTICE = 'practice';
 
 /** What may be measured: a kind of plan, with `+N` after its name with N replicas of each shard. */
-export const KINDS = ['equal', 'stages', 'lanes', 'mixed', 'pair', 'auto'] as const;
+export const KINDS = [
+  ...['equal', 'stages', 'lanes', 'mixed', 'pair'],
+  ...['1f1b', 'overlap', 'eager', 'eager-overlap', 'varuna', 'interleaved', 'breadth-first', 'chimera'],
+  'auto',
+];
 
 const NAME = new RegExp(String.raw`^(${KINDS.join('|')}|alone \d{1,4})(?:\+([0-${MOST_REPLICAS}]))?$`);
 
@@ -63,7 +69,35 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
     const made = draft && planOf(costs, draft);
     return made ? { name, plan: made.plan } : [];
   });
-  return [{ name: 'equal', plan: equalSplit(model, samples, donors) }, ...drafted];
+  return [{ name: 'equal', plan: equalSplit(model, samples, donors) }, ...drafted, ...orderedPlans(costs, places)];
+}
+
+/** The same donors in every order: a stage each, or what the order asks for; as many micro-batches, so that all can be compared. */
+function orderedPlans(costs: ClusterCosts, places: readonly number[]): NamedPlan[] {
+  const groups = places.map((place) => [place]);
+  const draft = judge(costs, { groups, microBatches: 2 * places.length, schedule: '1f1b' })?.draft;
+  const made = draft && planOf(costs, draft)?.plan;
+  if (!made) return [];
+  const again = made.stages.slice(0, -1).flatMap(({ layers }) => firstLayers(layers));
+  const peers = places.map((place) => at(costs.peers, place).id);
+  const alike = [
+    ...peers.filter((_, place) => place % 2 === 0),
+    ...peers.filter((_, place) => place % 2 === 1).reverse(),
+  ];
+  const microBatches = 2 * places.length;
+  const owned = [
+    { name: 'interleaved', plan: ownedPlan(costs, peers, { schedule: 'interleaved', chunks: 2, microBatches }) },
+    { name: 'breadth-first', plan: ownedPlan(costs, peers, { schedule: 'breadth-first', chunks: 2, microBatches }) },
+    { name: 'chimera', plan: ownedPlan(costs, alike, { schedule: 'chimera', pairs: 1, microBatches }) },
+  ];
+  return [
+    { name: '1f1b', plan: made },
+    { name: 'overlap', plan: { ...made, warmup: 'overlap' } },
+    { name: 'eager', plan: { ...made, schedule: 'eager' } },
+    { name: 'eager-overlap', plan: { ...made, schedule: 'eager', warmup: 'overlap' } },
+    { name: 'varuna', plan: recomputing({ ...made, schedule: 'varuna' }, again) },
+    ...owned.flatMap(({ name, plan }) => (plan ? { name, plan } : [])),
+  ];
 }
 
 /** A plan of a kind; null: none can be made for these donors. */
@@ -86,11 +120,11 @@ function slowness(costs: ClusterCosts, place: number): number {
 }
 
 /** `[0, 3) a 24 | [3, 4) b 12 c 12`: layers, and each member's samples. */
-export function planText({ stages, microBatches, schedule }: Plan, donors: readonly PeerId[]): string {
+export function planText({ stages, microBatches, schedule, warmup }: Plan, donors: readonly PeerId[]): string {
   const letter = (peer: PeerId): string => String(donors.indexOf(peer));
   const parts = stages.map(
     ({ layers: [from, to], members }) =>
       `[${from}, ${to}) ${members.map(({ peer, samples }) => `${letter(peer)}:${samples}`).join(' ')}`,
   );
-  return `${schedule} ${microBatches.length} | ${parts.join(' | ')}`;
+  return `${schedule}${warmup ? ` ${warmup}` : ''} ${microBatches.length} | ${parts.join(' | ')}`;
 }

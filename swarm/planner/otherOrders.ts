@@ -130,6 +130,12 @@ function* looped({ model, batch }: ClusterCosts, { length: peers }: readonly Pee
     }
 }
 
+/** Of these peers in this order, in which chimera pairs the first with the last. */
+export const ownedPlan = (costs: ClusterCosts, peers: readonly PeerId[], options: Looped): Plan | null =>
+  splitProblem(costs.model, costs.batch.samples, peers.length, options) === null
+    ? at(tableOf(costs, peers, evenCuts(costs, peers, options), options), 0)
+    : null;
+
 /** A layer each, and each of the others where the busiest peer then has least to do. */
 function evenCuts(costs: ClusterCosts, peers: readonly PeerId[], options: Looped): Range[] {
   const stages = ownedStages(peers.length, options) ?? 1;
