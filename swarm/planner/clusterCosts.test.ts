@@ -12,7 +12,7 @@ const [FORWARD, BACKWARD] = [1, 2];
 const UPLOAD = 1_000;
 const SEQUENCE = 4;
 
-function costsOf(vocabulary: number, width: number) {
+function costsOf(vocabulary: number, width: number, upload = UPLOAD, linkRate: number | null = null) {
   const config = { model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: width, n_positions: 8, vocab_size: vocabulary };
   const model = modelFromConfig(config);
   if (!model.ok) throw new Error(model.reason);
@@ -21,10 +21,10 @@ function costsOf(vocabulary: number, width: number) {
     batch: { samples: 2, sequence: SEQUENCE },
     cluster: {
       peers: [A, B, C].map((id) => ({
-        ...{ id, memoryBytes: 1e9, uploadBytesPerSecond: id === A ? UPLOAD : null, downloadBytesPerSecond: null },
+        ...{ id, memoryBytes: 1e9, uploadBytesPerSecond: id === A ? upload : null, downloadBytesPerSecond: null },
         measured: { forwardSecondsPerLayer: [FORWARD], backwardSecondsPerLayer: [BACKWARD] },
       })),
-      links: { default: {}, regions: [], pairs: [] },
+      links: { default: {}, regions: [], pairs: [{ between: [A, C], bytesPerSecond: linkRate }] },
     },
   });
 }
@@ -46,7 +46,7 @@ test('[CL15] the embedding and the head take as many layers as their FLOPs say, 
   expect(backward({ last: true })).toBe(backward({}));
 });
 
-test('[CL14] an upload is shared out over those it hands activations to; the exchange of state has it for one link at a time', () => {
+test('[CL14] an upload is one line, and shared out where a link is slower; the exchange of state has it for one link at a time', () => {
   const costs = costsOf(100, 16);
   const { model } = costs;
   const member = (peer: typeof A, microBatches: number[]) => ({
@@ -67,14 +67,24 @@ test('[CL14] an upload is shared out over those it hands activations to; the exc
       shards: [{ peer: A, replicas: [], range: [0, elements] }],
     })),
   });
-  const handOver = (plan: Plan): number => {
-    const spans = new Map(predictedTimeline(costs, plan).map((span) => [formatAction(span.action), span]));
-    return (spans.get('1F0')?.startSeconds ?? 0) - (spans.get('0F0')?.endSeconds ?? 0);
+  /** From the end of the first stage's work on the first micro-batch to the beginning of the second stage's on this one. */
+  const handOver = (plan: Plan, id = 0, by = costs): number => {
+    const spans = new Map(predictedTimeline(by, plan).map((span) => [formatAction(span.action), span]));
+    return (spans.get(`1F${id}`)?.startSeconds ?? 0) - (spans.get('0F0')?.endSeconds ?? 0);
   };
   const bytes = 4 * SEQUENCE * model.width;
   const [one, two] = [planWith(member(B, [0, 1])), planWith(member(B, [0]), member(C, [1]))];
   expect(handOver(one)).toBeCloseTo(bytes / UPLOAD, 9);
-  expect(handOver(two)).toBeCloseTo((2 * bytes) / UPLOAD, 9);
+  expect(handOver(two)).toBeCloseTo(bytes / UPLOAD, 9);
+  // A message that takes longer than the next one's forward: that one goes after it, to whomever.
+  const slow = bytes / 10;
+  expect(handOver(two, 0, costsOf(100, 16, slow))).toBeCloseTo(10, 9);
+  expect(handOver(two, 1, costsOf(100, 16, slow))).toBeCloseTo(20, 9);
+  // Over a slower link beside it each has its half at once.
+  const apart = costsOf(100, 16, slow, 0.9 * slow);
+  const forward = costs.forwardSeconds(at(costs.peers, 0), { first: true, last: false, layers: 2 }, 1);
+  expect(handOver(two, 0, apart)).toBeCloseTo(20, 9);
+  expect(handOver(two, 1, apart)).toBeCloseTo(20 + forward, 9);
   // A layer, the last norm and the tied table go to one more.
   const values = 12 * 16 ** 2 + 13 * 16 + 2 * 16 + 100 * 16;
   const stateSeconds = (plan: Plan): number => forecast(costs, plan).stateSeconds;

@@ -6,7 +6,8 @@
  * each with one way to the server: the report goes up, the commit and the next step's start come down together.
  * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both. Who keeps
  * state and computes nothing is waited for as everyone else.
- * A peer's caps are shared out evenly over those it hands activations to, which is on the safe side.
+ * A peer's upload is one line for all that it hands on, where no link of it is slower; its download is shared out evenly over
+ * those who hand it something, which is on the safe side.
  */
 import { at, float, got, int, overlap, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
@@ -238,7 +239,17 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   const links = new Map<number, LinkCost>();
   // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
   const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
+  const download = (place: number): number => at(costs.peers, place).download / (partners(place) || 1);
+  /** Places in the list of lines, of those on whose line streams take turns: no link of theirs is slower than it. */
+  const lineOf = new Map<number, number>();
+  for (const [place, { upload }] of costs.peers.entries()) {
+    const others = [...pipeline.from(place).keys()];
+    const most = (other: number) => Math.min(costs.linkAt(place, other).bytesPerSecond ?? upload, download(other));
+    if (others.length === 0 || upload === Number.POSITIVE_INFINITY || gathers.sent.partners(place) > 0) continue;
+    if (others.every((other) => most(other) >= upload)) lineOf.set(place, lineOf.size);
+  }
   return {
+    lines: [...lineOf.keys()].map((place) => ({ sharing: 'turns', bytesPerSecond: at(costs.peers, place).upload })),
     forwardSeconds: timed((peer, shape, samples, stage) =>
       (gathers.stages[stage] ?? costs).forwardSeconds(peer, shape, samples),
     ),
@@ -267,9 +278,14 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
       const rate = Math.min(
         bytesPerSecond ?? Number.POSITIVE_INFINITY,
         (costs.peers[a]?.upload ?? Number.POSITIVE_INFINITY) / (partners(a) || 1),
-        (costs.peers[b]?.download ?? Number.POSITIVE_INFINITY) / (partners(b) || 1),
+        costs.peers[b] ? download(b) : Number.POSITIVE_INFINITY,
       );
-      const cost = { latencySeconds, bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate };
+      const line = lineOf.get(a);
+      const cost: LinkCost = {
+        latencySeconds,
+        bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate,
+        ...(line !== undefined && { line }),
+      };
       links.set(key, cost);
       return cost;
     },

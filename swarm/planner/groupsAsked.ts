@@ -15,6 +15,8 @@ export interface GroupsAsked {
   readonly roundSeconds: number;
   /** Bytes that a donor receives at a meeting, an element of its stages. */
   readonly publishedBytes: number;
+  /** What a group is worth goes by the chance that it lives to its meeting, or by its tokens alone. */
+  readonly counted: 'expected' | 'all';
   /** May pipelines have the overlapping warm-up? It takes memory. */
   readonly overlaps: boolean;
 }
@@ -24,3 +26,11 @@ export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seco
   const risk = places.reduce((sum, place) => sum + 1 / (at(costs.peers, place).sessionSeconds || SESSION_SECONDS), 0);
   return Math.exp(-risk * seconds);
 }
+
+/** Where nobody says how long donors stay, an hour is a guess: it is said what would be expected then, but decides nothing. */
+export const countedIn = ({ peers }: ClusterCosts): GroupsAsked['counted'] =>
+  peers.some(({ sessionSeconds }) => sessionSeconds > 0) ? 'expected' : 'all';
+
+/** By which a group's tokens count. */
+export const weightOf = ({ costs, roundSeconds, counted }: GroupsAsked, places: readonly number[]): number =>
+  counted === 'all' ? 1 : chanceOfAll(costs, places, roundSeconds);

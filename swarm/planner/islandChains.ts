@@ -8,13 +8,13 @@
  */
 import { at, float, int, type Random, seededRandom } from '../base.ts';
 import type { StageShape } from './clusterCosts.ts';
-import { chanceOfAll, type GroupsAsked, MEETING_PART, MOST_STAGES } from './groupsAsked.ts';
+import { type GroupsAsked, MEETING_PART, MOST_STAGES, weightOf } from './groupsAsked.ts';
 import { fitStage, type Keepers } from './stageFit.ts';
 
-/** Moves that are tried for each donor, and at most. */
-const [TRIES_EACH, MOST_TRIES] = [8_000, 1_600_000];
+/** Moves that are tried for each donor, or for each two of them where that is more, and at most. */
+const [TRIES_EACH, TRIES_PAIR, MOST_TRIES] = [8_000, 200, 8_000_000];
 /** At first a move that is worth so much less, of all there is, is made one time in e. */
-const FIRST_TEMPERATURE = 0.015;
+const FIRST_TEMPERATURE = 0.008;
 /** Of the moves: from one place to another in the same chain; of the others, who go to another chain in nobody's place. */
 const [WITHIN, GOES] = [0.3, 0.4];
 
@@ -27,16 +27,16 @@ export interface Chain {
   readonly layers: readonly number[];
 }
 
-/** `counted`: what a chain is worth goes by the chance that it lives to its meeting, or by its tokens alone. */
-export function chainsOf(asked: GroupsAsked, counted: 'expected' | 'all'): Chain[] {
-  const weigh = scales(asked, counted);
+export function chainsOf(asked: GroupsAsked): Chain[] {
+  const weigh = scales(asked);
   const random = seededRandom(1);
   // The last one is of those without a chain.
   const chains = beginning(asked, weigh);
   const worth = chains.map((chain, index) => (index === chains.length - 1 ? 0 : weigh(chain)));
   let total = worth.reduce((sum, own) => sum + own, 0);
   let [best, most] = [[...chains], total];
-  const count = Math.min(MOST_TRIES, TRIES_EACH * asked.costs.peers.length);
+  const { length } = asked.costs.peers;
+  const count = Math.min(MOST_TRIES, Math.max(TRIES_EACH * length, TRIES_PAIR * length ** 2));
   const worthOf = (index: number, chain: readonly number[]) => (index === chains.length - 1 ? 0 : weigh(chain));
   for (let tries = 0; tries < count; tries++) {
     const a = pick(random, chains.length);
@@ -123,7 +123,8 @@ interface StageRoom {
   readonly seconds: Float64Array;
 }
 
-function scales({ costs, roundSeconds, publishedBytes }: GroupsAsked, counted: 'expected' | 'all'): Weigh {
+function scales(asked: GroupsAsked): Weigh {
+  const { costs, roundSeconds, publishedBytes } = asked;
   const { model, peers, sampleBytes } = costs;
   const { samples, sequence } = costs.batch;
   const known = new Map<number, StageRoom>();
@@ -192,9 +193,9 @@ function scales({ costs, roundSeconds, publishedBytes }: GroupsAsked, counted: '
       const [one, other] = [at(peers, a), at(peers, b)];
       const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
       const [ours, theirs] = [sharedBy(stage - 1), sharedBy(stage)];
-      const there = sampleBytes / Math.min(limit, one.upload / ours, other.download / theirs);
-      const home = sampleBytes / Math.min(limit, other.upload / theirs, one.download / ours);
-      pace = Math.max(pace, there, home);
+      const there = sampleBytes / Math.min(limit, one.upload, other.download / theirs);
+      const home = sampleBytes / Math.min(limit, other.upload, one.download / ours);
+      pace = Math.max(pace, there, home, (ours * sampleBytes) / one.upload, (theirs * sampleBytes) / other.upload);
       way += there + home + 2 * latencySeconds;
     }
     return LONGER * ((samples - 1) * pace + way);
@@ -210,8 +211,7 @@ function scales({ costs, roundSeconds, publishedBytes }: GroupsAsked, counted: '
   const weigh = (chain: Places): number => {
     if (chain.length === 0 || chain.length > Math.min(MOST_STAGES, model.layers) || !cut(chain)) return 0;
     const steps = wholeSteps(Math.max(0, roundSeconds - late(chain)) / stepSeconds(chain));
-    const chance = counted === 'all' ? 1 : chanceOfAll(costs, chain, roundSeconds);
-    return (steps * samples * sequence * chance) / roundSeconds;
+    return (steps * samples * sequence * weightOf(asked, chain)) / roundSeconds;
   };
   return Object.assign(weigh, {
     layers: (chain: Places) => (cut(chain) ? [...layers.subarray(0, chain.length)] : []),

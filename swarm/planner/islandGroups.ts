@@ -1,13 +1,13 @@
 /**
  * Which donors make an island together: those alone who have room for the model and a line that carries their part of a
- * meeting, the others in pipelines of a donor a stage. What is sought is tokens a second times the chance that an island
- * lives to its meeting. Groups begin with the donor of the best line and whoever has the best link to it (FlashFlex's
+ * meeting, the others in pipelines of a donor a stage. What is sought is tokens a second, times the chance that an island
+ * lives to its meeting where donors say how long they stay. Groups begin with the donor of the best line and whoever has the best link to it (FlashFlex's
  * grouping: fast links inside, slow ones between), and are bettered by exchanges, as long as the work lasts.
  */
 import { at, type Random, seededRandom } from '../base.ts';
 import { blocksOfStage } from '../model/model.ts';
 import { type ClusterCosts, type PlannedPeer, remembered } from './clusterCosts.ts';
-import { chanceOfAll, type GroupsAsked, MEETING_PART, MOST_STAGES } from './groupsAsked.ts';
+import { type GroupsAsked, MEETING_PART, MOST_STAGES, weightOf } from './groupsAsked.ts';
 import { chainsOf } from './islandChains.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import { DRAFT_SCHEDULES } from './layout.ts';
@@ -25,7 +25,7 @@ export interface Group {
   readonly judged: Judged;
   /** Seconds until all of them have received their parts of what a meeting publishes. */
   readonly receiving: number;
-  /** Tokens a second, times the chance that it lives to its meeting. */
+  /** Tokens a second, times the chance that it lives to its meeting where that counts. */
   readonly worth: number;
 }
 
@@ -47,7 +47,7 @@ export function groupsOf(asked: GroupsAsked): Grouping {
     known.set(key, made);
     return made;
   };
-  const chains = asked.overlaps ? groupsOfChains(asked, 'expected') : [];
+  const chains = asked.overlaps ? groupsOfChains(asked) : [];
   for (const chain of chains) known.set(chain.places.toSorted((a, b) => a - b).join(), chain);
   const first = beginning(costs, group);
   const better =
@@ -58,8 +58,8 @@ export function groupsOf(asked: GroupsAsked): Grouping {
 const worthOfAll = (groups: readonly Group[]): number => groups.reduce((sum, { worth }) => sum + worth, 0);
 
 /** Pipelines alone, each judged as a draft. */
-export const groupsOfChains = (asked: GroupsAsked, counted: 'expected' | 'all'): Group[] =>
-  chainsOf(asked, counted).flatMap(({ places, layers }) => {
+export const groupsOfChains = (asked: GroupsAsked): Group[] =>
+  chainsOf(asked).flatMap(({ places, layers }) => {
     const groups = places.map((place) => [place]);
     const { samples } = asked.costs.batch;
     const overlapping = { groups, microBatches: samples, schedule: '1f1b', warmup: 'overlap' } as const;
@@ -91,8 +91,7 @@ function groupWith(asked: GroupsAsked, members: readonly number[], found: Judged
   const receiving = receivingSeconds(asked, found);
   const late = Math.max(0, receiving - asked.roundSeconds * MEETING_PART);
   const steps = Math.floor(Math.max(0, asked.roundSeconds - late) / found.seconds);
-  const chance = chanceOfAll(asked.costs, members, asked.roundSeconds);
-  const worth = (steps * samples * sequence * chance) / asked.roundSeconds;
+  const worth = (steps * samples * sequence * weightOf(asked, members)) / asked.roundSeconds;
   return worth > 0 ? { places: members, judged: found, receiving, worth } : null;
 }
 

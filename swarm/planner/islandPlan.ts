@@ -11,7 +11,7 @@ import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
-import { chanceOfAll } from './groupsAsked.ts';
+import { chanceOfAll, countedIn } from './groupsAsked.ts';
 import { type Group, groupsOf, groupsOfChains } from './islandGroups.ts';
 import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
 import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
@@ -109,8 +109,11 @@ function plannedKeeping(
     roundSeconds: number,
     made: (groups: readonly Group[]) => Result<IslandPlan>,
   ): Result<IslandPlan> => {
-    const searched = { costs, overlaps, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 };
-    const groupings = [groupsOf(searched).groups, ...(overlaps ? [groupsOfChains(searched, 'all')] : [])];
+    const published = publishedBytes(asked, 64) / 64;
+    const searched = { costs, overlaps, roundSeconds, publishedBytes: published, counted: countedIn(costs) };
+    const isWeighed = overlaps && searched.counted === 'expected';
+    const others = isWeighed ? [groupsOfChains({ ...searched, counted: 'all' })] : [];
+    const groupings = [groupsOf(searched).groups, ...others];
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
     return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
   };

@@ -40,6 +40,8 @@ interface Pace {
   readonly ahead: Float64Array;
   readonly rest: Float64Array;
   readonly partners: Int32Array;
+  /** 1: what leaves this lane's peer takes turns on its line. */
+  readonly takesTurns: Uint8Array;
   readonly firstLink: Int32Array;
   readonly latency: Float64Array;
   /** Seconds a sample, forward and backward. */
@@ -50,6 +52,7 @@ interface Pace {
   /** How far a walk is: until when lanes work and rest, and links carry. */
   readonly free: Float64Array;
   readonly rested: Float64Array;
+  readonly lineFree: Float64Array;
   readonly thereFree: Float64Array;
   readonly homeFree: Float64Array;
   /** When what each micro-batch's forward and backward need is here, of each stage. */
@@ -69,6 +72,7 @@ function paceFor(costs: ClusterCosts, ...counts: readonly number[]): Pace {
     return {
       ...{ firstLane: ints(), firstLink: ints(), partners: ints(), through: ints(), order: ints() },
       ...{ forward: floats(), backward: floats(), ahead: floats(), rest: floats(), free: floats(), rested: floats() },
+      ...{ takesTurns: new Uint8Array(2 * 2 ** doublings), lineFree: floats() },
       ...{ latency: floats(), there: floats(), home: floats(), thereFree: floats(), homeFree: floats() },
       ...{ inputAt: floats(), gradientAt: floats() },
     };
@@ -222,10 +226,14 @@ function paceOf(
   return pace;
 }
 
-/** What goes over each link, and how fast. Caps are shared by all to whom a peer hands something. */
+/**
+ * What goes over each link, and how fast. A peer's download is shared by all who hand it something. Its upload is theirs by
+ * turns where no link is slower than it, and shared else.
+ */
 function readLinks(costs: ClusterCosts, { sizes, stages }: Layout, pace: Pace): void {
-  const { firstLane, firstLink, partners, through, latency, there, home } = pace;
+  const { firstLane, firstLink, partners, takesTurns, through, latency, there, home } = pace;
   partners.fill(0, 0, int(firstLane, stages.length));
+  takesTurns.fill(1, 0, int(firstLane, stages.length));
   through.fill(0, 0, int(firstLink, stages.length));
   for (let hop = 0; hop + 1 < stages.length; hop++) {
     const [{ laneOf: from }, { laneOf: to, lanes }] = [at(stages, hop), at(stages, hop + 1)];
@@ -240,31 +248,42 @@ function readLinks(costs: ClusterCosts, { sizes, stages }: Layout, pace: Pace): 
       partners[other] = int(partners, other) + 1;
     }
   }
-  for (let hop = 0; hop + 1 < stages.length; hop++) {
-    const [from, to] = [at(stages, hop).places, at(stages, hop + 1).places];
-    let link = int(firstLink, hop);
-    for (let a = 0; a < from.length; a++)
-      for (let b = 0; b < to.length; b++, link++) {
-        if (int(through, link) === 0) continue;
-        const [one, other] = [at(costs.peers, at(from, a)), at(costs.peers, at(to, b))];
-        const { latencySeconds, bytesPerSecond } = costs.linkAt(at(from, a), at(to, b));
-        const [ours, theirs] = [int(partners, int(firstLane, hop) + a), int(partners, int(firstLane, hop + 1) + b)];
-        const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
-        latency[link] = latencySeconds;
-        there[link] = costs.sampleBytes / Math.min(limit, one.upload / ours, other.download / theirs);
-        home[link] = costs.sampleBytes / Math.min(limit, other.upload / theirs, one.download / ours);
-      }
-  }
+  for (const isLast of [false, true])
+    for (let hop = 0; hop + 1 < stages.length; hop++) {
+      const [from, to] = [at(stages, hop).places, at(stages, hop + 1).places];
+      let link = int(firstLink, hop);
+      for (let a = 0; a < from.length; a++)
+        for (let b = 0; b < to.length; b++, link++) {
+          if (int(through, link) === 0) continue;
+          const [one, other] = [at(costs.peers, at(from, a)), at(costs.peers, at(to, b))];
+          const { latencySeconds, bytesPerSecond } = costs.linkAt(at(from, a), at(to, b));
+          const [ours, theirs] = [int(firstLane, hop) + a, int(firstLane, hop + 1) + b];
+          const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
+          const [thereMost, homeMost] = [
+            Math.min(limit, other.download / int(partners, theirs)),
+            Math.min(limit, one.download / int(partners, ours)),
+          ];
+          if (!isLast) {
+            if (thereMost < one.upload) takesTurns[ours] = 0;
+            if (homeMost < other.upload) takesTurns[theirs] = 0;
+            continue;
+          }
+          latency[link] = latencySeconds;
+          const [up, down] = [ours, theirs].map((lane) => (takesTurns[lane] === 1 ? 1 : int(partners, lane)));
+          there[link] = costs.sampleBytes / Math.min(thereMost, one.upload / (up ?? 1));
+          home[link] = costs.sampleBytes / Math.min(homeMost, other.upload / (down ?? 1));
+        }
+    }
 }
 
 /** When each lane has done its part of the step. */
 function workEnds({ sizes, stages }: Layout, { clock }: Order, pace: Pace): Float64Array {
   const { firstLane, firstLink, forward, backward, ahead, rest, latency, there, home, order } = pace;
-  const { free, rested, thereFree, homeFree, inputAt, gradientAt } = pace;
+  const { free, rested, takesTurns, lineFree, thereFree, homeFree, inputAt, gradientAt } = pace;
   const count = sizes.length;
   const last = stages.length - 1;
   const lanes = int(firstLane, stages.length);
-  for (const column of [free, rested]) column.fill(0, 0, lanes);
+  for (const column of [free, rested, lineFree]) column.fill(0, 0, lanes);
   for (const column of [thereFree, homeFree]) column.fill(0, 0, int(firstLink, stages.length));
   for (const column of [inputAt, gradientAt]) column.fill(0, 0, count * stages.length);
   if (clock) orderByClock(clock, count, stages.length, order);
@@ -292,14 +311,18 @@ function workEnds({ sizes, stages }: Layout, { clock }: Order, pace: Pace): Floa
     if (isBackward && stage > 0) {
       const { laneOf: before } = stages[stage - 1] ?? outside(stages, stage - 1);
       const link = int(firstLink, stage - 1) + int(before, id) * lanes + own;
-      const sent = Math.max(done, float(homeFree, link)) + size * float(home, link);
-      homeFree[link] = sent;
+      const turns = takesTurns[lane] === 1;
+      const sent = Math.max(done, turns ? float(lineFree, lane) : float(homeFree, link)) + size * float(home, link);
+      if (turns) lineFree[lane] = sent;
+      else homeFree[link] = sent;
       gradientAt[work - count] = sent + float(latency, link);
     } else if (!isBackward && stage < last) {
       const after = stages[stage + 1] ?? outside(stages, stage + 1);
       const link = int(firstLink, stage) + own * after.lanes + int(after.laneOf, id);
-      const sent = Math.max(done, float(thereFree, link)) + size * float(there, link);
-      thereFree[link] = sent;
+      const turns = takesTurns[lane] === 1;
+      const sent = Math.max(done, turns ? float(lineFree, lane) : float(thereFree, link)) + size * float(there, link);
+      if (turns) lineFree[lane] = sent;
+      else thereFree[link] = sent;
       inputAt[work + count] = sent + float(latency, link);
     }
   }

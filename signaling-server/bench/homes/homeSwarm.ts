@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { predictedMeetingSeconds, predictedSeconds } from '../../../swarm/autoplan/predicting.ts';
-import { median } from '../../../swarm/base.ts';
+import { got, median } from '../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { failed, need } from '../../commands/failure.ts';
@@ -120,7 +120,7 @@ interface Timed {
   readonly bytesRelayed: number;
 }
 
-/** From the end of one round to the end of another. */
+/** From the beginning of one round to the beginning of another, so that as many meetings count as rounds. */
 async function timed(
   { islands, steps, run: { train } }: HomeSwarm,
   { run }: Server,
@@ -132,7 +132,8 @@ async function timed(
   const end = warm + perRound * Math.ceil(steps / innerSteps);
   const seen = new Set<number>();
   const all: Timed[] = [];
-  let beganMs = 0;
+  /** When each step began, by how many were over when it was. */
+  const began = new Map<number, number>();
   for (;;) {
     await run.until(({ committedSteps, phase }) => committedSteps > seen.size || phase === 'diverged');
     if (run.phase === 'diverged') throw failed(run.snapshot().sentence);
@@ -141,18 +142,21 @@ async function timed(
       if (seen.has(record.step)) continue;
       seen.add(record.step);
       const { plan, seconds, bytesDirect, bytesRelayed } = record;
+      began.set(all.length, monotonicMs() - 1_000 * seconds);
       const next = predicted.get(plan) ?? stepPredicted(run, planOf(store, run.name, plan));
       predicted.set(plan, next);
       all.push({ plan, seconds, next, bytes: bytesDirect + bytesRelayed, bytesRelayed });
     }
-    if (seen.size >= warm && beganMs === 0) beganMs = monotonicMs();
-    if (seen.size >= end) break;
+    if (seen.size > end) break;
   }
-  const elapsed = (monotonicMs() - beganMs) / 1_000;
-  const done = all.slice(warm);
+  const elapsed = (got(began, end) - got(began, warm)) / 1_000;
+  const done = all.slice(warm, end);
   const plans = [...new Set(done.map(({ plan }) => plan))];
   const predicted = plans.map((plan) => {
-    const own = all.filter((one) => one.plan === plan).slice(warm / islands - 1, -1);
+    const own = all
+      .slice(0, end)
+      .filter((one) => one.plan === plan)
+      .slice(warm / islands - 1, -1);
     return own.map(({ next }) => next);
   });
   const slowest = Math.max(...predicted.map((own) => median(own) ?? Number.NaN));
