@@ -11,8 +11,10 @@ import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerO
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE } from '../swarm/coordinator/deadlines.ts';
+import type { PublicStatus } from '../swarm/messages/publicStatus.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
+import { addPreviewPicture, originOf, previewTags } from './api/preview.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { type PublicView, Visible } from './api/visible.ts';
 import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts';
@@ -41,7 +43,7 @@ import { openRecorder, type Recorder } from './run/recorder.ts';
 import { ActiveRun } from './run/run.ts';
 import { copied, loadableProblem } from './store/checkpoints.ts';
 import type { DataDirectory } from './store/dataDirectory.ts';
-import type { Store } from './store/store.ts';
+import { cardOf } from './store/runCard.ts';
 
 export const DEFAULT_PORT = 8080;
 /** Donors see the run at most so often; it is for people. */
@@ -68,6 +70,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly log: Log;
   /** In place of the plan thread: who searches for plans. */
   readonly search?: PlanSearch;
+  /** Origins of the sites that may show `/embed` in a frame. */
+  readonly embedOn?: readonly string[];
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
   /** What anyone may see of a run that is by invitation. */
@@ -121,15 +125,22 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   };
   const session = operatorSession(sessions, (token) => options.onOperatorToken?.(token));
   limitBodies(app);
-  await addPages(app, options.pages);
   await app.register(websocket, { options: SOCKET_LIMITS });
-  addDonorApi(app, run, data.blobs);
   const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);
+  const status = publicStatus(run, data.store);
+  const preview = (request: FastifyRequest): string => {
+    const isSeen = visible.refusal('status', request) === null;
+    const purpose = isSeen ? (cardOf(data.store, run.name)?.purpose ?? '') : '';
+    return previewTags({ status: isSeen ? status() : null, purpose }, originOf(request, access));
+  };
+  await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [] });
+  addPreviewPicture(app, status, visible);
+  addDonorApi(app, run, data.blobs);
   addMemberApi(app, run, data, access, visible);
   const rehearsals = new Rehearsals(run);
   addOperatorApi(app, { run, data, session, access, rehearsals, onActivate: options.onActivate });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
-  addMonitoring(app, run, data.store, visible);
+  addMonitoring(app, run, status, visible);
   limitConnections(app, run, access, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
@@ -247,7 +258,7 @@ function limitConnections(app: FastifyInstance, run: ActiveRun, { trustProxy = [
 }
 
 /** healthz: this process answers. readyz: it would train, if donors came. */
-function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store, visible: Visible): void {
+function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => PublicStatus, visible: Visible): void {
   const phaseFor = (request: FastifyRequest) =>
     visible.refusal('status', request) === null ? { phase: run.phase } : {};
   app.get('/healthz', async (request) => ({ ok: true, ...phaseFor(request) }));
@@ -261,7 +272,6 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, store: Store, visib
     const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;
     return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
   });
-  const status = publicStatus(run, store);
   app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async () => status());
 }
 

@@ -59,6 +59,7 @@ export default defineConfig({
         donor: here('index.html'),
         operator: here('operator.html'),
         status: here('status.html'),
+        embed: here('embed.html'),
         bench: here('bench.html'),
       },
     },

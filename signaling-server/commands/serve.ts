@@ -15,7 +15,14 @@ import { closeAll, type HeadlessDonor, openHeadlessDonors } from '../headless/he
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
 import { statusOf } from '../headless/trainingServer.ts';
-import { type Access, parsePublicUrl, parseTrustProxy, readTls, secureContextProblem } from '../http/access.ts';
+import {
+  type Access,
+  parseEmbedOn,
+  parsePublicUrl,
+  parseTrustProxy,
+  readTls,
+  secureContextProblem,
+} from '../http/access.ts';
 import { listenFault } from '../http/listening.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
 import { takeNext } from '../operator/queue.ts';
@@ -62,6 +69,7 @@ interface ServeOptions {
   readonly tlsKey?: string;
   readonly publicUrl?: string;
   readonly trustProxy?: string[];
+  readonly embedOn?: string[];
   readonly iceServers?: string;
   readonly invite?: string;
   readonly public?: PublicView;
@@ -104,6 +112,11 @@ export function addServeCommand(program: Command): void {
     .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded headers are believed', (text) =>
       need(parseTrustProxy(text), badInput),
     )
+    .option(
+      '--embed-on <sites>',
+      'sites that may show /embed in a frame: https://HOST, with commas between them',
+      (text) => need(parseEmbedOn(text), badInput),
+    )
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
     .addOption(
@@ -144,6 +157,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
       data,
       host,
       ...(options.public === undefined ? {} : { publicView: options.public }),
+      ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
       ...record,
       ...wishes,
       ...network,

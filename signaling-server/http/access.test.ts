@@ -7,6 +7,7 @@ import {
   isKnownHost,
   isSameOrigin,
   knownNames,
+  parseEmbedOn,
   parsePublicUrl,
   parseTrustProxy,
   readTls,
@@ -102,4 +103,20 @@ test('a page of another site is told apart, also behind a proxy', () => {
   expect(from('null')).toBe(false);
   expect(isSameOrigin({ host: 'inside:8080' }, {})).toBe(true);
   expect(isSameOrigin({ host: 'inside:8080', 'sec-fetch-site': 'cross-site' }, {})).toBe(false);
+});
+
+test('[OP52] sites are origins, and nothing else', () => {
+  expect(parseEmbedOn('https://blog.example, http://localhost:3000/')).toEqual({
+    ok: true,
+    value: ['https://blog.example', 'http://localhost:3000'],
+  });
+  for (const wrong of [
+    '*',
+    'blog.example',
+    "https://a.example 'unsafe-inline'",
+    'https://a.example/page',
+    'data:x',
+    '',
+  ])
+    expect(parseEmbedOn(wrong).ok).toBe(false);
 });

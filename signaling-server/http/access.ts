@@ -69,6 +69,15 @@ export function parsePublicUrl(text: string): Result<string> {
   return success(origin);
 }
 
+/** Sites, each by its origin, with commas between them. */
+export function parseEmbedOn(text: string): Result<string[]> {
+  const parts = text.split(',').map((part) => part.trim().replace(/\/$/, ''));
+  const wrong = parts.find((part) => !URL.canParse(part) || new URL(part).origin !== part || !/^https?:/.test(part));
+  return wrong === undefined
+    ? success(parts)
+    : refusal(`--embed-on: "${wrong}" is no site: expected https://HOST or http://HOST, with commas between them`);
+}
+
 /** A comma-separated list of addresses, ranges (10.0.0.0/8) and the names that stand for some. */
 export function parseTrustProxy(text: string): Result<string[]> {
   const parts = text.split(',').map((part) => part.trim());

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import fastify from 'fastify';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { previewTags } from '../api/preview.ts';
 import { addPages } from './pages.ts';
 
 const PAGE = `<title>page</title>${'fish '.repeat(400)}`;
@@ -11,7 +12,7 @@ let folder = '';
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-pages-'));
   mkdirSync(join(folder, 'assets'));
-  for (const name of ['index.html', 'operator.html', 'status.html', join('assets', 'donor-1a2b.js')]) {
+  for (const name of ['index.html', 'operator.html', 'status.html', 'embed.html', join('assets', 'donor-1a2b.js')]) {
     writeFileSync(join(folder, name), PAGE);
     writeFileSync(join(folder, `${name}.gz`), gzipSync(PAGE));
   }
@@ -52,5 +53,33 @@ it('[OP38] says in words that there is nothing at an address, to a browser as a 
   expect(seen.payload).toContain('There is nothing at this address.');
   expect(seen.payload).toContain('<a href="/">');
   expect((await app.inject({ url: '/api/nowhere' })).json()).toEqual({ error: 'there is nothing at this address' });
+  await app.close();
+});
+
+it('[OP52] /embed is framed by the sites that are named, and by no other; everything else by none', async () => {
+  const policyOf = async (embedOn: readonly string[], url: string) => {
+    const app = fastify();
+    await addPages(app, folder, { embedOn });
+    const { headers } = await app.inject({ url });
+    await app.close();
+    return { policy: String(headers['content-security-policy']), frames: headers['x-frame-options'] };
+  };
+  expect((await policyOf([], '/embed')).policy).toContain("frame-ancestors 'none'");
+  const named = await policyOf(['https://blog.example', 'https://school.example:8443'], '/embed');
+  expect(named.policy).toContain('frame-ancestors https://blog.example https://school.example:8443;');
+  expect(named.frames).toBe(undefined);
+  expect((await policyOf(['https://blog.example'], '/')).policy).toContain("frame-ancestors 'none'");
+});
+
+it('[OP53] the donor’s page says in its head what a link to it is about, as text', async () => {
+  const app = fastify();
+  await addPages(app, folder, {
+    preview: () => previewTags({ status: null, purpose: 'For "fun" & <b>more</b>' }, 'https://shoal.example'),
+  });
+  const { payload, headers } = await app.inject({ url: '/' });
+  expect(headers['content-security-policy']).toContain('trusted-types shoal-worker');
+  expect(payload).toContain('<title>page</title>');
+  expect(payload).toContain('<meta property="og:image" content="https://shoal.example/preview.png">');
+  expect(payload).toContain('content="For &quot;fun&quot; &amp; &lt;b&gt;more&lt;/b&gt;"');
   await app.close();
 });

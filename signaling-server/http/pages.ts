@@ -1,5 +1,5 @@
 /** The built pages, with what a browser may do on them. Every answer of the server bears these headers. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import helmet from '@fastify/helmet';
 import rateLimit from '@fastify/rate-limit';
@@ -14,7 +14,18 @@ import { RateStore } from './rateStore.ts';
 const CALLS_PER_MINUTE = 3_000;
 const TOO_OFTEN = 'this was asked too often from your network address: try again in a minute';
 
-export async function addPages(app: FastifyInstance, pages: string | undefined): Promise<void> {
+export interface PageOptions {
+  /** What is said of the run in the head of the donor's page, where a link to it is shared. */
+  readonly preview?: (request: FastifyRequest) => string;
+  /** Origins of the sites that may show `/embed` in a frame. */
+  readonly embedOn?: readonly string[];
+}
+
+export async function addPages(
+  app: FastifyInstance,
+  pages: string | undefined,
+  { preview, embedOn = [] }: PageOptions = {},
+): Promise<void> {
   await app.register(helmet, {
     contentSecurityPolicy: {
       useDefaults: false,
@@ -53,8 +64,21 @@ export async function addPages(app: FastifyInstance, pages: string | undefined):
       reply.setHeader('vary', 'accept-encoding');
     },
   });
-  for (const [path, file, policy] of PAGES)
+  for (const [path, file, policy] of PAGES) {
+    if (path === '/' && preview) continue;
     app.get(path, (_request, reply) => trusting(reply, policy).sendFile(`${file}.html`));
+  }
+  if (preview) {
+    const [path, file, policy] = PAGES[0];
+    const [before = '', ...after] = readFileSync(join(pages, `${file}.html`), 'utf8').split('</title>');
+    app.get(path, (request, reply) =>
+      trusting(reply, policy)
+        .header('cache-control', 'no-cache')
+        .type('text/html')
+        .send(`${before}</title>\n    ${preview(request)}${after.join('</title>')}`),
+    );
+  }
+  app.get('/embed', (_request, reply) => framed(trusting(reply, "'none'"), embedOn).sendFile('embed.html'));
 }
 
 /** Each with who may say there that a text is a script's address: on the donor's page the one that knows its worker. */
@@ -63,6 +87,16 @@ const PAGES = [
   ['/operator', 'operator', "'none'"],
   ['/status', 'status', "'none'"],
 ] as const;
+
+/** In a frame on these sites, and on no other. */
+function framed(reply: FastifyReply, sites: readonly string[]): FastifyReply {
+  if (sites.length === 0) return reply;
+  const policy = String(reply.getHeader('content-security-policy'));
+  return reply
+    .removeHeader('x-frame-options')
+    .header('cross-origin-resource-policy', 'cross-origin')
+    .header('content-security-policy', policy.replace("frame-ancestors 'none'", `frame-ancestors ${sites.join(' ')}`));
+}
 
 /** No other text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */
 function trusting(reply: FastifyReply, trusted: string): FastifyReply {

@@ -15,6 +15,7 @@ export type Who = 'anyone' | 'public' | 'invited' | 'browser' | 'donor' | 'viewe
 export const WHO: Readonly<Record<string, Who>> = {
   'GET /healthz': 'anyone',
   'GET /readyz': 'anyone',
+  'GET /preview.png': 'public',
   'GET /api/donor': 'invited',
   'GET /metrics': 'public',
   'GET /api/status': 'public',

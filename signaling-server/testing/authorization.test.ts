@@ -56,7 +56,7 @@ const HASH = 'a'.repeat(64);
 const INSIDERS: readonly Who[] = ['guest', 'spare', 'member', ...WATCHERS];
 
 const TABLE: readonly Row[] = [
-  ...['/', '/operator', '/status', '/*', '/healthz', '/readyz'].map((path) => ({
+  ...['/', '/operator', '/status', '/embed', '/preview.png', '/*', '/healthz', '/readyz'].map((path) => ({
     ...{ route: `GET ${path}`, may: EVERYONE },
   })),
   ...['/metrics', '/api/status', '/api/leaderboard', '/api/run', '/api/sample'].map((path) => ({

@@ -1,4 +1,4 @@
-import { FISH } from './shoalPlaces.ts';
+import { FISH } from '../../../swarm/shoalPlaces.ts';
 
 /** The tab's icon in the colour of a state; its title has the same in words. */
 const COLOURS: Readonly<Record<string, string>> = { good: '#17693b', wait: '#b26a00', bad: '#a3262a', calm: '#5b6b74' };

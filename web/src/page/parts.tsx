@@ -1,8 +1,8 @@
 /** What both pages are made of. Pure views. */
 import type { ComponentChildren } from 'preact';
+import { FISH } from '../../../swarm/shoalPlaces.ts';
 import { invitedLink } from './ask.ts';
 import { NOTHING } from './format.ts';
-import { FISH } from './shoalPlaces.ts';
 
 const LOGO = [
   [19, 9],

@@ -5,7 +5,6 @@
  */
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { counted } from '../../../swarm/quantityText.ts';
-import { monotonicMs } from './clock.ts';
 import {
   ARRIVAL_MS,
   arrivalAt,
@@ -18,7 +17,8 @@ import {
   SCHOOLS,
   STROKE_MS,
   strokeAt,
-} from './shoalPlaces.ts';
+} from '../../../swarm/shoalPlaces.ts';
+import { monotonicMs } from './clock.ts';
 
 const REDRAW_MS = 125;
 const FEW = 12;

@@ -2,7 +2,7 @@
  * Where the fish of a run swim: each donor has a place in the shape of one big fish, and keeps it while it is here. Pure:
  * the same donors in the same order have the same places.
  */
-import { seededRandom } from '../../../swarm/base.ts';
+import { seededRandom } from './base.ts';
 
 /** One fish, nose to the right, 20 long, around the origin. */
 export const FISH = 'M10 0C5-6-3-6-7-1L-10-4V4L-7 1C-3 6 5 6 10 0Z';

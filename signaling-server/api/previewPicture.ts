@@ -1,0 +1,105 @@
+/** The picture that a link to a run has where people share it: its donors as fish, and under them how its loss fell. */
+import { type Place, placesFor } from '../../swarm/shoalPlaces.ts';
+import { png } from '../files/png.ts';
+
+export const PREVIEW_WIDTH = 1_200;
+export const PREVIEW_HEIGHT = 630;
+const COLOURS = ['#0b1418', '#1f333c', '#5cc6d8', '#74d191'];
+const [FREE, DONOR, CURVE] = [1, 2, 3];
+/** Pixels of a unit of the places, and where their middle is. */
+const [SCALE, MIDDLE_X, MIDDLE_Y] = [2.4, 600, 235];
+/** The curve's field, and half its line's width. */
+const [LEFT, RIGHT, TOP, BOTTOM, HALF_LINE] = [90, 1_110, 455, 575, 4];
+
+type Point = readonly [x: number, y: number];
+
+/** A cubic Bézier curve, its first point left out. */
+function bezier(points: readonly [Point, Point, Point, Point]): Point[] {
+  return Array.from({ length: 8 }, (_, at) => {
+    const t = (at + 1) / 8;
+    const weights = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t ** 2 * (1 - t), t ** 3];
+    const along = (axis: 0 | 1): number => points.reduce((sum, point, i) => sum + (weights[i] ?? 0) * point[axis], 0);
+    return [along(0), along(1)];
+  });
+}
+
+/** The outline of a fish (FISH in shoalPlaces.ts) as a polygon. */
+const OUTLINE: readonly Point[] = [
+  ...bezier([
+    [10, 0],
+    [5, -6],
+    [-3, -6],
+    [-7, -1],
+  ]),
+  [-10, -4],
+  [-10, 4],
+  [-7, 1],
+  ...bezier([
+    [-7, 1],
+    [-3, 6],
+    [5, 6],
+    [10, 0],
+  ]),
+];
+
+/** Row by row, between each two edges. */
+function fill(pixels: Uint8Array, points: readonly Point[], colour: number): void {
+  const rows = points.map(([, y]) => y);
+  for (
+    let row = Math.max(0, Math.floor(Math.min(...rows)));
+    row <= Math.min(PREVIEW_HEIGHT - 1, Math.max(...rows));
+    row++
+  ) {
+    const middle = row + 0.5;
+    const crossings = points.flatMap(([x, y], at): number[] => {
+      const [otherX, otherY] = points[(at + 1) % points.length] ?? [x, y];
+      return y > middle === otherY > middle ? [] : [x + ((middle - y) / (otherY - y)) * (otherX - x)];
+    });
+    const sorted = crossings.toSorted((a, b) => a - b);
+    for (let at = 0; at + 1 < sorted.length; at += 2)
+      pixels.fill(
+        colour,
+        row * PREVIEW_WIDTH + Math.max(0, Math.round(sorted[at] ?? 0)),
+        row * PREVIEW_WIDTH + Math.min(PREVIEW_WIDTH, Math.round(sorted[at + 1] ?? 0)),
+      );
+  }
+}
+
+const fish = ({ x, y, scale }: Place, grown: number): Point[] =>
+  OUTLINE.map(([dx, dy]) => [MIDDLE_X + SCALE * (x + dx * scale * grown), MIDDLE_Y + SCALE * (y + dy * scale * grown)]);
+
+interface Previewed {
+  readonly donors: number;
+  /** Losses by step. */
+  readonly curve: readonly (readonly [step: number, loss: number])[];
+}
+
+export function previewPicture({ donors, curve }: Previewed): Buffer {
+  const pixels = new Uint8Array(PREVIEW_WIDTH * PREVIEW_HEIGHT);
+  for (const [at, place] of placesFor(donors).entries())
+    fill(pixels, fish(place, at < donors ? 1.5 : 1), at < donors ? DONOR : FREE);
+  const [losses, first, last] = [curve.map(([, loss]) => loss), curve[0], curve.at(-1)];
+  if (first && last && curve.length > 1) {
+    const [low, high] = [Math.min(...losses), Math.max(...losses)];
+    const points = curve.map(
+      ([step, loss]): Point => [
+        LEFT + ((step - first[0]) / Math.max(1, last[0] - first[0])) * (RIGHT - LEFT),
+        TOP + ((high - loss) / Math.max(1e-9, high - low)) * (BOTTOM - TOP),
+      ],
+    );
+    for (const [at, [x, y]] of points.entries()) {
+      const [nextX, nextY] = points[at + 1] ?? [x, y];
+      fill(
+        pixels,
+        [
+          [x - 1, y - HALF_LINE],
+          [nextX + 1, nextY - HALF_LINE],
+          [nextX + 1, nextY + HALF_LINE],
+          [x - 1, y + HALF_LINE],
+        ],
+        CURVE,
+      );
+    }
+  }
+  return png(pixels, PREVIEW_WIDTH, COLOURS);
+}

@@ -1,0 +1,52 @@
+import { inflateSync } from 'node:zlib';
+import { expect, it } from 'vitest';
+import { placesFor } from '../../swarm/shoalPlaces.ts';
+import { previewPicture } from '../api/previewPicture.ts';
+import { crc32, png } from './png.ts';
+
+/** The pixels of a picture that has one block of data. */
+function pixelsOf(picture: Buffer, width: number): number[][] {
+  const at = picture.indexOf('IDAT');
+  const rows = inflateSync(picture.subarray(at + 4, at + 4 + picture.readUInt32BE(at - 4)));
+  return Array.from({ length: rows.length / (width + 1) }, (_, row) => [
+    ...rows.subarray(row * (width + 1) + 1, (row + 1) * (width + 1)),
+  ]);
+}
+
+it('sums as the standard does', () => {
+  // The check value of CRC-32, and the sum of the chunk IEND, which every PNG ends with.
+  expect(crc32(Buffer.from('123456789'))).toBe(0xcbf43926);
+  expect(crc32(Buffer.from('IEND'))).toBe(0xae426082);
+});
+
+it('keeps every pixel, and the colours', () => {
+  const picture = png(Uint8Array.from([0, 1, 2, 2, 1, 0]), 3, ['#000000', '#ff8000', '#ffffff']);
+  expect(picture.subarray(1, 4).toString()).toBe('PNG');
+  expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([3, 2]);
+  expect(picture.includes(Buffer.from('000000ff8000ffffff', 'hex'))).toBe(true);
+  expect(pixelsOf(picture, 3)).toEqual([
+    [0, 1, 2],
+    [2, 1, 0],
+  ]);
+});
+
+it('[OP53] the preview has a fish of its own colour for each donor, and the curve falls', () => {
+  const counts = (donors: number): number => {
+    const pixels = pixelsOf(previewPicture({ donors, curve: [] }), 1_200).flat();
+    return pixels.filter((colour) => colour === 2).length;
+  };
+  expect(counts(0)).toBe(0);
+  const areas = placesFor(3)
+    .slice(0, 3)
+    .map(({ scale }) => scale ** 2);
+  const sum = areas.reduce((a, b) => a + b);
+  expect(counts(1) / counts(3)).toBeCloseTo((areas[0] ?? 0) / sum, 1);
+  const curve = [
+    [1, 4],
+    [100, 1],
+  ] as const;
+  const pixels = pixelsOf(previewPicture({ donors: 0, curve }), 1_200);
+  const rowOf = (column: number): number => pixels.findIndex((row) => row[column] === 3);
+  expect(rowOf(100)).toBeLessThan(rowOf(600));
+  expect(rowOf(600)).toBeLessThan(rowOf(1_100));
+});

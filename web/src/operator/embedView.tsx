@@ -1,0 +1,56 @@
+/** A run in a frame on another site: what is trained, how it goes, and a way to help that opens a tab of its own. Pure. */
+import { useMemo } from 'preact/hooks';
+import type { About } from '../../../swarm/messages/about.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { invitedLink } from '../page/ask.ts';
+import { lossText } from '../page/format.ts';
+import { Chip, StepProgress } from '../page/parts.tsx';
+import { type Fish, Shoal, shoalText } from '../page/shoal.tsx';
+import { PHASES } from './signs.ts';
+
+export interface EmbedState {
+  readonly status: PublicStatus | null;
+  readonly about: About | null;
+  readonly problem: string | null;
+  readonly invite: string | null;
+}
+
+export function EmbedView({ status, about, problem, invite }: EmbedState) {
+  const donors = status?.donors ?? 0;
+  const fish = useMemo(
+    () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
+    [donors],
+  );
+  if (status === null)
+    return (
+      <main class="embed">
+        <h1>Shoal</h1>
+        <p>{problem ?? 'Asking the server how the run is.'}</p>
+      </main>
+    );
+  const { run, phase, committedSteps, steps, loss, tokensPerSecond } = status;
+  const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
+  return (
+    <main class={problem === null ? 'embed' : 'embed stale'}>
+      <Shoal
+        fish={fish}
+        steps={committedSteps}
+        stepsPerSecond={tokensPerSecond && stepTokens > 0 ? tokensPerSecond / stepTokens : null}
+      />
+      <div class="live-head">
+        <h1>{run}</h1>
+        {problem === null ? <Chip {...PHASES[phase]} /> : <Chip tone="calm" glyph="↻" word="When last seen" />}
+      </div>
+      <p class="soft small">{about?.card?.purpose || 'Many browsers train this language model together.'}</p>
+      <StepProgress done={committedSteps} steps={steps} note={loss === null ? '' : `loss ${lossText(loss)}`} />
+      <p class="soft small">{shoalText(fish)}</p>
+      <div class="buttons">
+        <a class="donate" href={invitedLink('/', invite)} target="_blank" rel="noopener">
+          {phase === 'finished' ? 'See what came of it' : 'Donate'}
+          <span class="hidden"> (in a new tab)</span>
+        </a>
+        <span class="soft small">Nothing runs in this frame.</span>
+      </div>
+    </main>
+  );
+}
