@@ -19,6 +19,7 @@ import { publicStatus } from './api/publicStatus.ts';
 import { type PublicView, Visible } from './api/visible.ts';
 import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { NetworkOptions } from './donors/network.ts';
+import { freeDisk } from './files/freeDisk.ts';
 import { type Access, isForwarded, isKnownHost, isSameOrigin, knownNames, UNKNOWN_HOST } from './http/access.ts';
 import { AddressLimit } from './http/addressLimit.ts';
 import { Arrivals } from './http/arrivals.ts';
@@ -32,6 +33,7 @@ import { monotonicMs } from './monitoring/clock.ts';
 import type { Log } from './monitoring/log.ts';
 import { boundedLog } from './monitoring/log.ts';
 import { METRICS_TYPE, OPEN_METRICS_TYPE } from './monitoring/metrics.ts';
+import { AlertWatch } from './operator/alertWatch.ts';
 import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
 import { followQueue } from './operator/queue.ts';
@@ -138,7 +140,11 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addDonorApi(app, run, data.blobs);
   addMemberApi(app, run, data, access, visible);
   const rehearsals = new Rehearsals(run);
-  addOperatorApi(app, { run, data, session, access, rehearsals, onActivate: options.onActivate });
+  const freeBytes = freeDisk(data.directory);
+  const alerts = new AlertWatch(run, data.store, freeBytes, log);
+  addOperatorApi(app, {
+    ...{ run, data, session, access, rehearsals, freeBytes, alerts, onActivate: options.onActivate },
+  });
   const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
   addMonitoring(app, run, status, visible);
   limitConnections(app, run, access, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
@@ -156,6 +162,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
 
   const close = async (): Promise<void> => {
     clearInterval(silence);
+    alerts.close();
     snapshots.cancel();
     run.close();
     await app.close();

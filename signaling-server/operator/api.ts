@@ -10,7 +10,7 @@ import { OPERATOR_COMMANDS, type WatchMessage } from '../../swarm/messages/watch
 import { isSameOrigin } from '../http/access.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
-import { wallMs } from '../monitoring/clock.ts';
+import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { storedDocument } from '../store/runDocument.ts';
@@ -37,7 +37,7 @@ const stepsQuery = z.object({ run: z.string().max(1_000), until: countText.optio
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
 export function addOperatorApi(app: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, access, rehearsals } = context;
+  const { run, data, session, access, rehearsals, freeBytes } = context;
   const { store } = data;
   const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
 
@@ -88,12 +88,12 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
       return { ok: true };
     });
     api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }) => ({
-      ...operatorSource(run, store, rehearsals)(),
+      ...operatorSource(run, store, rehearsals, monotonicMs, freeBytes)(),
       ...ofSession(cookie),
     }));
     addOperatorControls(api, context);
     api.get('/api/watch', { websocket: true }, (socket, { headers: { cookie } }) => {
-      const source = operatorSource(run, store, rehearsals);
+      const source = operatorSource(run, store, rehearsals, monotonicMs, freeBytes);
       const picture = () => ({ ...source(), ...ofSession(cookie) });
       watch(socket, run, picture, () => session.roleOf(cookie) !== null);
     });

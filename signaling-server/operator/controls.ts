@@ -10,8 +10,8 @@ import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/
 import { count } from '../../swarm/fields.ts';
 import { runCardSchema } from '../../swarm/messages/about.ts';
 import { rehearsalText, rehearsalWishSchema } from '../../swarm/messages/rehearsal.ts';
-import { alertLimitsSchema } from '../../swarm/messages/watch.ts';
-import { dryRunQuestionSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
+import { alertLimitsSchema, webhookSchema } from '../../swarm/messages/watch.ts';
+import { dryRunQuestionSchema, noteSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
@@ -36,6 +36,8 @@ const runBody = z.object({ run: runName });
 const checkpointBody = z.object({ run: runName, step: count });
 const keepBody = checkpointBody.extend({ kept: z.boolean() });
 const queueBody = runBody.extend({ queued: z.boolean() });
+const webhookBody = z.object({ url: webhookSchema });
+const noteBody = runBody.extend({ note: noteSchema });
 const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
@@ -48,7 +50,7 @@ export function addressKey(store: Store, address: string): string {
 }
 
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, rehearsals, onActivate } = context;
+  const { run, data, session, rehearsals, alerts, onActivate } = context;
   const { store } = data;
 
   /** A change: its body is checked, what came of it is answered and written down. */
@@ -163,6 +165,32 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
       `alert below ${donors} donors, after ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
     (limits) => {
       store.saveAlertLimits(run.name, JSON.stringify(limits));
+      return success(null);
+    },
+  );
+  api.get('/api/operator/webhook', perMinute(READS_PER_MINUTE), async () => ({ url: store.webhook() ?? '' }));
+  change(
+    '/api/operator/webhook',
+    webhookBody,
+    ({ url }) => (url === '' ? 'tell nobody of alerts' : 'tell an address of alerts'),
+    ({ url }) => {
+      store.saveWebhook(url);
+      return success(null);
+    },
+  );
+  change(
+    '/api/operator/webhook/try',
+    z.object({}),
+    () => 'try the address of alerts',
+    () => alerts.try(),
+  );
+  change(
+    '/api/operator/note',
+    noteBody,
+    ({ run: name }) => `note on ${name}`,
+    ({ run: name, note }) => {
+      if (store.run(name) === null) return refusal('there is no such run');
+      store.saveNote(name, note);
       return success(null);
     },
   );

@@ -2,6 +2,7 @@
 import type { Access } from '../http/access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
+import type { AlertWatch } from './alertWatch.ts';
 import type { Rehearsals } from './rehearsals.ts';
 import type { OperatorSession } from './session.ts';
 
@@ -11,6 +12,9 @@ export interface OperatorContext {
   readonly session: OperatorSession;
   readonly access: Access;
   readonly rehearsals: Rehearsals;
+  /** On the disk where runs are kept; null: not known. */
+  readonly freeBytes: () => number | null;
+  readonly alerts: AlertWatch;
   /** Changes to another run; absent where this server is for one run alone. */
   readonly onActivate?: ((run: string) => void) | undefined;
 }

@@ -19,7 +19,7 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
     const committedSteps = store.committedSteps(name);
     return {
       ...{ name, isActive: row.active, isPaused: row.operatorPaused, createdAtMs: store.createdAtMs(name) },
-      ...{ committedSteps, steps: file.train.steps },
+      ...{ committedSteps, steps: file.train.steps, note: store.note(name) },
       loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
       heldOutLoss: [...store.evaluations(name).values()].at(-1) ?? null,
       model: {

@@ -46,6 +46,7 @@ export function operatorSource(
   store: Store,
   rehearsals: Pick<Rehearsals, 'shown'>,
   now: () => number = monotonicMs,
+  freeBytes: () => number | null = () => null,
 ): OperatorSource {
   let nextStep = 0;
   const linksTold = { atMs: Number.NEGATIVE_INFINITY, count: 0 };
@@ -79,7 +80,8 @@ export function operatorSource(
       ...news('peers', peerFacts(run, store)),
       ...news('plan', planInForce(run, store)),
       ...news('traces', run.history.range() as WatchMessage['traces']),
-      ...news('alertLimits', alertLimits(store, run.name)),
+      ...news('alertLimits', alertLimitsOf(store, run.name)),
+      ...news('freeBytes', freeBytes()),
       ...news('served', run.counts.servedBytes),
       ...news('rehearsals', rehearsals.shown()),
     };
@@ -92,13 +94,13 @@ export function eventOf({ detail, ...row }: EventRow): WatchedEvent[] {
   return event.success ? [event.data] : [];
 }
 
-function alertLimits(store: Store, name: string): AlertLimits {
+export function alertLimitsOf(store: Store, name: string): AlertLimits {
   const kept = store.alertLimits(name);
   const limits = alertLimitsSchema.safeParse(kept === null ? null : JSON.parse(kept));
   return limits.success ? limits.data : INITIAL_ALERT_LIMITS;
 }
 
-function watchedSteps(run: ActiveRun, store: Store, from: number): WatchedStep[] {
+export function watchedSteps(run: ActiveRun, store: Store, from: number): WatchedStep[] {
   const bubbles = run.history.bubbles(from);
   const steps = withNumbers(run.document.file.train, store.steps(run.name, from));
   return withTraffic(run, steps).map((record) => {

@@ -25,6 +25,10 @@ const ALERT_LIMITS = 'alertLimits ';
 /** And of what the operator says of it. */
 const CARD = 'card ';
 
+/** And of what they note for themselves. */
+const NOTE = 'note ';
+
+const WEBHOOK = 'webhook';
 const QUEUE = 'queue';
 const queueSchema = z.array(z.string());
 
@@ -101,6 +105,12 @@ export interface OperatorStore {
   /** Names of the runs that are to come, the next one first. */
   queue(): string[];
   saveQueue(names: readonly string[]): void;
+  /** Whom the server tells of alerts: an address; null: nobody. */
+  webhook(): string | null;
+  saveWebhook(url: string): void;
+  /** What an operator notes of a run; empty: nothing. */
+  note(name: string): string;
+  saveNote(name: string, note: string): void;
   /** Those of the dashboard, as JSON; null: there was none yet. */
   sessions(): string | null;
   saveSessions(sessions: string): void;
@@ -216,6 +226,10 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
     saveCard: (name, card) => set(`${CARD}${name}`, card),
     queue: () => queueSchema.parse(JSON.parse(setting(QUEUE) ?? '[]')),
     saveQueue: (names) => set(QUEUE, JSON.stringify(names)),
+    webhook: () => setting(WEBHOOK) || null,
+    saveWebhook: (url) => set(WEBHOOK, url),
+    note: (name) => setting(`${NOTE}${name}`) ?? '',
+    saveNote: (name, note) => set(`${NOTE}${name}`, note),
     sessions: () => setting(SESSIONS),
     saveSessions: (sessions) => set(SESSIONS, sessions),
     block: (address, note, nowMs) => run('INSERT OR REPLACE INTO block VALUES (?, ?, ?)', address, nowMs, note),

@@ -78,6 +78,7 @@ const TABLE: readonly Row[] = [
     ...{ route: `GET /api/operator/${name}`, may: WATCHERS },
   })),
   { route: 'GET /api/operator/export', may: ['operator', 'foreignPage'] },
+  { route: 'GET /api/operator/webhook', may: ['operator', 'foreignPage'] },
   ...[
     'command',
     'plan',
@@ -91,6 +92,9 @@ const TABLE: readonly Row[] = [
     'keep',
     'samples',
     'alerts',
+    'webhook',
+    'webhook/try',
+    'note',
     'let-go',
     'rehearse',
     'unblock',

@@ -137,6 +137,12 @@ export const alertLimitsSchema = z.object({
 export type AlertLimits = z.infer<typeof alertLimitsSchema>;
 export const INITIAL_ALERT_LIMITS: AlertLimits = { donors: 1, checkpointMinutes: 30, stalledSeconds: 30 };
 
+/** Whom the server tells of alerts; empty: nobody. */
+export const webhookSchema = z
+  .string()
+  .max(1_000)
+  .refine((text) => text === '' || (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)));
+
 /** Bytes that went through the server itself since it began, by what they are. */
 export const SERVED_KINDS = ['tokens', 'state', 'checkpoint'] as const;
 export type ServedKind = (typeof SERVED_KINDS)[number];
@@ -162,6 +168,8 @@ const watchSchema = z.object({
   /** Steps whose spans are kept, the first and the last. */
   traces: z.tuple([count, count]).nullable().optional(),
   alertLimits: alertLimitsSchema.optional(),
+  /** On the disk where runs are kept, in whole tenths of a gigabyte; null: not known. */
+  freeBytes: z.number().min(0).nullable().optional(),
   /** tokens and state to donors, checkpoints from them. */
   served: z.record(z.enum(SERVED_KINDS), z.int().min(0)).optional(),
   rehearsals: rehearsalsSchema.optional(),

@@ -102,9 +102,17 @@ function presetConfig(preset: ModelPreset, vocab_size: unknown, sequence: number
   };
 }
 
+/** What operators note of a run, for themselves: no control characters but line breaks. */
+export const noteSchema = z
+  .string()
+  .max(2_000)
+  .regex(/^(?:\n|[^\p{Cc}])*$/u);
+
 /** A run of a data directory, as the list shows it. */
 const listedRunSchema = z.object({
   name: z.string(),
+  /** What operators noted of it; empty: nothing. */
+  note: noteSchema,
   isActive: z.boolean(),
   isPaused: z.boolean(),
   createdAtMs: z.number(),

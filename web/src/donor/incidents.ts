@@ -3,8 +3,9 @@
  * of which a part computes wrong. Pure.
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
+import { durationText } from '../../../swarm/quantityText.ts';
 import type { Moment } from '../page/clock.ts';
-import { countText, durationText } from '../page/format.ts';
+import { countText } from '../page/format.ts';
 import type { DonorPhase } from './phase.ts';
 
 export interface Incident {

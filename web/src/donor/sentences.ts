@@ -1,10 +1,12 @@
 /** Every state and every failure of the donor's page in plain words, with what to do about it. */
+
 import { assertNever } from '../../../swarm/base.ts';
 import type { SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
+import { durationText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
-import { durationText, timeText, trafficText } from '../page/format.ts';
+import { timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES, type Condition, dayOf } from './conditions.ts';
 import type { DonorPhase, FailureReason } from './phase.ts';
 import { contributedTokens, type DonorState, isAlone, isHeld, ownEntry, restReason } from './state.ts';

@@ -1,6 +1,6 @@
 /** The speed test as a person sees it: one button, ten seconds, and what the number means. */
-import { bytesText } from '../../../swarm/quantityText.ts';
-import { countText, durationText, rateText } from '../page/format.ts';
+import { bytesText, durationText } from '../../../swarm/quantityText.ts';
+import { countText, rateText } from '../page/format.ts';
 import { aloneSeconds, pagesPerMinute, TRIAL_SECONDS, type Trial } from './trial.ts';
 
 interface TrialProps {

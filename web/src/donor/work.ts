@@ -2,11 +2,13 @@
  * A step of this tab in words: how much of it the GPU worked, and for whom it waited otherwise. Pure. Said of the last
  * whole step, not of the moment, so that it can be read.
  */
+
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
+import { durationText } from '../../../swarm/quantityText.ts';
 import { busySeconds } from '../../../swarm/timeline/timeline.ts';
 import { longestWait, waitsByPeer } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
-import { durationText, percentText, shortId, trafficText } from '../page/format.ts';
+import { percentText, shortId, trafficText } from '../page/format.ts';
 import { type DonorState, isAlone } from './state.ts';
 
 /** From here on a tab works hard. */

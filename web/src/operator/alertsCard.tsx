@@ -1,10 +1,11 @@
 /** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { z } from 'zod';
+import { type Alert, alertsOf, type Saved, savedAt } from '../../../swarm/messages/alerts.ts';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
 import { monotonicMs, thisMoment } from '../page/clock.ts';
 import { type Act, Answer, useAct } from './act.tsx';
-import { type Alert, alertsOf, type Saved, savedAt } from './alerts.ts';
+import { AlertWays, useNotices } from './alertWays.tsx';
 import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { CONNECTIONS, runSign } from './signs.ts';
@@ -15,7 +16,7 @@ const NONE: readonly Alert[] = [];
 
 /** Whatever part of the dashboard is open; the tab's title says how many there are, and how the run is. */
 export function useAlerts(of: OperatorState): readonly Alert[] {
-  const { snapshot, curve, events, alertLimits: limits, connection } = of;
+  const { snapshot, curve, events, alertLimits: limits, connection, freeBytes } = of;
   const { glyph, word } = connection === 'open' && snapshot ? runSign(snapshot) : CONNECTIONS[connection];
   const state = `${glyph} ${word}`;
   const [nowMs, look] = useState(monotonicMs());
@@ -28,7 +29,10 @@ export function useAlerts(of: OperatorState): readonly Alert[] {
   const saved = useRef<Saved | null>(null);
   if (snapshot) saved.current = savedAt(saved.current, snapshot.run, events, thisMoment());
   const savedMs = nowMs - (saved.current?.atMs ?? nowMs);
-  const alerts = snapshot ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, savedMs }) : NONE;
+  const alerts = snapshot
+    ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, savedMs, freeBytes })
+    : NONE;
+  useNotices(snapshot?.run ?? '', connection === 'open' ? alerts : NONE);
   useEffect(() => {
     document.title = [...(alerts.length > 0 ? [`⚠ ${alerts.length}`] : []), state, 'Shoal: operator'].join(' · ');
   }, [alerts.length, state]);
@@ -41,7 +45,7 @@ const FIELDS: readonly (readonly [keyof AlertLimits, string, number])[] = [
   ['checkpointMinutes', 'Minutes without a checkpoint, at most', 1],
 ];
 
-export function AlertsCard({ alerts, state: { alertLimits, connection } }: SectionProps) {
+export function AlertsCard({ alerts, snapshot, state: { alertLimits, connection, role } }: SectionProps) {
   const act = useAct();
   const isSeen = connection === 'open';
   return (
@@ -61,6 +65,12 @@ export function AlertsCard({ alerts, state: { alertLimits, connection } }: Secti
           ))
         )}
       </div>
+      {role === 'operator' && (
+        <details>
+          <summary>How to reach you</summary>
+          <AlertWays run={snapshot.run} />
+        </details>
+      )}
       <details>
         <summary>When to alert</summary>
         <LimitsForm key={JSON.stringify(alertLimits)} kept={alertLimits} act={act} />

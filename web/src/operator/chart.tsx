@@ -14,6 +14,8 @@ import { csv, groupsOf, type Line, movedWindow, type StepWindow, type Tone } fro
 
 const HEIGHT = 210;
 const TABLE_ROWS = 30;
+/** Above the plot in a picture of it. */
+const PICTURE_HEAD = 32;
 /** Above the plot: the glyphs of the marks. */
 const MARKS_HEIGHT = 14;
 /** Half of the widest label of a step: the last one stands under the plot's very edge. */
@@ -46,13 +48,27 @@ export function ChartCard({ run, ...plotted }: ChartProps) {
     const { columns, rows } = chart.csv();
     saveBlob(`${run}-${id}.csv`, new Blob([csv(columns, rows)], { type: 'text/csv' }));
   };
+  const picture = (button: Element): void => {
+    const plot = button.closest('.chart')?.querySelector('canvas');
+    if (!plot) return;
+    const style = getComputedStyle(plot);
+    const names = lines.map(({ label }) => label).join(', ');
+    drawnWithTitle(plot, `${run}: ${title} (${names})`, style).toBlob((blob) => {
+      if (blob) saveBlob(`${run}-${id}.png`, blob);
+    });
+  };
   return (
     <>
       <div class="chart-head">
         <h3 id={`chart-${id}`}>{title}</h3>
-        <button type="button" class="small" disabled={isEmpty} onClick={save}>
-          CSV<span class="hidden"> of {title}</span>
-        </button>
+        <span class="buttons">
+          <button type="button" class="small" disabled={isEmpty} onClick={(event) => picture(event.currentTarget)}>
+            PNG<span class="hidden"> of {title}</span>
+          </button>
+          <button type="button" class="small" disabled={isEmpty} onClick={save}>
+            CSV<span class="hidden"> of {title}</span>
+          </button>
+        </span>
       </div>
       <p class="note">{note}</p>
       <Plot {...plotted} onPlace={look} />
@@ -68,6 +84,25 @@ export function ChartCard({ run, ...plotted }: ChartProps) {
       <Numbers chart={chart} />
     </>
   );
+}
+
+/** The plot on the card's ground, under what it is: a picture that can stand alone. */
+function drawnWithTitle(plot: HTMLCanvasElement, words: string, style: CSSStyleDeclaration): HTMLCanvasElement {
+  const ratio = devicePixelRatio;
+  const head = Math.round(PICTURE_HEAD * ratio);
+  const canvas = document.createElement('canvas');
+  canvas.width = plot.width;
+  canvas.height = plot.height + head;
+  const context = canvas.getContext('2d');
+  if (context === null) return canvas;
+  context.fillStyle = style.getPropertyValue('--card');
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.fillStyle = style.getPropertyValue('--ink');
+  context.font = `600 ${14 * ratio}px system-ui, sans-serif`;
+  context.textBaseline = 'middle';
+  context.fillText(words, 10 * ratio, head / 2);
+  context.drawImage(plot, 0, head);
+  return canvas;
 }
 
 function valueText({ values }: Line, place: number | null, format: Chart['format']): string {

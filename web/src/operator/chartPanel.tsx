@@ -4,6 +4,7 @@ import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messag
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
 import { type ComparedRun, chartsOf, type Drawing, MOST_COMPARED } from './charts.ts';
+import { type ChartView, viewOf, viewText } from './chartView.ts';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { EVENT_SIGNS, type EventSign, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
@@ -36,9 +37,10 @@ function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
 }
 
 export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPanelProps) {
-  const [window, show] = useState<StepWindow>(null);
-  const [smoothing, smooth] = useState(0.6);
-  const [isLog, useLog] = useState(false);
+  const [{ window, smoothing, isLog }, view] = useState<ChartView>(() => viewOf(location.hash));
+  const show = (chosen: StepWindow): void => view((now) => ({ ...now, window: chosen }));
+  const smooth = (weight: number): void => view((now) => ({ ...now, smoothing: weight }));
+  const useLog = (is: boolean): void => view((now) => ({ ...now, isLog: is }));
   const [kinds, mark] = useState<ReadonlySet<EventKind>>(new Set(['gone', 'plan', 'rollBack']));
   const [chosen, choose] = useState<readonly string[]>([]);
   const compared = useCompared(chosen);
@@ -61,6 +63,7 @@ export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPa
           <>
             <LineControls smoothing={smoothing} smooth={smooth} isLog={isLog} useLog={useLog} />
             <WindowControls window={window} extent={extent} show={show} />
+            <ShareView view={{ window, smoothing, isLog }} />
             <Checks legend="Marks" options={MARK_OPTIONS} chosen={kinds} choose={(all) => mark(new Set(all))} />
             {others.length > 0 && (
               <Checks
@@ -87,6 +90,31 @@ export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPa
 
 function Drawn({ draw, ...rest }: Omit<ChartProps, 'chart'> & Pick<Drawing, 'draw'>) {
   return <ChartCard chart={useMemo(draw, [draw])} {...rest} />;
+}
+
+/** The address of what is seen, for somebody else who may log in. */
+function ShareView({ view }: { readonly view: ChartView }) {
+  const [answer, say] = useState('');
+  const link = `${location.origin}/operator${viewText(view)}`;
+  const copy = async (): Promise<void> => {
+    history.replaceState(null, '', viewText(view));
+    say(
+      await navigator.clipboard.writeText(link).then(
+        () => 'Copied.',
+        () => 'The link stands in the address bar.',
+      ),
+    );
+  };
+  return (
+    <div class="buttons">
+      <button type="button" class="small" onClick={() => void copy()}>
+        Copy a link to this view
+      </button>
+      <span role="status" class="soft small">
+        {answer}
+      </span>
+    </div>
+  );
 }
 
 interface LineProps {

@@ -1,8 +1,8 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
 
-import { bytesText, counted } from '../../../swarm/quantityText.ts';
+import { bytesText, counted, durationText } from '../../../swarm/quantityText.ts';
 import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';
-import { countText, durationText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
+import { countText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { millisText } from './timeline.tsx';
 

@@ -4,6 +4,7 @@ import { countText, lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
 import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
+import { Feed } from './feed.tsx';
 import { islandCount } from './islandGroups.ts';
 import type { SectionProps } from './props.ts';
 
@@ -25,6 +26,7 @@ export function RunSection(props: SectionProps) {
         </section>
         <AlertsCard {...props} />
       </div>
+      <Feed events={state.events} />
       <ChartPanel
         run={snapshot.run}
         curve={state.curve}

@@ -10,6 +10,8 @@ import { CardForm } from './cardForm.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
+import { RunNote } from './runNote.tsx';
+import { foundRuns, orderOf, RUN_ORDERS, type RunOrder } from './runOrder.ts';
 import { runSign, type Sign } from './signs.ts';
 
 const anything = z.unknown();
@@ -19,6 +21,8 @@ export function RunsSection({ state, snapshot }: SectionProps) {
   const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
   const [list, refresh] = useRuns(`${snapshot.run} ${saved}`);
   const [draft, write] = useState<RunDraft | null>(null);
+  const [search, find] = useState('');
+  const [order, sort] = useState<RunOrder>('newest');
   const act = useAct();
   const tellServer = async (path: string, body: unknown, done: string): Promise<void> => {
     await act.run(() => tell(path, body, anything), done);
@@ -46,8 +50,32 @@ export function RunsSection({ state, snapshot }: SectionProps) {
           </button>
         </div>
         <Answer answer={act.answer} />
+        {list.runs.length > 1 && (
+          <div class="controls">
+            <label class="inline">
+              <span>Find</span>
+              <input
+                type="search"
+                class="small"
+                placeholder="name or note"
+                value={search}
+                onInput={(event) => find(event.currentTarget.value)}
+              />
+            </label>
+            <label class="inline">
+              <span>Sort</span>
+              <select class="small" value={order} onChange={(event) => sort(orderOf(event.currentTarget.value))}>
+                {Object.entries(RUN_ORDERS).map(([each, words]) => (
+                  <option key={each} value={each}>
+                    {words}
+                  </option>
+                ))}
+              </select>
+            </label>
+          </div>
+        )}
         <ul class="rows">
-          {list.runs.map((run) => (
+          {foundRuns(list.runs, search, order).map((run) => (
             <RunRow
               key={run.name}
               run={run.isActive ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss } : run}
@@ -155,6 +183,12 @@ function RunRow({ run, active, canActivate, place, isOff, tellServer, clone }: R
           New run with its text<span class="hidden"> of {name}</span>
         </button>
       </div>
+      <RunNote
+        run={name}
+        note={run.note}
+        isOff={isOff}
+        save={(note) => void tellServer('/api/operator/note', { run: name, note }, 'Noted.')}
+      />
       <details>
         <summary>
           Checkpoints<span class="hidden"> of {name}</span>{' '}

@@ -9,5 +9,6 @@ export const SECTIONS = [
 ] as const;
 export type Section = (typeof SECTIONS)[number][0];
 
-/** Of the address's fragment; any other word is the first part. */
-export const sectionOf = (hash: string): Section => SECTIONS.find(([section]) => hash === `#${section}`)?.[0] ?? 'run';
+/** Of the address's fragment, up to a question mark; any other word is the first part. */
+export const sectionOf = (hash: string): Section =>
+  SECTIONS.find(([section]) => hash.split('?')[0] === `#${section}`)?.[0] ?? 'run';

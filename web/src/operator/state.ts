@@ -32,6 +32,8 @@ export interface OperatorState {
   readonly traces: readonly [number, number] | null;
   /** When operators want to be told; kept by the server. */
   readonly alertLimits: AlertLimits;
+  /** On the server's disk; null: not known. */
+  readonly freeBytes: number | null;
   /** Bytes that went through the server itself since it began. */
   readonly served: Readonly<Record<ServedKind, number>> | null;
   readonly rehearsals: RehearsalsShown;
@@ -66,6 +68,7 @@ export const INITIAL_STATE: OperatorState = {
   plan: null,
   traces: null,
   alertLimits: INITIAL_ALERT_LIMITS,
+  freeBytes: null,
   served: null,
   rehearsals: { donors: [], rows: [] },
   section: 'run',
@@ -132,6 +135,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     plan: message.plan === undefined ? known.plan : message.plan,
     traces: message.traces === undefined ? known.traces : message.traces,
     alertLimits: message.alertLimits ?? known.alertLimits,
+    freeBytes: message.freeBytes === undefined ? known.freeBytes : message.freeBytes,
     served: message.served ?? known.served,
     rehearsals: message.rehearsals ?? known.rehearsals,
     answer: isNews ? state.answer : null,

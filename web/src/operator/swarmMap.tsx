@@ -21,6 +21,10 @@ import {
 const MOST_NAMED = 4;
 const BAND_HEIGHT = 30;
 
+/** Of the widest stage: more donors wrap, each with its name and its bar alone, and their ways are a sentence. */
+const MOST_WIDE = 12;
+const isCrowd = (donors: number): boolean => donors > MOST_WIDE;
+
 interface MapProps {
   readonly plan: PlanInForce;
   readonly links: readonly Link[];
@@ -34,10 +38,17 @@ export function SwarmMap({ plan, links, use }: MapProps) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
     <section class="map" aria-label="Stages and their donors" tabIndex={0}>
-      <ol style={{ minWidth: `${most * 6.5}rem` }}>
+      <ol style={isCrowd(most) ? {} : { minWidth: `${most * 6.5}rem` }}>
         {plan.stages.map(({ layers }, stage) => (
           <DrawnWhenSeen key={layers[0]} tag="li" renew={plan}>
-            <Stage plan={plan} stage={stage} byEnds={byEnds} seconds={use?.seconds ?? 0} useOf={useOf} />
+            <Stage
+              plan={plan}
+              stage={stage}
+              byEnds={byEnds}
+              seconds={use?.seconds ?? 0}
+              useOf={useOf}
+              isSmall={isCrowd(most)}
+            />
           </DrawnWhenSeen>
         ))}
       </ol>
@@ -52,9 +63,10 @@ interface StageProps {
   /** Of the step. */
   readonly seconds: number;
   readonly useOf: ReadonlyMap<string, PeerUse>;
+  readonly isSmall: boolean;
 }
 
-function Stage({ plan, stage, byEnds, seconds, useOf }: StageProps) {
+function Stage({ plan, stage, byEnds, seconds, useOf, isSmall }: StageProps) {
   const { layers, members, copies } = plan.stages[stage] ?? { layers: [0, 0], members: [], copies: [] };
   // They change with the step that is shown, the ways between them with every message.
   const cells = useMemo(
@@ -68,9 +80,10 @@ function Stage({ plan, stage, byEnds, seconds, useOf }: StageProps) {
           recomputed={recompute.length}
           seconds={seconds}
           use={useOf.get(peer)}
+          isSmall={isSmall}
         />
       )),
-    [members, seconds, useOf],
+    [members, seconds, useOf, isSmall],
   );
   const band = useMemo(
     () => (
@@ -78,16 +91,24 @@ function Stage({ plan, stage, byEnds, seconds, useOf }: StageProps) {
         links={linksBehind(plan, stage, byEnds)}
         above={members.length}
         below={plan.stages[stage + 1]?.members.length ?? 0}
+        isSmall={isSmall}
       />
     ),
-    [plan, stage, byEnds],
+    [plan, stage, byEnds, isSmall],
   );
   return (
     <>
       <h3>
-        Stage {stage + 1} <span class="soft plain">{layersText(layers)}</span>
+        Stage {stage + 1}{' '}
+        <span class="soft plain">
+          {layersText(layers)}
+          {isSmall && `, ${counted(members.length, 'donor')}`}
+        </span>
       </h3>
-      <ul class="cells" style={{ gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}>
+      <ul
+        class={isSmall ? 'cells small-cells' : 'cells'}
+        style={isSmall ? {} : { gridTemplateColumns: `repeat(${members.length}, minmax(0, 1fr))` }}
+      >
         {cells}
       </ul>
       <p class="soft small">{copiesText(copies)}</p>
@@ -102,11 +123,19 @@ interface CellProps {
   readonly recomputed: number;
   readonly seconds: number;
   readonly use: PeerUse | undefined;
+  readonly isSmall: boolean;
 }
 
-function Cell({ peer, samples, recomputed, seconds, use }: CellProps) {
+function Cell({ peer, samples, recomputed, seconds, use, isSmall }: CellProps) {
   const share = use && seconds > 0 ? use.busySeconds / seconds : null;
   const wait = use ? longestNamedWait(use) : null;
+  if (isSmall)
+    return (
+      <li class="cell" title={`${peer}: ${counted(samples, 'sample')}, at work ${percentText(share)}`}>
+        <strong>{shortId(peer)}</strong>
+        <meter min={0} max={1} value={share ?? 0} aria-label={`${shortId(peer)} at work`} />
+      </li>
+    );
   return (
     <li class="cell">
       <strong title={peer}>{shortId(peer)}</strong>
@@ -125,10 +154,15 @@ interface BandProps {
   readonly links: readonly StageLink[];
   readonly above: number;
   readonly below: number;
+  readonly isSmall: boolean;
 }
 
-function Band({ links, above, below }: BandProps) {
+function Band({ links, above, below, isSmall }: BandProps) {
   if (below === 0) return null;
+  if (isSmall)
+    return (
+      <p class="soft small">{links.length === 0 ? 'No way to the next stage is measured yet.' : waysText(links)}</p>
+    );
   return (
     <div class="band">
       <svg viewBox={`0 0 100 ${BAND_HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">

@@ -1,6 +1,8 @@
 /** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
+
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
+import { durationText } from '../../../swarm/quantityText.ts';
 import { type ComputeAction, formatAction, isCompute } from '../../../swarm/schedule/action.ts';
 import {
   type ComputeSpan,
@@ -9,7 +11,7 @@ import {
   spansByPeer,
   type Timeline,
 } from '../../../swarm/timeline/timeline.ts';
-import { durationText, NOTHING, percentText, shortId } from '../page/format.ts';
+import { NOTHING, percentText, shortId } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 
 /** Rows that are drawn unasked. */

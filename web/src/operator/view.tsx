@@ -1,11 +1,14 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
+
 import { useRef } from 'preact/hooks';
 import type { Role } from '../../../swarm/messages/watch.ts';
+import { durationText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { wallMs } from '../page/clock.ts';
-import { durationText, timeText } from '../page/format.ts';
+import { timeText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
 import { RoleContext } from './act.tsx';
+import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
 import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
@@ -125,10 +128,11 @@ function useLostAt({ connection }: ViewProps['state']): string | null {
   return lost.current;
 }
 
-function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
+function Head({ state, actions, snapshot, alerts }: SectionProps) {
   const left = secondsLeft(state);
   const lostAt = useLostAt(state);
   const sign = runSign(snapshot);
+  const advice = adviceOf(snapshot, alerts);
   return (
     <section class="card" aria-labelledby="run-name">
       <div class="live-head">
@@ -144,6 +148,11 @@ function Head({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
           ? snapshot.sentence
           : `The server has not answered since ${lostAt}. Everything below is as it was then.`}
       </p>
+      {lostAt === null && (
+        <p class="advice">
+          <Chip {...advice.sign} /> {advice.sentence}
+        </p>
+      )}
       <StepProgress
         done={snapshot.committedSteps}
         steps={snapshot.steps}

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import { durationText } from '../../../swarm/quantityText.ts';
 import {
   browserText,
   byteRateText,
   countText,
-  durationText,
   lossText,
   millisecondsText,
   percentText,

@@ -28,15 +28,6 @@ export function rateText(tokensPerSecond: number | null): string {
   return tokensPerSecond === null ? NOTHING : COMPACT.format(tokensPerSecond);
 }
 
-/** 40 s, 12 min, 3 h 05 min: as exact as anyone needs to know how long to wait. */
-export function durationText(seconds: number): string {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 90) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, '0')} min` : `${Math.round(hours / 24)} days`;
-}
-
 /** What a donor keeps its activations and weights in while it computes. */
 export const precisionText = (compute: Compute): string => (compute === 'f16' ? 'in halves (f16)' : 'in f32');
 

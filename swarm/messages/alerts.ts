@@ -1,13 +1,16 @@
-/** What should not go on unseen. Pure: a function of what the server said and of the time. */
-import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import type { AlertLimits, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
-import type { Moment } from '../page/clock.ts';
-import { durationText } from '../page/format.ts';
-import { percentile } from './series.ts';
+/** What should not go on unseen: on the dashboard, and where the server tells of it. Pure. */
+import { median } from '../base.ts';
+import { durationText, speedText } from '../quantityText.ts';
+import type { Snapshot } from './snapshot.ts';
+import type { AlertLimits, WatchedEvent, WatchedStep } from './watch.ts';
 
 /** A step may always take so many times the usual one. */
 const STALLED_TIMES = 5;
 const USUAL_STEPS = 50;
+/** Steps that make a change: a loss so much higher, a speed so much lower. */
+const NEWEST_STEPS = 10;
+const [JUMP_TIMES, JUMP_LEAST, FALL_TIMES] = [1.15, 0.1, 2];
+const LEAST_FREE_BYTES = 2e9;
 
 export interface AlertInput {
   readonly snapshot: Pick<Snapshot, 'phase' | 'hasDiverged' | 'donors' | 'committedSteps' | 'sentence'>;
@@ -18,6 +21,14 @@ export interface AlertInput {
   readonly stillMs: number;
   /** Since the newest checkpoint was saved. */
   readonly savedMs: number;
+  /** On the disk where the run is kept; null: not known. */
+  readonly freeBytes: number | null;
+}
+
+/** One moment, by both clocks. */
+interface Moment {
+  readonly wallMs: number;
+  readonly monotonicMs: number;
 }
 
 /** The newest checkpoint of a run, as this page knows it; an id of null: there is none yet. */
@@ -45,11 +56,11 @@ const newestCheckpoint = (events: readonly WatchedEvent[]): WatchedEvent | undef
 
 /** At most one of each kind. */
 export interface Alert {
-  readonly kind: 'diverged' | 'rollBack' | 'donors' | 'stalled' | 'checkpoint';
+  readonly kind: 'diverged' | 'rollBack' | 'donors' | 'stalled' | 'checkpoint' | 'loss' | 'speed' | 'disk';
   readonly text: string;
 }
 
-export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs }: AlertInput): Alert[] {
+export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs, freeBytes }: AlertInput): Alert[] {
   const { phase, donors, committedSteps } = snapshot;
   if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run stands: ${snapshot.sentence}` }];
   if (phase === 'paused' || phase === 'finished') return [];
@@ -66,11 +77,8 @@ export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs }: 
   if (phase !== 'preparing' && computing < limits.donors)
     alert('donors', `Too few donors: ${computing} at work, at least ${limits.donors} wanted.`);
   const still = stillMs / 1000;
-  const usual = percentile(
-    curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds),
-    0.5,
-  );
-  const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (Number.isNaN(usual) ? 0 : usual));
+  const usual = median(curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds));
+  const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (usual ?? 0));
   if (phase !== 'waiting' && still > allowed) alert('stalled', `The run stalls: no step for ${durationText(still)}.`);
   const saved = newestCheckpoint(events);
   if (saved && committedSteps > saved.step && savedMs > limits.checkpointMinutes * 60_000)
@@ -78,5 +86,30 @@ export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs }: 
       'checkpoint',
       `No checkpoint for ${durationText(savedMs / 1000)}: ${committedSteps - saved.step} steps would be lost.`,
     );
+  const jump = jumpOf(curve);
+  if (jump !== null) alert('loss', jump);
+  const fall = fallOf(curve);
+  if (fall !== null) alert('speed', fall);
+  if (freeBytes !== null && freeBytes < LEAST_FREE_BYTES)
+    alert('disk', `The server’s disk is nearly full: ${(freeBytes / 1e9).toFixed(1)} GB are left for checkpoints.`);
   return found;
+}
+
+/** The newest few steps, held against the many before them: one bad step is none of it. */
+function compared(curve: readonly WatchedStep[], of: (step: WatchedStep) => number) {
+  const [newest, before] = [curve.slice(-NEWEST_STEPS), curve.slice(-USUAL_STEPS - NEWEST_STEPS, -NEWEST_STEPS)];
+  const [now, then] = [median(newest.map(of)), median(before.map(of))];
+  return before.length < USUAL_STEPS || now === null || then === null ? null : { now, then };
+}
+
+function jumpOf(curve: readonly WatchedStep[]): string | null {
+  const losses = compared(curve, ({ loss }) => loss);
+  if (losses === null || losses.now < losses.then * JUMP_TIMES + JUMP_LEAST) return null;
+  return `The loss has jumped from about ${losses.then.toFixed(2)} to ${losses.now.toFixed(2)}. If it stays there, go back to a checkpoint and try a lower learning rate.`;
+}
+
+function fallOf(curve: readonly WatchedStep[]): string | null {
+  const speeds = compared(curve, ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : 0));
+  if (speeds === null || speeds.now * FALL_TIMES > speeds.then) return null;
+  return `Training has become slower: ${speedText(speeds.now)} tokens a second, before ${speedText(speeds.then)}. Look under Swarm who holds it up.`;
 }

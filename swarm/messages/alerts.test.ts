@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { peerId } from '../../../swarm/base.ts';
-import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
-import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from '../../../swarm/messages/watch.ts';
+import { peerId } from '../base.ts';
 import { type AlertInput, alertsOf, savedAt } from './alerts.ts';
+import type { SnapshotPhase } from './snapshot.ts';
+import { INITIAL_ALERT_LIMITS, type WatchedEvent, type WatchedStep } from './watch.ts';
 
 const adapter = { vendor: '', architecture: '', description: '', software: false, browser: '' };
 const donor = { peer: peerId('a'), adapter, state: 'computing' as const, stages: [], tokens: 0 };
@@ -20,7 +20,7 @@ const input = (
   const { phase = 'training', hasDiverged = false, computing = 1, ...rest } = part;
   return {
     snapshot: { phase, hasDiverged, donors: Array(computing).fill(donor), committedSteps: 9, sentence: 'NaN.' },
-    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, stillMs: 0, savedMs: 0 },
+    ...{ curve: [stepOf(10)], events: [], limits: INITIAL_ALERT_LIMITS, stillMs: 0, savedMs: 0, freeBytes: null },
     ...rest,
   };
 };
@@ -90,5 +90,23 @@ describe('alerts', () => {
         jumpMs > 0 ? -jumpMs : 0,
       );
     }
+  });
+
+  test('[OP54] a loss that jumps and a speed that falls: the newest ten steps against the fifty before', () => {
+    const steps = (count: number, loss: number, seconds: number) =>
+      Array.from({ length: count }, () => ({ ...stepOf(seconds), loss }));
+    const kinds = (newest: readonly WatchedStep[], before = steps(50, 2, 1)) =>
+      alertsOf(input({ curve: [...before, ...newest] })).map(({ kind }) => kind);
+    expect(kinds(steps(10, 2.3, 1))).toEqual([]);
+    expect(kinds(steps(10, 2.5, 1))).toEqual(['loss']);
+    expect(kinds([...steps(6, 2, 1), ...steps(4, 9, 1)])).toEqual([]);
+    expect(kinds(steps(10, 2, 1.9))).toEqual([]);
+    expect(kinds(steps(10, 2, 2.1))).toEqual(['speed']);
+    expect(kinds(steps(10, 9, 9), steps(49, 2, 1))).toEqual([]);
+  });
+
+  test('[OP54] a disk that is nearly full', () => {
+    expect(alertsOf(input({ freeBytes: 2.1e9 }))).toEqual([]);
+    expect(alertsOf(input({ freeBytes: 1.5e9 }))[0]?.text).toContain('1.5 GB are left');
   });
 });

@@ -1,0 +1,95 @@
+/** Alerts that reach an address while nobody looks, through a real server and a real address. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { errorOf, OperatedServer } from '../testing/operatedServer.ts';
+import { AlertWatch } from './alertWatch.ts';
+
+let operated: OperatedServer;
+const taken: { kind: string; state: string; text: string; content: string }[] = [];
+let status = 200;
+const address = createServer((request, response) => {
+  const parts: Buffer[] = [];
+  request.on('data', (part: Buffer) => parts.push(part));
+  request.on('end', () => {
+    taken.push(JSON.parse(Buffer.concat(parts).toString()));
+    response.writeHead(status, { location: '/elsewhere' }).end();
+  });
+});
+const url = (): string => `http://localhost:${(address.address() as AddressInfo).port}/hook`;
+
+beforeEach(async () => {
+  operated = new OperatedServer();
+  taken.length = 0;
+  status = 200;
+  await new Promise<void>((resolve) => address.listen(0, 'localhost', resolve));
+});
+afterEach(async () => {
+  await operated.close();
+  address.closeAllConnections();
+  await new Promise((resolve) => address.close(resolve));
+});
+
+it('[OP54] each alert is told once when it begins and once when it is over', async () => {
+  const { run } = await operated.serve(null);
+  let free: number | null = null;
+  const warnings: string[] = [];
+  const watch = new AlertWatch(
+    run,
+    operated.data.store,
+    () => free,
+    (_level, text) => void warnings.push(text),
+  );
+  try {
+    await watch.look();
+    expect(taken).toEqual([]); // nobody wants it
+    operated.data.store.saveWebhook(url());
+    await watch.look();
+    await watch.look();
+    expect(taken.map(({ kind, state }) => [kind, state])).toEqual([['donors', 'begins']]);
+    expect(taken[0]?.text).toBe('Shoal, tiny: Too few donors: 0 at work, at least 1 wanted.');
+    expect(taken[0]?.content).toBe(taken[0]?.text);
+    free = 1e9;
+    await watch.look();
+    free = null;
+    await watch.look();
+    expect(taken.slice(1).map(({ kind, state }) => [kind, state])).toEqual([
+      ['disk', 'begins'],
+      ['disk', 'over'],
+    ]);
+    status = 302;
+    free = 1e9;
+    await watch.look();
+    // It came, and was not followed.
+    expect(taken).toHaveLength(4);
+    expect(warnings).toEqual([expect.stringMatching(/^an alert was not told: the address does not answer/)]);
+  } finally {
+    watch.close();
+  }
+});
+
+it('[OP54] an operator keeps the address and tries it; what is none is refused', async () => {
+  await operated.serve(null);
+  const { get, post } = await operated.logIn();
+  expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([409, 'no address is kept']);
+  for (const wrong of ['file:///etc/passwd', 'javascript:alert(1)', 'here'])
+    expect((await post('/api/operator/webhook', { url: wrong })).status).toBe(400);
+  expect((await post('/api/operator/webhook', { url: url() })).status).toBe(200);
+  expect(await (await get('/api/operator/webhook')).json()).toEqual({ url: url() });
+  expect((await post('/api/operator/webhook/try', {})).status).toBe(200);
+  expect(taken).toMatchObject([{ kind: 'trial', state: 'trial' }]);
+  status = 500;
+  expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([409, 'the address answered 500']);
+  // The audit says that it was done, and not where to: the address is a secret of its own.
+  const { events } = await operated.shown();
+  expect(JSON.stringify(events)).not.toContain('/hook');
+});
+
+it('[OP56] a note is kept with its run, for whoever sees the list', async () => {
+  await operated.serve(null);
+  const { get, post } = await operated.logIn();
+  expect((await post('/api/operator/note', { run: 'tiny', note: 'try a lower rate' })).status).toBe(200);
+  expect(await (await get('/api/operator/runs')).json()).toMatchObject({ runs: [{ note: 'try a lower rate' }] });
+  expect((await post('/api/operator/note', { run: 'nothing', note: '' })).status).toBe(409);
+  expect((await post('/api/operator/note', { run: 'tiny', note: 'bell \u0007' })).status).toBe(400);
+});

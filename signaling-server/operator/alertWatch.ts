@@ -1,0 +1,108 @@
+/**
+ * Tells of alerts while nobody looks at the dashboard: each once when it begins and once when it is over, as one POST of
+ * JSON to the address that the operator gave. What is an alert is decided where the dashboard's are (swarm/messages/alerts.ts).
+ */
+
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { alertsOf, type Saved, savedAt } from '../../swarm/messages/alerts.ts';
+import { monotonicMs, wallMs } from '../monitoring/clock.ts';
+import type { Log } from '../monitoring/log.ts';
+import type { ActiveRun } from '../run/run.ts';
+import type { Store } from '../store/store.ts';
+import { alertLimitsOf, eventOf, watchedSteps } from './source.ts';
+
+const LOOK_MS = 5_000;
+const POST_LIMIT_MS = 10_000;
+const NEWEST_STEPS = 100;
+const NEWEST_EVENTS = 200;
+
+export interface Told {
+  readonly run: string;
+  readonly kind: string;
+  readonly state: 'begins' | 'over' | 'trial';
+  readonly step: number;
+  readonly text: string;
+}
+
+/** Slack reads `text`, Discord `content`; both are the same sentence. */
+const bodyOf = (told: Told): string => JSON.stringify({ ...told, text: sentenceOf(told), content: sentenceOf(told) });
+const sentenceOf = ({ run, state, text }: Told): string => `Shoal, ${run}${state === 'over' ? ', over' : ''}: ${text}`;
+
+/** Where it went wrong, why, in a sentence. */
+async function post(url: string, told: Told): Promise<Result<null>> {
+  try {
+    const { ok, status } = await fetch(url, {
+      ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: bodyOf(told) },
+      // Where it leads was not what the operator gave.
+      ...{ redirect: 'error', signal: AbortSignal.timeout(POST_LIMIT_MS) },
+    });
+    return ok ? success(null) : refusal(`the address answered ${status}`);
+  } catch (error) {
+    return refusal(`the address does not answer (${error instanceof Error ? error.message : error})`);
+  }
+}
+
+export class AlertWatch {
+  readonly #run: ActiveRun;
+  readonly #store: Store;
+  readonly #freeBytes: () => number | null;
+  readonly #log: Log;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #saved: Saved | null = null;
+  #moved = { key: '', atMs: monotonicMs() };
+  #known: ReadonlyMap<string, string> = new Map();
+
+  constructor(run: ActiveRun, store: Store, freeBytes: () => number | null, log: Log) {
+    this.#run = run;
+    this.#store = store;
+    this.#freeBytes = freeBytes;
+    this.#log = log;
+    this.#timer = setInterval(() => void this.look(), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Tells what began and what is over since the last look. */
+  async look(nowMs: number = monotonicMs()): Promise<void> {
+    const url = this.#store.webhook();
+    if (url === null) return;
+    const found = new Map(this.#alerts(nowMs).map(({ kind, text }) => [kind as string, text]));
+    const [run, step] = [this.#run.name, this.#run.committedSteps];
+    const begun = [...found].filter(([kind]) => !this.#known.has(kind));
+    const over = [...this.#known].filter(([kind]) => !found.has(kind));
+    this.#known = found;
+    for (const [state, all] of [
+      ['begins', begun],
+      ['over', over],
+    ] as const)
+      for (const [kind, text] of all) {
+        const told = await post(url, { run, kind, state, step, text });
+        if (!told.ok) this.#log('warn', `an alert was not told: ${told.reason}`);
+      }
+  }
+
+  async try(): Promise<Result<null>> {
+    const url = this.#store.webhook();
+    if (url === null) return refusal('no address is kept');
+    const text = 'This is a trial. Alerts of this run come here.';
+    return post(url, { run: this.#run.name, kind: 'trial', state: 'trial', step: this.#run.committedSteps, text });
+  }
+
+  #alerts(nowMs: number) {
+    const [run, store] = [this.#run, this.#store];
+    const snapshot = run.snapshot();
+    const key = `${snapshot.phase} ${snapshot.committedSteps}`;
+    if (key !== this.#moved.key) this.#moved = { key, atMs: nowMs };
+    const events = store.history(run.name, 0, NEWEST_EVENTS).flatMap(eventOf);
+    this.#saved = savedAt(this.#saved, run.name, events, { wallMs: wallMs(), monotonicMs: nowMs });
+    return alertsOf({
+      ...{ snapshot, events, limits: alertLimitsOf(store, run.name), freeBytes: this.#freeBytes() },
+      curve: watchedSteps(run, store, Math.max(0, snapshot.committedSteps - NEWEST_STEPS)),
+      stillMs: nowMs - this.#moved.atMs,
+      savedMs: nowMs - this.#saved.atMs,
+    });
+  }
+}

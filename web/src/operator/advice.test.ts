@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest';
+import { adviceOf } from './advice.ts';
+
+test('[OP55] says first what is to be done: of an alert, of a run without donors, of one that rests', () => {
+  const run = (phase: 'training' | 'waiting' | 'paused' | 'finished', isStopped = false) => ({
+    phase,
+    isStopped,
+    donors: [],
+  });
+  expect(adviceOf(run('training'), [])).toMatchObject({ sign: { word: 'Healthy' }, sentence: 'Nothing to do.' });
+  expect(adviceOf(run('training'), [{ kind: 'disk', text: '' }]).sentence).toMatch(/^Make room/);
+  // That nobody is there is said as what it is, not as an alert.
+  expect(adviceOf(run('waiting'), [{ kind: 'donors', text: '' }]).sign.word).toBe('Needs you');
+  expect(adviceOf(run('paused', true), []).sentence).toBe('Press Start when it should go on.');
+  expect(adviceOf(run('finished'), []).sentence).toMatch(/Export the model/);
+});

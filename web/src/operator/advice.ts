@@ -1,0 +1,41 @@
+/** What an operator should do first, in a sentence; and whether the run is healthy. Pure. */
+import type { Alert } from '../../../swarm/messages/alerts.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
+import type { Sign } from './signs.ts';
+
+export interface Advice {
+  readonly sign: Sign;
+  readonly sentence: string;
+}
+
+const HEALTHY: Sign = { tone: 'good', glyph: '✓', word: 'Healthy' };
+const WAITS: Sign = { tone: 'wait', glyph: '◔', word: 'Needs you' };
+const RESTS: Sign = { tone: 'calm', glyph: '◐', word: 'At rest' };
+const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
+
+const FIRST: Readonly<Record<Alert['kind'], string>> = {
+  diverged:
+    'Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, draft a run with a lower learning rate.',
+  rollBack: 'Nothing to do: it catches up by itself. More donors make that rarer.',
+  donors: 'Share the donor page’s link, or lower the number under “When to alert”.',
+  stalled: 'Look under Peers who holds the step up. You can let that donor go; the others go on without it.',
+  checkpoint: 'Look at the server’s log: something keeps it from saving.',
+  loss: 'Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
+  speed: 'Look under Swarm which donor, or which way between two, is the bottleneck.',
+  disk: 'Make room on the server’s disk, or delete checkpoints that nobody needs.',
+};
+
+export function adviceOf(
+  { phase, donors, isStopped }: Pick<Snapshot, 'phase' | 'donors' | 'isStopped'>,
+  alerts: readonly Alert[],
+): Advice {
+  const [first] = alerts;
+  if (phase === 'waiting' && donors.length === 0)
+    return { sign: WAITS, sentence: 'Share the donor page’s link. Training starts by itself with the first donor.' };
+  if (first) return { sign: BAD, sentence: FIRST[first.kind] };
+  if (phase === 'finished')
+    return { sign: HEALTHY, sentence: 'It’s done. Export the model, or draft the next run, both under Runs.' };
+  if (phase === 'paused')
+    return { sign: RESTS, sentence: `Press ${isStopped ? 'Start' : 'Resume'} when it should go on.` };
+  return { sign: HEALTHY, sentence: 'Nothing to do.' };
+}

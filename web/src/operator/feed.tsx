@@ -1,0 +1,45 @@
+/** What changed, newest first: the few events that an operator would be told of by somebody who had watched. */
+import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
+import { shortId, timeText } from '../page/format.ts';
+import { eventText, peerOf } from './eventText.ts';
+import { EVENT_SIGNS } from './marks.ts';
+
+const SHOWN = 7;
+
+export function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
+  const newest = events.slice(-SHOWN).toReversed();
+  return (
+    <section class="card" aria-labelledby="feed">
+      <div class="live-head">
+        <h2 id="feed">What changed</h2>
+        <a href="#history">All of it</a>
+      </div>
+      {newest.length === 0 ? (
+        <p class="soft">Nothing yet.</p>
+      ) : (
+        <ol class="feed">
+          {newest.map((event) => (
+            <li key={event.id}>
+              <span class={`mark ${EVENT_SIGNS[event.kind].tone}`} aria-hidden="true">
+                {EVENT_SIGNS[event.kind].glyph}
+              </span>
+              <span>
+                <time class="soft" dateTime={new Date(event.atMs).toISOString()}>
+                  {timeText(event.atMs)}
+                </time>{' '}
+                {wordsOf(event)}
+              </span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  );
+}
+
+function wordsOf(event: WatchedEvent): string {
+  const peer = peerOf(event);
+  const words = [EVENT_SIGNS[event.kind].word, peer === null ? '' : shortId(peer)].filter(Boolean).join(' ');
+  const text = eventText(event);
+  return `${words}${text === '' ? (event.kind === 'checkpoint' ? ` after step ${event.step}` : '') : `: ${text}`}`;
+}
