@@ -93,8 +93,8 @@ function groupsStored(
 ): NonNullable<StartState['apart']> | null {
   const all = store.plansFrom(name, generation, 0);
   const count = train.islands?.count ?? 0;
-  // What was recorded since the newest checkpoint is not gone on with.
-  const islands = count === 'auto' ? null : islandsStored(all, count);
+  // What was recorded since the newest checkpoint is not gone on with, nor what went on beside a meeting.
+  const islands = count === 'auto' || train.islands?.overlap ? null : islandsStored(all, count);
   if (islands === null) return null;
   const records = store.steps(name, Math.max(0, met - roundLength(train)));
   const groups = islands.map((own): GroupStart => {

@@ -164,6 +164,10 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE step ADD COLUMN round INTEGER;
   ALTER TABLE step ADD COLUMN innerStep INTEGER;
   `,
+  // 11 to 12: where rounds go on beside meetings, of how many of these a step had what came of them
+  `
+  ALTER TABLE step ADD COLUMN tookIn INTEGER;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -122,8 +122,14 @@ const STEP_COLUMNS = [
   'bytesDirect',
   'bytesRelayed',
 ] as const satisfies readonly (keyof CommitRecord)[];
-/** Null where rounds follow from the run file. */
-const TURN_COLUMNS = ['number', 'island', 'round', 'innerStep'] as const satisfies readonly (keyof CommitRecord)[];
+/** Null where rounds follow from the run file, and wait for their meetings. */
+const TURN_COLUMNS = [
+  'number',
+  'island',
+  'round',
+  'innerStep',
+  'tookIn',
+] as const satisfies readonly (keyof CommitRecord)[];
 const RECORD_COLUMNS = [...STEP_COLUMNS, ...TURN_COLUMNS];
 
 function recordOf(row: Row): CommitRecord {

@@ -5,10 +5,10 @@ import type { CoordinatorEvent } from './events.ts';
 import { askForCheckpoint, boundary, considerInterruption } from './planInForce.ts';
 import { change, forgive, type Transition } from './transition.ts';
 
-/** All groups have met. */
+/** All groups have met, or (`isBeside`) begun to. */
 export function met(
   transition: Transition,
-  { committedSteps, saved, turn }: Extract<CoordinatorEvent, { type: 'met' }>,
+  { committedSteps, saved, turn, isBeside }: Extract<CoordinatorEvent, { type: 'met' }>,
 ) {
   const { phase } = transition.state;
   invariant(phase.name === 'holding', 'all groups stand when they have met');
@@ -17,10 +17,17 @@ export function met(
     met: committedSteps,
     isSavedFirst: saved === 'elsewhere' ? saved : saved === 'first',
     turn: turn ?? null,
+    outcome: isBeside ? 'awaited' : null,
   });
   forgive(transition);
   if (saved === 'beside') askForCheckpoint(transition, phase.inForce);
   boundary(transition);
+}
+
+/** The meeting that was held beside the steps is over. */
+export function cameOf(transition: Transition, { round }: Extract<CoordinatorEvent, { type: 'cameOf' }>) {
+  change(transition, { outcome: { round } });
+  if (transition.state.phase.name === 'holding') boundary(transition);
 }
 
 /** It does this number next: where it stands and waits for one, now. */

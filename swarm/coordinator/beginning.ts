@@ -13,6 +13,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     ...stored,
     met: stored.newestCheckpointStep,
     turn: null,
+    outcome: null,
     isSavedFirst: false,
     operator: operatorPaused ? 'pause' : 'run',
     gathering: config.expectedDonors === null ? 'over' : 'open',

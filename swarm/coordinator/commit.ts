@@ -13,7 +13,7 @@ import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
 import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
-import { turnOf } from './stepsAhead.ts';
+import { tookIn, turnOf } from './stepsAhead.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
@@ -122,7 +122,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     record: {
       ...{ step, loss, gradientNorm, learningRate: rate, tokens, seconds },
       ...{ donors: ledger.length, stages: plan.stages.length, microBatches: plan.microBatches.length, plan: epoch },
-      ...{ bytesDirect, bytesRelayed, ...recorded },
+      ...{ bytesDirect, bytesRelayed, ...recorded, ...tookIn(transition.state, step) },
     },
     ledger,
     applied: { clipScale: scale, lossScale: nextScale, stale: staleOf(leftBehind(after.lacking)) },

@@ -182,7 +182,11 @@ export type CoordinatorEvent =
       readonly saved: 'no' | 'beside' | 'first' | 'elsewhere';
       /** What the next round begins with, where rounds are recorded. */
       readonly turn?: IslandTurn;
+      /** They have only begun to: what comes of it is told by `cameOf`. */
+      readonly isBeside: boolean;
     }
+  /** The meeting of this round, beside which training went on, is over. */
+  | { readonly type: 'cameOf'; readonly round: number }
   /** This number is the group's to do: it stands ready for a step. */
   | { readonly type: 'given'; readonly number: number }
   /** What all groups have uploaded is one checkpoint. */
@@ -270,6 +274,8 @@ export interface RecordedTurn {
 
 /** One line of the metrics file (docs/commands.md) but for `evaluationLoss`. */
 export interface CommitRecord extends Partial<RecordedTurn> {
+  /** Where rounds go on beside meetings: of how many of these the island's values had what came of them. */
+  readonly tookIn?: number;
   readonly step: number;
   readonly loss: number;
   readonly gradientNorm: number;

@@ -36,11 +36,13 @@ import {
   keepersLive,
   keepingState,
   living,
+  lostReason,
   membersInvolved,
   offerOf,
   planAtHand,
   successorOf,
 } from './successor.ts';
+import { takeIn } from './takingIn.ts';
 import { change, changeDonor, forget, log, send, sendAbandon, type Transition } from './transition.ts';
 
 /** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
@@ -72,16 +74,9 @@ export function planOn(transition: Transition, reason: string) {
   const before = keepingState(state);
   const isDispensable = state.operator !== 'run' && state.committedSteps === state.newestCheckpointStep;
   if (before === null || isDispensable || living(state, before) === null)
-    return planAnew(transition, before === null ? reason : lostReason(transition, before, reason));
+    return planAnew(transition, before === null ? reason : lostReason(transition.state, before, reason));
   end(transition, reason);
   waitForPlan(transition, before, reason);
-}
-
-/** What a roll-back is said to come from: that nobody else has a part of the state. */
-function lostReason({ state }: Transition, before: PlanInForce, reason: string): string {
-  const hasReplicas = before.plan.state.some(({ shards }) => shards.some(({ replicas }) => replicas.length > 0));
-  if (!hasReplicas || state.committedSteps === state.newestCheckpointStep) return reason;
-  return `${reason}, and nobody else has all that it kept`;
 }
 
 export function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string) {
@@ -293,6 +288,9 @@ export function boundary(transition: Transition) {
   const saved = state.newestCheckpointStep === state.committedSteps;
   const saving = state.pending.some(({ step }) => step === state.committedSteps);
   if (inForce === null) return planAnew(transition, 'no plan is in force');
+  takeIn(transition, inForce);
+  // Another plan would begin at values that nobody has until the meeting is over.
+  if ((stop !== null || isCopiedAnew(state)) && state.outcome === 'awaited') return awaitGroups(transition, inForce);
   // After the last step there is nothing to plan for, only to save.
   const isOver = areAllCommitted(state);
   if (state.isSavedFirst && !saved) return save(transition, inForce);

@@ -279,6 +279,11 @@ export interface CoordinatorState {
   readonly met: number;
   /** Null: which steps are whose follows from the run file. */
   readonly turn: IslandTurn | null;
+  /**
+   * Of a meeting that is held beside this round's steps: it is under way, or its donors are told at the next boundary that it
+   * is over. Null: none is.
+   */
+  readonly outcome: 'awaited' | { readonly round: number } | null;
   /** What they met with is saved before any of them goes on; elsewhere: by another group. */
   readonly isSavedFirst: boolean | 'elsewhere';
   /** Null: there is none, or the run went back since. */

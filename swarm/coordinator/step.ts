@@ -4,7 +4,7 @@
  */
 import { assertNever, type PeerId } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
-import { allSaved, given, met } from './allGroups.ts';
+import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
 import { remember } from './blame.ts';
@@ -108,6 +108,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       return unsoundRelayed(transition, event);
     case 'met':
       return met(transition, event);
+    case 'cameOf':
+      return cameOf(transition, event);
     case 'given':
       return given(transition, event);
     case 'allSaved':

@@ -25,6 +25,14 @@ export function turnOf({ config, met, turn }: CoordinatorState, step: number) {
   return { number, time, recorded: turn && { number, island, round, innerStep } };
 }
 
+/** Of how many meetings what came of them is in the values of the step in progress; nothing where rounds wait for it. */
+export function tookIn(state: CoordinatorState, step: number) {
+  const { config, turn, outcome } = state;
+  if (!config.train.islands?.overlap) return {};
+  const { round } = turn ?? turnAt(config.train, step);
+  return { tookIn: outcome === null ? round : round - 1 };
+}
+
 /** What its donors are told of that; nothing where they know it. */
 export function toldTurn(state: CoordinatorState, step: number) {
   const { number, time, recorded } = turnOf(state, step);

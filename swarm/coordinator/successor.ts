@@ -193,3 +193,10 @@ export function keepingState(state: CoordinatorState): PlanInForce | null {
   if (phase.name === 'preparing' && phase.source.from === 'checkpoint') return null;
   return givingState(state) ?? planInForce(state);
 }
+
+/** What a roll-back is said to come from: that nobody else has a part of the state. */
+export function lostReason(state: CoordinatorState, before: PlanInForce, reason: string): string {
+  const hasReplicas = before.plan.state.some(({ shards }) => shards.some(({ replicas }) => replicas.length > 0));
+  if (!hasReplicas || state.committedSteps === state.newestCheckpointStep) return reason;
+  return `${reason}, and nobody else has all that it kept`;
+}

@@ -3,7 +3,7 @@ import { below, invariant, peerId, seededRandom } from '../base.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { GroupedRun, groupedConfig } from '../testing/groupedRun.ts';
-import { islandsOf } from '../testing/islands.ts';
+import { islandsOf, overlapping } from '../testing/islands.ts';
 import { SAMPLES } from '../testing/rehearsalTerms.ts';
 import { snapshotOf, wholeRun } from './decide.ts';
 
@@ -214,9 +214,10 @@ it('[IS52] where too much would be unsaved all wait at a meeting, and go on once
 });
 
 /** Donors that come, go, leave, are slow to meet or say wrong things, in an order by chance; then nothing more goes wrong. */
-function chaos(seed: number) {
+function chaos(seed: number, isOverlapping = false) {
   const random = seededRandom(seed);
-  const islands = islandsOf(2, 1 + below(random, 3));
+  const own = islandsOf(2, 1 + below(random, 3));
+  const islands = isOverlapping ? overlapping(own) : own;
   const run = new GroupedRun(
     groupedConfig({ steps: 16, islands, checkpointEverySteps: 4, lanes: 3 }, below(random, 2)),
   );
@@ -253,4 +254,66 @@ function chaos(seed: number) {
 it('[IS53] whatever happens by chance: each step is committed once, and the run ends', () => {
   const seeds = process.env.SHOAL_LONG ? 2_000 : 60;
   for (let seed = 0; seed < seeds; seed++) expect(chaos(seed).isFinished, `seed ${seed}`).toBe(true);
+});
+
+it('[IS80] [IS53] whatever happens by chance where rounds go on beside meetings: the same', () => {
+  const seeds = process.env.SHOAL_LONG ? 2_000 : 60;
+  for (let seed = 0; seed < seeds; seed++) expect(chaos(seed, true).isFinished, `seed ${seed}`).toBe(true);
+});
+
+describe('rounds that overlap', () => {
+  const overlapped = (part = {}) =>
+    new GroupedRun(
+      groupedConfig({ ...ROUNDS, islands: overlapping(islandsOf(2, 2)), checkpointEverySteps: 12, ...part }),
+    );
+
+  it('[IS80] the next one begins while the meeting is under way, and ends no sooner than that', () => {
+    const run = overlapped();
+    run.join('a', 'b');
+    run.silent.add(peerId('b'));
+    while (run.answerOne());
+    // All of the second round, and nothing of the third.
+    expect([...run.commits].toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect(run.trace(/^met|meetingOver/)).toEqual([]);
+    run.silent.clear();
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    expect(run.trace(/^(met|back)/)).toEqual(['met 4', 'met 8', 'met 12']);
+  });
+
+  it('[IS82] a meeting that something waits for is waited for by all: a checkpoint, an evaluation, the end', () => {
+    const run = overlapped({ checkpointEverySteps: 8 });
+    run.join('a', 'b');
+    run.silent.add(peerId('b'));
+    while (run.answerOne());
+    run.silent.clear();
+    while (run.trace(/^met 4/).length === 0) run.answerOne();
+    run.silent.add(peerId('b'));
+    while (run.answerOne());
+    expect(run.commits.size).toBe(8);
+    run.silent.clear();
+    run.settle();
+    expect(run.isFinished).toBe(true);
+  });
+
+  it('[IS83] where the plan of a group changes meanwhile all go back to the checkpoint', () => {
+    const run = overlapped();
+    run.join('a', 'b', 'c');
+    run.silent.add(peerId('a'));
+    while (run.commits.size < 6) run.answerOne();
+    run.gone('b');
+    run.silent.clear();
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    expect(run.trace(/^back/)).toEqual(['back from 6 to 0']);
+  });
+
+  it('[IS80] a meeting that fails is begun again about the same, beside the steps', () => {
+    const run = overlapped({ expectedDonors: 4 });
+    run.join('a', 'b', 'c', 'd');
+    for (const name of ['b', 'c']) run.parted.add(peerId(name));
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    expect(run.trace(/^(met|back|refuse)/)).toEqual(['met 4', 'met 8', 'met 12']);
+  });
 });

@@ -20,7 +20,9 @@ export type DecisiveMessage = DonorMessage | MetMessage | Extract<PeerMessage, {
 export type DecisionEvent =
   | Exclude<
       CoordinatorEvent,
-      { type: 'donorJoined' | 'donorSaid' | 'planned' | 'met' | 'allSaved' | 'failedMeeting' | 'groupsEnded' }
+      {
+        type: 'donorJoined' | 'donorSaid' | 'planned' | 'met' | 'cameOf' | 'allSaved' | 'failedMeeting' | 'groupsEnded';
+      }
     >
   /** A donor was admitted: it has its `welcome`, and its GPU passed the check. */
   | {

@@ -162,6 +162,7 @@ export function joined(
       donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
       phase: { name: 'planning', before: null, reason },
       turn: null,
+      outcome: null,
       isSavedFirst: false,
       pending: [],
       attempts: NO_ATTEMPTS,

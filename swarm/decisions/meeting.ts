@@ -17,12 +17,20 @@ import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 /** Times that a meeting is begun again before it is somebody's fault. */
 const TRIES = 2;
 
-export interface Meeting {
-  /** Of all meetings begun so far. */
-  readonly attempt: number;
+/** What is met about. */
+export interface RoundEnd {
   readonly round: number;
+  /** So many steps stand committed when it is over. */
+  readonly end: number;
+  /** How many each island did. */
+  readonly steps: readonly number[];
   /** Of each group. */
   readonly epochs: readonly number[];
+}
+
+export interface Meeting extends RoundEnd {
+  /** Of all meetings begun so far. */
+  readonly attempt: number;
   readonly met: readonly { readonly peer: PeerId; readonly said: MetMessage }[];
   readonly startedAt: number;
   readonly deadline: number;
@@ -39,9 +47,14 @@ export interface Meetings {
   readonly lastMs: number | null;
   /** Of different groups, who said that it lost its link to whom: what they say to each other goes through the server. */
   readonly relayed: readonly Pair[];
+  /** Of which the islands have begun the next round (`overlap`), and have not all heard what came of it; null: they wait. */
+  readonly beside: RoundEnd | null;
 }
 
-export const NO_MEETINGS: Meetings = { current: null, attempts: 0, failures: 0, lastMs: null, relayed: [] };
+export const NO_MEETINGS: Meetings = {
+  ...{ current: null, attempts: 0, failures: 0 },
+  ...{ lastMs: null, relayed: [], beside: null },
+};
 
 /** The plans of groups that all stand at the end of the round; null: one does not. */
 export function standing(groups: readonly CoordinatorState[]): PlanInForce[] | null {
@@ -54,23 +67,21 @@ export function standing(groups: readonly CoordinatorState[]): PlanInForce[] | n
   return plans.length === groups.length ? plans : null;
 }
 
-export function begun(
-  groups: readonly CoordinatorState[],
-  plans: readonly PlanInForce[],
-  before: Meetings,
-  now: number,
-): Meetings {
-  const { train, met } = { ...at(groups, 0).config, met: at(groups, 0).met };
+/** All groups stand at the end of this round. */
+export function roundEnded(groups: readonly CoordinatorState[], plans: readonly PlanInForce[]): RoundEnd {
+  const { config, met, turn } = at(groups, 0);
+  return {
+    round: turn?.round ?? turnAt(config.train, met).round,
+    end: endOf(groups),
+    steps: turn === null ? roundSteps(config.train, met) : recordedSteps(groups),
+    epochs: plans.map(({ epoch }) => epoch),
+  };
+}
+
+export function begun(about: RoundEnd, before: Meetings, now: number): Meetings {
   const { attempts, failures, lastMs } = before;
   const allowed = 2 ** failures * allowedMs(DEADLINES.meeting, lastMs);
-  const current = {
-    ...{
-      attempt: attempts + 1,
-      round: at(groups, 0).turn?.round ?? turnAt(train, met).round,
-      epochs: plans.map(({ epoch }) => epoch),
-    },
-    ...{ met: [], startedAt: now, deadline: now + allowed },
-  };
+  const current = { ...about, attempt: attempts + 1, met: [], startedAt: now, deadline: now + allowed };
   return { ...before, attempts: attempts + 1, current };
 }
 
@@ -82,23 +93,24 @@ export const endOf = (states: readonly CoordinatorState[]): number => {
 
 /** What each keeper, or once it is over each member, is told. */
 export function invitations(
-  states: readonly CoordinatorState[],
   plans: readonly PlanInForce[],
-  { attempt, round }: Meeting,
-  pairs: readonly Pair[],
+  { attempt, round, steps, end }: Meeting,
+  { relayed: pairs, beside }: Pick<Meetings, 'relayed' | 'beside'>,
+  isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
-  const { met, config, turn } = at(states, 0);
-  const isRecorded = turn !== null;
-  const steps = isRecorded ? recordedSteps(states) : roundSteps(config.train, met);
   const groups = groupsOf(plans);
-  const end = isRecorded ? { end: recordedEnd(states) } : {};
   return plans.flatMap((inForce) => {
     const { epoch, plan } = inForce;
-    // Of a recorded round nobody else knows where it ends.
-    return (isRecorded ? membersOf(inForce) : keepersIn(plan)).map((to) => {
+    // Of a recorded round nobody else knows where it ends, and of one beside the next that it has ended.
+    return (isRecorded || beside ? membersOf(inForce) : keepersIn(plan)).map((to) => {
       const others = pairs.flatMap((pair) => (pair.includes(to) ? pair.filter((peer) => peer !== to) : []));
-      const relayed = others.length > 0 ? { relayed: [...new Set(others)] } : {};
-      return { to, message: { type: 'meet' as const, epoch, round, attempt, steps, groups, ...end, ...relayed } };
+      const message = {
+        ...{ type: 'meet' as const, epoch, round, attempt, steps: [...steps], groups },
+        ...(isRecorded ? { end } : {}),
+        ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
+        ...(beside ? { beside: true as const } : {}),
+      };
+      return { to, message };
     });
   });
 }
@@ -113,13 +125,13 @@ const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type:
 
 export const farewells = (
   plans: readonly PlanInForce[],
-  { round }: Meeting,
-  end: number | null,
+  { round, end }: Meeting,
+  isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] =>
   plans.flatMap((inForce) =>
     membersOf(inForce).map((to) => ({
       to,
-      message: { type: 'meetingOver' as const, epoch: inForce.epoch, round, ...(end === null ? {} : { end }) },
+      message: { type: 'meetingOver' as const, epoch: inForce.epoch, round, ...(isRecorded ? { end } : {}) },
     })),
   );
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { autoIslands } from '../testing/islands.ts';
+import { autoIslands, overlapping } from '../testing/islands.ts';
 import { RecordedRun } from '../testing/recordedRun.ts';
 import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
 
@@ -65,4 +65,23 @@ it('[IS67] an island that is new does four steps in its first round', () => {
   while (run.meetings.length < 2) run.advance();
   const inFirst = run.commits.filter(({ round }) => round === 0);
   expect([0, 1].map((island) => inFirst.filter((one) => one.island === island).length)).toEqual([4, 4]);
+});
+
+it('[IS80] [IS82] numbers are given out while a meeting is under way: four unequal donors are done sooner, each number once', () => {
+  const [waiting, going] = [autoIslands(1), overlapping(autoIslands(1))].map((islands) => {
+    const run = runOf({ steps: 400, islands, expectedDonors: 4, checkpointEverySteps: 100 });
+    run.meetMs = 150;
+    for (const [name, stepMs] of Object.entries(FOUR)) run.join(name, stepMs);
+    run.finish();
+    expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 400 }, (_, number) => number),
+    );
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+    return run;
+  });
+  expect(waiting?.commits.every(({ tookIn }) => tookIn === undefined)).toBe(true);
+  const late = going?.commits.filter(({ tookIn, round }) => tookIn === round - 1) ?? [];
+  expect(going?.commits.every(({ tookIn, round }) => tookIn === round || tookIn === round - 1)).toBe(true);
+  expect(late.length).toBeGreaterThan(100);
+  expect(going?.now).toBeLessThan(0.8 * (waiting?.now ?? 0));
 });

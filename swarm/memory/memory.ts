@@ -337,13 +337,17 @@ export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined
   return Math.ceil(FLOAT_BYTES * (elementsOf(kept) * beside + inHost * HOST_FLOATS));
 }
 
-/** For each element: what the islands share anew, what is left over of the group's own, one's value, all that is said. */
-function floatsOfMeeting({ count: known, exchange, publish }: Islands, own: readonly number[]): number {
+/**
+ * For each element: what the islands share anew, what is left over of the group's own, one's value (each one's, where they
+ * go on beside the meeting), all that is said.
+ */
+function floatsOfMeeting({ count: known, exchange, publish, overlap }: Islands, own: readonly number[]): number {
   const count = known === 'auto' ? MOST_ISLANDS : known;
   const shared = publish === 'int8' ? 3 : 2;
-  if (exchange === 'f32') return shared + 1 + count;
+  const values = overlap ? own.length : 1;
+  if (exchange === 'f32') return shared + values + count;
   const said = packetBytes(exchange, [[0, exchange.chunk]]) / (FLOAT_BYTES * exchange.chunk);
-  return shared + own.length + 1 + count * said;
+  return shared + own.length + values + count * said;
 }
 
 /** Bytes that a peer will allocate on its GPU for this plan. */

@@ -338,9 +338,14 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
       .max(MOST_ISLANDS),
     /** With these the packets go through the server, because it says so. */
     relayed: z.array(peer).optional(),
+    /** Steps of the next round go on meanwhile. */
+    beside: z.literal(true).optional(),
   }),
-  /** What came out of this round's meeting is the state from now on. */
-  z.object({ type: z.literal('meetingOver'), epoch: count, round: count, end: count.optional() }),
+  /** What came out of this round's meeting is the state from now on; `beside`: with what was done of the next round since. */
+  z.object({
+    ...{ type: z.literal('meetingOver'), epoch: count, round: count, end: count.optional() },
+    beside: z.literal(true).optional(),
+  }),
   /** Drop everything of this epoch: nothing of its step in progress counts. */
   z.object({ type: z.literal('abandon'), epoch: count, detail: sentence }),
   z.object({ type: z.literal('snapshot'), snapshot: snapshotSchema }),

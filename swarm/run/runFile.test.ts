@@ -120,9 +120,10 @@ test.each<[islands: unknown, sentence: string]>([
     { count: 2, innerSteps: 6, roundSeconds: 3 },
     'run.json: train.islands.roundSeconds goes only with count "auto": with a number of islands innerSteps says how long a round is',
   ],
+  [{ count: 2, innerSteps: 6, overlap: 'yes' }, 'run.json: train.islands.overlap must be true or false, not "yes"'],
   [
-    { count: 2, innerSteps: 6, overlap: true },
-    'run.json: train.islands.overlap must be false: true is not supported yet',
+    { count: 2, innerSteps: 6, exchange: 'f32', overlap: true },
+    'run.json: train.islands.outer.momentum must be at most 0.5 with overlap true, not 0.9',
   ],
   [{ count: 2 }, 'run.json: train.islands.innerSteps is missing: it must be a positive integer'],
   [

@@ -33,7 +33,8 @@ interface IslandSettings {
   readonly outer: { readonly learningRate: number; readonly momentum: number };
   readonly exchange: 'f32' | { readonly top: number; readonly chunk: number; readonly feedback: number };
   readonly publish: 'f32' | 'int8';
-  readonly overlap: false;
+  /** The next round begins while the meeting is under way, and takes in what comes of it when it is there. */
+  readonly overlap: boolean;
 }
 export interface CountedIslands extends IslandSettings {
   readonly count: number;
@@ -120,9 +121,6 @@ const LEAST_CHUNK_ELEMENTS = 64;
 const MOST_CHUNK_ELEMENTS = 65_536;
 const isChunk = (value: number): boolean =>
   Number.isInteger(value) && value >= LEAST_CHUNK_ELEMENTS && value <= MOST_CHUNK_ELEMENTS;
-const notYet = (words: string, later: unknown) => (issue: { readonly input?: unknown }) =>
-  issue.input === later ? `must be ${words}: ${JSON.stringify(later)} is not supported yet` : expecting(words)(issue);
-
 const islandCount = `a positive integer up to ${MOST_ISLANDS}, or "auto"`;
 const isIslandCount = (value: unknown): boolean =>
   value === 'auto' || (Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MOST_ISLANDS);
@@ -141,6 +139,8 @@ const sparseExchange = fields({
 /** The outer step's defaults, by what is exchanged. */
 const DENSE_OUTER = { learningRate: 0.7, momentum: 0.9 };
 const SPARSE_OUTER = { learningRate: 1, momentum: 0.5 };
+/** What comes of a meeting is a round late then: more momentum than this overshoots. */
+const MOST_OVERLAPPED_MOMENTUM = 0.5;
 const islandsSchema = fields({
   count: z.custom<number | 'auto'>(isIslandCount, { error: expecting(islandCount) }),
   innerSteps: steps.exactOptional(),
@@ -152,7 +152,7 @@ const islandsSchema = fields({
     feedback: 0.95,
   }),
   publish: z.enum(['f32', 'int8'], { error: expecting('"f32" or "int8"') }).exactOptional(),
-  overlap: z.literal(false, { error: notYet('false', true) }).default(false),
+  overlap: z.boolean({ error: expecting('true or false') }).default(false),
 }).transform(({ count, innerSteps, roundSeconds, outer, publish, ...rest }, context): Islands => {
   const refuse = (field: string, message: string): never => {
     context.addIssue({ code: 'custom', path: [field], message });
@@ -165,6 +165,11 @@ const islandsSchema = fields({
     outer: { ...(rest.exchange === 'f32' && !isAuto ? DENSE_OUTER : SPARSE_OUTER), ...outer },
     publish: publish ?? (isAuto ? 'int8' : 'f32'),
   };
+  if (settings.overlap && settings.outer.momentum > MOST_OVERLAPPED_MOMENTUM)
+    return refuse(
+      'outer.momentum',
+      `must be at most ${MOST_OVERLAPPED_MOMENTUM} with overlap true, not ${settings.outer.momentum}`,
+    );
   if (isAuto) {
     if (innerSteps !== undefined)
       return refuse('innerSteps', 'does not go with count "auto": roundSeconds says there how long a round is');

@@ -3,7 +3,7 @@ import { below, invariant, type PeerId, peerId, type Random } from '../base.ts';
 import type { DonorMessage, StartState } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
-import { roundEnd, turnAt } from '../islands/rounds.ts';
+import { roundEnd, roundLength, turnAt } from '../islands/rounds.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { type Plan, peers } from '../plan/plan.ts';
@@ -30,6 +30,7 @@ export class GroupedRun {
   checkpoint = 0;
   isFinished = false;
   #epoch = 0;
+  #met = 0;
   #told: { readonly to: PeerId; readonly message: ServerMessage }[] = [];
   readonly #plans = new Map<PeerId, Plan>();
   readonly #here = new Set<PeerId>();
@@ -100,7 +101,7 @@ export class GroupedRun {
     if (chosen === undefined) return false;
     // A socket keeps the order of what one donor is told.
     const first = open.find(({ to }) => to === chosen.to) ?? chosen;
-    this.#told = this.#told.filter((one) => one !== first && (open.includes(one) || one.message.type === 'save'));
+    this.#told = this.#told.filter((one) => one !== first && (open.includes(one) || isKept(one.message)));
     const said = this.#answerTo(first.to, first.message);
     this.answered(first.to, first.message);
     if (said !== null) this.tell({ type: 'donorSaid', peer: first.to, message: said });
@@ -178,13 +179,25 @@ export class GroupedRun {
       case 'storeCommit': {
         const { step } = effect.record;
         invariant(!this.commits.has(step), `step ${step} is committed once`);
+        const { round } = turnAt(train, step);
+        const { tookIn = round } = effect.record;
+        invariant(tookIn === round || tookIn === round - 1, 'what came of a meeting is a round late at most');
+        // One group that has all islands meets in its steps.
+        const isApart = this.state.groups.some(({ coordinator }) => coordinator.config.own !== undefined);
+        invariant(
+          !isApart || tookIn * roundLength(train) <= Math.max(this.#met, this.checkpoint),
+          'what is taken in has come of a meeting that is over',
+        );
         this.commits.add(step);
         this.lines.push(`commit ${step}`);
         return;
       }
       case 'storeMeeting': {
         const end = effect.committedSteps;
-        invariant(this.commits.size === end, `all steps of the round before ${end} are committed, and no others`);
+        const before = [...this.commits].filter((step) => step < end).length;
+        invariant(before === end, `all steps of the round before ${end} are committed`);
+        invariant(this.commits.size === end || train.islands?.overlap, `and no others`);
+        this.#met = end;
         this.lines.push(`met ${end}`);
         return;
       }
@@ -200,6 +213,7 @@ export class GroupedRun {
       case 'rollBack':
         invariant(effect.toStep === this.checkpoint && effect.atStep === this.commits.size, 'back to the checkpoint');
         for (const step of [...this.commits]) if (step >= effect.toStep) this.commits.delete(step);
+        this.#met = effect.toStep;
         this.lines.push(`back from ${effect.atStep} to ${effect.toStep}`);
         return;
       case 'storeEvaluation':
@@ -221,6 +235,9 @@ export class GroupedRun {
     }
   }
 }
+
+/** Until it is answered. */
+const isKept = ({ type }: ServerMessage): boolean => type === 'save' || type === 'meet';
 
 const through = (message: ServerMessage): string =>
   message.type === 'meet' && message.relayed ? ` through the server: ${message.relayed.join(' ')}` : '';

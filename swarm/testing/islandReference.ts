@@ -8,6 +8,8 @@ interface Island {
   readonly trainer: ReferenceTrainer;
   readonly leftOver: Float32Array | null;
   done: number;
+  /** What it ended the last round with, of whose meeting it has not taken in what came of it. */
+  before: ReadonlyMap<string, Float64Array> | null;
 }
 
 export class IslandReference {
@@ -42,6 +44,7 @@ export class IslandReference {
       ),
       leftOver: exchange === 'f32' ? null : new Float32Array(shared.length),
       done: 0,
+      before: null,
     }));
   }
 
@@ -58,17 +61,39 @@ export class IslandReference {
     return own.trainer.step(this.#windows(number), number);
   }
 
-  /** The round is over. */
+  /** The round is over, and all begin the next one with what comes of its meeting. */
   meet(): void {
+    this.meetBeside();
+    for (const island of this.#islands.keys()) this.takeIn(island);
+  }
+
+  /** The round is over, and its meeting is held while the next one goes on. */
+  meetBeside(): void {
+    invariant(
+      this.#islands.every(({ before }) => before === null),
+      'what comes of a meeting is taken in before the next one',
+    );
     const planes = this.#islands.map(({ trainer, leftOver }) => ({ own: this.#joined(trainer.tensors), leftOver }));
     const steps = this.#islands.map(({ done }) => done);
     Array.from(meet(this.#settings, this.#ranges, this.#planes, planes, steps));
     for (const island of this.#islands) {
       island.done = 0;
-      for (const [index, tensor] of this.#names.entries()) {
-        const published = this.#planes.published ?? this.#planes.shared;
-        got(island.trainer.tensors, tensor).set(published.subarray(...at(this.#ranges, index)));
-      }
+      island.before = new Map([...island.trainer.tensors].map(([tensor, values]) => [tensor, values.slice()]));
+    }
+  }
+
+  /** What came of the last meeting moves this island as far as that was from what it had then; once. */
+  takeIn(number: number): void {
+    const island = at(this.#islands, number);
+    const { before } = island;
+    if (before === null) return;
+    island.before = null;
+    const published = this.#planes.published ?? this.#planes.shared;
+    for (const [index, tensor] of this.#names.entries()) {
+      const own = got(island.trainer.tensors, tensor);
+      const [from] = at(this.#ranges, index);
+      const old = got(before, tensor);
+      for (let i = 0; i < own.length; i++) own[i] = (published[from + i] ?? 0) + ((own[i] ?? 0) - (old[i] ?? 0));
     }
   }
 

@@ -11,3 +11,9 @@ const SETTINGS = {
 export const islandsOf = (count: number, innerSteps: number): CountedIslands => ({ count, innerSteps, ...SETTINGS });
 
 export const autoIslands = (roundSeconds: number): AutoIslands => ({ count: 'auto', roundSeconds, ...SETTINGS });
+
+/** The next round goes on beside a meeting. */
+export const overlapping = <Of extends CountedIslands | AutoIslands>(islands: Of): Of => ({
+  ...islands,
+  overlap: true,
+});

@@ -116,10 +116,15 @@ export class Holding {
     if (this.hasAdded(step)) this.#addedStep = step;
   }
 
-  /** A meeting that is of no step is over here: it ends the round at this count. */
-  met(step: number): void {
+  /** Of one of several groups: the round is over for all at this count, and the next one begins. */
+  roundEnded(step: number): void {
     this.#addedStep = step;
     this.#committedStep = step;
+  }
+
+  /** A meeting that is of no step is over here: it ends the round at this count. */
+  met(step: number): void {
+    this.roundEnded(step);
     this.#met = step;
   }
 

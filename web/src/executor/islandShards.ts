@@ -43,6 +43,9 @@ export interface MeetingPlanes extends SharedPlanes {
   readonly islands: readonly IslandPlanes[];
 }
 
+/** By shard, what each island of the group has of it. */
+export type RoundEnds = ReadonlyMap<ShardWork, readonly Float32Array[]>;
+
 /** The tensors within a part of a range, as places in a plane of that range. */
 export const planeTensors = (model: Model, name: BlockName, [first]: Range, part: Range): Range[] =>
   tensorParts(block(model, name), part).map(([from, to]): Range => [from - first, to - first]);
@@ -55,6 +58,8 @@ export class IslandShards implements Shards {
   readonly #run: IslandRun;
   readonly #planes: ReadonlyMap<ShardWork, Planes>;
   #isTorn = false;
+  /** Among the islands here, the one that the GPU has: counted from where `roundEnds` was asked for last. */
+  #turn = 0;
   readonly #work = new LongWork();
 
   constructor(gpu: Shards, run: IslandRun) {
@@ -106,6 +111,7 @@ export class IslandShards implements Shards {
       if (turn.endsRound && !own) await this.#meet(work, planes, roundSteps(train, step));
       this.#take(work, planes);
     }
+    this.#turn = (this.#turn + by) % all.length;
   }
 
   async #park({ block, range: [from, to], range }: ShardWork, planes: Planes): Promise<void> {
@@ -149,38 +155,93 @@ export class IslandShards implements Shards {
         for (const part of slices(use, range)) stage.writeValues(block, part, within(plane, range, part));
   }
 
-  /** Copies of what a meeting of groups is about, when this one has ended its round: its islands are in their order then. */
-  async meetingPlanes(work: ShardWork): Promise<MeetingPlanes> {
-    const { islands, own } = this.#run;
+  /**
+   * What each island has at the end of its round, by shard and in their order; it stays as it is while the next round goes on.
+   */
+  async roundEnds(): Promise<RoundEnds> {
+    this.#turn = 0;
+    const ends = new Map<ShardWork, readonly Float32Array[]>();
+    for (const work of this.#run.kept) {
+      const value = await this.#gpu.readState(work.block, work.range, ['value']);
+      const planes = got(this.#planes, work);
+      ends.set(
+        work,
+        this.#own.map((_, turn) => (turn === 0 ? value : got(planes, kindAt('value', turn)))),
+      );
+    }
+    return ends;
+  }
+
+  /** Copies of what a meeting of groups is about. */
+  meetingPlanes(work: ShardWork, ends: RoundEnds): MeetingPlanes {
     const planes = got(this.#planes, work);
-    const value = await this.#gpu.readState(work.block, work.range, ['value']);
     return {
       shared: got(planes, 'shared').slice(),
       velocity: got(planes, 'velocity').slice(),
       published: planes.get('published')?.slice() ?? null,
-      islands: ownIslands(islands, own).map((_, turn) => ({
-        own: turn === 0 ? value : got(planes, kindAt('value', turn)),
-        leftOver: planes.get(kindAt('leftOver', turn))?.slice() ?? null,
+      islands: got(ends, work).map((own, island) => ({
+        own,
+        leftOver: planes.get(kindAt('leftOver', this.#turnOf(island)))?.slice() ?? null,
       })),
     };
+  }
+
+  get #own(): readonly number[] {
+    return ownIslands(this.#run.islands, this.#run.own);
+  }
+
+  /** Of the n-th island here: how many turns until it is done. */
+  #turnOf(island: number): number {
+    return (island - this.#turn + this.#own.length) % this.#own.length;
+  }
+
+  /**
+   * What came out of a meeting is the state, beside which the islands went on: what each did since it ended that round stays,
+   * on top of it. Of who did nothing since, that is what was published, to the last bit.
+   */
+  async takeIn(outcomes: ReadonlyMap<ShardWork, MeetingPlanes>): Promise<void> {
+    this.#isTorn = true;
+    for (const [work, { shared, published, islands }] of outcomes) {
+      const planes = got(this.#planes, work);
+      const base = published ?? shared;
+      for (const [island, { own: before }] of islands.entries()) {
+        const turn = this.#turnOf(island);
+        const now =
+          turn === 0
+            ? await this.#gpu.readState(work.block, work.range, ['value'])
+            : got(planes, kindAt('value', turn));
+        const grown = now.map((value, i) => {
+          const old = before[i] ?? 0;
+          return value === old ? (base[i] ?? 0) : value + Math.fround((base[i] ?? 0) - old);
+        });
+        if (turn === 0) this.#write(work, 'value', grown);
+        else planes.set(kindAt('value', turn), grown);
+      }
+      this.#share(planes, got(outcomes, work));
+    }
+    this.#isTorn = false;
   }
 
   /** What came out of that meeting is the state now, and every island begins its next round with it. Moments stay. */
   takeMeeting(outcomes: ReadonlyMap<ShardWork, MeetingPlanes>): void {
     this.#isTorn = true;
-    for (const [work, { shared, velocity, published, islands }] of outcomes) {
+    for (const [work, outcome] of outcomes) {
       const planes = got(this.#planes, work);
-      planes.set('shared', shared);
-      planes.set('velocity', velocity);
-      if (published) planes.set('published', published);
-      const begins = published ?? shared;
-      for (const [turn, { leftOver }] of islands.entries()) {
-        if (leftOver) planes.set(kindAt('leftOver', turn), leftOver);
+      const begins = outcome.published ?? outcome.shared;
+      for (const turn of outcome.islands.keys())
         if (turn === 0) this.#write(work, 'value', begins);
         else planes.set(kindAt('value', turn), begins.slice());
-      }
+      this.#share(planes, outcome);
     }
     this.#isTorn = false;
+  }
+
+  #share(planes: Planes, { shared, velocity, published, islands }: MeetingPlanes): void {
+    planes.set('shared', shared);
+    planes.set('velocity', velocity);
+    if (published) planes.set('published', published);
+    for (const [island, { leftOver }] of islands.entries())
+      if (leftOver) planes.set(kindAt('leftOver', this.#turnOf(island)), leftOver);
   }
 
   async readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {

@@ -12,7 +12,7 @@ import type { MeetMessage, MetMessage } from '../../../swarm/messages/messages.t
 import type { Islands } from '../../../swarm/run/runFile.ts';
 import { meetingCuts, type PacketPassage } from '../../../swarm/ways/meeting.ts';
 import { BadTensorError } from './epochs.ts';
-import { type IslandShards, type MeetingPlanes, planeTensors } from './islandShards.ts';
+import { type IslandShards, type MeetingPlanes, planeTensors, type RoundEnds } from './islandShards.ts';
 import { LongWork } from './longWork.ts';
 import type { Role } from './role.ts';
 import { digestOf } from './slices.ts';
@@ -43,17 +43,20 @@ export class Meeting {
   readonly #message: MeetMessage;
   readonly #ways: Ways;
   readonly #passages: readonly PacketPassage[];
+  readonly #ends: RoundEnds;
   readonly #work = new LongWork();
 
-  /** `passages`: of the islands that did anything in this round. */
+  /** `passages`: of the islands that did anything in this round. `ends`: what they have come to. */
   constructor(
     role: Role,
     shards: IslandShards,
     settings: Islands,
     message: MeetMessage,
     passages: readonly PacketPassage[],
+    ends: RoundEnds,
     ways: Ways,
   ) {
+    this.#ends = ends;
     this.#role = role;
     this.#shards = shards;
     this.#settings = settings;
@@ -67,7 +70,7 @@ export class Meeting {
     const shards: Shard[] = [];
     const sends: Promise<void>[] = [];
     for (const work of this.#role.kept) {
-      const shard = { work, planes: await this.#shards.meetingPlanes(work), said: new Map<number, Said>() };
+      const shard = { work, planes: this.#shards.meetingPlanes(work, this.#ends), said: new Map<number, Said>() };
       shards.push(shard);
       if (work.isPrimary) sends.push(...(await this.#say(shard)));
     }

@@ -120,6 +120,11 @@ class Donor {
     this.meetings.over({ type: 'meetingOver', epoch: this.epoch, round });
   }
 
+  /** The same of a meeting that was held beside steps, before this one. */
+  takeIn(round: number, end: number): void {
+    this.meetings.over({ type: 'meetingOver', epoch: this.epoch, round, end, beside: true });
+  }
+
   async settled(): Promise<void> {
     await this.epochs.current?.work;
   }
@@ -245,6 +250,34 @@ test('[IS55] a later server says that it was over: who came to it takes it, once
   a.meetings.stoodAt(2, a.holding.generation);
   await a.settled();
   expect(await a.shared()).toEqual(met);
+});
+
+test('[IS80] [IS81] beside the next round: it begins at once, an attempt later on is about the same, and what came of it is taken in', async () => {
+  const beside = (attempt: number) => ({ ...message(attempt), beside: true as const });
+  post.held = [];
+  await each((donor) => donor.meet(beside(0)));
+  await each((donor) => donor.settled());
+  // Nobody has heard of the others, and the next step is the first of the next round.
+  expect(donors.map(({ holding }) => holding.committedStep)).toEqual([2, 2, 2]);
+  for (const donor of donors) donor.update(donor === donors[0] ? 2 : 3);
+  post.held = null;
+  await each((donor) => donor.meet(beside(1)));
+  expect(donors.map(({ holding }) => holding.committedStep)).toEqual([3, 4, 4]);
+  await each(async (donor) => {
+    while (mets(donor).length === 0) await turns();
+    donor.takeIn(0, 4);
+    await donor.settled();
+    expect(faults(donor)).toEqual([]);
+  });
+  for (const { holding } of donors)
+    for (const { block, range } of holding.role?.kept ?? []) {
+      const found = (await holding.role?.shards.readState(block, range, ['value'])) ?? [];
+      for (const [i, value] of found.entries()) {
+        const change = (step: number): number => changeOf(step, 0, range[0] + i);
+        const own = holding === donors[0].holding ? 2 : 3;
+        expect(value).toBeCloseTo(initialValue(range[0] + i) + 0.25 * (change(0) + change(1)) + change(own), 5);
+      }
+    }
 });
 
 test('[IS42] packets that come before the word of their meeting wait: of the own group, and of whom it met before', async () => {

@@ -13,6 +13,7 @@ import { bytesOf } from '../../../swarm/ways/tensors.ts';
 import { type Epoch, type Epochs, faultOf } from './epochs.ts';
 import type { Holding } from './holding.ts';
 import { Inbox } from './inbox.ts';
+import type { RoundEnds } from './islandShards.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import { Meeting, type Outcome } from './meeting.ts';
 import type { Meter } from './meter.ts';
@@ -56,6 +57,9 @@ export class Meetings {
   #attempt: Attempt | null = null;
   /** The round whose meeting is over here. */
   #overRound: number | null = null;
+  /** Of the round that is met about beside the next one's steps: which it is, and when they are read what islands ended it with. */
+  #besideRound: number | null = null;
+  #ended: { readonly round: number; readonly ends: RoundEnds } | null = null;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -66,6 +70,8 @@ export class Meetings {
   prepare({ peer, model, sizes }: JoinedRun, { islands: own, state }: Role['plan']): void {
     this.drop();
     this.#overRound = null;
+    this.#ended = null;
+    this.#besideRound = null;
     this.#packets = new Inbox(this.#parts.bar);
     const { islands } = sizes;
     if (!islands || !own) return;
@@ -90,6 +96,8 @@ export class Meetings {
     const keeps = holding.role?.kept.length !== 0;
     const round = this.#attempt?.outcome ? this.#attempt.message.round : null;
     if (step === undefined || !train || !holding.role || holding.hasMet(step)) return;
+    // What was done since went on beside that meeting: the server goes back.
+    if (train.islands?.overlap) return;
     if (generation !== holding.generation) return;
     if (
       keeps &&
@@ -125,14 +133,32 @@ export class Meetings {
     const partners = partnersIn(all);
     const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null };
     this.#attempt = attempt;
+    if (message.beside) this.#endRound(message, run);
     const step = passages.filter(({ to }) => to === run.peer);
     const coming = { arrival: [], step, late: [], heldOut: [], earlyBytes: bytesTo(run.peer, all) };
     this.#packets.expect(message.attempt, 0, coming, 0, () => []);
     this.#packets.advance(message.attempt, 0);
-    this.#parts.epochs.enqueue(message.epoch, (epoch) => this.#hold(epoch, attempt, run));
+    this.#parts.epochs.enqueue(message.epoch, async (epoch) => {
+      const { islands: shards } = this.#parts.holding.role ?? {};
+      invariant(shards, 'a meeting came before a plan of islands');
+      if (!message.beside) {
+        this.#parts.meter.show({ activity: 'updating' });
+        return this.#hold(epoch, attempt, run, await shards.roundEnds());
+      }
+      // An attempt that is begun again later is about the same.
+      if (this.#ended?.round !== message.round) this.#ended = { round: message.round, ends: await shards.roundEnds() };
+      void this.#hold(epoch, attempt, run, this.#ended.ends); // beside the steps; what fails of it is told there
+    });
   }
 
-  async #hold(epoch: Epoch, attempt: Attempt, run: JoinedRun): Promise<void> {
+  /** The next round begins; once, however often the meeting is begun again. */
+  #endRound({ round, end }: MeetMessage, { facts: { train } }: JoinedRun): void {
+    if (this.#besideRound === round) return;
+    this.#besideRound = round;
+    this.#parts.holding.roundEnded(end ?? roundEnd(train, round * roundLength(train)));
+  }
+
+  async #hold(epoch: Epoch, attempt: Attempt, run: JoinedRun, ends: RoundEnds): Promise<void> {
     const { holding, neighbours, page, meter, traffic } = this.#parts;
     const { role } = holding;
     const { islands } = run.sizes;
@@ -140,7 +166,6 @@ export class Meetings {
     invariant(role?.islands && islands, 'a meeting came before a plan of islands');
     const signal = AbortSignal.any([epoch.abort.signal, attempt.abort.signal]);
     if (signal.aborted) return;
-    meter.show({ activity: 'updating' });
     try {
       const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), epoch.number);
       await neighbours.meet(partners, greatest, message.relayed ?? [], signal);
@@ -149,8 +174,8 @@ export class Meetings {
           sendFrames(to, encodeTensor(key, words), { traffic, meter, page }, signal),
         receive: (key: TensorKey, from: PeerId) => meter.awaited(from, this.#packets.receive(key, from, signal)),
       };
-      const meeting = new Meeting(role, role.islands, islands, message, passages, ways);
-      const { outcome, digests } = await meter.meeting(run.peer, meeting.hold());
+      const meeting = new Meeting(role, role.islands, islands, message, passages, ends, ways);
+      const { outcome, digests } = await (message.beside ? meeting.hold() : meter.meeting(run.peer, meeting.hold()));
       signal.throwIfAborted();
       attempt.outcome = outcome;
       const { round, attempt: number } = message;
@@ -198,8 +223,22 @@ export class Meetings {
     });
   }
 
+  /** What came of the attempt is taken in between two steps. Where the epoch is given up the whole run goes back. */
+  #takeIn(epoch: number): void {
+    const { epochs, holding } = this.#parts;
+    const outcome = this.#attempt?.outcome;
+    this.#attempt = null;
+    epochs.enqueue(epoch, async () => {
+      const { role } = holding;
+      if (!role || role.kept.length === 0) return;
+      invariant(outcome && role.islands, 'what came of the meeting is not here');
+      await role.islands.takeIn(outcome);
+      this.#ended = null;
+    });
+  }
+
   /** What came of this round's meeting is the state, whatever becomes of the epoch (SC21); once. */
-  over({ epoch: number, round, end }: Extract<ServerMessage, { type: 'meetingOver' }>): void {
+  over({ epoch: number, round, end, beside }: Extract<ServerMessage, { type: 'meetingOver' }>): void {
     const { epochs, holding, send, receive, advance } = this.#parts;
     const run = this.#parts.run();
     if (!run || epochs.current?.number !== number || this.#overRound === round) return;
@@ -207,7 +246,8 @@ export class Meetings {
     const step = end ?? roundEnd(train, round * roundLength(train));
     if (this.#attempt?.message.round !== round) this.#attempt = null;
     this.#overRound = round;
-    this.#take(step);
+    if (beside) this.#takeIn(number);
+    else this.#take(step);
     epochs.enqueue(number, async ({ abort: { signal } }) => {
       const { role } = holding;
       if (!role) return;
@@ -221,7 +261,7 @@ export class Meetings {
       const take = (key: TensorKey, from: PeerId) => receive(signal, key, from);
       for (const stage of role.plan.stages.keys()) await gatherValues(role, stage, step, take);
       await Promise.all(sends);
-      holding.gathered(step);
+      if (!beside) holding.gathered(step);
       this.#parts.meter.show({ activity: 'waiting' });
     });
   }

@@ -1,0 +1,194 @@
+/**
+ * How the meetings of several groups go: when one begins, what comes of the keepers' words, what is done where it fails, and
+ * what each group does from then on. Rules IS in SPEC.md.
+ */
+import { at, type PeerId } from '../base.ts';
+import { staleOf } from '../coordinator/replicas.ts';
+import { type CoordinatorState, type PlanInForce, planInForce } from '../coordinator/state.ts';
+import { evaluationDue, unsavedLimit } from '../coordinator/stepsAhead.ts';
+import { interruption } from '../coordinator/successor.ts';
+import type { MetMessage, PeerMessage } from '../messages/messages.ts';
+import { change, type Deciding, goOnTogether, send, statesOf, tellAll, tellGroup, toCoordinator } from './deciding.ts';
+import { groupOf, isTogether } from './groups.ts';
+import {
+  begun,
+  failed,
+  farewells,
+  invitations,
+  isTriedEnough,
+  type Meeting,
+  outcomeOf,
+  over,
+  relayedWith,
+  roundEnded,
+  standing,
+  withWord,
+} from './meeting.ts';
+import { afterRound, keptAt, nextTurn } from './recordedRounds.ts';
+
+type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
+
+/** The next thing that there is to do about a meeting. */
+export function meet(deciding: Deciding): boolean {
+  const { apart } = deciding;
+  const { current, beside } = apart.meetings;
+  if (isTogether(deciding.groups) && current === null) return false;
+  const states = statesOf(deciding);
+  const plans = isTogether(deciding.groups) ? null : beside ? inForceOf(states) : standing(states);
+  const about = beside ?? current;
+  const isOld = about !== null && (plans === null || plans.some(({ epoch }, i) => epoch !== about.epochs[i]));
+  if (isOld && beside) {
+    // What its islands did of the next round began at values that nobody has any more.
+    goOnTogether(deciding, 'the plan of a group changed while its islands met');
+    return true;
+  }
+  if (isOld) change(deciding, { ...apart.meetings, current: null });
+  if (isOld) return true;
+  if (plans === null) return false;
+  return current === null ? begin(deciding, plans) : goOn(deciding, plans, current);
+}
+
+/** Of all groups; null: one has none. */
+function inForceOf(states: readonly CoordinatorState[]): PlanInForce[] | null {
+  const plans = states.flatMap((state) => planInForce(state) ?? []);
+  return plans.length === states.length ? plans : null;
+}
+
+function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
+  const { apart, now } = deciding;
+  const { meetings, giving, run } = apart;
+  const states = statesOf(deciding);
+  const about = meetings.beside ?? roundEnded(states, plans);
+  const isBeside = meetings.beside === null && run.train.islands?.overlap === true && isFree(deciding, about.end);
+  const after = begun(about, { ...meetings, beside: isBeside ? about : meetings.beside }, now);
+  change(deciding, after);
+  if (after.current !== null) send(deciding, invitations(plans, after.current, after, giving !== null));
+  if (isBeside) beginRound(deciding, about.end, 'no', true);
+  return isBeside;
+}
+
+/** Nothing waits for what comes of this meeting: the next round may begin before. */
+function isFree(deciding: Deciding, end: number): boolean {
+  return (
+    savedAt(deciding, end) === 'no' &&
+    statesOf(deciding).every((state) => {
+      const inForce = planInForce(state);
+      const isDue = evaluationDue({ ...state, committedSteps: end, met: end });
+      const isWhole = inForce !== null && inForce.filling === null && staleOf(inForce.lacking).length === 0;
+      return isWhole && !isDue && interruption(state) === null;
+    })
+  );
+}
+
+function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meeting): boolean {
+  const { apart, now } = deciding;
+  const { beside } = apart.meetings;
+  const outcome = outcomeOf(current, plans);
+  if (outcome.of === 'whole') {
+    change(deciding, over({ ...apart.meetings, beside: null }, current, now));
+    keep(deciding, current);
+    if (beside) tellAll(deciding, toCoordinator({ type: 'cameOf', round: current.round }));
+    else {
+      send(deciding, farewells(plans, current, apart.giving !== null));
+      beginRound(deciding, current.end, savedAt(deciding, current.end), false);
+    }
+    return true;
+  }
+  if (outcome.of === 'open' && now < current.deadline) return false;
+  const isLate = outcome.of === 'open';
+  const blamed = isLate ? outcome.missing : outcome.few;
+  fail(
+    deciding,
+    blamed,
+    isLate ? `${blamed.join(', ')} did not meet in time` : 'keepers did not come to the same in a meeting',
+  );
+  return true;
+}
+
+/** It stands: whatever each group did before counts from now on. */
+function keep({ effects }: Deciding, { end: committedSteps, met }: Meeting) {
+  const sum = (of: (word: MetMessage) => number): number => met.reduce((all, { said }) => all + of(said), 0);
+  effects.push({
+    ...{ type: 'storeMeeting', committedSteps },
+    ...{ bytesDirect: sum(({ bytesDirect }) => bytesDirect), bytesRelayed: sum(({ bytesRelayed }) => bytesRelayed) },
+  });
+}
+
+/** Whether what comes of a meeting is saved: before anything else, beside the next steps, or not. */
+function savedAt(deciding: Deciding, committedSteps: number): 'first' | 'beside' | 'no' {
+  const { apart } = deciding;
+  const states = statesOf(deciding);
+  const { newestCheckpointStep, config } = at(states, 0);
+  const { checkpointEverySteps: every } = config;
+  const unsaved = committedSteps - newestCheckpointStep;
+  const isEnd = committedSteps >= config.steps || states.some((state) => mustStand(state));
+  const isDue = apart.giving ? unsaved >= every : committedSteps % every === 0 || unsaved > every;
+  if (isEnd || unsaved >= unsavedLimit(config)) return 'first';
+  return isDue && apart.saving === null ? 'beside' : 'no';
+}
+
+/** The next one. `isBeside`: what comes of the meeting is not here yet. */
+function beginRound(deciding: Deciding, committedSteps: number, saved: 'first' | 'beside' | 'no', isBeside: boolean) {
+  const { apart } = deciding;
+  const states = statesOf(deciding);
+  const giving = apart.giving && afterRound(apart.giving, states);
+  const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [] };
+  deciding.apart = { ...apart, saving, giving: giving && (saved === 'no' ? giving : keptAt(giving, committedSteps)) };
+  const met = { type: 'met', committedSteps, isBeside } as const;
+  if (giving === null) return tellAll(deciding, toCoordinator({ ...met, saved }));
+  for (const [group, state] of states.entries()) {
+    const here = group === 0 || saved === 'no' ? saved : saved === 'first' ? 'elsewhere' : 'no';
+    const turn = nextTurn(giving, state);
+    tellGroup(deciding, group, toCoordinator({ ...met, saved: here, turn }));
+  }
+}
+
+/** What it has is saved before somebody goes. */
+function mustStand(state: CoordinatorState): boolean {
+  const stop = interruption(state);
+  return stop !== null && stop.successor === null;
+}
+
+export function heardOf(deciding: Deciding, peer: PeerId, message: MetMessage) {
+  const { apart } = deciding;
+  const { current, beside } = apart.meetings;
+  const states = statesOf(deciding);
+  const plans = beside ? inForceOf(states) : standing(states);
+  if (current === null || plans === null) return;
+  change(deciding, { ...apart.meetings, current: withWord(current, plans, peer, message) });
+}
+
+/** What is said of a donor of another group is of a meeting. */
+export function isBetweenGroups({ groups }: Deciding, peer: PeerId, { about }: FaultMessage): boolean {
+  const isHere = groups.some(({ coordinator }) => coordinator.donors.some((donor) => donor.peer === about));
+  return about !== undefined && isHere && groupOf(groups, about) !== groupOf(groups, peer);
+}
+
+/** It is nobody's fault at first: the meeting is begun again, through the server where their link was lost. */
+export function lostWay(deciding: Deciding, peer: PeerId, { about, reason }: FaultMessage): void {
+  const { meetings } = deciding.apart;
+  if (meetings.current === null) return;
+  const again = reason === 'linkLost' && about !== undefined ? relayedWith(meetings, [peer, about]) : null;
+  if (again !== null) {
+    change(deciding, again);
+    if (again.current !== null) return;
+    const text = `${peer} and ${about} lost their link: what they say to each other at meetings goes through the server.`;
+    deciding.effects.push({ type: 'log', level: 'warn', text });
+    return;
+  }
+  fail(deciding, [peer], `${peer} and ${about} could not meet: ${reason}`);
+}
+
+/** Again; after some times without those who are to blame, or from the checkpoint where nobody is. */
+function fail(deciding: Deciding, blamed: readonly PeerId[], reason: string) {
+  deciding.effects.push({ type: 'log', level: 'warn', text: `${reason}.` });
+  change(deciding, failed(deciding.apart.meetings));
+  if (!isTriedEnough(deciding.apart.meetings)) return;
+  change(deciding, { ...deciding.apart.meetings, failures: 0 });
+  const places = new Set(blamed.map((peer) => groupOf(deciding.groups, peer)));
+  if (blamed.length === 0) return goOnTogether(deciding, reason);
+  for (const index of places) {
+    const peers = blamed.filter((peer) => groupOf(deciding.groups, peer) === index);
+    tellGroup(deciding, index, toCoordinator({ type: 'failedMeeting', peers, reason }));
+  }
+}
