@@ -222,18 +222,19 @@ function paceOf(
   }
   firstLane[stages.length] = lane;
   firstLink[stages.length] = link;
-  readLinks(costs, { sizes, stages }, pace);
+  readLinks(costs, draft, { sizes, stages }, pace);
   return pace;
 }
 
 /**
  * What goes over each link, and how fast. A peer's download is shared by all who hand it something. Its upload is theirs by
- * turns where no link is slower than it, and shared else.
+ * turns where no link is slower than it, and shared else, as with layers that are gathered.
  */
-function readLinks(costs: ClusterCosts, { sizes, stages }: Layout, pace: Pace): void {
+function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: Layout, pace: Pace): void {
   const { firstLane, firstLink, partners, takesTurns, through, latency, there, home } = pace;
   partners.fill(0, 0, int(firstLane, stages.length));
-  takesTurns.fill(1, 0, int(firstLane, stages.length));
+  for (let stage = 0; stage < stages.length; stage++)
+    takesTurns.fill(gathered?.[stage] ? 0 : 1, int(firstLane, stage), int(firstLane, stage + 1));
   through.fill(0, 0, int(firstLink, stages.length));
   for (let hop = 0; hop + 1 < stages.length; hop++) {
     const [{ laneOf: from }, { laneOf: to, lanes }] = [at(stages, hop), at(stages, hop + 1)];
