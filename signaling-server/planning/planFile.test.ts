@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { capacityOf, planWished } from '../../swarm/autoplan/wishes.ts';
-import { at, type Result, seededRandom, success } from '../../swarm/base.ts';
+import { at, peerId, type Result, seededRandom, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
-import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { type Plan, peers, SCHEDULE_NAMES } from '../../swarm/plan/plan.ts';
+import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import type { Islands } from '../../swarm/run/runFile.ts';
 import { scheduleProblems } from '../../swarm/schedule/check.ts';
 import { stepSchedule } from '../../swarm/schedule/lower.ts';
@@ -145,6 +146,19 @@ describe('a plan file', () => {
       ok: false,
       reason: `${folder}/plan.json: stages[1].gathered comes with a later version of shoal: expected stages whose members keep their layers whole`,
     });
+  });
+
+  test('[PL11] [CL12] of any order is read as it was written, and no limit is no field', async () => {
+    const three = ['a', 'b', 'c'].map((name) => peerId(name));
+    for (const schedule of SCHEDULE_NAMES) {
+      const chosen = schedule === 'chimera' ? three.slice(0, 2) : three;
+      const chunks = schedule === 'interleaved' || schedule === 'breadth-first' ? { chunks: 1 } : {};
+      const plan = equalSplit(model, SAMPLES, chosen, { schedule, ...chunks });
+      expect(await read(plan), schedule).toEqual(success(plan));
+      expect(await read({ ...plan, maxInFlight: null, predicted: {}, reasons: [] }), schedule).toEqual(success(plan));
+    }
+    const bounded = { ...equalSplit(model, SAMPLES, three, { schedule: 'varuna' }), maxInFlight: 2 };
+    expect(await read(bounded)).toEqual(success(bounded));
   });
 
   describe('what would change its meaning, and is not done, is refused by its place', () => {

@@ -16,7 +16,7 @@ const LAYERS = 8;
 const STEPS = 4;
 const WORK = 600;
 /** Of the prediction, which has slices sent after all work where a peer's leave after its own. */
-const [LEAST, MOST] = [0.7, 1.05];
+const [LEAST, MOST] = [0.65, 1.02];
 
 /** Of 2 to 12 peers, 20 times as fast and roomy as each other, over links 100 times as fast. */
 function clusterOf(random: Random): Cluster {
@@ -43,7 +43,6 @@ const cases = process.env.SHOAL_LONG === '1' ? 200 : 12;
 
 test('[SI20] every plan that is printed runs, and takes what was predicted', { timeout: 3_600_000 }, async () => {
   const found: string[] = [];
-  const ratios: number[] = [];
   for (let seed = 1; seed <= cases; seed++) {
     const cluster = clusterOf(seededRandom(seed));
     const config = { ...MODEL, n_layer: LAYERS };
@@ -64,9 +63,7 @@ test('[SI20] every plan that is printed runs, and takes what was predicted', { t
     if (epochs !== 1) found.push(`${text}: ${epochs} epochs`);
     const stepMs = median(commitsMs.slice(2).map((ms, index) => ms - at(commitsMs, index + 1))) ?? Number.NaN;
     const ratio = stepMs / (1_000 * planned.value.predicted.stepSeconds);
-    ratios.push(ratio);
     if (!(ratio > LEAST && ratio < MOST)) found.push(`${text}: ${ratio} of the prediction`);
   }
-  console.log(ratios.map((one) => one.toFixed(2)).join(' '));
   expect(found).toEqual([]);
 });
