@@ -59,14 +59,13 @@ describe('a plan for a cluster', () => {
       });
       return [quick(cluster), cluster];
     };
-    const [[wide, roomy], [plain, tight]] = [withRoom(4e6), withRoom(3.6e6)];
+    const [[wide, roomy], [narrow, tight]] = [withRoom(4e6), withRoom(3.6e6)];
     expect(wide.plan).toMatchObject({ schedule: '1f1b', warmup: 'overlap' });
-    expect(step(plain) / step(wide)).toBeGreaterThan(1.1);
+    expect(step(narrow) / step(wide)).toBeGreaterThan(1.04);
     expect(step(wide)).toBeCloseTo(leastStepSeconds(clusterCosts(problemOf(roomy)), step(wide)), 9);
-    // Where 1F1B has no room for it, an order that follows messages is faster than any of drafts.
-    expect(plain.plan.schedule).toBe('eager');
-    const least = leastStepSeconds(clusterCosts(problemOf(tight)), 2 * step(plain));
-    expect(step(plain)).toBeLessThan(0.98 * least);
+    // Where no draft has room for it, it is tried on the best one's stages (CL40).
+    const least = leastStepSeconds(clusterCosts(problemOf(tight)), 2 * step(narrow));
+    expect(step(narrow)).toBeLessThan(0.95 * least);
   });
 
   it('[CL3] says how many connections it counts on, where one is limited by its window, and only there', () => {

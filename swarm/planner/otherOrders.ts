@@ -63,9 +63,10 @@ export function* otherOrders(costs: ClusterCosts, from: Timed): Generator<void, 
       if (found !== null) best = found;
     }
   }
-  for (const plan of following(from.plan)) {
+  for (const plan of onSameStages(from.plan)) {
     yield;
-    best = tried(plan, best, FOLLOWING_GAIN) ?? best;
+    const gain = plan.schedule === '1f1b' ? GAIN : FOLLOWING_GAIN;
+    best = tried(plan, best, gain) ?? best;
   }
   return best;
 }
@@ -78,8 +79,8 @@ function shortest(plans: readonly Plan[], tried: (plan: Plan) => Timed | null): 
   return null;
 }
 
-/** The same stages, in orders that follow messages. */
-function following({ warmup: _, maxInFlight: __, ...plan }: Plan): Plan[] {
+/** Every order that needs no stages of its own. */
+function onSameStages({ warmup: _, maxInFlight: __, ...plan }: Plan): Plan[] {
   if (plan.stages.length === 1) return [];
   const last = plan.stages.length - 1;
   const again: Plan = {
@@ -93,7 +94,11 @@ function following({ warmup: _, maxInFlight: __, ...plan }: Plan): Plan[] {
       })),
     })),
   };
-  return [{ ...plan, schedule: 'eager' }, { ...plan, schedule: 'eager', warmup: 'overlap' }, again];
+  const orders = (['1f1b', 'eager'] as const).flatMap((schedule): Plan[] => [
+    { ...plan, schedule },
+    { ...plan, schedule, warmup: 'overlap' },
+  ]);
+  return [...orders, again];
 }
 
 /** The members one after the other as micro-batches meet them; and with peers of like speed far apart, for chimera pairs those. */

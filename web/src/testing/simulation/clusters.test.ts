@@ -4,17 +4,21 @@
  * is the sequential run's, and a step takes what was predicted.
  */
 import { expect, test } from 'vitest';
-import { at, invariant, median, type Random, seededRandom } from '../../../../swarm/base.ts';
+import { at, invariant, median, peerId, type Random, seededRandom } from '../../../../swarm/base.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
-import { peers, planSchema } from '../../../../swarm/plan/plan.ts';
+import { type Plan, peers, planSchema } from '../../../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../../../swarm/planner/cluster.ts';
 import { clusterCosts } from '../../../../swarm/planner/clusterCosts.ts';
 import { planCluster } from '../../../../swarm/planner/clusterPlan.ts';
+import { equalSplit, type SplitOptions } from '../../../../swarm/planner/equalSplit.ts';
+import { forecast } from '../../../../swarm/planner/forecast.ts';
 import { MODEL, SAMPLES, SEQUENCE, simulate } from './simulation.ts';
 
 const LAYERS = 8;
 const STEPS = 4;
 const WORK = 600;
+const model = acceptedModel({ model: { ...MODEL, n_layer: LAYERS } });
+const RUN = { model, batch: { samples: SAMPLES, sequence: SEQUENCE } };
 /** Of the prediction, which has slices sent after all work where a peer's leave after its own. */
 const [LEAST, MOST] = [0.65, 1.02];
 
@@ -39,31 +43,123 @@ function clusterOf(random: Random): Cluster {
   return found.value;
 }
 
+interface Played {
+  readonly predictedSeconds: number;
+  /** Of the steps after the first ones, by the median. */
+  readonly seconds: number;
+  /** What went wrong. */
+  readonly faults: readonly string[];
+}
+
+/** A plan of a cluster, in the run. */
+async function played(cluster: Cluster, plan: Plan, seed: number): Promise<Played> {
+  const costs = clusterCosts({ ...RUN, cluster });
+  const { commitsMs, problems, epochs } = await simulate({
+    ...{ seed, donors: peers(plan).length, steps: STEPS, layers: LAYERS, limitMs: 600_000 },
+    ...{ cluster: { costs, plan }, makePlan: () => plan },
+  });
+  const stepsMs = commitsMs.slice(2).map((ms, index) => ms - at(commitsMs, index + 1));
+  return {
+    predictedSeconds: forecast(costs, plan).stepSeconds,
+    seconds: (median(stepsMs) ?? Number.NaN) / 1_000,
+    faults: epochs === 1 ? problems : [...problems, `${epochs} epochs`],
+  };
+}
+
 const cases = process.env.SHOAL_LONG === '1' ? 200 : 12;
 
 test('[SI20] every plan that is printed runs, and takes what was predicted', { timeout: 3_600_000 }, async () => {
   const found: string[] = [];
   for (let seed = 1; seed <= cases; seed++) {
     const cluster = clusterOf(seededRandom(seed));
-    const config = { ...MODEL, n_layer: LAYERS };
-    const batch = { samples: SAMPLES, sequence: SEQUENCE };
-    const model = acceptedModel({ model: config });
-    const problem = { model, batch, cluster, keepers: true };
-    const planned = planCluster(problem, ({ work }) => work < WORK);
+    const planned = planCluster({ ...RUN, cluster, keepers: true }, ({ work }) => work < WORK);
     if (!planned.ok) continue;
     const plan = planSchema.parse(JSON.parse(JSON.stringify(planned.value.plan)));
-    const costs = clusterCosts(problem);
-    const ending = await simulate({
-      ...{ seed, donors: peers(plan).length, steps: STEPS, layers: LAYERS, limitMs: 600_000 },
-      ...{ cluster: { costs, plan }, makePlan: () => plan },
-    });
-    const { commitsMs, problems, epochs } = ending;
+    const { seconds, faults } = await played(cluster, plan, seed);
     const text = `${seed}: ${plan.schedule} ${plan.warmup ?? ''} ${plan.stages.length} stages, ${peers(plan).length} of ${cluster.peers.length}`;
-    found.push(...problems.map((one) => `${text}: ${one}`));
-    if (epochs !== 1) found.push(`${text}: ${epochs} epochs`);
-    const stepMs = median(commitsMs.slice(2).map((ms, index) => ms - at(commitsMs, index + 1))) ?? Number.NaN;
-    const ratio = stepMs / (1_000 * planned.value.predicted.stepSeconds);
+    found.push(...faults.map((one) => `${text}: ${one}`));
+    const ratio = seconds / planned.value.predicted.stepSeconds;
     if (!(ratio > LEAST && ratio < MOST)) found.push(`${text}: ${ratio} of the prediction`);
   }
   expect(found).toEqual([]);
+});
+
+/** Four peers, so many times as slow as the first, in a row whose links take so long. */
+function fourOf(slowness: readonly number[], link: object): Cluster {
+  const list = slowness.map((times, index) => ({
+    ...{ id: `p${index}`, memoryBytes: 1e9 },
+    measured: { forwardSecondsPerLayer: [0.05 * times], backwardSecondsPerLayer: [0.1 * times] },
+  }));
+  const found = parseCluster({ peers: list, links: { default: { windowBytes: null, ...link } } }, 'c.json');
+  invariant(found.ok, found.ok ? '' : found.reason);
+  return found.value;
+}
+
+const ORDERS: readonly SplitOptions[] = [
+  { schedule: 'gpipe', microBatches: 4 },
+  { schedule: '1f1b', microBatches: 4 },
+  { schedule: '1f1b', microBatches: 4, warmup: 'overlap' },
+  { schedule: 'eager', microBatches: 4 },
+  { schedule: 'eager', microBatches: 4, warmup: 'overlap' },
+  { schedule: 'varuna', microBatches: 4 },
+  { schedule: 'interleaved', chunks: 2, microBatches: 4 },
+  { schedule: 'breadth-first', chunks: 2, microBatches: 4 },
+  { schedule: 'chimera', pairs: 1, microBatches: 4 },
+];
+
+test.each([
+  ['near', [1, 1, 1, 1], { latencySeconds: 0.0001, bytesPerSecond: 1e9 }, 0.998],
+  ['far', [1, 1, 1, 1], { latencySeconds: 0.15, bytesPerSecond: 1e9 }, 0.9],
+  ['slow first', [2, 1, 1, 1], { latencySeconds: 0.05, bytesPerSecond: 1e4 }, 0.9],
+  ['slow last', [1, 1, 1, 2], { latencySeconds: 0.05, bytesPerSecond: 1e4 }, 0.9],
+  ['unlike', [1, 3, 1, 2], { latencySeconds: 0.1, bytesPerSecond: 1e4 }, 0.9],
+] as const)('[SI21] %s: each order takes what was predicted, and the orders rank as predicted', async (...given) => {
+  const [, slowness, link, least] = given;
+  const cluster = fourOf(slowness, link);
+  const names = cluster.peers.map(({ id }) => peerId(id));
+  const all: (Played & { readonly text: string })[] = [];
+  for (const [index, options] of ORDERS.entries()) {
+    const plan = equalSplit(RUN.model, SAMPLES, names, options);
+    all.push({ text: Object.values(options).join(' '), ...(await played(cluster, plan, index + 1)) });
+  }
+  for (const { text, predictedSeconds, seconds, faults } of all) {
+    expect(faults, text).toEqual([]);
+    expect(seconds / predictedSeconds, text).toBeGreaterThan(least);
+    expect(seconds / predictedSeconds, text).toBeLessThan(1.002);
+  }
+  for (const one of all)
+    for (const other of all)
+      if (one.predictedSeconds < 0.99 * other.predictedSeconds)
+        expect(one.seconds, `${one.text} before ${other.text}`).toBeLessThan(other.seconds);
+});
+
+/** Where each of the orders that no draft has, or its warm-up, is the shortest, by what was predicted and by the clock. */
+test.each([
+  ['interleaved', { schedule: 'interleaved', chunks: 2, microBatches: 4 }, 0.0001],
+  ['chimera', { schedule: 'chimera', pairs: 1, microBatches: 4 }, 0.0001],
+  ['1f1b, warm-up that overlaps', { schedule: '1f1b', warmup: 'overlap', microBatches: 4 }, 0.15],
+] as const)('[SI21] [CL40] %s is ahead of 1f1b', async (_, options, latencySeconds) => {
+  const cluster = fourOf([1, 1, 1, 1], { latencySeconds, bytesPerSecond: 1e9 });
+  const names = cluster.peers.map(({ id }) => peerId(id));
+  const plan = (of: SplitOptions) => equalSplit(RUN.model, SAMPLES, names, of);
+  const own = await played(cluster, plan(options), 1);
+  const plain = await played(cluster, plan({ schedule: '1f1b', microBatches: 4 }), 2);
+  expect(own.predictedSeconds / plain.predictedSeconds).toBeLessThan(0.96);
+  expect(own.seconds / plain.seconds).toBeLessThan(0.96);
+});
+
+/** A cluster whose plan is eager. */
+const EAGER_SEED = 37;
+
+test('[SI21] [CL40] eager is ahead of both 1f1b of its table, where it is planned', async () => {
+  const cluster = clusterOf(seededRandom(EAGER_SEED));
+  const planned = planCluster({ ...RUN, cluster, keepers: true }, ({ work }) => work < WORK);
+  invariant(planned.ok && planned.value.plan.schedule === 'eager', 'eager is planned');
+  const { warmup: _, ...eager } = planned.value.plan;
+  const own = await played(cluster, planned.value.plan, 1);
+  for (const order of [{ schedule: '1f1b' }, { schedule: '1f1b', warmup: 'overlap' }] as const) {
+    const other = await played(cluster, { ...eager, ...order }, 1);
+    expect(own.predictedSeconds / other.predictedSeconds, JSON.stringify(order)).toBeLessThan(0.98);
+    expect(own.seconds / other.seconds, JSON.stringify(order)).toBeLessThan(0.99);
+  }
 });
