@@ -193,7 +193,10 @@ test('[IS47] who keeps state in a group has room for a meeting: what comes of it
   const peer = peerId('a');
   const plan = equalSplit(model, 1, [peer]);
   const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
-  const floats = (own: readonly number[] | undefined, run: Pick<Islands, 'exchange' | 'publish'>): number => {
+  const floats = (
+    own: readonly number[] | undefined,
+    run: Partial<Pick<Islands, 'exchange' | 'publish' | 'overlap'>>,
+  ): number => {
     const islands = { ...islandsOf(4, 2), ...run };
     return hostBytes(own ? { ...plan, islands: own } : plan, peer, islands) / (4 * elements);
   };
@@ -203,6 +206,8 @@ test('[IS47] who keeps state in a group has room for a meeting: what comes of it
   expect(floats(undefined, dense)).toBe(3 * 3 + 2);
   // One that waits; two shared, again; a value; four packets.
   expect(floats([1, 3], dense)).toBe(3 + 2 + 2 + 1 + 4);
+  // Where they go on meanwhile: of both islands what they ended the round with.
+  expect(floats([1, 3], { ...dense, overlap: true })).toBe(3 + 2 + 2 + 2 + 4);
   // Left-overs of both and what is published, each twice; of 64 elements two magnitudes, and eight entries of eight bits.
   const sparse = { exchange: { top: 8, chunk: 64, feedback: 0.9 }, publish: 'int8' } as const;
   expect(floats([1, 3], sparse)).toBeCloseTo(3 + 2 + 3 + 2 + 3 + 1 + (4 * (2 + 2)) / 64, 6);

@@ -247,6 +247,8 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
   ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
+  ['precision.state', 'int8', 'precision.state must be "f32": "int8" is not supported yet'],
+  ['precision.state', 'f16', 'precision.state must be "f32" or "int8", not "f16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8", "int4" or "auto", not "f64"'],
   ['init', undefined, 'init is missing: it must be the path of a .safetensors file, of a model.safetensors.index.json'],
   ['init', 3, 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],

@@ -211,6 +211,10 @@ export const trainSchema = fields({
   schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
 }));
 
+/** Of gradient sums and values between those who hold a block and those who keep it. */
+const exactState = (issue: { readonly input?: unknown }): string =>
+  issue.input === 'int8' ? 'must be "f32": "int8" is not supported yet' : expecting('"f32" or "int8"')(issue);
+
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
@@ -236,6 +240,7 @@ const RUN_FILE = fields({
   precision: fields({
     compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
     wire: z.enum(RUN_WIRES, { error: expecting('"f32", "f16", "int8", "int4" or "auto"') }).default('f32'),
+    state: z.literal('f32', { error: exactState }).exactOptional(),
   }).default({ compute: 'f32', wire: 'f32' }),
   state: fields({ replicas: replicas.exactOptional() }).exactOptional(),
 });
