@@ -85,3 +85,13 @@ it('[IS80] [IS82] numbers are given out while a meeting is under way: four unequ
   expect(late.length).toBeGreaterThan(100);
   expect(going?.now).toBeLessThan(0.8 * (waiting?.now ?? 0));
 });
+
+it('[IS66] a first step that took long, as its pipelines were compiled, is not taken for the pace of its island', () => {
+  const run = runOf({ steps: 24, islands: autoIslands(2), expectedDonors: 2, checkpointEverySteps: 24 });
+  run.join('a', 3_000);
+  run.join('b', 40);
+  while (run.commits.every(({ island }) => island !== 0)) run.advance();
+  run.slow('a', 10);
+  run.finish();
+  expect(run.commits.filter(({ island }) => island === 0).length).toBeGreaterThan(8);
+});

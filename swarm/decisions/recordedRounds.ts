@@ -63,9 +63,10 @@ const isReady = (state: CoordinatorState): boolean =>
   nextStepOf(state) === null;
 
 function paceOf(state: CoordinatorState, { most }: Giving): Pace {
-  const { newestSteps } = state;
-  const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0);
-  const stepMs = newestSteps.length === 0 ? null : (1000 * seconds) / newestSteps.length;
+  // The first one may have waited for pipelines to be compiled: taken for its speed it would never be given another.
+  const [, ...newest] = state.newestSteps;
+  const seconds = newest.reduce((sum, step) => sum + step.seconds, 0);
+  const stepMs = newest.length === 0 ? null : (1000 * seconds) / newest.length;
   return { stepMs, most: most.find(({ island }) => island === islandOf(state))?.steps ?? null };
 }
 
