@@ -27,7 +27,9 @@ interface PageProps {
 
 /** Nobody is left without a place: one more GPU may speed it up. */
 const wantsMore = ({ snapshot, phase }: DonorState): boolean =>
-  phase.kind !== 'spare' && !(snapshot?.donors.some(({ state }) => state === 'spare') ?? false);
+  phase.kind !== 'spare' &&
+  snapshot?.phase !== 'paused' &&
+  !(snapshot?.donors.some(({ state }) => state === 'spare') ?? false);
 
 /** Nothing changes in them until the operator, or the next run, changes it. */
 const REST: ReadonlySet<string> = new Set(['paused', 'finished']);

@@ -15,18 +15,20 @@ export function RunSection(props: SectionProps) {
     <>
       {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation invite={state.invite} />}
       <div class="pair">
-        <section class="card" aria-labelledby="now">
-          <h2 id="now">{state.connection === 'open' ? 'Now' : 'When last seen'}</h2>
-          <dl class="stats four">
-            <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
-            <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note={heldOutNote(state)} />
-            <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
-            <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} here, training`} />
-          </dl>
-        </section>
+        <div class="column">
+          <section class="card" aria-labelledby="now">
+            <h2 id="now">{state.connection === 'open' ? 'Now' : 'When last seen'}</h2>
+            <dl class="stats four">
+              <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
+              <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note={heldOutNote(state)} />
+              <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
+              <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} here, training`} />
+            </dl>
+          </section>
+          <Feed events={state.events} />
+        </div>
         <AlertsCard {...props} />
       </div>
-      <Feed events={state.events} />
       <ChartPanel
         run={snapshot.run}
         curve={state.curve}
