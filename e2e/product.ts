@@ -148,6 +148,8 @@ interface ServeOptions {
   readonly stages?: number;
   /** Whose word about the addresses of others is believed. */
   readonly trustProxy?: string;
+  /** The site that may show `/embed` in a frame. */
+  readonly embedOn?: string;
   /** The file of a recording. */
   readonly record?: string;
 }
@@ -163,6 +165,7 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     ...(options.schedule === undefined ? [] : ['--schedule', options.schedule]),
     ...(options.stages === undefined ? [] : ['--stages', String(options.stages)]),
     ...(options.trustProxy === undefined ? [] : ['--trust-proxy', options.trustProxy]),
+    ...(options.embedOn === undefined ? [] : ['--embed-on', options.embedOn]),
     ...(options.record === undefined ? [] : ['--record', options.record]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);

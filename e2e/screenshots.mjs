@@ -1,5 +1,5 @@
 // node e2e/screenshots.mjs: the README's pictures, from a real run: a server, donors' tabs and the operator's page.
-// Needs a built checkout and a browser (npm run -s shoal -- doctor).
+// Needs a built checkout (npm run build) and a browser (npm run -s shoal -- doctor).
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -38,6 +38,16 @@ try {
   };
   const donors = [await open(donorUrl), await open(donorUrl)];
   const operator = await open(operatorUrl, { width: 1180, height: 1120 });
+  await operator.locator('#run-name').waitFor();
+  // What an operator would say of it.
+  await operator.evaluate(() => {
+    const card = {
+      purpose: 'A small model that learns to write like a book from 1851, trained by whoever lends a GPU for a while.',
+      ...{ text: 'Moby Dick, by Herman Melville', licence: 'Apache-2.0', link: '' },
+    };
+    const headers = { 'content-type': 'application/json' };
+    return fetch('/api/operator/card', { method: 'POST', headers, body: JSON.stringify(card) });
+  });
   for (const donor of donors) {
     await donor.getByRole('button', { name: 'Donate this GPU', exact: true }).click();
     await donor.waitForFunction(() => document.body.dataset.state === 'computing', undefined, { timeout: 120_000 });
@@ -49,6 +59,9 @@ try {
     timeout: 60_000,
   });
   await donors[0].screenshot({ path: here('screenshots/donor.png') });
+  const visitor = await open(donorUrl);
+  await visitor.getByText(/GPUs are training it/).waitFor();
+  await visitor.screenshot({ path: here('screenshots/first.png') });
   // Enough of a curve to see one.
   await operator.waitForFunction(
     (steps) => Number(document.querySelector('progress')?.value) >= steps,

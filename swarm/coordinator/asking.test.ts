@@ -150,7 +150,7 @@ describe('plans that take their time', () => {
     expect(swarm.run.state.phase.name).toBe('planning');
     expect(snapshot(swarm.run.state, 0)).toMatchObject({
       phase: 'preparing',
-      sentence: 'Looking for a plan for 1 donor, before step 1.',
+      sentence: 'Working out who does what, for 1 donor, before step 1.',
     });
     swarm.answer(planOf('a'), 0);
     expect(swarm.trace()).toEqual(['epoch 1 a: enough donors are here', 'a < prepare e1 step 0 loaded']);

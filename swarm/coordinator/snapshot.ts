@@ -103,7 +103,7 @@ function sentence(state: CoordinatorState): string {
     case 'waiting':
       return waitingSentence(phase.lack);
     case 'returning':
-      return `The server is back: ${phase.back.length} of its donors are, too, before step ${committedSteps + 1}.${then}`;
+      return `The server is back, and so are ${phase.back.length} of its donors. Step ${committedSteps + 1} comes when the others are, or soon without them.${then}`;
     case 'diverged':
       return phase.sentence;
     case 'preparing':
@@ -111,11 +111,11 @@ function sentence(state: CoordinatorState): string {
     case 'planning':
       if (state.ask?.answer?.answer === 'none')
         return `No plan for these donors: ${state.ask.answer.reason}. They keep what there is until another one comes.${then}`;
-      return `Looking for a plan for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps + 1}.${then}`;
+      return `Working out who does what, for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps + 1}.${then}`;
     case 'holding':
       if (phase.awaits === 'groups') return `Waiting for the other groups, before step ${committedSteps + 1}.${then}`;
-      if (phase.awaits === 'checkpoint') return `Waiting for a checkpoint, before step ${committedSteps + 1}.${then}`;
-      return `Waiting for a donor that is about to join, before step ${committedSteps + 1}.${then}`;
+      if (phase.awaits === 'checkpoint') return `Finishing a save before step ${committedSteps + 1}.${then}`;
+      return `Waiting a moment for a donor that is joining, before step ${committedSteps + 1}.${then}`;
     case 'training':
       return `${counted(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step + 1} of ${config.steps}.${then}`;
     case 'evaluating':
