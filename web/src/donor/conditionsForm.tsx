@@ -64,7 +64,7 @@ function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; p
     <>
       <Switch
         name="Only at certain hours"
-        note="By this computer’s clock. From 22:00 to 06:00 means over night."
+        note="By this computer’s clock. From 22:00 to 06:00 means overnight."
         value={hours !== null}
         onChange={(isWanted) => prefer({ hours: isWanted ? { from, to } : null })}
       />

@@ -241,7 +241,7 @@ describe('a donor’s state', () => {
     });
     expect(headlineOf(postponed)).toMatchObject({
       word: 'Standby',
-      sentence: 'The server has as many donors as it can hold now. This page tries again by itself in 42 s.',
+      sentence: 'The server is full: it has as many donors as it can hold. This page tries again by itself in 42 s.',
     });
     // It goes on over a reload too: nobody has to press the button again.
     expect(mayDonate(postponed)).toBe(false);
