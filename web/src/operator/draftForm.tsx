@@ -1,7 +1,8 @@
 /** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
-import { useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { bytesText } from '../../../swarm/quantityText.ts';
+import { bytesText, durationText } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
   dryRunSchema,
@@ -11,6 +12,7 @@ import {
   type RunDraft,
   runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
+import { rateText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
@@ -78,6 +80,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
   };
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
+  const fit = useFit(draft, isWhole && !act.isOff);
   return (
     <form
       class="card"
@@ -88,24 +91,17 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
       }}
     >
       <h2 id="draft">New run</h2>
-      <div class="fields draft">
-        <label>
-          <span>Name</span>
-          <input
-            required
-            maxLength={100}
-            value={draft.name}
-            onInput={(event) => set({ name: event.currentTarget.value })}
-          />
-        </label>
+      <Step number={1} name="Text">
         <TextFields draft={draft} runs={runs} texts={texts} isOff={act.isOff} set={set} bring={bring} />
+      </Step>
+      <Step number={2} name="Model">
         <label>
           <span>Model</span>
           <select value={draft.model} onChange={(event) => set(modelOf(event.currentTarget.value, draft))}>
             <option value="same">the same as {draft.source}</option>
-            {Object.entries(MODEL_PRESETS).map(([name, { n_layer, n_embd }]) => (
+            {Object.entries(MODEL_PRESETS).map(([name, shape]) => (
               <option key={name} value={name}>
-                {name}: {n_layer} layers of {n_embd}
+                {name}: {needsText(shape)}
               </option>
             ))}
           </select>
@@ -126,6 +122,8 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
               ))}
           </select>
         </label>
+      </Step>
+      <Step number={3} name="Training">
         {NUMBERS.map(([field, label, unit, least]) => (
           <label key={field}>
             <span>
@@ -152,7 +150,21 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
             <option value="constant">constant</option>
           </select>
         </label>
-      </div>
+      </Step>
+      <Step number={4} name="Check and create">
+        <label>
+          <span>Name</span>
+          <input
+            required
+            maxLength={100}
+            value={draft.name}
+            onInput={(event) => set({ name: event.currentTarget.value })}
+          />
+        </label>
+        <p class="fit" role="status">
+          {isWhole && fit}
+        </p>
+      </Step>
       <details>
         <summary>Plan for other donors than those here</summary>
         <label class="block">
@@ -186,6 +198,62 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
       {plan && <DryRunWords plan={plan} steps={draft.steps} />}
     </form>
   );
+}
+
+interface StepProps {
+  readonly number: number;
+  readonly name: string;
+  readonly children: ComponentChildren;
+}
+
+function Step({ number, name, children }: StepProps) {
+  return (
+    <fieldset class="draft-step">
+      <legend>
+        {number}. {name}
+      </legend>
+      <div class="fields draft">{children}</div>
+    </fieldset>
+  );
+}
+
+/** Bytes a parameter while it is trained: its value, its gradient and two moments. */
+const TRAINED_BYTES = 16;
+
+/** Its shape, and what it takes: the layers of a transformer have twelve squares of its width. */
+function needsText({ n_layer, n_embd }: (typeof MODEL_PRESETS)[keyof typeof MODEL_PRESETS]): string {
+  const parameters = 12 * n_layer * n_embd ** 2;
+  return `${n_layer} layers of ${n_embd}, about ${rateText(parameters)} parameters, ${bytesText(parameters * TRAINED_BYTES)} in all`;
+}
+
+/** So long after the last change the server is asked. */
+const FIT_MS = 1_200;
+
+/** Whether the donors here can train it, and how long that would take: a sentence that follows the draft. */
+function useFit(draft: RunDraft, isAsked: boolean): string {
+  const [fit, say] = useState('');
+  // Its name changes nothing.
+  const asked = JSON.stringify({ ...draft, name: 'draft' });
+  useEffect(() => {
+    say('');
+    if (!isAsked) return;
+    let isOld = false;
+    const timer = setTimeout(async () => {
+      const question = { draft: JSON.parse(asked), cluster: null, whatIf: null };
+      const answer = await tell('/api/operator/plan', question, dryRunSchema);
+      if (isOld) return;
+      say(
+        answer.ok
+          ? `It fits the donors here: all steps would take about ${durationText(answer.value.totalSeconds)}.`
+          : `Not with the donors here. ${answer.reason}`,
+      );
+    }, FIT_MS);
+    return () => {
+      isOld = true;
+      clearTimeout(timer);
+    };
+  }, [asked, isAsked]);
+  return fit;
 }
 
 const isField = (draft: RunDraft, field: keyof RunDraft): boolean =>
