@@ -17,7 +17,7 @@ const FIRST: Readonly<Record<Alert['kind'], string>> = {
   diverged:
     'Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, draft a run with a lower learning rate.',
   rollBack: 'Nothing to do: it catches up by itself. More donors make that rarer.',
-  donors: 'Share the donor page’s link, or lower the number under “When to alert”.',
+  donors: 'Share the donor page’s link, or lower the number at Alerts.',
   stalled: 'Look under Peers who holds the step up. You can let that donor go; the others go on without it.',
   checkpoint: 'Look at the server’s log: something keeps it from saving.',
   loss: 'Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
