@@ -1,32 +1,40 @@
 /**
- * `shoal bench memory`: the largest model that one donor trains within its memory, with every layer's activations kept and
- * with all of them computed again. Nothing is measured: it is the prediction that plans are made by, which is what stages
+ * `shoal bench memory`: the largest model that one donor trains within its memory, with every layer's activations kept, with
+ * all of them computed again, and so with the optimizer's state in main memory; and that four train who gather its layers. Nothing is measured: it is the prediction that plans are made by, which is what stages
  * and shards allocate.
  */
 import type { Command } from 'commander';
 import { peerId } from '../../swarm/base.ts';
-import { predictedBytes } from '../../swarm/memory/memory.ts';
+import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import type { BlockState, Plan } from '../../swarm/plan/plan.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { firstLayers, recomputing } from '../../swarm/schedule/recompute.ts';
 import { badInput } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { benchConfig } from './page/step.ts';
 
+const DONORS = ['a', 'b', 'c', 'd'].map(peerId);
 const GIGABYTES = [1, 4] as const;
 /** Width of a head, as the published models of both families have it. */
 const HEAD_WIDTH = 64;
 const VOCABULARY: Readonly<Record<Model['family'], number>> = { gpt2: 50_257, llama: 32_000 };
 
+/** What saves memory, each with all that stands before it but for the last two, which exclude each other. */
+const WAYS = ['kept', 'recomputed', 'mainMemory', 'gatheredAmongFour'] as const;
+type Way = (typeof WAYS)[number];
+
 interface Largest {
   readonly family: Model['family'];
   readonly memoryBytes: number;
-  readonly recompute: boolean;
+  readonly way: Way;
   readonly layers: number;
   readonly width: number;
   readonly parameters: number;
   readonly bytes: number;
+  /** Of main memory, of each donor. */
+  readonly hostBytes: number;
 }
 
 interface Shape {
@@ -38,14 +46,12 @@ interface Shape {
 export function addMemoryBench(bench: Command): void {
   bench
     .command('memory')
-    .description('the largest model that trains in 1 GB and in 4 GB, with and without recompute: predicted, not run')
+    .description('the largest model that trains in 1 GB and in 4 GB, and what saves memory: predicted, not run')
     .option('--sequence <n>', 'positions of the one sample of a micro-batch', wholeNumber('--sequence', 1), 1024)
     .option('--json', 'one JSON document on standard output')
     .action(({ sequence, json }: { readonly sequence: number; readonly json?: boolean }) => {
       const rows = (['gpt2', 'llama'] as const).flatMap((family) =>
-        GIGABYTES.flatMap((gigabytes) =>
-          [false, true].map((recompute) => largest(family, gigabytes * 1e9, recompute, sequence)),
-        ),
+        GIGABYTES.flatMap((gigabytes) => WAYS.map((way) => largest(family, gigabytes * 1e9, way, sequence))),
       );
       if (json) console.log(JSON.stringify({ sequence, largest: rows }));
       else for (const row of rows) console.log(line(row));
@@ -53,12 +59,12 @@ export function addMemoryBench(bench: Command): void {
 }
 
 /** The most parameters of widths of whole heads, with half to twice as many layers as heads (GPT-2 small: 12 and 12). */
-function largest(family: Model['family'], memoryBytes: number, recompute: boolean, sequence: number): Largest {
+function largest(family: Model['family'], memoryBytes: number, way: Way, sequence: number): Largest {
   let best: Largest | null = null;
   for (let heads = 1; ; heads++) {
     const width = heads * HEAD_WIDTH;
     const least = Math.max(1, Math.ceil(heads / 2));
-    const tried = (layers: number) => sizeOf({ family, layers, width }, recompute, sequence);
+    const tried = (layers: number) => sizeOf({ family, layers, width }, way, sequence);
     if (tried(least).bytes > memoryBytes) break;
     let [fits, fails] = [least, 2 * heads + 1];
     while (fails - fits > 1) {
@@ -68,7 +74,7 @@ function largest(family: Model['family'], memoryBytes: number, recompute: boolea
     }
     const size = tried(fits);
     if (!best || size.parameters > best.parameters) {
-      best = { family, memoryBytes, recompute, layers: fits, width, ...size };
+      best = { family, memoryBytes, way, layers: fits, width, ...size };
     }
   }
   if (!best)
@@ -78,23 +84,48 @@ function largest(family: Model['family'], memoryBytes: number, recompute: boolea
   return best;
 }
 
-/** Alone with the whole model: values, gradients, moments, one micro-batch of one sample. */
-function sizeOf({ family, layers, width }: Shape, recompute: boolean, sequence: number) {
+/** One stage of the whole model: values, gradients, moments, one micro-batch of one sample in flight. */
+function sizeOf({ family, layers, width }: Shape, way: Way, sequence: number) {
   const heads = width / HEAD_WIDTH;
   const vocabulary = VOCABULARY[family];
   const read = modelFromConfig(benchConfig({ family, layers, width, heads, sequence, vocabulary }));
-  if (!read.ok) return { parameters: 0, bytes: Number.POSITIVE_INFINITY }; // past what a model may have
+  if (!read.ok) return { parameters: 0, bytes: Number.POSITIVE_INFINITY, hostBytes: 0 }; // past what a model may have
   const model = read.value;
-  const alone = peerId('alone');
-  const plan = recomputing(equalSplit(model, 1, [alone]), recompute ? firstLayers([0, layers]) : []);
+  const donors = DONORS.slice(0, way === 'gatheredAmongFour' ? DONORS.length : 1);
+  const split = equalSplit(model, donors.length, donors, { stages: 1, schedule: '1f1b' });
+  const plan = saving(recomputing(split, way === 'kept' ? [] : firstLayers([0, layers])), way);
   return {
     parameters: model.blocks.reduce((sum, { elements }) => sum + elements, 0),
-    bytes: predictedBytes(model, plan, alone, sequence),
+    bytes: Math.max(...donors.map((donor) => predictedBytes(model, plan, donor, sequence))),
+    hostBytes: Math.max(...donors.map((donor) => hostBytes(plan, donor, undefined))),
   };
 }
 
-function line({ family, memoryBytes, recompute, layers, width, parameters, bytes }: Largest): string {
-  const kept = recompute ? 'all layers recomputed' : 'no recompute';
+function saving(plan: Plan, way: Way): Plan {
+  switch (way) {
+    case 'mainMemory':
+      return { ...plan, state: plan.state.map(inHost) };
+    case 'gatheredAmongFour':
+      return { ...plan, stages: plan.stages.map((stage) => ({ ...stage, gathered: 1 })) };
+    default:
+      return plan;
+  }
+}
+
+const inHost = ({ block, shards }: BlockState): BlockState => ({
+  block,
+  shards: shards.map((shard) => ({ ...shard, in: 'host' })),
+});
+
+const WORDS: Readonly<Record<Way, string>> = {
+  kept: 'no recompute',
+  recomputed: 'all layers recomputed',
+  mainMemory: 'so, state in main memory',
+  gatheredAmongFour: 'so, gathered by four',
+};
+
+function line({ family, memoryBytes, way, layers, width, parameters, bytes, hostBytes: inMain }: Largest): string {
+  const host = inMain > 0 ? ` and ${(inMain / 1e9).toFixed(2)} GB of main memory` : '';
   const size = `${layers} layers of width ${width}, ${(parameters / 1e6).toFixed(1)} M parameters`;
-  return `${family.padEnd(6)} ${memoryBytes / 1e9} GB  ${kept.padEnd(21)}  ${size}, ${(bytes / 1e9).toFixed(2)} GB`;
+  return `${family.padEnd(6)} ${memoryBytes / 1e9} GB  ${WORDS[way].padEnd(24)}  ${size}, ${(bytes / 1e9).toFixed(2)} GB${host}`;
 }

@@ -74,10 +74,7 @@ function unreadField(json: unknown, plan: unknown, place: string): string | null
 }
 
 /** What a valid plan may ask for that this version does not do. */
-function unsupported({ stages, microBatches }: Plan): string | null {
-  const gathering = stages.findIndex(({ gathered }) => gathered);
-  if (gathering >= 0)
-    return `stages[${gathering}].gathered ${COMES_LATER}: expected stages whose members keep their layers whole`;
+function unsupported({ microBatches }: Plan): string | null {
   const high = microBatches.find(({ id }) => id > HIGHEST_ID);
   return high ? `micro-batch ${high.id}: expected ids up to ${HIGHEST_ID}` : null;
 }

@@ -29,7 +29,8 @@ export function workDone(plan: Plan, peer: PeerId, spans: readonly ReportedSpan[
     const seconds = span.aloneSeconds ?? lengthSeconds(span);
     const planned = plan.stages[stage];
     const samples = sizes.get(microBatch);
-    if (op === 'R' || !(seconds > 0) || !planned || samples === undefined) return [];
+    // What gathers waits for others too: that says nothing of how fast this peer is.
+    if (op === 'R' || !(seconds > 0) || !planned || planned.gathered || samples === undefined) return [];
     const [from, to] = planned.layers;
     const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
     const again = planned.members.find((member) => member.peer === peer)?.recompute ?? [];

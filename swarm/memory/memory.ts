@@ -7,7 +7,16 @@ import { packetBytes } from '../islands/packet.ts';
 import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
-import { type Holder, holderOfAll, holders, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
+import {
+  type Gathered,
+  gatheringHome,
+  type Holder,
+  holderOfAll,
+  holders,
+  keepersOf,
+  type Plan,
+  type Shard,
+} from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
@@ -16,6 +25,7 @@ import { stepSchedule } from '../schedule/lower.ts';
 import { planSlots } from '../schedule/slots.ts';
 import { recomputesAhead } from '../schedule/varuna.ts';
 import { packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
+import { gatheredPlaces, wholeUses } from './gatheredUnits.ts';
 
 export interface BufferSpec {
   readonly name: string;
@@ -34,6 +44,8 @@ export const PASSES = 'passes';
 /** Mapped buffers per stage for activations and gradients on their way out. */
 const READBACKS = 3;
 
+/** Name of where a gradient of what is gathered comes in, whichever shard it is of. */
+export const GATHERED_INCOMING = 'incoming/gathered';
 export const WIRE = 'wire';
 export const WIRE_RESIDUAL = 'wire.residual';
 export const WIRE_KEY = 'wire.key';
@@ -67,6 +79,8 @@ export interface StageSize {
   readonly wires?: readonly WireEncoding[];
   /** How activations and the weights that are computed with are kept; absent: f32. */
   readonly compute?: Compute;
+  /** So many of its blocks are whole at a time; absent: all. */
+  readonly gathered?: Gathered;
   /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
   readonly logitsBytes?: number;
 }
@@ -79,9 +93,13 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   const rows = samples * sequence;
   const specs: BufferSpec[] = [];
   let largestSlice = 1;
-  for (const use of blocksOfStage(model, layers)) {
-    const { floats } = arenaOfUse(model, use, compute);
-    specs.push(keep(`values/${use.block}`, floats), storage(`gradients/${use.block}`, floats));
+  const push = (name: string, floats: number): void =>
+    void specs.push(keep(`values/${name}`, floats), storage(`gradients/${name}`, floats));
+  const uses = blocksOfStage(model, layers);
+  const { gathered } = size;
+  for (const use of gathered ? wholeUses(model, layers) : uses) push(use.block, arenaOfUse(model, use, compute).floats);
+  if (gathered) for (const [name, floats] of gatheredPlaces(model, layers, gathered, compute)) push(name, floats);
+  for (const use of uses) {
     for (const [from, to] of slices(use, [0, block(model, use.block).elements])) {
       largestSlice = Math.max(largestSlice, to - from);
     }
@@ -191,6 +209,8 @@ export interface ShardWork {
   readonly isPrimary: boolean;
   /** Where its values, moments and sums are: on the GPU, or in main memory. */
   readonly in: 'gpu' | 'host';
+  /** Its gradient comes from each micro-batch apart. */
+  readonly isGathered: boolean;
   /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
   readonly valuesStage: number | null;
   /** Where the float32 master is: that buffer, or one of the shard's own. Neither a stage's halves nor what lies beside main memory is a master. */
@@ -225,6 +245,7 @@ export function shardsOf(
         isPrimary: shard.peer === peer,
         valuesStage: own?.stage ?? null,
         in: shard.in ?? 'gpu',
+        isGathered: gatheringHome(plan, name) !== null,
         master: own && compute === 'f32' && shard.in !== 'host' ? 'stage' : 'own',
         holders: concerned,
         sumInPlace: shard.in !== 'host' && own !== undefined && own === concerned[0] && isAll(range, own.ranges),
@@ -243,19 +264,25 @@ export function shardBuffers(
 ): BufferSpec[] {
   const work = shardsOf(model, plan, peer, known, compute).filter((shard) => shard.in === 'gpu');
   if (work.length === 0) return [];
-  const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace }) => {
+  const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace, isGathered }) => {
     const { floats } = arena(block(model, name), [range], compute);
     const key = shardBufferKey(name, range);
     const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
     if (master === 'own') own.push(storage(`values/${key}`, floats));
     if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
-    if (order.length > 1) own.push(storage(`incoming/${key}`, floats));
+    if (order.length > 1 && !isGathered) own.push(storage(`incoming/${key}`, floats));
     return own;
   });
   const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
+  const most = work.reduce(
+    (so, { block: name, range, isGathered }) =>
+      isGathered ? Math.max(so, arena(block(model, name), [range], compute).floats) : so,
+    0,
+  );
   const stages = plan.stages.filter(({ members }) => members.some((member) => member.peer === peer)).length;
   return [
     ...specs,
+    ...(most > 0 ? [storage(GATHERED_INCOMING, most)] : []),
     storage('scalars', SCALARS),
     storage(PASSES, 1),
     // Behind the values the counters: of the shards, and of the stages whose gradients the norm is of.
@@ -279,7 +306,7 @@ export function stagesOfPeer(
   const wires = wiresOf(plan, peer, wire);
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
   const found = new Map<number, StageSize>();
-  plan.stages.forEach(({ layers, members }, stage) => {
+  plan.stages.forEach(({ layers, members, gathered }, stage) => {
     const member = members.find((candidate) => candidate.peer === peer);
     if (!member) return;
     found.set(stage, {
@@ -291,6 +318,7 @@ export function stagesOfPeer(
       ...(recomputesAhead(plan, stage, peer) && { recomputesAhead: true }),
       wires,
       compute,
+      ...(gathered && { gathered }),
     });
   });
   return found;

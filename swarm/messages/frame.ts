@@ -17,7 +17,7 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. */
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. */
 export const FRAME_KINDS = [
   'activation',
   'gradient',
@@ -28,6 +28,9 @@ export const FRAME_KINDS = [
   'probe',
   'packet',
   'beginning',
+  'want',
+  'gathered',
+  'share',
 ] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 /** Which go first where they wait for the same way. */
@@ -35,8 +38,11 @@ export const FRAME_PRIORITIES = ['stream', 'sums', 'state', 'probe'] as const;
 export type FramePriority = (typeof FRAME_PRIORITIES)[number];
 const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
   ...{ activation: 'stream', gradient: 'stream', heldOut: 'stream', beginning: 'stream' },
+  ...{ want: 'stream', gathered: 'stream', share: 'sums' },
   ...{ slice: 'sums', values: 'sums', packet: 'state', state: 'state', probe: 'probe' },
 };
+/** Between the members of a stage that gathers its blocks. */
+export const GATHER_KINDS: readonly FrameKind[] = ['want', 'gathered', 'share'];
 /** What a training step sends. */
 export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as const;
 /** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */

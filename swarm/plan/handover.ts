@@ -6,9 +6,9 @@
  */
 import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
-import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import type { BlockName, Model } from '../model/model.ts';
 import type { Islands } from '../run/runFile.ts';
-import { keepersOf, type Plan, peers } from './plan.ts';
+import { keepersOf, keptUses, type Plan, peers } from './plan.ts';
 import { FLOAT_BYTES, loadedKinds, type StateKind } from './stateKinds.ts';
 
 export interface Transfer {
@@ -28,7 +28,7 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
   if (kind !== 'value') return union(kept);
   const used = plan.stages
     .filter(({ members }) => members.some((member) => member.peer === peer))
-    .flatMap(({ layers }) => blocksOfStage(model, layers))
+    .flatMap((stage) => keptUses(model, plan, plan.stages.indexOf(stage)))
     .filter((use) => use.block === block)
     .flatMap(({ ranges }) => ranges);
   return union([...kept, ...used]);

@@ -4,9 +4,9 @@
  * need not compute with it. `problems` is the one validator. See SPEC.md, rules PL.
  */
 import { z } from 'zod';
-import { invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { at, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
-import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
@@ -179,7 +179,14 @@ export function gatheringHome(plan: Plan, block: BlockName): PlanStage | null {
   return home?.gathered ? home : null;
 }
 
-/** A member of a stage that computes with a block: the ranges it reads, and where its gradient sum comes in the order. */
+/** What each member of a stage keeps whole: all that it computes with, but for what is gathered. */
+export function keptUses(model: Model, plan: Plan, stage: number): BlockUse[] {
+  const { layers, gathered } = at(plan.stages, stage);
+  const uses = blocksOfStage(model, layers);
+  return gathered ? uses.filter(({ block }) => homeStage(plan, block) !== stage) : uses;
+}
+
+/** A member of a stage that keeps a block: the ranges it reads, and where its gradient sum comes in the order. */
 export interface Holder {
   readonly stage: number;
   readonly peer: PeerId;
@@ -187,17 +194,17 @@ export interface Holder {
   readonly lowestMicroBatch: number;
 }
 
-/** Who computes with each block, in the order in which their gradient sums are added: by stage, then lowest micro-batch. */
+/** Who keeps each block to compute with it, in the order in which their gradient sums are added: by stage, then lowest micro-batch. */
 export function holders(model: Model, plan: Plan): ReadonlyMap<BlockName, readonly Holder[]> {
-  const found = new Map<BlockName, Holder[]>();
-  for (const [stage, { layers, members }] of plan.stages.entries()) {
+  const found = new Map<BlockName, Holder[]>(model.blocks.map(({ name }) => [name, []]));
+  for (const [stage, { members }] of plan.stages.entries()) {
     const order = members
       .map(({ peer, microBatches }) => ({
         peer,
         lowestMicroBatch: microBatches.reduce((least, id) => Math.min(least, id), Number.POSITIVE_INFINITY),
       }))
       .sort((a, b) => a.lowestMicroBatch - b.lowestMicroBatch);
-    for (const { block, ranges } of blocksOfStage(model, layers)) {
+    for (const { block, ranges } of keptUses(model, plan, stage)) {
       const own = found.get(block) ?? [];
       for (const holder of order) own.push({ stage, ranges, ...holder });
       found.set(block, own);

@@ -3,7 +3,6 @@ import { at, got, type PeerId, type Range } from '../base.ts';
 import { shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import {
   type BlockState,
-  gatheringHome,
   holders,
   homeStage,
   keepersOf,
@@ -22,7 +21,7 @@ import { WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { forecast, linksCountedOn, shapeOf } from './forecast.ts';
-import { incomingBytes, isFast, sparedBytes } from './gathering.ts';
+import { isFast, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
 import { type Draft, layoutOf, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
@@ -119,8 +118,7 @@ export function memoryWith(
   ofAll?: readonly WireEncoding[],
 ): (id: PeerId, kept: readonly BlockState[]) => number {
   const inFlight = planSlots(plan, schedule);
-  const whole = keptWholeBy(plan, holders(costs.model, plan));
-  const gathers = plan.stages.some(({ gathered }) => gathered);
+  const whole = holders(costs.model, plan);
   const known = new Map<PeerId, number>();
   const peerOf = (id: PeerId) => costs.peers[costs.placeOf(id)];
   const keptElements = (state: readonly BlockState[]): number =>
@@ -157,23 +155,9 @@ export function memoryWith(
     const planes = costs.planeBytes * keptElements(state);
     return shardBuffers(costs.model, own, id, whole, compute).reduce(
       (sum, buffer) => sum + buffer.bytes,
-      work + (gathers ? incomingBytes(costs, own, id) : 0) + Math.max(0, planes - (peerOf(id)?.hostBytes ?? 0)),
+      work + Math.max(0, planes - (peerOf(id)?.hostBytes ?? 0)),
     );
   };
-}
-
-/** Nobody who gathers a block holds it: values and sums of gradients are the shards' own. */
-function keptWholeBy(plan: Plan, all: ReturnType<typeof holders>): ReturnType<typeof holders> {
-  const kept = new Map(all);
-  for (const [block, own] of all) {
-    const home = gatheringHome(plan, block);
-    if (home !== null)
-      kept.set(
-        block,
-        own.filter(({ stage }) => plan.stages[stage] !== home),
-      );
-  }
-  return kept;
 }
 
 /** The plan with the connections that it counts on; where the run leaves the encodings to it, with the tightest ones. */

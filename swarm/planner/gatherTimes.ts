@@ -4,12 +4,13 @@
  * as in any collective, so that a stage has one gather time and one reduce time of a block for all.
  */
 import { overlap } from '../base.ts';
+import { unitsOf } from '../memory/gatheredUnits.ts';
 import type { BlockUse } from '../model/model.ts';
 import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
 import { againAhead } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
-import { type Piece, passSeconds, SENT_BYTES, unitsOf } from './gathering.ts';
+import { type Piece, passSeconds, SENT_BYTES } from './gathering.ts';
 
 /** A block, or two, that come together. */
 interface Unit {

@@ -71,7 +71,7 @@ describe('memory', () => {
     for (const bytes of memoryOf(costs, plan).values()) {
       const own = bytes - activations - 8 * gathered * LAYER;
       // Gradients on their way in, and the way out of the largest shard.
-      const beside = ((4 * gathered + 12) * LAYER) / count;
+      const beside = ((4 + 12) * LAYER) / count;
       expect(own / ((16 * psi) / count + beside)).toBeCloseTo(1, 2);
     }
   });

@@ -10,37 +10,17 @@
  *
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
-import { at, type Range } from '../base.ts';
-import { arenaOfUse } from '../model/layout.ts';
-import { type BlockUse, block, blocksOfStage, layerBlock, type Model } from '../model/model.ts';
-import { type Gathered, gatheringHome, keepersOf, type Plan } from '../plan/plan.ts';
-import { COMPUTE_PRECISIONS, type Compute, ELEMENT_BYTES } from '../precision.ts';
+import { at } from '../base.ts';
+import { stageBuffers } from '../memory/memory.ts';
+import { block, layerBlock } from '../model/model.ts';
+import type { Gathered } from '../plan/plan.ts';
+import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 
 /** Of an element of a shard: value, moments, sum of gradients. */
 const SHARD_ELEMENT_BYTES = 16;
 /** Values of a block on their way to those who gather, or gradients: as float32. */
 export const SENT_BYTES = 4;
-
-/**
- * What a stage has whole at a time, in the order of its forward. A tied table is gathered again for the head; in another
- * stage than the first it is not at home, and kept whole.
- */
-export function unitsOf(model: Model, layers: Range, first: boolean): BlockUse[][] {
-  const uses = blocksOfStage(model, layers);
-  const table = model.blocks.find(({ name }) => name === 'embedding')?.tensors[0];
-  return uses
-    .filter(({ block: name }) => first || name !== 'embedding')
-    .map((use) =>
-      use.block === 'head' && first && model.tied && table
-        ? [use, { block: 'embedding', ranges: [[table.offset, table.offset + table.elements]] }]
-        : [use],
-    );
-}
-
-/** Values and gradients, as the stage keeps them. */
-const wholeBytes = (model: Model, use: BlockUse, compute: Compute): number =>
-  arenaOfUse(model, use, compute).floats * (ELEMENT_BYTES[compute] + 4);
 
 const spares = new WeakMap<ClusterCosts, Map<string, number>>();
 
@@ -67,36 +47,17 @@ function workOut(
 ): number {
   const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   const from = first ? 0 : model.layers - layers - (last ? 0 : 1);
-  const spared = (own: Compute): number => {
-    const units = unitsOf(model, [from, from + layers], first).map((uses) =>
-      uses.map((use) => wholeBytes(model, use, own)),
-    );
-    const sizes = units.map((bytes) => bytes.reduce((sum, one) => sum + one, 0));
-    const most = sizes.reduce((so, size, at) => Math.max(so, size + (gathered === 2 ? (sizes[at + 1] ?? 0) : 0)), 0);
-    // The table that comes again for the head is one of those already counted.
-    return Math.max(0, units.reduce((sum, [bytes = 0]) => sum + bytes, 0) - most);
-  };
+  const size = { layers: [from, from + layers] as const, samples: 1, sequence: batch.sequence, slots: 0 };
+  const bytes = (own: Compute, more: { readonly gathered?: Gathered }): number =>
+    stageBuffers(model, { ...size, compute: own, ...more }).reduce((sum, buffer) => sum + buffer.bytes, 0);
+  const spared = (own: Compute): number => Math.max(0, bytes(own, {}) - bytes(own, { gathered }));
   return Math.min(...(compute ? [compute] : either).map(spared));
 }
 
 /** What all shards of a gathered stage take, and gradients on their way in. The way out is beside it. */
-export function gatheredStateBytes(elements: readonly number[], gathered: Gathered): number {
+export function gatheredStateBytes(elements: readonly number[]): number {
   const all = elements.reduce((sum, own) => sum + own, 0);
-  return SHARD_ELEMENT_BYTES * all + SENT_BYTES * gathered * Math.max(0, ...elements);
-}
-
-/** Of one peer's shards of gathered blocks: gradients on their way in. */
-export function incomingBytes({ model }: ClusterCosts, plan: Plan, peer: string): number {
-  let most = 0;
-  for (const { block: name, shards } of plan.state) {
-    const home = gatheringHome(plan, name);
-    if (!home?.gathered) continue;
-    const own = shards.filter((shard) => keepersOf(shard).some((keeper) => keeper === peer)).map(({ range }) => range);
-    if (own.length === 0) continue;
-    const { floats } = arenaOfUse(model, { block: name, ranges: own }, 'f32');
-    most = Math.max(most, home.gathered * SENT_BYTES * floats);
-  }
-  return most;
+  return SHARD_ELEMENT_BYTES * all + SENT_BYTES * Math.max(0, ...elements);
 }
 
 /** Seconds to gather a layer that is spread evenly over a group. */

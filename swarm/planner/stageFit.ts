@@ -187,7 +187,7 @@ function stateNeeds(
     }, 0);
     return {
       elements: elements.reduce((sum, one) => sum + one, 0),
-      state: (gathered ? gatheredStateBytes(elements, gathered) : state) + (isSliced ? 0 : out),
+      state: (gathered ? gatheredStateBytes(elements) : state) + (isSliced ? 0 : out),
       beside: (isSliced ? out : 0) + besideBytes(costs, blocks, isShared),
     };
   });

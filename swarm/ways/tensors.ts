@@ -3,15 +3,16 @@
  * sent follows from this list, and so do the bytes that a step moves. Keys are named here alone, for both ends.
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
-import { type TensorKey, tensorBytes } from '../messages/frame.ts';
+import { GATHER_KINDS, type TensorKey, tensorBytes } from '../messages/frame.ts';
 import { pieces, slices } from '../model/layout.ts';
-import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import type { BlockName, Model } from '../model/model.ts';
 import { type Transfer, transfers } from '../plan/handover.ts';
-import { holderOfAll, holders, homeStage, keepersOf, type Plan } from '../plan/plan.ts';
+import { holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
 import { awaitsBeginning } from '../schedule/varuna.ts';
 import type { RunWire, WireEncoding } from '../wire.ts';
+import { gatherTensors, withoutOccasion } from './gathers.ts';
 
 /** What a tensor is, in whatever epoch and step. */
 export type TensorName = Omit<TensorKey, 'epoch' | 'step'>;
@@ -53,9 +54,11 @@ export const streamTensor = (
   return { kind, stage, index: round * ROUND + id, range: [0, samples * sequence * width], encoding };
 };
 
-/** The round of an evaluation that a tensor is of, and the same tensor's name in the first round. */
+/** The round of an evaluation that a tensor is of, and the same tensor's name in the first round; of what is gathered, its name for every micro-batch. */
 export const roundOf = ({ kind, index }: Pick<TensorName, 'kind' | 'index'>): { round: number; index: number } =>
-  kind === 'heldOut' ? { round: Math.floor(index / ROUND), index: index % ROUND } : { round: 0, index };
+  kind === 'heldOut'
+    ? { round: Math.floor(index / ROUND), index: index % ROUND }
+    : { round: 0, index: GATHER_KINDS.includes(kind) ? withoutOccasion(index) : index };
 
 /** `stage`: the holder's; the block's home where values come to a replica that does not compute with them. */
 export const blockTensor = (
@@ -96,6 +99,7 @@ export function stepTensors(model: Model, plan: Plan, size: StreamSize): Passage
     ]),
     ...gradientSlices(model, plan),
     ...newValues(model, plan),
+    ...gatherTensors(model, plan),
   ];
 }
 
@@ -164,10 +168,11 @@ const newValues = (model: Model, plan: Plan): Passage[] => [
 ];
 
 /** What a member computes with, shard by shard, in pieces that travel. */
-function heldParts(model: Model, { stages, state }: Plan) {
+function heldParts(model: Model, plan: Plan) {
+  const { stages, state } = plan;
   const shardsOf = new Map(state.map(({ block, shards }) => [block, shards]));
-  return stages.flatMap(({ layers, members }, stage) =>
-    blocksOfStage(model, layers).flatMap((use) =>
+  return stages.flatMap(({ members }, stage) =>
+    keptUses(model, plan, stage).flatMap((use) =>
       got(shardsOf, use.block).flatMap((shard) =>
         slices(use, shard.range).flatMap((range) =>
           members.map(({ peer: holder }) => ({ holder, shard, stage, block: use.block, range })),

@@ -3,7 +3,7 @@
  * the arithmetic (web/src/gpu). Calls that compute only put work in the GPU's queue; values come back by Readings.
  */
 import type { Range } from '../../../swarm/base.ts';
-import type { BlockName } from '../../../swarm/model/model.ts';
+import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 
@@ -31,16 +31,24 @@ export interface Neighbour {
 
 export interface Stage {
   /**
+   * Of a stage that gathers, in the order of its forward: what has to be there together. Forward and backward are done unit by
+   * unit then, each after its values are written. Absent: all is there.
+   */
+  readonly units?: readonly (readonly BlockUse[])[] | undefined;
+  /** Clears the gradients of a unit, which is computed with next. */
+  clearUnit?(unit: number): void;
+  writeUnit?(unit: number, block: BlockName, range: Range, values: Float32Array): void;
+  /**
    * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
    * `lossScale`, and drawn by the step's number where their packing draws.
    */
   begin(step: number, lossScale: number): void;
   /** Takes the lowest slot that is free. `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward, or past the next forward. */
-  forward(work: ForwardWork): void;
+  forward(work: ForwardWork, unit?: number): void;
   /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */
   recompute(microBatch: number): void;
   /** `gradient` [N, C] of the stage's output where it is not the last. `encoding`: how the input's gradient will be read. */
-  backward(microBatch: number, gradient: Stream | Neighbour | null, encoding?: WireEncoding): void;
+  backward(microBatch: number, gradient: Stream | Neighbour | null, encoding?: WireEncoding, unit?: number): void;
   /**
    * What the newest forward made, encoded as it was told to: packing is that work's own, and only a copy is left.
    * Resolves when it stands in the GPU's queue; until then the stage is given no other work.
@@ -51,7 +59,7 @@ export interface Stage {
   /** Cross-entropy (nats) of each row of a micro-batch of the last stage. */
   readLoss(microBatch: number): Promise<Reading>;
   /** A range of this stage's gradient sum of a block, without gaps. */
-  readGradient(block: BlockName, range: Range): Promise<Reading>;
+  readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading>;
   writeValues(block: BlockName, range: Range, values: Float32Array): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;
   /** Nobody needs what is kept of the micro-batch any more: its slot is free. */

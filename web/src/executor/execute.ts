@@ -13,13 +13,15 @@ import { ownOrder, policyOf } from '../../../swarm/schedule/ownOrder.ts';
 import type { Policy } from '../../../swarm/schedule/policy.ts';
 import { freedBy } from '../../../swarm/schedule/slots.ts';
 import { awaitsBeginning } from '../../../swarm/schedule/varuna.ts';
-import { begun, type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
+import { type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import { beginningTensor, streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
-import { kindOf, samplesOf } from './aloneSeconds.ts';
+import { samplesOf } from './aloneSeconds.ts';
 import { afterMicroBatches, runByMessages } from './byMessages.ts';
+import { compute } from './compute.ts';
 import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
+import { Gathering } from './gathering.ts';
 import type { CopyTurn } from './lateCopies.ts';
 import type { Role } from './role.ts';
 import { addSlices, type SentDigests, said, sendSlices, sentAlone } from './slices.ts';
@@ -29,6 +31,8 @@ import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplica
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'MEET', 'SEND_V']);
 
+/** Values were counted with the report; a word is no tensor. */
+const UNCOUNTED: readonly TensorKey['kind'][] = ['values', 'beginning', 'want'];
 /** Of a frame that says all by its name. */
 const A_WORD: Reading = { take: async (use) => use(new Float32Array(1)) };
 
@@ -39,6 +43,7 @@ export class StepRun {
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
   readonly #sentDigests: SentDigests = new Map();
+  readonly #gathering: Gathering;
   readonly #received = new Map<string, Stream>();
   /** In seconds of the clock of `now`. */
   readonly #timeline: MeasuredSpan[] = [];
@@ -57,6 +62,10 @@ export class StepRun {
     this.#around = around;
     this.#step = step;
     this.#round = round;
+    this.#gathering = new Gathering(role, step, {
+      receive: (key, from) => around.receive(key, from),
+      send: (to, key, values) => this.#send(to, key, { take: async (use) => use(values) }),
+    });
   }
 
   /**
@@ -66,6 +75,7 @@ export class StepRun {
   async train(actions: readonly Action[], copies = false, turn: CopyTurn = [0, 0]): Promise<Timeline> {
     for (const stage of this.#role.stages.values()) stage.begin(this.#step, this.#around.lossScale);
     this.#role.shards.begin();
+    this.#gathering.begin();
     this.#copied = Promise.all([copies ? this.#copy() : null, this.#give(turn)]);
     this.#copied.catch(() => undefined); // awaited with the report
     this.#taken = this.#role.late?.take(this.#role, this.#step, turn, this.#around.receive);
@@ -182,9 +192,8 @@ export class StepRun {
     const input = index === 0 ? null : this.#input('F', index, microBatch);
     const samples = this.#samples(microBatch);
     const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
-    await this.#compute({ op: 'F', stage: index, microBatch }, stage, () =>
-      stage.forward({ microBatch, samples, input, tokens, evaluation: this.#round !== null, encoding }),
-    );
+    const work = { microBatch, samples, input, tokens, evaluation: this.#round !== null, encoding };
+    await this.#compute({ op: 'F', stage: index, microBatch }, stage, (unit) => stage.forward(work, unit));
     if (last) {
       const reading = await stage.readLoss(microBatch);
       const sum = reading.take((rows) => {
@@ -199,6 +208,7 @@ export class StepRun {
 
   async #recompute(index: number, microBatch: number): Promise<void> {
     const stage = this.#stage(index);
+    if (stage.units) return; // what is gathered is computed again when it is there for its backward
     await this.#compute({ op: 'R', stage: index, microBatch }, stage, () => stage.recompute(microBatch));
   }
 
@@ -208,7 +218,11 @@ export class StepRun {
     const gradient = last ? null : this.#input('B', index, microBatch);
     const encoding = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
     const work = { op: 'B', stage: index, microBatch } as const;
-    await this.#compute(work, stage, () => stage.backward(microBatch, gradient, encoding));
+    let given = gradient;
+    await this.#compute(work, stage, (unit) => {
+      stage.backward(microBatch, given, encoding, unit);
+      given = null; // the first unit has it
+    });
     for (const own of this.#freed(work)) this.#stage(own).free(microBatch);
   }
 
@@ -258,6 +272,7 @@ export class StepRun {
     // The new values are of this step too, but they are sent after its report.
     for (const { to, part } of [...holderParts(this.#role), ...replicaParts(this.#role)])
       if (to !== peer) this.#count(to, { range: part });
+    await this.#gathering.added();
     const added = await addSlices(this.#role, this.#step, this.#sentDigests, this.#around.receive);
     const norms = await this.#norms();
     const digests = await Promise.all(added);
@@ -328,7 +343,7 @@ export class StepRun {
     const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
-    if (key.kind !== 'values' && key.kind !== 'beginning') for (const one of to) this.#count(one, key); // values were counted with the report; a word is no tensor
+    if (!UNCOUNTED.includes(key.kind)) for (const one of to) this.#count(one, key);
     const looked = taken.then(({ seen }) => seen);
     looked.catch(() => undefined); // awaited with the report, which a step that is left never comes to
     return looked;
@@ -339,26 +354,9 @@ export class StepRun {
     this.#bytesSent[route] += tensorBytes(tensor);
   }
 
-  /** What one action computes, in its place among what the donor's share of its GPU allows. */
-  async #compute(action: ComputeAction, stage: Stage, work: () => void): Promise<void> {
-    const { now, throttle } = this.#around;
-    const kind = kindOf(this.#role, action, this.#round !== null);
-    await throttle.run(
-      kind,
-      () => {
-        const submittedSeconds = now();
-        work();
-        void stage
-          .settled()
-          .then(() => {
-            const times = { submittedSeconds, endSeconds: now(), aloneSeconds: throttle.alone(kind) || undefined };
-            this.#timeline.push(begun({ peer: this.#role.peer, action, ...times }, this.#timeline.at(-1)));
-            this.#around.computed?.(action);
-          })
-          .catch(() => undefined); // a lost device ends the step elsewhere
-      },
-      () => stage.settled(),
-    );
+  async #compute(action: ComputeAction, stage: Stage, work: (unit?: number) => void): Promise<void> {
+    const computing = { role: this.#role, around: this.#around, timeline: this.#timeline, gathering: this.#gathering };
+    await compute({ ...computing, isEvaluation: this.#round !== null }, action, stage, work);
     this.#around.signal.throwIfAborted();
   }
 

@@ -63,7 +63,14 @@ class Keeper {
       shards.flatMap(({ peer: primary, range, replicas }): ShardWork[] => {
         const keepers = [primary, ...replicas];
         if (!keepers.includes(peer)) return [];
-        const rest = { valuesStage: null, in: 'gpu' as const, master: 'own' as const, holders: [], sumInPlace: false };
+        const rest = {
+          valuesStage: null,
+          in: 'gpu' as const,
+          isGathered: false,
+          master: 'own' as const,
+          holders: [],
+          sumInPlace: false,
+        };
         return [{ block, range, keepers, isPrimary: peer === primary, ...rest }];
       }),
     );

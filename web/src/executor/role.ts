@@ -4,8 +4,8 @@
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
-import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
-import { keepersOf, type Plan } from '../../../swarm/plan/plan.ts';
+import type { BlockName, BlockUse, Model } from '../../../swarm/model/model.ts';
+import { keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
@@ -74,7 +74,7 @@ export async function buildRole(
       stages.set(index, await engine.stage(size, sizesOf(plan, peer, index)));
     }
     onGpu = await engine.shards(plan, peer, stages);
-    const uses = new Map(plan.stages.map(({ layers }, stage) => [stage, blocksOfStage(model, layers)]));
+    const uses = new Map(Array.from(plan.stages.keys(), (stage) => [stage, keptUses(model, plan, stage)]));
     const { kept, compared } = keptUnder(engine, model, plan, peer);
     const { islands: settings } = train;
     const { islands: own } = plan;

@@ -4,9 +4,16 @@
  * far as this peer can see.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import type { FrameKind, TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, UnsoundTensor } from '../../../swarm/messages/messages.ts';
 import { isSound } from '../../../swarm/wire.ts';
+
+const CHECKED_AS: Readonly<
+  Record<Exclude<FrameKind, 'probe' | 'packet' | 'beginning' | 'want'>, UnsoundTensor['kind']>
+> = {
+  ...{ activation: 'activation', gradient: 'gradient', heldOut: 'heldOut', state: 'state' },
+  ...{ slice: 'slice', share: 'slice', values: 'values', gathered: 'values' },
+};
 
 export class TensorCheck {
   #first: UnsoundTensor | null = null;
@@ -14,9 +21,11 @@ export class TensorCheck {
   /** A tensor on its way to another peer, or from one: a word of a beginning has nothing in it. Packets are looked at in every epoch, by who takes them. */
   look(key: TensorKey, values: Float32Array, from?: PeerId): void {
     const { kind, stage, index, encoding = 'f32' } = key;
-    if (this.#first !== null || kind === 'probe' || kind === 'packet' || kind === 'beginning') return;
+    if (this.#first !== null || kind === 'probe' || kind === 'packet' || kind === 'beginning' || kind === 'want')
+      return;
     const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
-    if (!isSound(encoding, words)) this.#first = { kind, stage, index, ...(from === undefined ? {} : { from }) };
+    if (!isSound(encoding, words))
+      this.#first = { kind: CHECKED_AS[kind], stage, index, ...(from === undefined ? {} : { from }) };
   }
 
   /** The report, or the answer to an evaluation, with what was found; a number of its own that is not finite is found here. */

@@ -6,11 +6,11 @@
  */
 import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
-import { at, got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type ShardWork, shardsOf } from '../../../swarm/memory/memory.ts';
 import { slices } from '../../../swarm/model/layout.ts';
-import { type BlockName, type BlockUse, block, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
-import type { Plan } from '../../../swarm/plan/plan.ts';
+import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
+import { keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { FLOAT_BYTES, STATE_KINDS, type StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
@@ -66,9 +66,7 @@ export class HostShards implements Shards {
         return { work, planes: new Map(STATE_KINDS.map((kind) => [kind, plane()])), sum: plane() };
       });
     const { model, plan, stages } = parts;
-    this.#uses = new Map(
-      [...stages].map(([index, stage]) => [stage, blocksOfStage(model, at(plan.stages, index).layers)]),
-    );
+    this.#uses = new Map([...stages].map(([index, stage]) => [stage, keptUses(model, plan, index)]));
   }
 
   get hostBytes(): number {

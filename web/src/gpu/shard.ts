@@ -11,7 +11,7 @@ import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { type ShardWork, shardBufferKey } from '../../../swarm/memory/memory.ts';
+import { GATHERED_INCOMING, type ShardWork, shardBufferKey } from '../../../swarm/memory/memory.ts';
 import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -40,6 +40,10 @@ export function onThisDevice(stage: Stage | undefined): GpuStage {
   invariant(stage instanceof GpuStage, 'a stage of another device');
   return stage;
 }
+
+/** Where what is added to a sum comes in. */
+export const incomingName = ({ isGathered }: Pick<ShardWork, 'isGathered'>, key: string): string =>
+  isGathered ? GATHERED_INCOMING : `incoming/${key}`;
 
 export function closeLaunches({ launches: { add, norm, update } }: Shard): void {
   for (const launch of [add, norm, ...update]) launch?.dimsBuffer.destroy();
@@ -84,8 +88,8 @@ export async function createShard(parts: ShardParts, work: ShardWork): Promise<S
     launch,
   );
   const add =
-    work.holders.length > 1
-      ? await launch(addInto, { x: slice(buffers.get(`incoming/${key}`)), acc: slice(sum.buffer) }, { n })
+    work.holders.length > 1 || work.isGathered
+      ? await launch(addInto, { x: slice(buffers.get(incomingName(work, key))), acc: slice(sum.buffer) }, { n })
       : null;
   const partials = { buffer: buffers.get(`partials/${key}`) };
   const norm = await launch(sumSquares, { x: slice(sum.buffer), partials }, { n });

@@ -12,8 +12,8 @@ import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../execut
 import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import { Passes } from './passes.ts';
-import { closeLaunches, createShard, onThisDevice, type Placed, type Shard } from './shard.ts';
-import { writeRange } from './stage.ts';
+import { closeLaunches, createShard, incomingName, onThisDevice, type Placed, type Shard } from './shard.ts';
+import { writeRange } from './writeRange.ts';
 
 export async function createShards(
   gpu: Gpu,
@@ -86,7 +86,9 @@ export class GpuShards implements Shards {
     const first = this.#isFirst(shard);
     if (first && shard.work.sumInPlace) return;
     const holder = onThisDevice(stage);
-    const target = first ? shard.sum : { buffer: this.#buffers.get(`incoming/${shard.key}`), arena: shard.arena };
+    const target = first
+      ? shard.sum
+      : { buffer: this.#buffers.get(incomingName(shard.work, shard.key)), arena: shard.arena };
     const encoder = this.#gpu.device.createCommandEncoder({ label: `add ${shard.key}` });
     encoder.clearBuffer(target.buffer);
     for (const { at, from, length } of segmentsIn(holder.arena(name), range)) {
@@ -106,7 +108,9 @@ export class GpuShards implements Shards {
   ): void {
     const shard = this.#shard(name, range);
     const first = this.#isFirst(shard);
-    const target = first ? shard.sum : { buffer: this.#buffers.get(`incoming/${shard.key}`), arena: shard.arena };
+    const target = first
+      ? shard.sum
+      : { buffer: this.#buffers.get(incomingName(shard.work, shard.key)), arena: shard.arena };
     const encoder = this.#gpu.device.createCommandEncoder({ label: `clear ${shard.key}` });
     encoder.clearBuffer(target.buffer);
     this.#gpu.device.queue.submit([encoder.finish()]);

@@ -8,8 +8,8 @@ import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
-import { type Arena, arenaOfUse, segmentsIn } from '../../../swarm/model/layout.ts';
-import { type BlockName, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
+import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
@@ -20,7 +20,9 @@ import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Packing } from './packing.ts';
 import { Passes } from './passes.ts';
-import { type StagePlan, slotKey, stageCalls } from './stageCalls.ts';
+import { arenasOf, type StagePlan, slotKey, stageCalls } from './stageCalls.ts';
+import { StageUnits } from './stageUnits.ts';
+import { writeRange } from './writeRange.ts';
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
   const stage = await created(gpu.device, `layers ${plan.size.layers.join('-')}`, () => new GpuStage(gpu, model, plan));
@@ -36,7 +38,7 @@ export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Prom
 /** Compiles the pipelines of such a stage, which are kept; no buffer is made. */
 export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<void> {
   const { layers, compute = 'f32' } = plan.size;
-  const arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use, compute)]));
+  const arenas = arenasOf(model, plan);
   const { family } = gpu;
   const parts = {
     model,
@@ -68,6 +70,8 @@ export class GpuStage implements Stage {
   readonly #compute: Compute;
   /** Where values come in as floats and are kept as halves. */
   readonly #writers = new Map<BlockName, HalfWriter>();
+  /** Null: it has all of its blocks. */
+  readonly #units: StageUnits | null;
   #step = 0;
   #lossScale = 1;
   /** What the newest work made for others to read. */
@@ -88,9 +92,10 @@ export class GpuStage implements Stage {
     this.#model = model;
     this.#plan = plan;
     this.#program = program(model, layers, plan.size);
-    this.#arenas = new Map(blocksOfStage(model, layers).map((use) => [use.block, arenaOfUse(model, use, compute)]));
+    this.#arenas = arenasOf(model, plan);
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
+    this.#units = plan.size.gathered ? new StageUnits(gpu, model, plan, this.#buffers) : null;
     this.#writeRotary();
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
@@ -105,6 +110,7 @@ export class GpuStage implements Stage {
     this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
     this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
     if (this.#compute === 'f32') return;
+    await this.#units?.writeHalves();
     for (const block of this.#arenas.keys()) {
       const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.valuesBuffer(block));
       this.#writers.set(block, writer);
@@ -125,34 +131,50 @@ export class GpuStage implements Stage {
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
-  forward({ microBatch, samples, input, tokens, evaluation, encoding }: ForwardWork): void {
+  get units(): Stage['units'] {
+    return this.#units?.uses;
+  }
+
+  forward(work: ForwardWork, unit?: number): void {
+    const { microBatch, evaluation, encoding } = work;
+    const entered = unit === undefined || unit === 0 ? this.#enter(work) : [];
+    const launches = this.#launched(microBatch, unit);
+    const own = evaluation ? launches.evaluation : launches.forward;
+    const isLast = unit === undefined || unit === this.#lastUnit;
+    this.#made = encoding && isLast ? { what: 'output', microBatch, encoding } : null;
+    this.#again = null; // a recomputed layer's forward has the same place
+    const packed = isLast ? this.#packingOf(this.#launched(microBatch), encoding, 'packOutput') : [];
+    this.#submit(`F${microBatch}`, [...entered, ...own, ...packed]);
+  }
+
+  get #lastUnit(): number {
+    return (this.units?.length ?? 0) - 1;
+  }
+
+  /** A micro-batch comes in: what is launched first. */
+  #enter({ microBatch, samples, input, tokens, evaluation }: ForwardWork): readonly Launch[] {
     const { queue } = this.#gpu.device;
     this.#takeSlot(microBatch, evaluation);
     const slot = this.#slot(microBatch);
     this.#samples.set(microBatch, samples);
-    const launches = this.#launched(microBatch);
-    let run = evaluation ? launches.evaluation : launches.forward;
     const write = (name: string, values: Float32Array | Uint32Array) =>
       queue.writeBuffer(this.#buffers.get(`${slot}/${name}`), 0, values as Float32Array<ArrayBuffer>);
-    if (this.#program.first) {
-      invariant(tokens, 'the first stage needs tokens');
-      write('ids', tokens.ids);
-      if (!evaluation) {
-        const { order, segments } = sortTokens(tokens.ids);
-        write('order', order);
-        write('segments', segments);
-      }
-    } else {
-      invariant(input, 'a later stage needs the stream');
-      run = [...this.#take(input, microBatch, 'input', launches), ...run];
-    }
     if (this.#program.last) {
       invariant(tokens, 'the last stage needs targets');
       write('targets', tokens.targets);
     }
-    this.#made = encoding ? { what: 'output', microBatch, encoding } : null;
-    if (!this.#plan.size.recomputesAhead) this.#again = null; // a recomputed layer's forward has the same place
-    this.#submit(`F${microBatch}`, [...run, ...this.#packingOf(launches, encoding, 'packOutput')]);
+    if (!this.#program.first) {
+      invariant(input, 'a later stage needs the stream');
+      return this.#take(input, microBatch, 'input', this.#launched(microBatch));
+    }
+    invariant(tokens, 'the first stage needs tokens');
+    write('ids', tokens.ids);
+    if (!evaluation) {
+      const { order, segments } = sortTokens(tokens.ids);
+      write('order', order);
+      write('segments', segments);
+    }
+    return [];
   }
 
   recompute(microBatch: number): void {
@@ -160,16 +182,28 @@ export class GpuStage implements Stage {
     this.#again = microBatch;
   }
 
-  backward(microBatch: number, gradient: Stream | Neighbour | null, encoding?: WireEncoding): void {
-    const launches = this.#launched(microBatch);
-    const isRecomputed = launches.recompute.length === 0 || this.#again === microBatch;
+  backward(microBatch: number, gradient: Stream | Neighbour | null, encoding?: WireEncoding, unit?: number): void {
+    const launches = this.#launched(microBatch, unit);
+    const isRecomputed = unit !== undefined || launches.recompute.length === 0 || this.#again === microBatch;
     invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
     this.#again = null;
-    const first = gradient ? this.#take(gradient, microBatch, 'gradient', launches) : [];
-    this.#made = encoding ? { what: 'gradient', microBatch, encoding } : null;
-    if (encoding === 'int4') this.#writeKey(microBatch);
-    const packed = this.#packingOf(launches, encoding, 'packGradient');
-    this.#submit(`B${microBatch}`, [...first, ...launches.backward, ...packed]);
+    const whole = this.#launched(microBatch);
+    const first = gradient ? this.#take(gradient, microBatch, 'gradient', whole) : [];
+    // What is gathered is computed again when it is there for the backward.
+    const again = unit === undefined ? [] : launches.recompute;
+    const isLast = unit === undefined || unit === 0;
+    this.#made = encoding && isLast ? { what: 'gradient', microBatch, encoding } : null;
+    if (encoding === 'int4' && isLast) this.#writeKey(microBatch);
+    const packed = isLast ? this.#packingOf(whole, encoding, 'packGradient') : [];
+    this.#submit(`B${microBatch}`, [...first, ...again, ...launches.backward, ...packed]);
+  }
+
+  clearUnit(unit: number): void {
+    this.#units?.clear(unit);
+  }
+
+  writeUnit(unit: number, block: BlockName, range: Range, values: Float32Array): void {
+    this.#units?.write(unit, block, range, values);
   }
 
   readOutput(microBatch: number): Promise<Reading> {
@@ -186,8 +220,9 @@ export class GpuStage implements Stage {
     return this.#lossReadbacks.read([{ source, at: 0, length: rows }], this.proof);
   }
 
-  readGradient(block: BlockName, range: Range): Promise<Reading> {
-    return this.#readbacks.read(this.gradientRuns(block, range), this.proof);
+  readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading> {
+    const runs = unit === undefined ? this.gradientRuns(block, range) : this.#units?.gradientRuns(unit, block, range);
+    return this.#readbacks.read(runs ?? [], this.proof);
   }
 
   readValues(block: BlockName, range: Range): Promise<Reading> {
@@ -242,6 +277,7 @@ export class GpuStage implements Stage {
     this.#compiled = null;
     this.#passes?.close();
     for (const writer of this.#writers.values()) writer.close();
+    this.#units?.close();
     this.#buffers.close();
   }
 
@@ -346,10 +382,10 @@ export class GpuStage implements Stage {
     return `slot${slot}`;
   }
 
-  #launched(microBatch: number): Launches {
+  #launched(microBatch: number, unit?: number): Launches {
     const [samples, slot] = [this.#samples.get(microBatch), this.#slotOf.get(microBatch)];
     const isKnown = samples !== undefined && slot !== undefined;
-    const found = isKnown ? this.#compiled?.launches.get(slotKey(samples, slot)) : undefined;
+    const found = isKnown ? this.#compiled?.launches.get(slotKey(samples, slot, unit)) : undefined;
     invariant(found, `micro-batch ${microBatch} has a size that was not planned`);
     return found;
   }
@@ -358,19 +394,5 @@ export class GpuStage implements Stage {
     const found = this.#arenas.get(block);
     invariant(found, `this stage does not use ${block}`);
     return found;
-  }
-}
-
-/** Writes a range of a block, which comes without gaps, into a buffer that is laid out as an arena. */
-export function writeRange(
-  device: GPUDevice,
-  arena: Arena,
-  buffer: GPUBuffer,
-  range: Range,
-  values: Float32Array,
-): void {
-  for (const { from, at, length } of segmentsIn(arena, range)) {
-    const part = values.subarray(from - range[0], from - range[0] + length) as Float32Array<ArrayBuffer>;
-    device.queue.writeBuffer(buffer, at * 4, part);
   }
 }

@@ -3,7 +3,8 @@
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
-import { invariant } from '../../../swarm/base.ts';
+import { at, invariant } from '../../../swarm/base.ts';
+import { placeName, unitArenas, unitsOf, wholeUses } from '../../../swarm/memory/gatheredUnits.ts';
 import {
   aheadName,
   type StageSize,
@@ -12,9 +13,9 @@ import {
   WIRE_KEY,
   WIRE_RESIDUAL,
 } from '../../../swarm/memory/memory.ts';
-import { type Arena, placeOf } from '../../../swarm/model/layout.ts';
-import type { BlockName, Model } from '../../../swarm/model/model.ts';
-import { isAgain, type Program } from '../../../swarm/model/program.ts';
+import { type Arena, arenaOfUse, placeOf } from '../../../swarm/model/layout.ts';
+import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
+import { isAgain, type Program, type Step } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';
@@ -48,7 +49,21 @@ interface StageParts {
   readonly arenas: ReadonlyMap<BlockName, Arena>;
 }
 
-export const slotKey = (samples: number, slot: number): string => `${samples}/${slot}`;
+/** `unit`: of a stage that gathers. */
+export const slotKey = (samples: number, slot: number, unit?: number): string =>
+  unit === undefined ? `${samples}/${slot}` : `${samples}/${slot}/${unit}`;
+
+/** Of the blocks that it has whole. */
+export const arenasOf = (
+  model: Model,
+  { size: { layers, gathered, compute = 'f32' } }: StagePlan,
+): Map<BlockName, Arena> =>
+  new Map(
+    (gathered ? wholeUses(model, layers) : blocksOfStage(model, layers)).map((use) => [
+      use.block,
+      arenaOfUse(model, use, compute),
+    ]),
+  );
 
 /** By `slotKey`. */
 export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
@@ -60,10 +75,20 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
       const places = placesOf(parts, samples, slot);
       const encodings = encodingsOf(program, size.wires ?? [], compute);
       const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
+      const own = size.gathered ? partOf(program, null) : program;
       calls.set(slotKey(samples, slot), {
-        ...microBatchCalls(program, places, size.recomputesAhead ? aheadPlaces(places) : places),
+        ...microBatchCalls(own, places, size.recomputesAhead ? aheadPlaces(places) : places),
         packing: new Map(packing),
       });
+      for (const [unit, [first]] of unitsIn(parts).entries()) {
+        invariant(first, 'a unit has a block');
+        const [homes, whole] = [unitHomes(parts, unit), wholeTensor(parts)];
+        const there = { ...places, ...tensorsOf(parts, (block) => homes.get(block) ?? whole(block)) };
+        calls.set(slotKey(samples, slot, unit), {
+          ...microBatchCalls(partOf(program, first.block), there),
+          packing: new Map(),
+        });
+      }
     }
   }
   return calls;
@@ -75,26 +100,70 @@ const aheadPlaces = (places: Places): Places => ({
   buffer: (name) => places.buffer(isAgain(name) ? aheadName(name) : name),
 });
 
-function placesOf(
-  { model, plan, compute, family, program, buffers, arenas }: StageParts,
-  samples: number,
-  slot: number,
-): Places {
-  const { size, globalBatch } = plan;
-  const elementBytes = ELEMENT_BYTES[compute];
-  const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
-  const names = new Set([...shared, WIRE, WIRE_RESIDUAL, WIRE_KEY]);
+/** The rows of one block, null: none. Its buffers are those of the whole. */
+function partOf(program: Program, scope: BlockName | null): Program {
+  const isIts = (step: Step): boolean => step.scope === scope;
+  return {
+    ...program,
+    body: program.body.filter(isIts),
+    head: program.head.filter(isIts),
+    loss: program.loss.filter(isIts),
+    backward: program.backward.filter(({ rows }) => rows.every(isIts)),
+  };
+}
+
+/** None where the stage has all of its blocks. */
+export const unitsIn = ({ model, plan: { size } }: Pick<StageParts, 'model' | 'plan'>): BlockUse[][] =>
+  size.gathered ? unitsOf(model, size.layers, size.layers[0] === 0) : [];
+
+/** Where a block's tensors are. */
+export interface Home {
+  readonly name: string;
+  readonly arena: Arena;
+}
+type HomeOf = (block: BlockName) => Home | undefined;
+
+const wholeTensor =
+  ({ arenas }: StageParts): HomeOf =>
+  (block) => {
+    const arena = arenas.get(block);
+    return arena && { name: block, arena };
+  };
+
+/** Where the blocks of a unit are while it is there. */
+export function unitHomes(
+  { model, plan }: Pick<StageParts, 'model' | 'plan'>,
+  unit: number,
+): ReadonlyMap<BlockName, Home> {
+  const { gathered = 1, compute = 'f32' } = plan.size;
+  const uses = at(unitsIn({ model, plan }), unit);
+  const name = placeName(unit, gathered);
+  return new Map(
+    unitArenas(model, uses, compute).map((arena, part) => [at(uses, part).block, { name, arena }] as const),
+  );
+}
+
+function tensorsOf({ model, compute, buffers }: StageParts, homeOf: HomeOf): Pick<Places, 'value' | 'gradient'> {
   const tensor =
     (kind: 'values' | 'gradients') =>
     (...joined: readonly string[]) => {
       const [first] = joined;
       const block = model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
-      const arena = block && arenas.get(block.name);
-      invariant(block && arena, `this stage has no ${first}`);
-      const { at, elements } = placeOf(arena, joined);
-      const bytes = kind === 'values' ? elementBytes : 4;
-      return { buffer: buffers.get(`${kind}/${block.name}`), offset: at * bytes, size: wholeWords(elements * bytes) };
+      const home = block && homeOf(block.name);
+      invariant(home, `this stage has no ${first}`);
+      const { at, elements } = placeOf(home.arena, joined);
+      const bytes = kind === 'values' ? ELEMENT_BYTES[compute] : 4;
+      return { buffer: buffers.get(`${kind}/${home.name}`), offset: at * bytes, size: wholeWords(elements * bytes) };
     };
+  return { value: tensor('values'), gradient: tensor('gradients') };
+}
+
+function placesOf(parts: StageParts, samples: number, slot: number): Places {
+  const { model, compute, family, program, buffers } = parts;
+  const { size, globalBatch } = parts.plan;
+  const elementBytes = ELEMENT_BYTES[compute];
+  const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
+  const names = new Set([...shared, WIRE, WIRE_RESIDUAL, WIRE_KEY]);
   return {
     samples,
     sequence: size.sequence,
@@ -104,7 +173,6 @@ function placesOf(
     elementBytes,
     family,
     buffer: (name) => ({ buffer: buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
-    value: tensor('values'),
-    gradient: tensor('gradients'),
+    ...tensorsOf(parts, wholeTensor(parts)),
   };
 }
