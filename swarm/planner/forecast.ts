@@ -260,8 +260,8 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     ),
     recomputeSeconds: timed(
       (peer, _, samples, stage) =>
-        (costs.layerSeconds(peer, samples) + (gathers.stages[stage]?.layerSeconds ?? 0)) *
-        againAhead(againBy(stage, peer.id)),
+        // What is gathered is computed again when it is there for its backward.
+        costs.layerSeconds(peer, samples) * againAhead(againBy(stage, peer.id)),
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
       rest: {

@@ -7,7 +7,6 @@ import { overlap } from '../base.ts';
 import { unitsOf } from '../memory/gatheredUnits.ts';
 import type { BlockUse } from '../model/model.ts';
 import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
-import { againAhead } from '../schedule/recompute.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Piece, passSeconds, SENT_BYTES } from './gathering.ts';
@@ -32,8 +31,6 @@ interface Units {
 interface StageGathers {
   readonly forwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
   readonly backwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
-  /** Of a layer, before what is computed again ahead of its backward. */
-  readonly layerSeconds: number;
 }
 
 export interface Gathers {
@@ -103,7 +100,7 @@ function unitOf(
 /** Gathers of a micro-batch: every layer twice, the embedding and the head once; gradients of each once. */
 function addSent(costs: ClusterCosts, { members, layers }: PlanStage, units: Units, sent: Flow): void {
   const count = layers[1] - layers[0];
-  for (const { peer, microBatches, recompute } of members) {
+  for (const { peer, microBatches } of members) {
     const place = costs.placeOf(peer);
     const add = (unit: Unit | null, gathers: number, reduces: number): void => {
       for (const [keeper, bytes] of unit?.values.to(place) ?? [])
@@ -112,7 +109,7 @@ function addSent(costs: ClusterCosts, { members, layers }: PlanStage, units: Uni
         sent.add(place, keeper, bytes * reduces * microBatches.length);
     };
     add(units.embedding, 1, 1);
-    add(units.layer, 2 * count + againAhead(recompute), count);
+    add(units.layer, 2 * count, count);
     add(units.head, 1, 1);
   }
 }
@@ -136,6 +133,5 @@ function stageGathers(costs: ClusterCosts, { embedding, layer, head }: Units, ga
       if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
       return passSeconds(pieces, gathered);
     },
-    layerSeconds: layer.gather,
   };
 }
