@@ -8,7 +8,8 @@ import { framedBytes, type TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import { meetingPassages } from '../../swarm/ways/meeting.ts';
 import { arrivalTensors, latePassages, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
-import { heldOutTensors, type Passage, stepTensors, type TensorName } from '../../swarm/ways/tensors.ts';
+import type { Passage, TensorName } from '../../swarm/ways/passage.ts';
+import { heldOutTensors, stepTensors } from '../../swarm/ways/tensors.ts';
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 

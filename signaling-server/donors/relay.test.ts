@@ -13,7 +13,8 @@ import {
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { outlineModel } from '../../swarm/testing/randomPlan.ts';
 import { ringReplicas } from '../../swarm/testing/ringReplicas.ts';
-import { type Passage, stepTensors } from '../../swarm/ways/tensors.ts';
+import type { Passage } from '../../swarm/ways/passage.ts';
+import { stepTensors } from '../../swarm/ways/tensors.ts';
 import { Pairs } from './pairs.ts';
 import { Relay } from './relay.ts';
 

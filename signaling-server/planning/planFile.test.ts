@@ -142,10 +142,10 @@ describe('a plan file', () => {
       shards: [{ peer: block === 'layer.1' ? 'b' : 'a', range: [0, elements(block)] }],
     }));
     const stages = DOCUMENT.stages.map((stage, index) => (index === 1 ? { ...stage, gathered: 2 } : stage));
-    expect(await read({ ...DOCUMENT, stages, state })).toMatchObject({
-      ok: true,
-      value: { stages: [{}, { gathered: 2 }] },
-    });
+    const plan = await read({ ...DOCUMENT, stages, state });
+    expect(plan.ok && plan.value.stages.map(({ gathered = 0 }) => gathered)).toEqual(
+      DOCUMENT.stages.map((_, index) => (index === 1 ? 2 : 0)),
+    );
   });
 
   test('[PL11] [CL12] of any order is read as it was written, and no limit is no field', async () => {

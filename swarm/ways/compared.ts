@@ -6,7 +6,8 @@ import { got, overlap, type PeerId } from '../base.ts';
 import { slices } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { holders, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
-import { blockTensor, type TensorName } from './tensors.ts';
+import type { TensorName } from './passage.ts';
+import { blockTensor } from './tensors.ts';
 
 export interface ComparedShard {
   readonly block: BlockName;

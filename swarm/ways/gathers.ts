@@ -7,7 +7,7 @@ import { unitsOf } from '../memory/gatheredUnits.ts';
 import { slices } from '../model/layout.ts';
 import type { BlockUse, Model } from '../model/model.ts';
 import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
-import type { Passage, TensorName } from './tensors.ts';
+import type { Passage, TensorName } from './passage.ts';
 
 /** Places of a model's units among the numbers of one pass: two blocks each, of two thousand layers. */
 const UNIT_PLACES = 4_096;

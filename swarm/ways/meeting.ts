@@ -11,7 +11,8 @@ import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { cutUpTo } from '../plan/shardCuts.ts';
 import type { Islands } from '../run/runFile.ts';
 import { type Partners, partnersIn } from './partners.ts';
-import { blockIndex, type Passage, type TensorName } from './tensors.ts';
+import type { Passage, TensorName } from './passage.ts';
+import { blockIndex } from './tensors.ts';
 
 /** What is known of a group that meets others. */
 export interface MeetingGroup {

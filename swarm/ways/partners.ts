@@ -14,15 +14,8 @@ import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { FLOAT_BYTES, loadedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import {
-  bytesOf,
-  handoverTensors,
-  heldOutTensors,
-  lateTensor,
-  type Passage,
-  type StreamSize,
-  stepTensors,
-} from './tensors.ts';
+import type { Passage } from './passage.ts';
+import { bytesOf, handoverTensors, heldOutTensors, lateTensor, type StreamSize, stepTensors } from './tensors.ts';
 
 /** Of a run: with a plan it says every tensor's size. */
 export interface Sizes extends StreamSize {

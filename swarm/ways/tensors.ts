@@ -3,7 +3,7 @@
  * sent follows from this list, and so do the bytes that a step moves. Keys are named here alone, for both ends.
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
-import { GATHER_KINDS, type TensorKey, tensorBytes } from '../messages/frame.ts';
+import { GATHER_KINDS, tensorBytes } from '../messages/frame.ts';
 import { pieces, slices } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { type Transfer, transfers } from '../plan/handover.ts';
@@ -13,15 +13,7 @@ import type { StateKind } from '../plan/stateKinds.ts';
 import { awaitsBeginning } from '../schedule/varuna.ts';
 import type { RunWire, WireEncoding } from '../wire.ts';
 import { gatherTensors, withoutOccasion } from './gathers.ts';
-
-/** What a tensor is, in whatever epoch and step. */
-export type TensorName = Omit<TensorKey, 'epoch' | 'step'>;
-
-export interface Passage {
-  readonly from: PeerId;
-  readonly to: PeerId;
-  readonly tensor: TensorName;
-}
+import type { Passage, TensorName } from './passage.ts';
 
 /** Of the stream: T positions a sample, written as the run says, or where that is `auto` as the plan does. */
 export interface StreamSize {

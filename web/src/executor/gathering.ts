@@ -16,7 +16,7 @@ import {
   occasionsOf,
   wantTensor,
 } from '../../../swarm/ways/gathers.ts';
-import type { TensorName } from '../../../swarm/ways/tensors.ts';
+import type { TensorName } from '../../../swarm/ways/passage.ts';
 import type { Stage } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';

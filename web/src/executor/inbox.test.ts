@@ -8,7 +8,7 @@ import {
   type TensorKey,
 } from '../../../swarm/messages/frame.ts';
 import type { Incoming } from '../../../swarm/ways/partners.ts';
-import type { Passage } from '../../../swarm/ways/tensors.ts';
+import type { Passage } from '../../../swarm/ways/passage.ts';
 import { Inbox } from './inbox.ts';
 
 const [a, b, me] = [peerId('a'), peerId('b'), peerId('me')];
