@@ -60,6 +60,8 @@ async function train(one: Case): Promise<readonly Line[]> {
   const [run, donors, script] = one;
   const metrics = await trainOnce(one);
   if (/kill:|join@/.test(script.replaceAll('server-kill', ''))) return metrics;
+  // What a server's death leaves of a sparse exchange is compared in the long lane.
+  if (run === 'islands-sparse' && !IS_LONG) return metrics;
   const name = `${run} by ${donors}`;
   expect(digits(metrics)).toEqual(known.get(name) ?? digits(metrics));
   known.set(name, digits(metrics));
