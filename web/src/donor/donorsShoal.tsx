@@ -38,7 +38,7 @@ export function DonorsShoal({ state, about }: { readonly state: DonorState; read
   return (
     <div class="waters">
       <Shoal fish={fish} steps={snapshot?.committedSteps ?? 0} stepsPerSecond={null} />
-      <p class="soft small">
+      <p class="soft small waters-words">
         {isTraining && 'Yours swims in the ring.'}
         {milestone !== null && (
           <>
