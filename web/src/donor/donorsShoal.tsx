@@ -28,7 +28,9 @@ export function VisitorsShoal({
 export function DonorsShoal({ state, about }: { readonly state: DonorState; readonly about: About | null }) {
   const { snapshot, me } = state;
   const fish = (snapshot?.donors ?? []).map(
-    ({ peer, state: own }): Fish => ({ id: peer, isTraining: own === 'computing', isOwn: peer === me }),
+    ({ peer, state: own }): Fish => ({
+      ...{ id: peer, isTraining: own === 'computing', isComing: own === 'joining', isOwn: peer === me },
+    }),
   );
   const isTraining = fish.some((each) => each.isOwn && each.isTraining);
   const seconds = useTrainingSeconds(state.phase.kind === 'computing');

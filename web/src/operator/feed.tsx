@@ -7,7 +7,10 @@ import { EVENT_SIGNS } from './marks.ts';
 const SHOWN = 7;
 
 export function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
-  const newest = events.slice(-SHOWN).toReversed();
+  // Of the many saves the newest one says it all.
+  const saved = events.findLast(({ kind }) => kind === 'checkpoint');
+  const told = events.filter((event) => event.kind !== 'checkpoint' || event === saved);
+  const newest = told.slice(-SHOWN).toReversed();
   return (
     <section class="card" aria-labelledby="feed">
       <div class="live-head">

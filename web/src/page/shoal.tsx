@@ -26,8 +26,13 @@ const FEW = 12;
 export interface Fish {
   readonly id: string;
   readonly isTraining: boolean;
+  /** It gets ready for a plan: among the others, whatever it did before. */
+  readonly isComing?: boolean;
   readonly isOwn: boolean;
 }
+
+/** Not at the edge. */
+const isIn = ({ isTraining, isComing = false }: Fish): boolean => isTraining || isComing;
 
 interface ShoalProps {
   readonly fish: readonly Fish[];
@@ -43,7 +48,7 @@ const transformOf = ({ x, y, scale }: Place, grown = 1): string =>
 /** In words, for who cannot see it. */
 export function shoalText(fish: readonly Fish[]): string {
   const training = fish.filter(({ isTraining }) => isTraining);
-  const waiting = fish.length - training.length;
+  const waiting = fish.filter((each) => !isIn(each)).length;
   const yours = training.some(({ isOwn }) => isOwn) ? ', yours among them' : '';
   const words =
     training.length === 0 ? 'Nobody is training right now' : `${counted(training.length, 'GPU')} training${yours}`;
@@ -55,13 +60,13 @@ export function Shoal({ fish, steps, stepsPerSecond }: ShoalProps) {
   const placed = useRef<Placed>(new Map());
   const edge = useRef<Placed>(new Map());
   const motion = useRef<Motion | null>(null);
-  const key = fish.map(({ id, isTraining, isOwn }) => `${id}${isTraining}${isOwn}`).join();
+  const key = fish.map((each) => `${each.id}${each.isTraining}${isIn(each)}${each.isOwn}`).join();
   const drawn = useMemo(() => {
-    const training = fish.filter(({ isTraining }) => isTraining);
-    const places = placesFor(training.length);
+    const swimming = fish.filter(isIn);
+    const places = placesFor(swimming.length);
     const known = placed.current;
-    placed.current = nextPlaces(known, idsOf(training), places.length);
-    edge.current = nextPlaces(edge.current, idsOf(fish.filter(({ isTraining }) => !isTraining)), EDGE_PLACES.length);
+    placed.current = nextPlaces(known, idsOf(swimming), places.length);
+    edge.current = nextPlaces(edge.current, idsOf(fish.filter((each) => !isIn(each))), EDGE_PLACES.length);
     // Who was here when the page was opened does not arrive.
     if (known.size > 0) for (const id of placed.current.keys()) if (!known.has(id)) motion.current?.arrives(id);
     return <Drawn fish={fish} places={places} placed={placed.current} edge={edge.current} />;
@@ -98,15 +103,16 @@ function Drawn({ fish, places, placed, edge }: DrawnProps) {
   // A few are seen better when they are larger.
   const grown = placed.size <= FEW ? 1.5 : 1.1;
   const school = (number: number) =>
-    fish.flatMap(({ id, isTraining, isOwn }) => {
-      const place = (isTraining ? placed : edge).get(id);
-      const at = place === undefined ? undefined : (isTraining ? places : EDGE_PLACES)[place];
+    fish.flatMap((each) => {
+      const { id, isTraining, isOwn } = each;
+      const place = (isIn(each) ? placed : edge).get(id);
+      const at = place === undefined ? undefined : (isIn(each) ? places : EDGE_PLACES)[place];
       if (place === undefined || at === undefined || place % SCHOOLS !== number) return [];
-      const kind = `${isTraining ? 'training' : 'waiting'}${isOwn ? ' own' : ''}`;
+      const kind = `${isTraining ? 'training' : isIn(each) ? 'coming' : 'waiting'}${isOwn ? ' own' : ''}`;
       return [
         <g key={id} data-fish={id}>
           {isOwn && <circle class="ring" cx={at.x} cy={at.y} r={Math.max(9, at.scale * 15 * grown)} />}
-          <path class={kind} d={FISH} transform={transformOf(at, (isOwn ? 1.25 : 1) * (isTraining ? grown : 1))} />
+          <path class={kind} d={FISH} transform={transformOf(at, (isOwn ? 1.25 : 1) * (isIn(each) ? grown : 1))} />
         </g>,
       ];
     });
