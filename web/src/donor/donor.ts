@@ -14,7 +14,7 @@ import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
 import { DonorBridge } from '../worker/bridge.ts';
 import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
-import { Conversation } from './conversation.ts';
+import type { Conversation } from './conversation.ts';
 import { due } from './due.ts';
 import type { DonorEvent } from './events.ts';
 import { slept, withoutUnit } from './incidents.ts';
@@ -251,9 +251,13 @@ export class Donor implements DonorPage {
     const bridge = new DonorBridge(this);
     this.#bridge = bridge;
     try {
-      const adapter = await bridge.open(this.#live.current.limits);
+      // What speaks with others is fetched with the click: the first view is there sooner without it.
+      const [adapter, speaking] = await Promise.all([
+        bridge.open(this.#live.current.limits),
+        import('./conversation.ts'),
+      ]);
       if (this.#bridge !== bridge) return;
-      if (adapter.ok) this.#join(bridge, adapter.value);
+      if (adapter.ok) this.#join(bridge, adapter.value, speaking);
       // A device that was there before may come back; one that never was does not.
       else if (this.#live.current.adapter) this.fail('deviceLost', adapter.reason);
       else {
@@ -265,9 +269,9 @@ export class Donor implements DonorPage {
     }
   }
 
-  #join(bridge: DonorBridge, adapter: AdapterProfile): void {
+  #join(bridge: DonorBridge, adapter: AdapterProfile, speaking: typeof import('./conversation.ts')): void {
     this.#live.dispatch({ type: 'gpuOpened', adapter });
-    this.#conversation = new Conversation({
+    this.#conversation = new speaking.Conversation({
       adapter,
       entry: this.#entry,
       key: donorKey(),
