@@ -27,10 +27,6 @@ export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seco
   return Math.exp(-risk * seconds);
 }
 
-/** Where nobody says how long donors stay, an hour is a guess: it is said what would be expected then, but decides nothing. */
-export const countedIn = ({ peers }: ClusterCosts): GroupsAsked['counted'] =>
-  peers.some(({ sessionSeconds }) => sessionSeconds > 0) ? 'expected' : 'all';
-
 /** By which a group's tokens count. */
 export const weightOf = ({ costs, roundSeconds, counted }: GroupsAsked, places: readonly number[]): number =>
   counted === 'all' ? 1 : chanceOfAll(costs, places, roundSeconds);

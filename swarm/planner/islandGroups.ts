@@ -1,7 +1,7 @@
 /**
  * Which donors make an island together: those alone who have room for the model and a line that carries their part of a
- * meeting, the others in pipelines of a donor a stage. What is sought is tokens a second, times the chance that an island
- * lives to its meeting where donors say how long they stay. Groups begin with the donor of the best line and whoever has the best link to it (FlashFlex's
+ * meeting, the others in pipelines of a donor a stage. What is sought is tokens a second times the chance that an island
+ * lives to its meeting, or tokens alone. Groups begin with the donor of the best line and whoever has the best link to it (FlashFlex's
  * grouping: fast links inside, slow ones between), and are bettered by exchanges, as long as the work lasts.
  */
 import { at, type Random, seededRandom } from '../base.ts';
@@ -25,7 +25,7 @@ export interface Group {
   readonly judged: Judged;
   /** Seconds until all of them have received their parts of what a meeting publishes. */
   readonly receiving: number;
-  /** Tokens a second, times the chance that it lives to its meeting where that counts. */
+  /** Tokens a second, times the chance that it lives to its meeting where that is asked for. */
   readonly worth: number;
 }
 
@@ -58,7 +58,7 @@ export function groupsOf(asked: GroupsAsked): Grouping {
 const worthOfAll = (groups: readonly Group[]): number => groups.reduce((sum, { worth }) => sum + worth, 0);
 
 /** Pipelines alone, each judged as a draft. */
-export const groupsOfChains = (asked: GroupsAsked): Group[] =>
+const groupsOfChains = (asked: GroupsAsked): Group[] =>
   chainsOf(asked).flatMap(({ places, layers }) => {
     const groups = places.map((place) => [place]);
     const { samples } = asked.costs.batch;

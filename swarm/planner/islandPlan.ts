@@ -11,8 +11,8 @@ import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
-import { chanceOfAll, countedIn } from './groupsAsked.ts';
-import { type Group, groupsOf, groupsOfChains } from './islandGroups.ts';
+import { chanceOfAll } from './groupsAsked.ts';
+import { type Group, groupsOf } from './islandGroups.ts';
 import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
 import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, summary, teamWords } from './islandWords.ts';
@@ -110,10 +110,9 @@ function plannedKeeping(
     made: (groups: readonly Group[]) => Result<IslandPlan>,
   ): Result<IslandPlan> => {
     const published = publishedBytes(asked, 64) / 64;
-    const searched = { costs, overlaps, roundSeconds, publishedBytes: published, counted: countedIn(costs) };
-    const isWeighed = overlaps && searched.counted === 'expected';
-    const others = isWeighed ? [groupsOfChains({ ...searched, counted: 'all' })] : [];
-    const groupings = [groupsOf(searched).groups, ...others];
+    const searched = { costs, overlaps, roundSeconds, publishedBytes: published };
+    const counted = overlaps ? (['expected', 'all'] as const) : (['expected'] as const);
+    const groupings = counted.map((one) => groupsOf({ ...searched, counted: one }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
     return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
   };
