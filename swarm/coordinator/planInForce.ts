@@ -358,7 +358,7 @@ function evaluate(transition: Transition, inForce: PlanInForce) {
   invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
   const rounds = Math.max(1, config.evaluation.windows / config.batch.samples);
   const deadline = transition.now + patience(transition) * evaluationAllowedMs(inForce, inForce.predicted, rounds);
-  change(transition, { phase: { name: 'evaluating', inForce, answers: [], deadline } });
+  change(transition, { phase: { name: 'evaluating', answers: [], deadline, ...watchedFrom(inForce, transition.now) } });
   send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
 }
 

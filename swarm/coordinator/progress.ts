@@ -81,17 +81,38 @@ export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now:
   progress: phase.progress.map((one) => (one.peer === peer ? { ...one, sinceMs: now } : one)),
 });
 
+/** Of what members say at this step: who waits for nobody and does nothing. */
+function idleAt({ inForce, progress }: Watched, step: number, now: number) {
+  const quiet = quietMs(inForce, inForce.predicted);
+  const said = progress.filter(({ at }) => at.step === step);
+  const idle = said.filter(({ at, sinceMs }) => at.waitsFor.length === 0 && now - sinceMs >= quiet);
+  return { said, idle: idle.map(({ peer }) => peer) };
+}
+
 /**
  * Who is stuck with a committed step, of those whose part of it is to be saved: others wait for it, it waits for nobody,
  * and does nothing. Whoever saves already has nothing that others wait for.
  */
 export function stuckBehind(phase: Watched, step: number, owing: readonly PeerId[], now: number): PeerId[] {
-  const quiet = quietMs(phase.inForce, phase.inForce.predicted);
-  const said = phase.progress.filter(({ at }) => at.step === step);
-  const isAwaited = (peer: PeerId): boolean => said.some(({ at }) => at.waitsFor.includes(peer));
-  const stuck = said.filter(({ at, sinceMs }) => at.waitsFor.length === 0 && now - sinceMs >= quiet);
-  const found = stuck.flatMap(({ peer }) => (owing.includes(peer) && isAwaited(peer) ? peer : []));
-  return found.length < membersOf(phase.inForce).length ? found : [];
+  const { said, idle } = idleAt(phase, step, now);
+  return idle.filter((peer) => owing.includes(peer) && said.some(({ at }) => at.waitsFor.includes(peer)));
+}
+
+/**
+ * Who is stuck with an evaluation after this step: one that owes its answer, and does nothing; else one that does nothing,
+ * by the word of who waits for it. Null: nobody is seen to be.
+ */
+export function stuckInEvaluation(phase: Watched, step: number, owing: readonly PeerId[], now: number) {
+  const { said, idle } = idleAt(phase, step, now);
+  // One that has the run to itself holds nobody up.
+  if (membersOf(phase.inForce).length === 1) return null;
+  const own = idle.find((peer) => owing.includes(peer));
+  if (own !== undefined) return { peer: own, by: null };
+  for (const { peer: by, at } of said) {
+    const peer = idle.find((one) => at.waitsFor.includes(one));
+    if (peer !== undefined) return { peer, by };
+  }
+  return null;
 }
 
 /** Who is late with a step's end, but for those who wait for others of them; where all do, all of them. */

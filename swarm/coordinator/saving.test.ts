@@ -1,30 +1,35 @@
-/** Who goes when the end of a step that is committed is held up, by what heartbeats say: nothing committed is given up. */
+/** Who goes when what follows a commit is held up, by what heartbeats say: nothing committed is given up. */
 import { expect, it } from 'vitest';
 import { success } from '../base.ts';
 import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { ringReplicas } from '../testing/ringReplicas.ts';
 import { script } from '../testing/script.ts';
 
-/** What it says each second: for whom it waits; whether its upload is seen to come. */
-type Word = readonly [name: string, waitsFor: readonly string[], isSeen?: boolean];
-/** Two copies of everything, all steps committed: who says what while the end is saved, each second until somebody goes. */
-function saving(...words: readonly Word[]) {
-  const terms = rehearsalTerms({ expectedDonors: 3, steps: 1 });
+/** With a copy of everything. */
+function replicated(part: Parameters<typeof rehearsalTerms>[0]) {
+  const terms = rehearsalTerms(part);
   const makePlan: typeof terms.makePlan = (offer, caps) => {
     const plan = terms.makePlan(offer, caps);
     return plan.ok ? success(ringReplicas(plan.value, 1)) : plan;
   };
-  const swarm = script({}, { ...terms, makePlan });
+  return script({}, { ...terms, makePlan });
+}
+
+/** What it says each second: for whom it waits; whether it is seen to upload, or says that it gets on. */
+type Word = readonly [name: string, waitsFor: readonly string[], isBusy?: boolean];
+/** Two copies of everything, all steps committed: who says what while the end is saved, each second until somebody goes. */
+function saving(...words: readonly Word[]) {
+  const swarm = replicated({ expectedDonors: 3, steps: 1 });
   swarm.join('a', 'b', 'c');
   swarm.settle('* uploaded');
   swarm.trace();
   expect(swarm.run.state.phase.name).toBe('saving');
   for (let second = 0; second < 9; second++) {
     swarm.pass(1_000);
-    for (const [name, waitsFor, isSeen = false] of words) {
+    for (const [name, waitsFor, isBusy = false] of words) {
       const at = { epoch: 1, step: 0, done: 9, waitsFor: waitsFor.map((one) => swarm.peer(one)), hasReported: true };
       swarm.say(name, { type: 'heartbeat', at });
-      if (isSeen) swarm.uploading(name);
+      if (isBusy) swarm.uploading(name);
     }
     swarm.tick();
   }
@@ -76,4 +81,61 @@ it('[CO92] when the time for uploads is over, who waits for another late one sta
   swarm.expire();
   expect(swarm.trace()[0]).toBe('refuse c tooLate');
   expect(swarm.run.state.donors.map(({ peer }) => String(peer))).toEqual(['a', 'b']);
+});
+
+/** Three stages, the last one's answer is missing: who says what while the held-out text is read. */
+function evaluating(...words: readonly Word[]) {
+  const swarm = replicated({ expectedDonors: 3, steps: 2, evaluation: { everySteps: 1, windows: 8 } });
+  swarm.join('a', 'b', 'c');
+  for (let step = 0; swarm.run.state.committedSteps < 1 && step < 40; step++) swarm.settleOne();
+  swarm.settle('* evaluated');
+  expect(swarm.run.state.phase.name).toBe('evaluating');
+  swarm.trace();
+  for (let second = 0; second < 9; second++) {
+    swarm.pass(1_000);
+    for (const [name, waitsFor, isBusy = false] of words) {
+      const awaited = waitsFor.map((one) => swarm.peer(one));
+      const at = {
+        epoch: swarm.run.state.epoch,
+        step: 0,
+        done: isBusy ? second : 9,
+        waitsFor: awaited,
+        hasReported: true,
+      };
+      swarm.say(name, { type: 'heartbeat', at });
+    }
+    swarm.tick();
+  }
+  return swarm;
+}
+
+it.each<readonly [what: string, goes: string, words: readonly Word[]]>([
+  [
+    'owes its answer, and does nothing',
+    'c',
+    [
+      ['a', [], true],
+      ['b', []],
+      ['c', []],
+    ],
+  ],
+  [
+    'does nothing, and is waited for',
+    'a',
+    [
+      ['a', []],
+      ['b', ['a']],
+      ['c', ['b']],
+    ],
+  ],
+])('[CO93] who %s goes', (_what, goes, words) => {
+  const swarm = evaluating(...words);
+  expect(swarm.trace()[0]).toBe(`refuse ${goes} tooLate`);
+  expect(swarm.run.state.committedSteps).toBe(1);
+});
+
+it('[CO93] nobody where who owes its answer has something to do', () => {
+  const swarm = evaluating(['a', []], ['b', []], ['c', [], true]);
+  expect(swarm.trace()).toEqual([]);
+  expect(swarm.run.state.donors).toHaveLength(3);
 });

@@ -145,9 +145,8 @@ export interface Training extends Watched {
   readonly deadline: number;
 }
 
-export interface Evaluating {
+export interface Evaluating extends Watched {
   readonly name: 'evaluating';
-  readonly inForce: PlanInForce;
   /** From the peers of the last stage; an evaluation may have more micro-batches than a step. */
   readonly answers: readonly { readonly peer: PeerId; readonly evaluated: EvaluatedMessage }[];
   readonly deadline: number;

@@ -7,7 +7,7 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
-import { remember } from './blame.ts';
+import { partnersOf, remember } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue, withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
@@ -15,11 +15,12 @@ import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
-import { stuckBehind, stuckIn, withoutWaiting } from './progress.ts';
+import { stuckBehind, stuckIn, stuckInEvaluation, withoutWaiting } from './progress.ts';
 import { considerReturn, missedReturn } from './returning.ts';
 import {
   type AwaitingCheckpoint,
   type CoordinatorState,
+  type Evaluating,
   isPlanningAnew,
   membersOf,
   type Preparing,
@@ -219,12 +220,16 @@ function expire(transition: Transition) {
 }
 
 /** Before it is late: whoever holds the others up, by what they say of it, goes. */
-function look(transition: Transition, phase: Training | Saving | AwaitingCheckpoint) {
+function look(transition: Transition, phase: Training | Evaluating | Saving | AwaitingCheckpoint) {
   const { now } = transition;
   if (phase.name === 'training') {
     const [owing, missing] = [reportersOf(phase.inForce.duties), notReported(phase)];
     const stuck = missing.length > 0 ? stuckIn(phase, now) : [];
     if (stuck.length > 0) return overdue(transition, owing, missing, stuck);
+  } else if (phase.name === 'evaluating') {
+    const owing = notAnswered(phase);
+    const found = stuckInEvaluation(phase, transition.state.committedSteps - 1, owing, now);
+    if (found !== null) return overdue(transition, owing, owing, [accused(transition, found)]);
   } else {
     const pending = awaited(transition, phase);
     const owing = pending ? uploadsMissing(pending) : [];
@@ -236,6 +241,16 @@ function look(transition: Transition, phase: Training | Saving | AwaitingCheckpo
 
 const notReported = ({ inForce, reports }: Training): PeerId[] =>
   reportersOf(inForce.duties).filter((peer) => reports.every((one) => one.peer !== peer));
+
+const notAnswered = ({ inForce, answers }: Evaluating): PeerId[] =>
+  evaluatorsOf(inForce.plan).filter((peer) => answers.every((answer) => answer.peer !== peer));
+
+/** Whom one donor says it waits for goes; the second time the one who says so of another. */
+function accused(transition: Transition, { peer, by }: { readonly peer: PeerId; readonly by: PeerId | null }): PeerId {
+  if (by === null) return peer;
+  const faults = remember(transition, 'link', by, peer).filter(({ of }) => of === 'link');
+  return partnersOf(faults, by).size > 1 ? by : peer;
+}
 
 const awaited = (transition: Transition, { name }: Saving | AwaitingCheckpoint) =>
   name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
@@ -269,12 +284,7 @@ function expirePhase(transition: Transition) {
       return withoutLateCopies(transition, phase);
     }
     case 'evaluating': {
-      const owing = evaluatorsOf(phase.inForce.plan);
-      return overdue(
-        transition,
-        owing,
-        owing.filter((peer) => phase.answers.every((answer) => answer.peer !== peer)),
-      );
+      return overdue(transition, evaluatorsOf(phase.inForce.plan), notAnswered(phase));
     }
     case 'holding':
     case 'saving': {
