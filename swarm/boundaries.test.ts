@@ -72,6 +72,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, /^zod$/, UI_LIBRARY] },
   { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/donor\/(conditions|credit|preferences|reload)\.ts$/, may: [/^zod$/] }, // what a browser kept
+  { files: /^web\/src\/donor\/share\.tsx$/, may: [/^uqr$/] },
   { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
@@ -101,6 +102,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
     'signaling-server/weights/elements.ts',
     'signaling-server/weights/elements.test.ts',
   ],
+  uqr: ['web/src/donor/share.tsx'],
   comlink: ['web/src/worker/bridge.ts', 'web/src/worker/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
   'prom-client': ['signaling-server/monitoring/metrics.ts'],

@@ -1,8 +1,8 @@
 /** This page, to hand on: its link, as a code for a phone too. Asks for friends only where more GPUs would help. */
 import { useMemo, useState } from 'preact/hooks';
+import { encode } from 'uqr';
 import { invitedLink } from '../page/ask.ts';
 import { Press } from '../page/parts.tsx';
-import { qrCode } from '../page/qr.ts';
 
 interface ShareProps {
   readonly invite: string | null;
@@ -60,16 +60,15 @@ export function Share({ invite, run, wantsMore }: ShareProps) {
 
 function Code({ text }: { readonly text: string }) {
   const path = useMemo(() => {
-    const rows = qrCode(text);
-    const dark = rows?.map((row, y) => row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : '')).join('')).join('');
-    return rows && { dark, size: rows.length };
+    const { data, size } = encode(text, { border: 0 });
+    const dark = data.map((row, y) => row.map((isDark, x) => (isDark ? `M${x} ${y}h1v1h-1z` : '')).join('')).join('');
+    return { dark, size };
   }, [text]);
-  if (!path) return null;
   const whole = path.size + 2 * QUIET;
   return (
     <svg class="qr" viewBox={`${-QUIET} ${-QUIET} ${whole} ${whole}`} role="img" aria-label="The link as a QR code">
       <rect x={-QUIET} y={-QUIET} width={whole} height={whole} fill="#fff" />
-      <path d={path.dark ?? ''} fill="#000" shape-rendering="crispEdges" />
+      <path d={path.dark} fill="#000" shape-rendering="crispEdges" />
     </svg>
   );
 }
