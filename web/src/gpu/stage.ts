@@ -142,7 +142,7 @@ export class GpuStage implements Stage {
     const own = evaluation ? launches.evaluation : launches.forward;
     const isLast = unit === undefined || unit === this.#lastUnit;
     this.#made = encoding && isLast ? { what: 'output', microBatch, encoding } : null;
-    this.#again = null; // a recomputed layer's forward has the same place
+    if (!this.#plan.size.recomputesAhead) this.#again = null; // a recomputed layer's forward has the same place
     const packed = isLast ? this.#packingOf(this.#launched(microBatch), encoding, 'packOutput') : [];
     this.#submit(`F${microBatch}`, [...entered, ...own, ...packed]);
   }
