@@ -17,26 +17,31 @@ export function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
         <h2 id="feed">What changed</h2>
         <a href="#history">All of it</a>
       </div>
-      {newest.length === 0 ? (
-        <p class="soft">Nothing yet.</p>
-      ) : (
-        <ol class="feed">
-          {newest.map((event) => (
-            <li key={event.id}>
-              <span class={`mark ${EVENT_SIGNS[event.kind].tone}`} aria-hidden="true">
-                {EVENT_SIGNS[event.kind].glyph}
-              </span>
-              <span>
-                <time class="soft" dateTime={new Date(event.atMs).toISOString()}>
-                  {timeText(event.atMs)}
-                </time>{' '}
-                {wordsOf(event)}
-              </span>
-            </li>
-          ))}
-        </ol>
-      )}
+      {/* A row stays where it is and its words change: what comes new moves nothing that somebody reads. */}
+      <ol class="feed">
+        {newest.length === 0 && <li class="soft">Nothing yet.</li>}
+        {newest.map((event, row) => (
+          <Row key={row} event={event} />
+        ))}
+      </ol>
     </section>
+  );
+}
+
+function Row({ event }: { readonly event: WatchedEvent }) {
+  const words = wordsOf(event);
+  return (
+    <li title={words}>
+      <span class={`mark ${EVENT_SIGNS[event.kind].tone}`} aria-hidden="true">
+        {EVENT_SIGNS[event.kind].glyph}
+      </span>
+      <span>
+        <time class="soft" dateTime={new Date(event.atMs).toISOString()}>
+          {timeText(event.atMs)}
+        </time>{' '}
+        {words}
+      </span>
+    </li>
   );
 }
 
