@@ -82,7 +82,7 @@ test('joining, resting, leaving and the operator’s words roll nothing back; a 
   await steer(operator, first);
   await first.press('Leave');
   await first.until('left');
-  await first.page.getByText('You’ve left. The others have taken over your part').waitFor();
+  await first.page.getByText('You’ve left. Your part is in safe hands').waitFor();
   await untilStage(second, /1 of 1\s*layers 1–4/);
   const alone = await operator.untilFurther(2);
   expect(alone.generation).toBe(0);

@@ -38,8 +38,9 @@ export function addHomesBench(bench: Command): void {
     bench
       .command('homes')
       .description('eight donors in four emulated homes: two islands beside one swarm (root on Linux)'),
+    '4Mbit',
   )
-    .option('--codec <name>', 'of the stream (default: f32)', names('--codec', WIRE_ENCODINGS, 1), ['f32'])
+    .option('--codec <name>', 'of the stream', names('--codec', WIRE_ENCODINGS, 1), ['f32'])
     .option('--kinds <names>', `only these of ${KINDS.join(' and ')}`, names('--kinds', KINDS, KINDS.length))
     .option('--steps <n>', 'timed steps of each island', wholeNumber('--steps', 1), 6)
     .option('--json', 'one JSON document on standard output')

@@ -173,10 +173,7 @@ async function serve(path: string | undefined, options: ServeOptions): Promise<v
     rehearseOn(donors, server);
     for (;;) {
       const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
-      log(
-        'info',
-        'stopping at the next step boundary, with islands at the next meeting; a second Ctrl-C stops at once',
-      );
+      log('info', 'stopping after this step (with islands: at the next meeting); a second Ctrl-C stops at once');
       await server.stop();
       log('info', `${server.run.name} stopped after ${server.run.committedSteps} steps`);
       if (chosen === null || interrupt.signal.aborted) break;
@@ -232,7 +229,7 @@ async function chooseRun(data: DataDirectory, path: string | undefined, log: Log
     return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
   const active = data.store.activeRun();
   if (active !== null) return nextAfter(data, active.name);
-  log('info', 'no run is here yet: taking the bundled one, whose text (7 MB) is fetched once');
+  log('info', 'no run is here yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');
   const bundled = need(await prepareBundledRun(LONG_RUN, join(WORK_FOLDER, 'corpus')), failed);
   const name = need(await addRun(data, bundled), failed);
   if (data.store.card(name) === null) data.store.saveCard(name, JSON.stringify(LONG_RUN.card));

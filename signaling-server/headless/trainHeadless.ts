@@ -56,7 +56,7 @@ export async function trainHeadless(training: Training): Promise<Result<Trained>
     const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => 'interrupted' as const);
     const problem = await Promise.race([work, interrupted]);
     if (problem === 'interrupted') {
-      log('info', 'stopping at the next step boundary, with islands at the next meeting');
+      log('info', 'stopping after this step (with islands: at the next meeting)');
       await server.stop();
       return success(swarm.result('interrupted'));
     }

@@ -32,9 +32,10 @@ export const names =
     });
   };
 
-export const addLineOptions = (command: Command): Command =>
+/** `upload`: what the command takes where nothing is said. */
+export const addLineOptions = (command: Command, upload = '20Mbit'): Command =>
   command
-    .option('--upload <rate>', 'what a home’s line carries up (default: 20Mbit)', option('--upload', parseRate))
+    .option('--upload <rate>', `what a home’s line carries up (default: ${upload})`, option('--upload', parseRate))
     .option('--download <rate>', 'what it carries down (default: 100Mbit)', option('--download', parseRate))
     .option('--rtt <time>', 'from a home to the other and back (default: 50ms)', option('--rtt', parseDelay))
     .option('--jitter <time>', 'packets are late by up to so much more (default: 0ms)', option('--jitter', parseDelay))

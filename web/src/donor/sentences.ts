@@ -134,7 +134,7 @@ export function headlineOf(state: DonorState): Headline {
       return pausedHeadline(state, phase.connected);
     case 'left':
       return phase.confirmed
-        ? headline('calm', '○', 'Left', 'You’ve left. The others have taken over your part, and your GPU is free.')
+        ? headline('calm', '○', 'Left', 'You’ve left. Your part is in safe hands, and your GPU is free.')
         : headline('calm', '○', 'Left', 'You’ve left at once. Your GPU is free.');
     case 'postponed':
       return postponedHeadline(phase);
