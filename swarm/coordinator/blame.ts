@@ -15,6 +15,8 @@ const FAULTS_LIMIT = 3;
 const FAULTS_KEPT_STEPS = 20;
 /** Of those that only a checkpoint shows. */
 const FAULTS_KEPT_CHECKPOINTS = 4;
+/** Of those that only an evaluation shows. */
+const FAULTS_KEPT_EVALUATIONS = 20;
 /** A link that was lost so often within these is not tried again. */
 const LINK_LOSSES_LIMIT = 2;
 
@@ -73,9 +75,13 @@ export function remember(
   peer: PeerId,
   about: PeerId | null,
 ): readonly Fault[] {
-  const { faults, committedSteps: step } = transition.state;
-  const checkpoints = FAULTS_KEPT_CHECKPOINTS * transition.state.config.checkpointEverySteps;
-  const isNew = (fault: Fault) => step - fault.step < (fault.of === 'state' ? checkpoints : FAULTS_KEPT_STEPS);
+  const { faults, config, committedSteps: step } = transition.state;
+  const keptSteps = {
+    state: FAULTS_KEPT_CHECKPOINTS * config.checkpointEverySteps,
+    wait: FAULTS_KEPT_EVALUATIONS * (config.evaluation?.everySteps ?? 1),
+  };
+  const isNew = (fault: Fault) =>
+    step - fault.step < (fault.of === 'state' || fault.of === 'wait' ? keptSteps[fault.of] : FAULTS_KEPT_STEPS);
   const kept = [...faults.filter(isNew), { of, peer, about, step }];
   change(transition, { faults: kept });
   return kept;

@@ -12,7 +12,7 @@ import type { DonorMessage } from './events.ts';
 import { isFilledBy } from './filling.ts';
 import { arrived, boundary, considerInterruption, lose, planOn } from './planInForce.ts';
 import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
-import { isNews, withProgress } from './progress.ts';
+import { isNews, soundProgress, withProgress } from './progress.ts';
 import { reportedLate } from './replicas.ts';
 import { resumed } from './returning.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
@@ -101,9 +101,11 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
 }
 
 /** What it says of itself while a step takes long. */
-function onHeartbeat(transition: Transition, peer: PeerId, { at }: Said<'heartbeat'>) {
+function onHeartbeat(transition: Transition, peer: PeerId, { at: said }: Said<'heartbeat'>) {
   const { phase } = transition.state;
-  if (!at || !('progress' in phase) || !isNews(phase, peer, at, transition.now)) return;
+  if (!said || !('progress' in phase)) return;
+  const at = soundProgress(phase, peer, said);
+  if (!isNews(phase, peer, at, transition.now)) return;
   const stood = withProgress(phase, peer, at, transition.now);
   change(transition, { phase: stood.phase });
   if (!stood.isProven) return;

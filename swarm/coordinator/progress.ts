@@ -36,6 +36,12 @@ export function isNews(phase: Watched, peer: PeerId, at: StepProgress, now: numb
   return known === undefined || !isSame(known.at, at) || (isTraining(phase) && claims(phase, peer, at));
 }
 
+/** What a member says, but for waiting for itself or for who has no part in the plan. */
+export const soundProgress = ({ inForce }: Watched, peer: PeerId, at: StepProgress): StepProgress => ({
+  ...at,
+  waitsFor: at.waitsFor.filter((one) => one !== peer && membersOf(inForce).includes(one)),
+});
+
 /** With what a member says now; `isProven`: a second time it says that it reported what never came. */
 export function withProgress<Phase extends Watched>(phase: Phase, peer: PeerId, at: StepProgress, now: number) {
   const known = phase.progress.find((one) => one.peer === peer);

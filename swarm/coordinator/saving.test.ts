@@ -139,3 +139,63 @@ it('[CO93] nobody where who owes its answer has something to do', () => {
   expect(swarm.trace()).toEqual([]);
   expect(swarm.run.state.donors).toHaveLength(3);
 });
+
+it('[CO93] whose word cost another one its place goes itself the second time, however far apart evaluations are', () => {
+  const swarm = replicated({ expectedDonors: 4, steps: 100, evaluation: { everySteps: 30, windows: 8 } });
+  const liar = 'd';
+  swarm.join('a', 'b', 'c', liar);
+  /** Of the next evaluation: who goes where the liar holds it up, and says that it waits for the first one, which is done. */
+  const goes = (names: readonly string[]): string | undefined => {
+    const before = swarm.run.state.committedSteps;
+    for (let word = 0; word < 2_000; word++) {
+      const { phase, committedSteps } = swarm.run.state;
+      if (phase.name === 'evaluating' && committedSteps > before) break;
+      swarm.settleOne();
+    }
+    expect(swarm.run.state.phase.name).toBe('evaluating');
+    swarm.settle('* evaluated');
+    swarm.trace();
+    const [first] = names;
+    for (let second = 0; second < 9; second++) {
+      swarm.pass(1_000);
+      for (const name of names) {
+        const awaited = name === first ? [] : [name === liar ? (first ?? '') : liar];
+        const waitsFor = awaited.map((one) => swarm.peer(one));
+        const { epoch, committedSteps } = swarm.run.state;
+        swarm.say(name, {
+          type: 'heartbeat',
+          at: { epoch, step: committedSteps - 1, done: 9, waitsFor, hasReported: true },
+        });
+      }
+      swarm.tick();
+    }
+    return swarm.trace().find((line) => line.startsWith('refuse'));
+  };
+  expect(goes(['a', 'b', 'c', liar])).toBe('refuse a tooLate');
+  swarm.join('e');
+  expect(goes(['b', 'c', liar, 'e'])).toBe('refuse d tooLate');
+});
+
+it('[CO76] who says that it waits for itself, or for who has no part, waits for nobody', () => {
+  for (const lie of ['c', 'stranger']) {
+    const swarm = replicated({ expectedDonors: 3, steps: 40 });
+    swarm.join('a', 'b', 'c');
+    for (let word = 0; swarm.run.state.committedSteps < 3 && word < 200; word++) swarm.settleOne();
+    swarm.settle('* report');
+    swarm.trace();
+    for (let second = 0; second < 12; second++) {
+      swarm.pass(1_000);
+      for (const [name, waitsFor] of [
+        ['a', 'b'],
+        ['b', 'c'],
+        ['c', lie],
+      ] as const) {
+        const { epoch, committedSteps: step } = swarm.run.state;
+        const at = { epoch, step, done: 1, waitsFor: [swarm.peer(waitsFor)], hasReported: false };
+        swarm.say(name, { type: 'heartbeat', at });
+      }
+      swarm.tick();
+    }
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse c tooLate']);
+  }
+});

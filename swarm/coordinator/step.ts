@@ -7,7 +7,7 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
-import { partnersOf, remember } from './blame.ts';
+import { remember } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
 import { dismiss, overdue, withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
@@ -245,11 +245,11 @@ const notReported = ({ inForce, reports }: Training): PeerId[] =>
 const notAnswered = ({ inForce, answers }: Evaluating): PeerId[] =>
   evaluatorsOf(inForce.plan).filter((peer) => answers.every((answer) => answer.peer !== peer));
 
-/** Whom one donor says it waits for goes; the second time the one who says so of another. */
+/** Whom one donor says it waits for goes; the second time the one who says so. */
 function accused(transition: Transition, { peer, by }: { readonly peer: PeerId; readonly by: PeerId | null }): PeerId {
   if (by === null) return peer;
-  const faults = remember(transition, 'link', by, peer).filter(({ of }) => of === 'link');
-  return partnersOf(faults, by).size > 1 ? by : peer;
+  const words = remember(transition, 'wait', by, peer).filter((fault) => fault.of === 'wait' && fault.peer === by);
+  return words.length > 1 ? by : peer;
 }
 
 const awaited = (transition: Transition, { name }: Saving | AwaitingCheckpoint) =>

@@ -13,10 +13,10 @@ export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
 
 /**
  * What went wrong at a step, by donors' words or their silence: with one's own part or its copies, with a hand-over of
- * its state, the link of two, what one says that it sent the other, or what two have of a shard.
+ * its state, the link of two, what one says that it sent the other, what two have of a shard, or for whom one says that it waits.
  */
 export interface Fault {
-  readonly of: 'itself' | 'copies' | 'handOver' | 'link' | 'slices' | 'state';
+  readonly of: 'itself' | 'copies' | 'handOver' | 'link' | 'slices' | 'state' | 'wait';
   readonly peer: PeerId;
   /** Null where it is the one's alone. */
   readonly about: PeerId | null;

@@ -120,6 +120,13 @@ describe('islands', () => {
     expect(found).toBeLessThanOrEqual(best * (1 + 1e-9));
   });
 
+  test.each([1, 2])('[IS30] of a model of %i layers, too, where there are more donors than layers', (layers) => {
+    const small = modelWith({ n_layer: layers, n_embd: 64 });
+    const donors = ['a', 'b', 'c'].map((id) => ({ id, memoryBytes: 8e9, flopsPerSecond: 1e12 }));
+    const found = planIslands({ ...problemOf(clusterOf(donors)), model: small }, ASKED);
+    expect(found.ok && membersOf(found.value)).toEqual([['a'], ['b'], ['c']]);
+  });
+
   const roomy = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
   test('[IS31] who has room is alone, and who has not makes an island with its like', () => {
     const small = { ...roomy, memoryBytes: SMALL };

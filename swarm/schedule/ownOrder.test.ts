@@ -117,6 +117,25 @@ describe('varuna', () => {
     order.begun(1, 1);
     run('0B1');
   });
+
+  test('[SC40] the word of a beginning that cannot be is kept until its forward is done', () => {
+    const model = outlineModel(2, false);
+    const plan = equalSplit(model, 2, donors(2), { schedule: 'varuna', microBatches: 2 });
+    const order = ownOrder(
+      plan,
+      policyOf(plan) ?? expect.fail('varuna has a policy'),
+      donors(2)[0] ?? expect.fail('a donor'),
+    );
+    const run = (text: string): void => {
+      const action = order.next();
+      expect(action && formatAction(action)).toBe(text);
+      if (action) order.ended(action);
+    };
+    order.begun(1, 1);
+    run('0F0');
+    run('0F1');
+    run('0R1');
+  });
 });
 
 describe('eager', () => {

@@ -69,17 +69,21 @@ export const varuna =
     const peers = graph.peers.map((peer, place): PeerState => startingState(graph, place, got(bounds, peer)));
     const stateOf = (work: number): PeerState => at(peers, at(graph.peerOf, work));
     const opOf = (work: number) => at(graph.actions, work).op;
+    /** Recomputes of what the next stage says that it has begun, whose forward is not done: of a sound swarm none. */
+    const early = new Set<number>();
     return {
       ready(work) {
         const state = stateOf(work);
         if (opOf(work) === 'B') state.backwards.add(work);
         else if (opOf(work) === 'F') stageOf(state, graph, work).forwards.add(work);
+        else if (early.delete(work)) state.recomputes.add(work);
       },
       started(work) {
         if (opOf(work) !== 'B') return;
         stateOf(work).owed.remove(work);
         const recompute = partner(graph, work, 'R', -1);
         if (recompute === NOTHING) return;
+        if (at(progress.open, recompute) !== 0) return void early.add(recompute);
         stateOf(recompute).recomputes.add(recompute);
         progress.wake(at(graph.peerOf, recompute));
       },
