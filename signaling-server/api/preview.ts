@@ -65,6 +65,8 @@ export function addPreviewPicture(app: FastifyInstance, status: () => PublicStat
     shown.donors = seen?.donors ?? 0;
     shown.curve = seen?.curve ?? [];
     shown.key = seen === null ? '' : `${seen.run} ${seen.donors} ${Math.floor(seen.committedSteps / STEPS_A_PICTURE)}`;
-    return reply.type('image/png').header('cache-control', `public, max-age=${PICTURE_SECONDS}`).send(draw());
+    // Where it depends on who asks, a cache on the way would show one what another may see.
+    const kept = visible.isPublic('status') ? `public, max-age=${PICTURE_SECONDS}` : 'private, no-store';
+    return reply.type('image/png').header('cache-control', kept).send(draw());
   });
 }

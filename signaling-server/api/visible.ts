@@ -26,9 +26,14 @@ export class Visible {
     this.#hasSession = hasSession;
   }
 
+  /** Everybody may read this. */
+  isPublic(what: PublicView): boolean {
+    return this.#run.network.invitation.isOpen || PUBLIC_VIEWS.indexOf(this.#view) >= PUBLIC_VIEWS.indexOf(what);
+  }
+
   /** Why who calls may not read this; null: it may. */
   refusal(what: PublicView, request: FastifyRequest): RefusalReason | null {
-    return PUBLIC_VIEWS.indexOf(this.#view) >= PUBLIC_VIEWS.indexOf(what) ? null : this.#outsider(request);
+    return this.isPublic(what) ? null : this.#outsider(request);
   }
 
   /** Why who calls is nobody whom the run knows; null: the run is open, or it is invited, computes or has a session. */
