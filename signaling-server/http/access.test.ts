@@ -110,13 +110,25 @@ test('[OP52] sites are origins, and nothing else', () => {
     ok: true,
     value: ['https://blog.example', 'http://localhost:3000'],
   });
+  expect(parseEmbedOn('HTTPS://A.com:443, http://B.example:80/,https://bücher.example')).toEqual({
+    ok: true,
+    value: ['https://a.com', 'http://b.example', 'https://xn--bcher-kva.example'],
+  });
   for (const wrong of [
     '*',
     'blog.example',
     "https://a.example 'unsafe-inline'",
     'https://a.example/page',
+    'https://user:word@a.example',
+    'https://a;b',
+    'https://a%3bb',
+    'https://$&',
+    'https://*',
+    'https://*.a.example',
     'data:x',
     '',
   ])
-    expect(parseEmbedOn(wrong).ok).toBe(false);
+    expect(reasonOf(parseEmbedOn(wrong))).toBe(
+      `--embed-on: "${wrong}" is no site: expected https://HOST or http://HOST, with :PORT at will, no path and no *, with commas between them`,
+    );
 });

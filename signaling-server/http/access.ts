@@ -60,22 +60,39 @@ export function readTls(certPath: string | undefined, keyPath: string | undefine
   return success({ cert: cert.value, key: key.value });
 }
 
+/** As browsers write it: in lower case, without the port that goes without saying; null: it is none, or more than one. */
+function plainOrigin(text: string): string | null {
+  if (!URL.canParse(text)) return null;
+  const { protocol, origin, href } = new URL(text);
+  return ['http:', 'https:'].includes(protocol) && href === `${origin}/` ? origin : null;
+}
+
 export function parsePublicUrl(text: string): Result<string> {
-  const expected = 'expected https://HOST or http://HOST, with :PORT at will and no path';
-  if (!URL.canParse(text)) return refusal(`--public-url "${text}" is no address: ${expected}`);
-  const { protocol, origin, pathname, search, hash, username } = new URL(text);
-  const isPlain = pathname === '/' && search === '' && hash === '' && username === '';
-  if (!['http:', 'https:'].includes(protocol) || !isPlain) return refusal(`--public-url "${text}": ${expected}`);
-  return success(origin);
+  const origin = plainOrigin(text);
+  return origin === null
+    ? refusal(
+        `--public-url "${text}" is no address: expected https://HOST or http://HOST, with :PORT at will and no path`,
+      )
+    : success(origin);
+}
+
+/** A host as a Content-Security-Policy may name it (https://www.w3.org/TR/CSP3/#grammardef-host-part), without wildcards. */
+const POLICY_HOST = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
+
+function siteOf(text: string): string | null {
+  const origin = plainOrigin(text);
+  return origin !== null && POLICY_HOST.test(new URL(origin).hostname) ? origin : null;
 }
 
 /** Sites, each by its origin, with commas between them. */
 export function parseEmbedOn(text: string): Result<string[]> {
-  const parts = text.split(',').map((part) => part.trim().replace(/\/$/, ''));
-  const wrong = parts.find((part) => !URL.canParse(part) || new URL(part).origin !== part || !/^https?:/.test(part));
+  const parts = text.split(',').map((part) => part.trim());
+  const wrong = parts.find((part) => siteOf(part) === null);
   return wrong === undefined
-    ? success(parts)
-    : refusal(`--embed-on: "${wrong}" is no site: expected https://HOST or http://HOST, with commas between them`);
+    ? success(parts.flatMap((part) => siteOf(part) ?? []))
+    : refusal(
+        `--embed-on: "${wrong}" is no site: expected https://HOST or http://HOST, with :PORT at will, no path and no *, with commas between them`,
+      );
 }
 
 /** A comma-separated list of addresses, ranges (10.0.0.0/8) and the names that stand for some. */

@@ -68,6 +68,7 @@ it('[OP52] /embed is framed by the sites that are named, and by no other; everyt
   const named = await policyOf(['https://blog.example', 'https://school.example:8443'], '/embed');
   expect(named.policy).toContain('frame-ancestors https://blog.example https://school.example:8443;');
   expect(named.frames).toBe(undefined);
+  expect((await policyOf(['https://$&'], '/embed')).policy).toContain('frame-ancestors https://$&;');
   expect((await policyOf(['https://blog.example'], '/')).policy).toContain("frame-ancestors 'none'");
 });
 
