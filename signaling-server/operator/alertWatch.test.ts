@@ -62,7 +62,9 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
     await watch.look();
     // It came, and was not followed.
     expect(taken).toHaveLength(4);
-    expect(warnings).toEqual([expect.stringMatching(/^an alert was not told: the address does not answer/)]);
+    expect(warnings).toEqual([
+      'an alert was not told: the address redirects elsewhere (302), where alerts are not sent',
+    ]);
   } finally {
     watch.close();
   }
@@ -79,10 +81,36 @@ it('[OP54] an operator keeps the address and tries it; what is none is refused',
   expect((await post('/api/operator/webhook/try', {})).status).toBe(200);
   expect(taken).toMatchObject([{ kind: 'trial', state: 'trial' }]);
   status = 500;
-  expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([409, 'the address answered 500']);
+  expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([
+    409,
+    'the address answered with status 500',
+  ]);
   // The audit says that it was done, and not where to: the address is a secret of its own.
   const { events } = await operated.shown();
   expect(JSON.stringify(events)).not.toContain('/hook');
+});
+
+it('[OP54] an address with a name and a password is refused, and what is wrong with one is said without it', async () => {
+  await operated.serve(null);
+  const { post } = await operated.logIn();
+  expect(await errorOf(await post('/api/operator/webhook', { url: 'http://fish:secret@localhost:9/hook' }))).toEqual([
+    400,
+    'the address may have no user name and no password before its host',
+  ]);
+  expect(await errorOf(await post('/api/operator/webhook', { url: 'file:///etc/passwd' }))).toEqual([
+    400,
+    'the address must begin with https:// or http://',
+  ]);
+  const tried = async (kept: string) => {
+    operated.data.store.saveWebhook(kept);
+    return errorOf(await post('/api/operator/webhook/try', {}));
+  };
+  // One that was kept before it was refused.
+  expect(await tried('http://fish:secret@localhost:9/hook')).toEqual([409, 'the address cannot be called']);
+  const closed = url();
+  address.closeAllConnections();
+  await new Promise((resolve) => address.close(resolve));
+  expect(await tried(closed)).toEqual([409, 'the address refused the connection (ECONNREFUSED)']);
 });
 
 it('[OP56] a note is kept with its run, for whoever sees the list', async () => {

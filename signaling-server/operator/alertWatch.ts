@@ -28,18 +28,35 @@ export interface Told {
 const bodyOf = (told: Told): string => JSON.stringify({ ...told, text: sentenceOf(told), content: sentenceOf(told) });
 const sentenceOf = ({ run, state, text }: Told): string => `Shoal, ${run}${state === 'over' ? ', over' : ''}: ${text}`;
 
-/** Where it went wrong, why, in a sentence. */
+/** Where it went wrong, why, in a sentence without the address: whoever knows that may write to it. */
 async function post(url: string, told: Told): Promise<Result<null>> {
   try {
     const { ok, status } = await fetch(url, {
       ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: bodyOf(told) },
       // Where it leads was not what the operator gave.
-      ...{ redirect: 'error', signal: AbortSignal.timeout(POST_LIMIT_MS) },
+      ...{ redirect: 'manual', signal: AbortSignal.timeout(POST_LIMIT_MS) },
     });
-    return ok ? success(null) : refusal(`the address answered ${status}`);
+    if (ok) return success(null);
+    return refusal(
+      status >= 300 && status < 400
+        ? `the address redirects elsewhere (${status}), where alerts are not sent`
+        : `the address answered with status ${status}`,
+    );
   } catch (error) {
-    return refusal(`the address does not answer (${error instanceof Error ? error.message : error})`);
+    return refusal(faultOf(error));
   }
+}
+
+/** What fetch says of itself quotes the address. */
+function faultOf(error: unknown): string {
+  if (error instanceof Error && error.name === 'TimeoutError')
+    return `the address does not answer in ${POST_LIMIT_MS / 1_000} s`;
+  const cause = error instanceof Error ? error.cause : null;
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : null;
+  if (code === null) return 'the address cannot be called';
+  return code === 'ECONNREFUSED'
+    ? `the address refused the connection (${code})`
+    : `the address cannot be reached (${code})`;
 }
 
 export class AlertWatch {

@@ -31,6 +31,8 @@ const READS_PER_MINUTE = 240;
 const CHANGES_PER_MINUTE = 60;
 const SEARCHES_PER_MINUTE = 20;
 
+const NOT_UNDERSTOOD = 'the dashboard and the server do not understand each other: reload';
+
 const runName = z.string().max(200);
 const runBody = z.object({ run: runName });
 const checkpointBody = z.object({ run: runName, step: count });
@@ -59,11 +61,11 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     schema: z.ZodType<Body>,
     words: (body: Body) => string,
     act: (body: Body) => Promise<Result<unknown>> | Result<unknown>,
+    wrong: (error: z.ZodError) => string = () => NOT_UNDERSTOOD,
   ): void => {
     api.post(path, perMinute(CHANGES_PER_MINUTE), async (request: FastifyRequest, reply: FastifyReply) => {
       const body = schema.safeParse(request.body);
-      if (!body.success)
-        return problem(reply, 400, 'the dashboard and the server do not understand each other: reload');
+      if (!body.success) return problem(reply, 400, wrong(body.error));
       const done = await act(body.data);
       const said = done.ok ? words(body.data) : `${words(body.data)}: refused, ${done.reason}`;
       const by = session.nameOf(request.headers.cookie);
@@ -177,6 +179,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
       store.saveWebhook(url);
       return success(null);
     },
+    ({ issues }) => issues[0]?.message ?? NOT_UNDERSTOOD,
   );
   change(
     '/api/operator/webhook/try',

@@ -137,11 +137,20 @@ export const alertLimitsSchema = z.object({
 export type AlertLimits = z.infer<typeof alertLimitsSchema>;
 export const INITIAL_ALERT_LIMITS: AlertLimits = { donors: 1, checkpointMinutes: 30, stalledSeconds: 30 };
 
+const isWebAddress = (text: string): boolean => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+const hasCredentials = (text: string): boolean => {
+  if (!URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  return username !== '' || password !== '';
+};
+
 /** Whom the server tells of alerts; empty: nobody. */
 export const webhookSchema = z
   .string()
-  .max(1_000)
-  .refine((text) => text === '' || (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)));
+  .max(1_000, 'the address may have at most 1,000 characters')
+  .refine((text) => text === '' || isWebAddress(text), 'the address must begin with https:// or http://')
+  // fetch refuses them.
+  .refine((text) => !hasCredentials(text), 'the address may have no user name and no password before its host');
 
 /** Bytes that went through the server itself since it began, by what they are. */
 export const SERVED_KINDS = ['tokens', 'state', 'checkpoint'] as const;

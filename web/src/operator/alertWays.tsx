@@ -37,7 +37,8 @@ export function AlertWays({ run }: { readonly run: string }) {
     localStorage.setItem(NOTIFY, isAllowed ? 'yes' : 'no');
     setNotified(isAllowed);
   };
-  const isAddress = webhookSchema.safeParse(url).success;
+  const checked = webhookSchema.safeParse(url);
+  const isAddress = checked.success;
   const keep = (): Promise<boolean> =>
     act.run(
       () => tell('/api/operator/webhook', { url }, anything),
@@ -86,7 +87,7 @@ export function AlertWays({ run }: { readonly run: string }) {
           Try it
         </button>
       </div>
-      <Answer answer={act.answer} />
+      <Answer answer={isAddress ? act.answer : { ok: false, sentence: checked.error.issues[0]?.message ?? '' }} />
     </form>
   );
 }
