@@ -70,6 +70,43 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
   }
 });
 
+it('[OP54] what could not be told is told at a later look, and an end never before its beginning', async () => {
+  const { run } = await operated.serve(null);
+  let free: number | null = null;
+  const warnings: string[] = [];
+  const watch = new AlertWatch(
+    run,
+    operated.data.store,
+    () => free,
+    (_level, text) => void warnings.push(text),
+  );
+  const states = (): string[] => taken.splice(0).map(({ kind, state }) => `${kind} ${state}`);
+  try {
+    operated.data.store.saveWebhook(url());
+    status = 500;
+    await watch.look();
+    await watch.look();
+    expect(states()).toEqual(['donors begins', 'donors begins']);
+    expect(warnings).toEqual(['an alert was not told: the address answered with status 500']);
+    status = 200;
+    free = 1e9;
+    const first = watch.look();
+    free = null;
+    // While one look tells, another would find that the disk's alert is over.
+    await Promise.all([first, watch.look()]);
+    expect(states()).toEqual(['donors begins', 'disk begins']);
+    status = 500;
+    await watch.look();
+    status = 200;
+    await watch.look();
+    await watch.look();
+    expect(states()).toEqual(['disk over', 'disk over']);
+    expect(warnings).toHaveLength(2);
+  } finally {
+    watch.close();
+  }
+});
+
 it('[OP54] an operator keeps the address and tries it; what is none is refused', async () => {
   await operated.serve(null);
   const { get, post } = await operated.logIn();

@@ -67,7 +67,11 @@ export class AlertWatch {
   readonly #timer: ReturnType<typeof setInterval>;
   #saved: Saved | null = null;
   #moved = { key: '', atMs: monotonicMs() };
-  #known: ReadonlyMap<string, string> = new Map();
+  /** Alerts whose beginning was told and whose end was not, with their newest text. */
+  readonly #known = new Map<string, string>();
+  #looking: Promise<void> | null = null;
+  /** Why the newest was not told; null: it was. */
+  #fault: string | null = null;
 
   constructor(run: ActiveRun, store: Store, freeBytes: () => number | null, log: Log) {
     this.#run = run;
@@ -82,22 +86,34 @@ export class AlertWatch {
     clearInterval(this.#timer);
   }
 
-  /** Tells what began and what is over since the last look. */
-  async look(nowMs: number = monotonicMs()): Promise<void> {
+  /** Tells what began and what is over since it was told; what cannot be told waits for the next look. One at a time. */
+  look(nowMs: number = monotonicMs()): Promise<void> {
+    this.#looking ??= this.#lookOnce(nowMs).finally(() => {
+      this.#looking = null;
+    });
+    return this.#looking;
+  }
+
+  async #lookOnce(nowMs: number): Promise<void> {
     const url = this.#store.webhook();
     if (url === null) return;
     const found = new Map(this.#alerts(nowMs).map(({ kind, text }) => [kind as string, text]));
     const [run, step] = [this.#run.name, this.#run.committedSteps];
     const begun = [...found].filter(([kind]) => !this.#known.has(kind));
     const over = [...this.#known].filter(([kind]) => !found.has(kind));
-    this.#known = found;
+    for (const [kind, text] of found) if (this.#known.has(kind)) this.#known.set(kind, text);
     for (const [state, all] of [
       ['begins', begun],
       ['over', over],
     ] as const)
       for (const [kind, text] of all) {
         const told = await post(url, { run, kind, state, step, text });
-        if (!told.ok) this.#log('warn', `an alert was not told: ${told.reason}`);
+        // Said once, however often it is tried.
+        if (!told.ok && told.reason !== this.#fault) this.#log('warn', `an alert was not told: ${told.reason}`);
+        this.#fault = told.ok ? null : told.reason;
+        if (!told.ok) continue;
+        if (state === 'begins') this.#known.set(kind, text);
+        else this.#known.delete(kind);
       }
   }
 
