@@ -1,5 +1,5 @@
 /** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
 import { Scroll } from '../page/scroll.tsx';
@@ -57,7 +57,7 @@ function Record({ credit, forget }: CreditProps) {
   const [isAsking, ask] = useState(false);
   const keep = useRef<HTMLButtonElement>(null);
   // The button that was pressed is gone: the keyboard goes on at the answer that costs nothing.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isAsking) keep.current?.focus();
   }, [isAsking]);
   if (!isAsking) {

@@ -1,6 +1,6 @@
 /** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
 import { createContext } from 'preact';
-import { useContext, useEffect, useRef, useState } from 'preact/hooks';
+import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
 
@@ -58,8 +58,8 @@ interface ConfirmProps {
 export function Confirm({ label, question, about = '', disabled = false, onSure }: ConfirmProps) {
   const [isAsking, ask] = useState(false);
   const sure = useRef<HTMLButtonElement>(null);
-  // The button that was pressed is gone, and this one takes its place.
-  useEffect(() => {
+  // The button that was pressed is gone, and this one takes its place; at once, or a key that is pressed meanwhile meets another.
+  useLayoutEffect(() => {
     if (isAsking) sure.current?.focus();
   }, [isAsking]);
   const hidden = about !== '' && <span class="hidden"> {about}</span>;
