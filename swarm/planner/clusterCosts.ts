@@ -257,7 +257,8 @@ function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: C
   const sought = [tightestWire(wire)];
   const known = new Map<number, Size>();
   const measure: SizeOf = ({ first, last, layers }, samples, recomputed, { compute: own, wires }) => {
-    const from = first ? 0 : last ? model.layers - layers : 1;
+    // A middle stage of all layers, which is asked for as a measure, has the first one's bytes where there is no other room.
+    const from = first ? 0 : last ? model.layers - layers : Math.min(1, model.layers - layers);
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
     const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
     const bytes = (slots: number, compute: Compute) =>

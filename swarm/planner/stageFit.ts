@@ -74,8 +74,7 @@ export function mostLayers(costs: ClusterCosts, members: Members, first: boolean
   knownCapacities.set(members, known);
   const index = (first ? 1 : 0) + (last ? 2 : 0);
   if (int(known, index) >= 0) return int(known, index);
-  // A stage that is neither first nor last has others beside it.
-  let [low, high] = [0, costs.model.layers - (first || last ? 0 : 1)];
+  let [low, high] = [0, costs.model.layers];
   while (low < high) {
     const layers = (low + high + 1) >> 1;
     if (mayHold(costs, members, { first, last, layers })) low = layers;
