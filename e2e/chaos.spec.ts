@@ -96,6 +96,14 @@ test('[RE20] [RE40] [RE42] [RE43] one is killed, one frozen, one slower, one cut
   expect(faults.map(({ stepsGivenUp }) => stepsGivenUp)).toEqual(faults.map(() => 0));
 });
 
+test('[RE20] [RE30] one is killed, one comes, one is frozen, one loses its GPU, the server is killed, one after the other: nothing is given up', async () => {
+  const script = 'kill:1@4,join@6,freeze:2@8+10s,gpu-lost:0@11,server-kill@15';
+  const { faults, rollbacks, refused } = await chaos(4, script, '--replicas', '1');
+  expect(refused).toEqual([]);
+  expect(rollbacks).toEqual([]);
+  expect(faults.map(({ stepsGivenUp }) => stepsGivenUp)).toEqual(faults.map(() => 0));
+});
+
 test('[RE40] who was frozen, and who was cut off, comes back by itself and computes', async () => {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, train: { ...(file.train as object), steps: 5_000 } }));
   const swarm = new RunningCommand(['swarm', run, '--donors', '3', '--chaos', 'freeze:1@3+8s,cut:2@3+8s']);
