@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
 import { counted } from '../../swarm/quantityText.ts';
 import type { Access } from '../http/access.ts';
-import { perMinute } from '../http/calls.ts';
+import { escapedHtml, perMinute } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
 import { PREVIEW_HEIGHT, PREVIEW_WIDTH, previewPicture } from './previewPicture.ts';
 import type { Visible } from './visible.ts';
@@ -12,9 +12,6 @@ const PICTURES_PER_MINUTE = 60;
 /** A picture is drawn anew after so many steps. */
 const STEPS_A_PICTURE = 10;
 const PICTURE_SECONDS = 60;
-
-const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (sign) => ENTITIES[sign] ?? '');
 
 /** What is known of the run, as far as everybody may see it. */
 export interface Previewed {
@@ -43,7 +40,7 @@ export function previewTags({ status, purpose }: Previewed, origin: string): str
     'og:image:height': String(PREVIEW_HEIGHT),
     'og:image:alt': 'The donors of the run as fish, and under them its loss, which falls',
   };
-  const lines = Object.entries(tags).map(([name, text]) => `<meta property="${name}" content="${escaped(text)}">`);
+  const lines = Object.entries(tags).map(([name, text]) => `<meta property="${name}" content="${escapedHtml(text)}">`);
   return [...lines, '<meta name="twitter:card" content="summary_large_image">'].join('\n    ');
 }
 

@@ -7,10 +7,7 @@ import { count } from '../../swarm/fields.ts';
 export function problem(reply: FastifyReply, status: number, sentence: string): FastifyReply {
   reply.code(status);
   if (!reply.request.headers.accept?.includes('text/html')) return reply.send({ error: sentence });
-  const text = `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`.replace(
-    /[<&]/g,
-    (sign) => ENTITIES[sign] ?? '',
-  );
+  const text = escapedHtml(`${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`);
   return reply
     .type('text/html')
     .send(
@@ -18,7 +15,9 @@ export function problem(reply: FastifyReply, status: number, sentence: string): 
     );
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '&': '&amp;' };
+const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
+/** For a page's text, or for an attribute in double quotes. */
+export const escapedHtml = (text: string): string => text.replace(/[&<>"]/g, (sign) => ENTITIES[sign] ?? '');
 
 export const perMinute = (max: number) => ({ config: { rateLimit: { max, timeWindow: 60_000 } } });
 

@@ -30,16 +30,22 @@ afterEach(async () => {
   await new Promise((resolve) => address.close(resolve));
 });
 
-it('[OP54] each alert is told once when it begins and once when it is over', async () => {
+/** Looks at a run without donors when it is told to; `disk.free` in bytes. */
+async function watched() {
   const { run } = await operated.serve(null);
-  let free: number | null = null;
+  const disk: { free: number | null } = { free: null };
   const warnings: string[] = [];
   const watch = new AlertWatch(
     run,
     operated.data.store,
-    () => free,
+    () => disk.free,
     (_level, text) => void warnings.push(text),
   );
+  return { watch, disk, warnings };
+}
+
+it('[OP54] each alert is told once when it begins and once when it is over', async () => {
+  const { watch, disk, warnings } = await watched();
   try {
     await watch.look();
     expect(taken).toEqual([]); // nobody wants it
@@ -49,16 +55,16 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
     expect(taken.map(({ kind, state }) => [kind, state])).toEqual([['donors', 'begins']]);
     expect(taken[0]?.text).toBe('Shoal, tiny: Too few donors: 0 at work, at least 1 wanted.');
     expect(taken[0]?.content).toBe(taken[0]?.text);
-    free = 1e9;
+    disk.free = 1e9;
     await watch.look();
-    free = null;
+    disk.free = null;
     await watch.look();
     expect(taken.slice(1).map(({ kind, state }) => [kind, state])).toEqual([
       ['disk', 'begins'],
       ['disk', 'over'],
     ]);
     status = 302;
-    free = 1e9;
+    disk.free = 1e9;
     await watch.look();
     // It came, and was not followed.
     expect(taken).toHaveLength(4);
@@ -71,15 +77,7 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
 });
 
 it('[OP54] what could not be told is told at a later look, and an end never before its beginning', async () => {
-  const { run } = await operated.serve(null);
-  let free: number | null = null;
-  const warnings: string[] = [];
-  const watch = new AlertWatch(
-    run,
-    operated.data.store,
-    () => free,
-    (_level, text) => void warnings.push(text),
-  );
+  const { watch, disk, warnings } = await watched();
   const states = (): string[] => taken.splice(0).map(({ kind, state }) => `${kind} ${state}`);
   try {
     operated.data.store.saveWebhook(url());
@@ -89,9 +87,9 @@ it('[OP54] what could not be told is told at a later look, and an end never befo
     expect(states()).toEqual(['donors begins', 'donors begins']);
     expect(warnings).toEqual(['an alert was not told: the address answered with status 500']);
     status = 200;
-    free = 1e9;
+    disk.free = 1e9;
     const first = watch.look();
-    free = null;
+    disk.free = null;
     // While one look tells, another would find that the disk's alert is over.
     await Promise.all([first, watch.look()]);
     expect(states()).toEqual(['donors begins', 'disk begins']);

@@ -76,12 +76,11 @@ export function remember(
   about: PeerId | null,
 ): readonly Fault[] {
   const { faults, config, committedSteps: step } = transition.state;
-  const keptSteps = {
+  const keptSteps: Partial<Record<Fault['of'], number>> = {
     state: FAULTS_KEPT_CHECKPOINTS * config.checkpointEverySteps,
     wait: FAULTS_KEPT_EVALUATIONS * (config.evaluation?.everySteps ?? 1),
   };
-  const isNew = (fault: Fault) =>
-    step - fault.step < (fault.of === 'state' || fault.of === 'wait' ? keptSteps[fault.of] : FAULTS_KEPT_STEPS);
+  const isNew = (fault: Fault) => step - fault.step < (keptSteps[fault.of] ?? FAULTS_KEPT_STEPS);
   const kept = [...faults.filter(isNew), { of, peer, about, step }];
   change(transition, { faults: kept });
   return kept;

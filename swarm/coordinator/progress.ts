@@ -51,6 +51,10 @@ export function withProgress<Phase extends Watched>(phase: Phase, peer: PeerId, 
   return { phase: { ...phase, progress: [...others, said] }, isProven };
 }
 
+/** It waits for nobody, and has done nothing for so long. */
+const isIdle = ({ at, sinceMs }: Watched['progress'][number], quiet: number, now: number): boolean =>
+  at.waitsFor.length === 0 && now - sinceMs >= quiet;
+
 /** It is the only one that waits for nobody, and somebody waits for it. */
 const isWaitedForByAll = ({ progress }: Training, members: readonly PeerId[], peer: PeerId): boolean => {
   const others = members.flatMap((one) => (one === peer ? [] : (progress.find((said) => said.peer === one)?.at ?? [])));
@@ -74,8 +78,7 @@ export function stuckIn(phase: Training, now: number): PeerId[] {
     if (reportedIn(phase, peer)) return false;
     const said = phase.progress.find((one) => one.peer === peer);
     if (said === undefined) return othersSay;
-    if (said.at.waitsFor.length > 0 || now - said.sinceMs < quiet) return false;
-    return said.at.step === phase.step || isWaitedForByAll(phase, members, peer);
+    return isIdle(said, quiet, now) && (said.at.step === phase.step || isWaitedForByAll(phase, members, peer));
   });
   // Where everybody is stuck it is not a donor's doing.
   return stuck.length < members.length ? stuck : [];
@@ -91,7 +94,7 @@ export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now:
 function idleAt({ inForce, progress }: Watched, step: number, now: number) {
   const quiet = quietMs(inForce, inForce.predicted);
   const said = progress.filter(({ at }) => at.step === step);
-  const idle = said.filter(({ at, sinceMs }) => at.waitsFor.length === 0 && now - sinceMs >= quiet);
+  const idle = said.filter((one) => isIdle(one, quiet, now));
   return { said, idle: idle.map(({ peer }) => peer) };
 }
 

@@ -20,7 +20,6 @@ const START = {
 export const groupedConfig = (part: Parameters<typeof rehearsalTerms>[0], replicas = 0): DecisionConfig =>
   decisionConfig(rehearsalTerms({ layers: 2, lanes: 2, ...part }).config, { replicas });
 
-/** A run with honest donors, that answer in the order told, and a store that judges what it is to keep. */
 export class GroupedRun {
   state: DecisionState;
   now = 1_000;
