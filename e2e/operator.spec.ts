@@ -77,7 +77,7 @@ async function lookAtParts(page: Page): Promise<void> {
   for (const part of PARTS) {
     await go(page, part);
     if (part === 'Swarm') {
-      await page.getByText(/does the whole step alone, \d/).waitFor();
+      await page.getByText(/did the whole step alone and was at work \d/).waitFor();
       await scrub(page);
     }
     if (part === 'Peers') {

@@ -168,7 +168,7 @@ export function startState(
     ...recordedAt(store, name, train, newest.committedSteps),
     norms: store
       .steps(name, Math.max(0, newest.committedSteps - NORMS_COMPARED))
-      .map(({ step, gradientNorm }) => ({ step, gradientNorm })),
+      .map(({ step, gradientNorm, loss }) => ({ step, gradientNorm, loss })),
   };
 }
 

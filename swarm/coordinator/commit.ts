@@ -135,7 +135,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
     newestSteps: [...newestSteps, { tokens, seconds }].slice(-NEWEST_STEPS),
-    norms: normsKept([...norms, { step, gradientNorm }], newestCheckpointStep),
+    norms: normsKept([...norms, { step, gradientNorm, loss }], newestCheckpointStep),
     unsaved: [...unsaved, { step, ledger }],
     phase: { ...phase, inForce: after },
   });

@@ -62,6 +62,8 @@ export interface RelayedSlice {
 export interface StepNorm {
   readonly step: number;
   readonly gradientNorm: number;
+  /** What the run shows again when it goes back to the state after this step. */
+  readonly loss: number;
 }
 
 /** What the store knows of the run when the server starts. */

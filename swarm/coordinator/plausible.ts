@@ -157,7 +157,7 @@ export function suspectOfLoss(
 /** Who adds most to a norm that is far above the newest committed ones; null: it is not. */
 export function suspectOfNorm(
   norms: readonly StepNorm[],
-  { step, gradientNorm }: StepNorm,
+  { step, gradientNorm }: Pick<StepNorm, 'step' | 'gradientNorm'>,
   reports: readonly Reported[],
 ): PeerId | null {
   const newest = norms.filter((one) => one.step < step).slice(-NORMS_COMPARED);

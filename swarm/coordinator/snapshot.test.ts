@@ -49,6 +49,17 @@ describe('snapshot', () => {
     expect(snapshot(swarm.run.state, 0)).toMatchObject({ phase: 'paused', isStopped: true });
   });
 
+  it('[CO21] shows no loss of steps that were given up', () => {
+    const swarm = script({});
+    swarm.join('a');
+    swarm.settle('a report');
+    swarm.settleOne();
+    expect(snapshot(swarm.run.state, 0).loss).toBeGreaterThan(0);
+    swarm.gone('a');
+    swarm.join('b');
+    expect(snapshot(swarm.run.state, 0)).toMatchObject({ committedSteps: 0, loss: null });
+  });
+
   it('[CO21] shows the speed of the last steps, which sinks while a step takes longer', () => {
     const swarm = script({});
     swarm.join('a');

@@ -28,6 +28,10 @@ export const nonNegative = number('a number of 0 or more', (value) => value >= 0
 export const positive = number('a number above 0', (value) => value > 0);
 export const text = (words: string) => z.string({ error: expecting(words) }).min(1, { error: expecting(words) });
 
+/** A name that is printed: nothing in it may move a terminal's cursor or hide what follows. */
+export const name = (words: string) =>
+  text(words).regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u, { error: expecting(`${words} without control characters`) });
+
 /** An unknown field's issue stands at the object around it. */
 export function fieldPath(issue: z.core.$ZodIssue): PropertyKey[] {
   return issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] ?? ''] : issue.path;

@@ -27,6 +27,7 @@ describe('[CL1] what is refused, in one sentence with the file and the field', (
       /peers\[0\]\.uploadBytesPerSecond must be a number above 0, or null, not 0/,
     ],
     [withFirst({ speed: 2 }), /peers\[0\]\.speed is unknown/],
+    [withFirst({ id: '\u001b[2Ja' }), /peers\[0\]\.id must be a name without control characters/],
     [withFirst({ id: 'b' }), /peers\[1\]\.id must be a name of its own, not "b"/],
     [withFirst({ flopsPerSecond: undefined }), /peers\[0\]\.flopsPerSecond is missing/],
     [
@@ -92,6 +93,18 @@ describe('[CL11] what-if', () => {
     const faster = { forwardSecondsPerLayer: [0.5, 1.5], backwardSecondsPerLayer: [1], memoryBytesPerLayer: [5] };
     expect(changed.value.peers.map((peer) => peer.measured ?? peer.flopsPerSecond)).toEqual([faster, 2e9, 2e9]);
     expect(changed.value.links.default.latencySeconds).toBe(0.02);
+  });
+  it('changes how long donors stay from an hour, where nothing is said, and their main memory', () => {
+    const [first, ...others] = found.value.peers;
+    invariant(first, 'a peer');
+    const cluster = { ...found.value, peers: [{ ...first, hostBytes: 8, meanSessionSeconds: 60 }, ...others] };
+    const changed = changedCluster(cluster, 'meanSessionSeconds x2; hostBytes x3');
+    invariant(changed.ok, 'a change');
+    expect(changed.value.peers.map((peer) => [peer.meanSessionSeconds, peer.hostBytes])).toEqual([
+      [120, 24],
+      [7_200, undefined],
+      [7_200, undefined],
+    ]);
   });
   it.each([
     ['add 2 like z', /"z" must be the id of a peer/],

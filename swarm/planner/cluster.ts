@@ -9,12 +9,12 @@ import {
   expecting,
   fields,
   isTooDeep,
+  name,
   nonNegative,
   number,
   positive,
   sentence,
   TOO_DEEP,
-  text,
 } from '../model/inputFields.ts';
 import { MOST_STREAMS } from '../plan/planLink.ts';
 import { linkRate } from '../simulate/links.ts';
@@ -34,7 +34,7 @@ const unlimited = limited(number('a number above 0, or null', (value) => value >
 const table = z
   .array(amount, { error: expecting('a list of numbers') })
   .min(1, { error: expecting('a list of one number or more') });
-const between = z.tuple([text('a name'), text('a name')], { error: expecting('a list of two names') });
+const between = z.tuple([name('a name'), name('a name')], { error: expecting('a list of two names') });
 const linkFields = {
   latencySeconds: amount.optional(),
   bytesPerSecond: unlimited.optional(),
@@ -43,12 +43,12 @@ const linkFields = {
 const ruleList = z.array(fields({ between, ...linkFields }), { error: expecting('a list of links') }).default([]);
 
 const peer = fields({
-  id: text('a name'),
+  id: name('a name'),
   memoryBytes: amount,
   flopsPerSecond: rate.optional(),
   uploadBytesPerSecond: unlimited.default(null),
   downloadBytesPerSecond: unlimited.default(null),
-  region: text('a name').optional(),
+  region: name('a name').optional(),
   meanSessionSeconds: rate.optional(),
   hostBytes: amount.optional(),
   measured: fields({

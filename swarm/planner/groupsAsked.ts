@@ -3,7 +3,7 @@ import { at } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 
 /** How long a donor stays where nobody says. */
-const SESSION_SECONDS = 3600;
+export const SESSION_SECONDS = 3600;
 /** A donor's part of a meeting may take so much of a round; whom it takes longer begins the next one late. */
 export const MEETING_PART = 1 / 5;
 /** Stages of a pipeline: with more of them one of its donors is always about to leave. */

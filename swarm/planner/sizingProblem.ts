@@ -9,11 +9,11 @@ import {
   expecting,
   fields,
   isTooDeep,
+  name,
   nonNegative,
   number,
   sentence,
   TOO_DEEP,
-  text,
 } from '../model/inputFields.ts';
 
 /** More samples than this are no batch that a group shares in one step. */
@@ -50,7 +50,7 @@ const sizingProblem = fields({
   peers: z
     .array(
       fields({
-        id: text('a name'),
+        id: name('a name'),
         memoryGiB: amount,
         forwardMs: timeCurve,
         backwardMs: timeCurve,

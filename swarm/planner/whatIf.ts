@@ -4,8 +4,16 @@
  */
 import { type Result, refusal, success } from '../base.ts';
 import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
+import { SESSION_SECONDS } from './groupsAsked.ts';
 
-const PEER_FIELDS = ['memoryBytes', 'flopsPerSecond', 'uploadBytesPerSecond', 'downloadBytesPerSecond'] as const;
+const PEER_FIELDS = [
+  'memoryBytes',
+  'hostBytes',
+  'flopsPerSecond',
+  'uploadBytesPerSecond',
+  'downloadBytesPerSecond',
+  'meanSessionSeconds',
+] as const;
 const LINK_FIELDS = ['latencySeconds', 'bytesPerSecond', 'windowBytes'] as const;
 const EXPECTED = `expected "add N like PEER", "remove PEER", or "FIELD xN" with one of ${[...PEER_FIELDS, ...LINK_FIELDS].join(', ')}`;
 const MOST_ADDED = 1_000;
@@ -80,7 +88,8 @@ function scaled({ peers, links }: Cluster, field: string, times: number): Result
     return typeof value === 'number' ? { ...of, [name]: value * times } : of;
   };
   if (isField(PEER_FIELDS, field)) {
-    const changed = peers.map((peer) => scale(peer, field));
+    const said = field === 'meanSessionSeconds' ? { meanSessionSeconds: SESSION_SECONDS } : {};
+    const changed = peers.map((peer) => scale<ClusterPeer>({ ...said, ...peer }, field));
     return success({ peers: field === 'flopsPerSecond' ? changed.map((peer) => faster(peer, times)) : changed, links });
   }
   if (!isField(LINK_FIELDS, field)) return refusal(`"${field}" is unknown: ${EXPECTED}`);

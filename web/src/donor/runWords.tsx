@@ -36,10 +36,13 @@ export function RunWords({ status, about }: RunWordsProps) {
   );
 }
 
-function hereText({ phase, donors }: PublicStatus): string {
+function hereText({ phase, donors, committedSteps }: PublicStatus): string {
   if (phase === 'finished') return 'Done.';
   if (phase === 'paused') return 'Paused by its operator.';
-  if (donors === 0) return 'Nobody is training it right now. You could be the first.';
+  if (donors === 0)
+    return committedSteps === 0
+      ? 'Nobody has trained it yet. You could be the first.'
+      : 'Nobody is training it right now. It goes on as soon as you join.';
   return donors === 1 ? 'One GPU is training it right now.' : `${countText(donors)} GPUs are training it right now.`;
 }
 

@@ -14,6 +14,9 @@ interface ShareProps {
 /** Light modules on each side, as scanners want it. */
 const QUIET = 4;
 
+/** Nobody else's computer reaches it. */
+const isOwn = (host: string): boolean => /^(localhost|127\..*|\[::1\])$|\.localhost$/.test(host);
+
 export function Share({ invite, run, wantsMore }: ShareProps) {
   const [isOpen, open] = useState(false);
   const [answer, say] = useState('');
@@ -41,6 +44,9 @@ export function Share({ invite, run, wantsMore }: ShareProps) {
                 ? 'Another GPU would help. Send this link, or let a phone’s camera read the code and pass it on.'
                 : 'There are enough GPUs for now, and whoever comes waits on standby. The link shows how it goes.'}
             </p>
+            {isOwn(location.hostname) && (
+              <p>This address works on this computer alone. Ask whoever runs the server for the one to share.</p>
+            )}
             <p class="link-text">
               <a href={link}>{link}</a>
             </p>

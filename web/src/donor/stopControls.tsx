@@ -3,7 +3,7 @@ import { wallMs } from '../page/clock.ts';
 import { Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import { type DonorState, hasNothingToPause, isHeld } from './state.ts';
+import { type DonorState, hasNothingToPause, isAlone, isHeld } from './state.ts';
 import { waitsForCondition } from './statusBar.tsx';
 
 const MINUTE_MS = 60_000;
@@ -66,6 +66,8 @@ export function StopControls({ state, actions }: StopProps) {
 }
 
 function words(state: DonorState, rests: boolean): string {
+  if (!rests && isAlone(state))
+    return 'You train alone right now, so the newest steps are on your GPU only. Pause, Snooze and Leave save them first. “Pause now” and closing this tab lose what came after the last saved state.';
   if (!rests)
     return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
   if (isHeld(state)) return 'Nothing runs here. Your GPU goes on by itself when the operator lets the run go on.';

@@ -22,7 +22,7 @@ export function TrialPart({ trial, committedSteps, onTry, onStop }: TrialProps) 
         <span class="soft small">
           {isRunning
             ? 'Your GPU works at full load now.'
-            : `Takes at most ${TRIAL_SECONDS} seconds. Nothing is sent, and you don’t join.`}
+            : `Takes ${TRIAL_SECONDS} seconds once your GPU is ready. Nothing is sent, and you don’t join.`}
         </span>
       </div>
       {trial.kind !== 'none' && (

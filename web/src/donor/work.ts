@@ -77,6 +77,8 @@ export function phaseWords(
 }
 
 const MEGABYTE = 1e6;
+/** Bytes a minute; below it a number says less than words. */
+const LEAST_TRAFFIC = 1e4;
 const COMPARISONS = [
   [1, 'less than reading news pages'],
   [5, 'about as much as listening to music'],
@@ -89,7 +91,8 @@ const comparison = (bytes: number): string =>
   COMPARISONS.find(([megabytes]) => bytes < megabytes * MEGABYTE)?.[1] ?? 'more than a film in 4K';
 
 /** `34 MB a minute, about as much as a film in HD`. */
-export const minuteText = (bytes: number): string => `${trafficText(bytes)} a minute, ${comparison(bytes)}`;
+export const minuteText = (bytes: number): string =>
+  bytes < LEAST_TRAFFIC ? 'next to nothing' : `${trafficText(bytes)} a minute, ${comparison(bytes)}`;
 
 /** What a screen reader hears of the timeline. */
 export function traceText(state: DonorState, trace: StepTrace): string {

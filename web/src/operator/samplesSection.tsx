@@ -129,6 +129,14 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
   );
 }
 
+/** Of that very state; else of the newest one before it that was tested, which is then said. */
+function heldOutText(evaluations: Samples['evaluations'], step: number): string {
+  const newest = evaluations.findLast(([at]) => at <= step);
+  if (newest === undefined) return lossText(null);
+  const [at, loss] = newest;
+  return at === step ? lossText(loss) : `${lossText(loss)} after ${counted(at, 'step')}`;
+}
+
 function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }) {
   if (samples.length === 0) return null;
   const prompts = [...new Set(samples.map(({ prompt }) => prompt))];
@@ -147,9 +155,7 @@ function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }
             <th {...ROW_HEAD} data-name="Step">
               {countText(step)}
             </th>
-            <td {...cell('Held-out loss', 'number')}>
-              {lossText(evaluations.findLast(([at]) => at <= step)?.[1] ?? null)}
-            </td>
+            <td {...cell('Held-out loss', 'number')}>{heldOutText(evaluations, step)}</td>
             {prompts.map((prompt) => (
               <td key={prompt} {...cell(`“${prompt}”`, 'words')}>
                 {samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? ''}

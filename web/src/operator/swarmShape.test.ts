@@ -55,7 +55,7 @@ describe('what holds a step up', () => {
     const alone = {
       stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] }],
     };
-    expect(bottleneckText(useOf(spansOf(A, '0F0 0-1'), alone), alone, [])).toContain('alone, 100 %');
+    expect(bottleneckText(useOf(spansOf(A, '0F0 0-1'), alone), alone, [])).toContain('at work 100 %');
   });
 });
 

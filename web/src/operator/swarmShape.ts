@@ -20,7 +20,7 @@ export function bottleneckText(
   if (busiest === undefined || seconds <= 0) return 'No step of this plan is measured yet.';
   const name = shortId(busiest.peer);
   const share = busiest.busySeconds / seconds;
-  if (peers.length === 1) return `${name} does the whole step alone, ${percentText(share)} of the time at work.`;
+  if (peers.length === 1) return `${name} did the whole step alone and was at work ${percentText(share)} of the time.`;
   const stage = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === busiest.peer)) + 1;
   const longest = peers
     .flatMap((own) => {
