@@ -119,6 +119,12 @@ export class RunHistory implements RunObserver {
       case 'storeCheckpoint':
         this.#add({ kind: 'checkpoint' }, effect.step);
         return;
+      case 'islandEnded':
+        // Those that are kept get other counts with their steps.
+        this.#traceNow();
+        this.#save();
+        this.#mayEnd.clear();
+        return;
       case 'rollBack':
         this.#traceNow();
         this.#mayEnd.clear();

@@ -21,6 +21,8 @@ export const runRecords = ({ store, blobs, name, log }: RunOptions, run: Observe
         return store.commitStep(name, effect.record, effect.ledger, JSON.stringify(effect.applied));
       case 'storeMeeting':
         return store.addMeeting(name, effect.committedSteps, effect.bytesDirect, effect.bytesRelayed);
+      case 'islandEnded':
+        return store.endIsland(name, effect.island, effect.from);
       case 'storeEvaluation':
         return store.saveEvaluation(name, effect.committedSteps, effect.loss);
       case 'storeCheckpoint': {

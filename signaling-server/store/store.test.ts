@@ -83,6 +83,41 @@ describe('store', () => {
     store.close();
   });
 
+  it('[IS85] an island that has ended: its steps since the meeting never were, nor what they earned; the others close up', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    const islands = [0, 1, 0, 1, 0, 1, 1, 0];
+    for (const [step, island] of islands.entries()) {
+      const record = { ...commit(step), number: 10 * step, island, round: step < 4 ? 0 : 1, innerStep: 0 };
+      store.commitStep('a', record, [{ peer: peerId(`p${island}`), tokens: 2 ** step }]);
+      store.saveTraces('a', [{ step, epoch: island, bubble: 0.5, spans: String(step) }]);
+    }
+    store.endIsland('a', 1, 3);
+    expect(store.steps('a').map(({ step, number, island }) => [step, number, island])).toEqual([
+      ...[
+        [0, 0, 0],
+        [1, 10, 1],
+        [2, 20, 0],
+      ],
+      ...[
+        [3, 40, 0],
+        [4, 70, 0],
+      ],
+    ]);
+    expect(store.ledger('a')).toEqual([
+      { peer: 'p0', tokens: 1 + 4 + 16 + 128 },
+      { peer: 'p1', tokens: 2 },
+    ]);
+    expect(store.ledgerFrom('a', 4)).toEqual([{ peer: 'p0', tokens: 128 }]);
+    expect([3, 4, 5].map((step) => store.trace('a', step)?.spans)).toEqual(['4', '7', '7']);
+    expect(store.committedSteps('a')).toBe(5);
+    store.endIsland('a', 0, 3);
+    store.commitStep('a', { ...commit(3), number: 30, island: 2, round: 1, innerStep: 0 }, []);
+    expect(store.steps('a', 3)).toHaveLength(1);
+    store.close();
+    expect(opened().steps('a').length).toBe(4);
+  });
+
   it('keeps checkpoints until they are deleted', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);

@@ -51,6 +51,8 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   plansFrom(name: string, generation: number, epoch: number): { readonly epoch: number; readonly plan: string }[];
   /** Steps from `toStep` on, and all that was made from them, never were: another generation begins. */
   rollBack(name: string, toStep: number): void;
+  /** Of the steps from `from` on those of this island never were; the others are counted on in their order. */
+  endIsland(name: string, island: number, from: number): void;
   saveEvaluation(name: string, committedSteps: number, loss: number): void;
   saveCheckpoint(name: string, committedSteps: number, manifest: string): void;
   /** Nothing happens where there is none. */
@@ -184,6 +186,17 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
   const evaluationsIn = (sql: string, ...values: Value[]): Map<number, number> =>
     new Map(many(sql, ...values).map((row) => [Number(row.committedSteps), Number(row.loss)]));
 
+  /** They never were, nor what they earned. */
+  const undoSteps = (name: string, which: 'step = ?' | 'step >= ?', step: number): void => {
+    const undone = `SELECT donor, sum(tokens) AS tokens, count(*) AS steps FROM ledger WHERE run = ? AND ${which} GROUP BY donor`;
+    run(
+      `UPDATE credit SET tokens = credit.tokens - undone.tokens, steps = credit.steps - undone.steps FROM (${undone}) AS undone WHERE credit.run = ? AND credit.donor = undone.donor`,
+      ...[name, step, name],
+    );
+    run('DELETE FROM credit WHERE run = ? AND steps = 0', name);
+    for (const table of ['step', 'ledger', 'trace']) run(`DELETE FROM ${table} WHERE run = ? AND ${which}`, name, step);
+  };
+
   const queries: Queries = { one, many, run, atomically, records };
   return {
     ...memberStore(queries),
@@ -252,21 +265,23 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
         'SELECT epoch, plan FROM epoch WHERE run = ? AND generation = ? AND epoch >= ? ORDER BY epoch',
         ...[name, generation, epoch],
       ).map((row) => ({ epoch: Number(row.epoch), plan: String(row.plan) })),
+    endIsland: (name, island, from) =>
+      atomically(() => {
+        let next = from;
+        for (const { step, island: own } of records('run = ? AND step >= ?', name, from)) {
+          if (own === island) undoSteps(name, 'step = ?', step);
+          else if (step > next)
+            for (const table of ['step', 'ledger', 'trace'])
+              run(`UPDATE ${table} SET step = ? WHERE run = ? AND step = ?`, next, name, step);
+          if (own !== island) next++;
+        }
+      }),
     rollBack: (name, toStep) =>
       atomically(() => {
         run('UPDATE run SET generation = generation + 1, metSteps = min(metSteps, ?) WHERE name = ?', toStep, name);
-        run('DELETE FROM step WHERE run = ? AND step >= ?', name, toStep);
-        const undone =
-          'SELECT donor, sum(tokens) AS tokens, count(*) AS steps FROM ledger WHERE run = ? AND step >= ? GROUP BY donor';
-        run(
-          `UPDATE credit SET tokens = credit.tokens - undone.tokens, steps = credit.steps - undone.steps FROM (${undone}) AS undone WHERE credit.run = ? AND credit.donor = undone.donor`,
-          ...[name, toStep, name],
-        );
-        run('DELETE FROM credit WHERE run = ? AND steps = 0', name);
-        run('DELETE FROM ledger WHERE run = ? AND step >= ?', name, toStep);
+        undoSteps(name, 'step >= ?', toStep);
         run('DELETE FROM evaluation WHERE run = ? AND committedSteps > ?', name, toStep);
         run('DELETE FROM checkpoint WHERE run = ? AND committedSteps > ?', name, toStep);
-        run('DELETE FROM trace WHERE run = ? AND step >= ?', name, toStep);
         run('DELETE FROM sample WHERE run = ? AND committedSteps > ?', name, toStep);
       }),
     saveEvaluation: (name, committedSteps, loss) =>

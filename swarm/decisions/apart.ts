@@ -17,6 +17,7 @@ import {
   tellGroup,
   toCoordinator,
 } from './deciding.ts';
+import { endIsland, mayEndAlone } from './endedIslands.ts';
 import type { ToldEvent } from './events.ts';
 import type { Group } from './group.ts';
 import { committedIn, divided, groupCount, groupOf, isTogether, smallest } from './groups.ts';
@@ -105,9 +106,14 @@ function divide(deciding: Deciding): boolean {
 function end(deciding: Deciding): boolean {
   const { groups, apart } = deciding;
   if (isTogether(groups)) return false;
-  const ended = statesOf(deciding).flatMap(({ phase }) =>
-    phase.name === 'waiting' && phase.lack.of === 'groups' ? phase.lack : [],
+  const ended = statesOf(deciding).flatMap(({ phase }, index) =>
+    phase.name === 'waiting' && phase.lack.of === 'groups' ? { ...phase.lack, index } : [],
   );
+  const alone = ended.find(({ index }) => mayEndAlone(deciding, index));
+  if (alone !== undefined) {
+    endIsland(deciding, alone.index, alone.reason);
+    return true;
+  }
   const first = ended.find(({ why }) => why !== 'over') ?? (ended.length === groups.length ? ended[0] : undefined);
   // One alone waits for others.
   if (first === undefined || (first.why === 'noPlan' && groups.length === 1)) return false;

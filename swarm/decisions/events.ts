@@ -57,7 +57,12 @@ export type DecisionEffect =
       readonly committedSteps: number;
       readonly bytesDirect: number;
       readonly bytesRelayed: number;
-    };
+    }
+  /**
+   * Of the steps from this count on those of this island never happened, nor what they earned. The others are counted on in
+   * their order.
+   */
+  | { readonly type: 'islandEnded'; readonly island: number; readonly from: number };
 
 /** What changes the state that there is. */
 export type ToldEvent = Exclude<DecisionEvent, { type: 'restarted' }>;

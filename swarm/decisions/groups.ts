@@ -184,7 +184,7 @@ export function joined(
   };
 }
 
-function distinct<Item>(items: readonly Item[]): Item[] {
+export function distinct<Item>(items: readonly Item[]): Item[] {
   return [...new Map(items.map((item) => [JSON.stringify(item), item])).values()];
 }
 

@@ -1,4 +1,5 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { below, peerId, seededRandom } from '../base.ts';
 import { autoIslands, overlapping } from '../testing/islands.ts';
 import { RecordedRun } from '../testing/recordedRun.ts';
 import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
@@ -31,21 +32,88 @@ it('[IS65] [IS66] four unequal donors: each number once, as many of each as its 
   expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
 });
 
-it('[IS68] [IS65] a donor that is lost: all go back to the checkpoint, as new islands, and each number is done once', () => {
-  const run = runOf({ steps: 120, islands: autoIslands(1), expectedDonors: 3, checkpointEverySteps: 20 });
-  for (const name of ['a', 'b', 'c'] as const) run.join(name, FOUR[name]);
-  while (run.commits.length < 50) run.advance();
-  const before = run.commits.length;
-  run.gone('b');
-  expect(run.commits.length).toBeLessThanOrEqual(before);
-  const back = run.commits.length;
-  run.finish();
+/** Each once, whoever did them. */
+const everyNumber = (run: RecordedRun) => {
+  const { steps } = run.config.run;
   expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
-    Array.from({ length: 120 }, (_, number) => number),
+    Array.from({ length: steps }, (_, number) => number),
   );
-  expect(new Set(run.commits.slice(0, back).map(({ island }) => island))).toEqual(new Set([0, 1, 2]));
-  expect(new Set(run.commits.slice(back).map(({ island }) => island))).toEqual(new Set([3, 4]));
-  expect(run.lines.filter((line) => line.startsWith('back'))).toHaveLength(1);
+};
+
+describe('an island whose donor is lost', () => {
+  const three = () => {
+    const run = runOf({ steps: 120, islands: autoIslands(1), expectedDonors: 3, checkpointEverySteps: 60 });
+    for (const name of ['a', 'b', 'c'] as const) run.join(name, FOUR[name]);
+    return run;
+  };
+  const roundOf = (run: RecordedRun): number => run.commits.at(-1)?.round ?? -1;
+
+  it.each(['a', 'b', 'c'])(
+    '[IS85] ends alone: nothing of the others is given up, and they do its steps (%s)',
+    (name) => {
+      const run = three();
+      const island = 'abc'.indexOf(name);
+      // In the middle of a round, of which it has done a part.
+      const hasBegun = () => run.commits.some((one) => one.island === island && one.round === roundOf(run));
+      while (roundOf(run) < 6 || !hasBegun()) run.advance();
+      const round = roundOf(run);
+      const isUndone = (one: (typeof run.commits)[number]) => one.island === island && one.round === round;
+      const [undone, kept] = [run.commits.filter(isUndone), run.commits.filter((one) => !isUndone(one))];
+      run.gone(name);
+      expect(run.commits.map(({ number }) => number)).toEqual(kept.map(({ number }) => number));
+      expect(run.commits.map(({ step }) => step)).toEqual(kept.map((_, step) => step));
+      run.finish();
+      everyNumber(run);
+      for (const { number } of undone) {
+        const again = run.commits.find((one) => one.number === number);
+        expect(again?.island).not.toBe(island);
+        expect(again?.round).toBeGreaterThanOrEqual(round);
+      }
+      expect(new Set(run.commits.filter((one) => one.round > round).map((one) => one.island))).toEqual(
+        new Set([0, 1, 2].filter((one) => one !== island)),
+      );
+      expect(run.lines.filter((line) => /^(back|island)/.test(line))).toEqual([`island ${island} has ended`]);
+      // Each is what it was: the others got no other plan.
+      expect(run.lines.filter((line) => line.startsWith('epoch'))).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c']);
+    },
+  );
+
+  it('[IS85] during a meeting: that is held again without what it did', () => {
+    const run = three();
+    run.silent.add(peerId('b'));
+    while (run.state.apart.meetings.current === null) run.advance();
+    expect(run.commits.some(({ island }) => island === 1)).toBe(true);
+    run.gone('b');
+    expect(run.commits.some(({ island }) => island === 1)).toBe(false);
+    run.finish();
+    everyNumber(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+
+  it('[IS85] [IS52] while it saves for all, and they wait for that: another one saves, and nothing is lost', () => {
+    const run = three();
+    while (run.state.groups[0]?.coordinator.isSavedFirst !== true) run.advance();
+    // At the end.
+    expect(run.commits.length).toBe(120);
+    run.gone('a');
+    expect(run.commits.length).toBe(120);
+    run.finish();
+    everyNumber(run);
+    expect(run.lines.slice(-2)).toEqual(['island 0 has ended', 'checkpoint 120']);
+  });
+
+  it('[IS68] the last one: the run goes back to the checkpoint, and goes on with the next donor as a new island', () => {
+    const run = runOf({ steps: 40, islands: autoIslands(1), checkpointEverySteps: 10 });
+    run.join('a', 10);
+    while (run.commits.length < 25) run.advance();
+    run.gone('a');
+    run.join('b', 10);
+    const back = run.commits.length;
+    run.finish();
+    everyNumber(run);
+    expect(new Set(run.commits.slice(back).map(({ island }) => island))).toEqual(new Set([1]));
+    expect(run.lines.filter((line) => line.startsWith('back'))).toHaveLength(1);
+  });
 });
 
 it('[IS68] one donor alone is one island, and goes on so', () => {
@@ -95,3 +163,41 @@ it('[IS66] a first step that took long, as its pipelines were compiled, is not t
   run.finish();
   expect(run.commits.filter(({ island }) => island === 0).length).toBeGreaterThan(8);
 });
+
+/** Donors that come, go, leave and are silent at meetings, in an order by chance; then nothing more goes wrong. */
+function chaos(seed: number, isOverlapping = false) {
+  const random = seededRandom(seed);
+  const islands = isOverlapping ? overlapping(autoIslands(1)) : autoIslands(1);
+  const run = runOf({ steps: 160, islands, checkpointEverySteps: 20 + below(random, 60) });
+  const stepMs = () => 5 + below(random, 60);
+  for (const name of ['a', 'b', 'c']) run.join(name, stepMs());
+  for (let event = 0; event < 600 && !run.isFinished; event++) {
+    const one = run.here[below(random, run.here.length)];
+    const luck = below(random, 100);
+    if (luck === 0 && one !== undefined && run.here.length > 1) run.gone(one);
+    else if (luck === 1) run.join(`x${event}`, stepMs());
+    else if (luck === 2 && one !== undefined && run.here.length > 1) run.leave(one);
+    else if (luck === 3 && one !== undefined) run.silent.add(one);
+    else if (luck === 4) run.tell({ type: 'operatorSaid', command: below(random, 2) === 0 ? 'pause' : 'resume' });
+    else if (luck === 5 && one !== undefined) run.slow(one, stepMs());
+    else if (!run.advance()) break;
+  }
+  run.silent.clear();
+  run.tell({ type: 'operatorSaid', command: 'resume' });
+  run.join('last', 10);
+  run.finish();
+  everyNumber(run);
+}
+
+it.each([false, true])(
+  '[IS85] [IS65] whatever happens by chance: each step is done once, and the run ends (%s)',
+  (isOverlapping) => {
+    const seeds = process.env.SHOAL_LONG ? 400 : 15;
+    for (let seed = 0; seed < seeds; seed++)
+      try {
+        chaos(seed, isOverlapping);
+      } catch (error) {
+        throw new Error(`seed ${seed}`, { cause: error });
+      }
+  },
+);

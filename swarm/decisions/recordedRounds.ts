@@ -7,7 +7,16 @@ import { at } from '../base.ts';
 import type { IslandTurn, Recorded, StartState } from '../coordinator/events.ts';
 import type { CoordinatorState } from '../coordinator/state.ts';
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
-import { allFree, type Free, mayTake, type Pace, type RoundTerms, roundTerms, taken } from '../islands/giving.ts';
+import {
+  allFree,
+  type Free,
+  givenBack,
+  mayTake,
+  type Pace,
+  type RoundTerms,
+  roundTerms,
+  taken,
+} from '../islands/giving.ts';
 import type { Islands, Train } from '../run/runFile.ts';
 
 export interface Giving extends Recorded {
@@ -51,7 +60,7 @@ export const keptFrom = (giving: Giving, step: number): Giving => ({
 
 export const newTurn = ({ round }: Giving): IslandTurn => ({ round, time: 0, numbers: [] });
 
-const islandOf = ({ config }: CoordinatorState): number => at(config.own ?? [], 0);
+export const islandOf = ({ config }: CoordinatorState): number => at(config.own ?? [], 0);
 const doneBy = ({ committedSteps, met }: CoordinatorState): number => committedSteps - met;
 
 /** It has done what it was given, and would do more. */
@@ -130,6 +139,12 @@ export function afterRound(giving: Giving, groups: readonly CoordinatorState[]):
     ...{ before: recordedEnd(groups) - at(groups, 0).met, most: most.filter(({ steps }) => steps > 0) },
   };
 }
+
+/** One has ended before the meeting: its numbers are nobody's. */
+export const withoutIsland = (giving: Giving, numbers: readonly number[]): Giving => ({
+  ...giving,
+  free: givenBack(giving.free, numbers),
+});
 
 /** What a group begins the next round with. */
 export const nextTurn = ({ round }: Giving, state: CoordinatorState): IslandTurn => ({

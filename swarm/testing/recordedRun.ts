@@ -8,6 +8,7 @@ import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun }
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
+import type { LedgerEntry } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
 import { answer } from './honestDonor.ts';
@@ -28,7 +29,7 @@ interface Answer {
 }
 export type Recorded = Required<Pick<CommitRecord, 'step' | 'number' | 'island' | 'round' | 'innerStep'>> & {
   readonly tookIn: number | undefined;
-  readonly donors: readonly PeerId[];
+  readonly ledger: readonly LedgerEntry[];
 };
 
 /** Of so many events one is looked at closely: it takes longer than all that is decided. */
@@ -46,6 +47,8 @@ export class RecordedRun {
   isFinished = false;
   /** What a meeting takes. */
   meetMs = 1;
+  /** These say nothing of a meeting. */
+  readonly silent = new Set<PeerId>();
   /** What each message takes, of a step and of anything else. */
   readonly #stepMs = new Map<PeerId, number>();
   readonly #plans = new Map<PeerId, Plan>();
@@ -71,6 +74,10 @@ export class RecordedRun {
   gone(name: string): void {
     this.#drop(peerId(name));
     this.tell({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
+  }
+
+  leave(name: string): void {
+    this.tell({ type: 'donorSaid', peer: peerId(name), message: { type: 'leave' } });
   }
 
   /** From now on its steps take so long. */
@@ -101,7 +108,17 @@ export class RecordedRun {
       this.commits.length === wholeRun(next).coordinator.committedSteps,
       `the store has what stands committed: ${this.commits.length}, ${wholeRun(next).coordinator.committedSteps}`,
     );
+    for (const { peer, tokens } of wholeRun(next).coordinator.donors)
+      invariant(
+        !isLookedAt || tokens === this.#earned(peer),
+        `${peer} has ${tokens} tokens, and earned ${this.#earned(peer)}`,
+      );
     snapshotOf(next, this.now);
+  }
+
+  #earned(peer: PeerId): number {
+    const own = this.commits.flatMap(({ ledger }) => ledger.filter((entry) => entry.peer === peer));
+    return own.reduce((sum, { tokens }) => sum + tokens, 0);
   }
 
   /** To the next thing that happens; false: nothing does. */
@@ -151,8 +168,12 @@ export class RecordedRun {
       case 'send': {
         const { to, message } = effect;
         const stepMs = got(this.#stepMs, to);
+        if (message.type === 'standby' && message.state === 'left') {
+          this.#drop(to);
+          return;
+        }
         if (message.type === 'prepare') this.#plans.set(to, message.plan);
-        const said = this.#answerTo(to, message);
+        const said = message.type === 'meet' && this.silent.has(to) ? null : this.#answerTo(to, message);
         const tookMs = message.type === 'start' ? stepMs : message.type === 'meet' ? this.meetMs : 1;
         if (said) this.#answers.push({ atMs: this.now + tookMs, order: this.#order++, peer: to, said });
         return;
@@ -167,8 +188,7 @@ export class RecordedRun {
           this.commits.every((one) => one.number !== number),
           `number ${number} is done once`,
         );
-        const donors = effect.ledger.map(({ peer }) => peer);
-        this.commits.push({ step, number, island, round, innerStep, tookIn, donors });
+        this.commits.push({ step, number, island, round, innerStep, tookIn, ledger: effect.ledger });
         return;
       }
       case 'storeMeeting':
@@ -179,6 +199,14 @@ export class RecordedRun {
         );
         this.meetings.push(effect.committedSteps);
         return;
+      case 'islandEnded': {
+        const { island, from } = effect;
+        this.commits = this.commits
+          .filter((one) => one.step < from || one.island !== island)
+          .map((one, step) => ({ ...one, step }));
+        this.lines.push(`island ${island} has ended`);
+        return;
+      }
       case 'storeCheckpoint':
         invariant(effect.step > this.#checkpoint && effect.step <= this.commits.length, 'checkpoints go forward');
         invariant(
