@@ -163,7 +163,9 @@ function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate)
 function limit({ forecast: { stepSeconds, stateSeconds, peers } }: Candidate): string {
   let busiest: readonly [PeerId | null, number] = [null, 0];
   for (const [peer, { busySeconds }] of peers) if (busySeconds > busiest[1]) busiest = [peer, busySeconds];
-  const [peer, busy] = busiest;
+  const peer = busiest[0];
+  // Rest that is still owed to a throttled donor's GPU is taken after the step.
+  const busy = Math.min(busiest[1], stepSeconds);
   const waiting = Math.max(0, stepSeconds - busy - stateSeconds);
   const parts = [
     { part: busy, name: `the speed of ${peer}` },
@@ -184,7 +186,7 @@ function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, 
   });
   const speed = `${seconds(costs.slowness(peer))} a sample and layer`;
   const busy = got(forecast.peers, peer.id).busySeconds;
-  const percent = Math.round((100 * busy) / (forecast.stepSeconds || 1));
+  const percent = Math.min(100, Math.round((100 * busy) / (forecast.stepSeconds || 1)));
   const used = Math.round((100 * got(memory, peer.id)) / (peer.memoryBytes || 1));
   const host = hostBytes(plan, peer.id, costs.batch.islands);
   const beside = host > 0 ? `, ${bytesText(host)} of main memory` : '';

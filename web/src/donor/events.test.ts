@@ -169,6 +169,12 @@ describe('a donor’s state', () => {
     }
   });
 
+  test('[DO3] one that paused is told of the end, and asks for nothing more', () => {
+    const paused = reached(CLICK, WELCOME, START, asked('pause'), standby('paused'), standby('finished'));
+    const end = nextState(paused, snapshot({ state: 'paused' }, { phase: 'finished' }));
+    expect([headlineOf(end).word, due(end), hasNothingToPause(end)]).toEqual(['Finished', null, true]);
+  });
+
   test('[DO10] while the operator holds the run up there is nothing to pause; when it goes on there is', () => {
     const held = reached(CLICK, OPENED, WELCOME, ADMITTED, PREPARE, START, snapshot({}, { phase: 'paused' }));
     expect(hasNothingToPause(held)).toBe(true);

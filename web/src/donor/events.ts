@@ -4,7 +4,7 @@
  */
 import { assertNever } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
-import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { ServerMessage, SpareReason } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
@@ -265,27 +265,32 @@ function afterStandby(state: DonorState, { state: standby, why, place }: Standby
         pending: state.pending === 'resume' ? null : state.pending,
       };
     case 'finished':
-      return {
-        ...state,
-        phase: { kind: 'spare', finished: true, why },
-        pending: state.pending === 'leave' ? 'leave' : null,
-        rest: null,
-      };
+      return finished(state, why);
     default:
       return assertNever(standby);
   }
 }
 
+/** There is nothing left to rest from, or to wait for. */
+const finished = (state: DonorState, why: SpareReason | undefined): DonorState => ({
+  ...state,
+  phase: { kind: 'spare', finished: true, why },
+  pending: state.pending === 'leave' ? 'leave' : null,
+  rest: null,
+});
+
 /** The snapshot mends what a missed word would leave wrong. */
 function afterSnapshot(state: DonorState): DonorState {
   const entry = ownEntry(state);
   if (!entry || !isMember(state)) return state;
-  const { phase, pending } = state;
+  const { phase, pending, snapshot } = state;
+  if (snapshot?.phase === 'finished')
+    return phase.kind === 'spare' && phase.finished ? state : finished(state, undefined);
   if (entry.state === 'paused' && pending !== 'resume' && phase.kind !== 'paused') {
     return { ...state, phase: { kind: 'paused', connected: true }, pending: pending === 'pause' ? null : pending };
   }
   if (entry.state === 'spare' && (phase.kind === 'joined' || phase.kind === 'computing')) {
-    return { ...state, phase: { kind: 'spare', finished: state.snapshot?.phase === 'finished', why: undefined } };
+    return { ...state, phase: { kind: 'spare', finished: false, why: undefined } };
   }
   if (entry.state !== 'paused' && phase.kind === 'paused' && pending === 'resume') {
     return { ...state, phase: { kind: 'joined' }, pending: null };
