@@ -138,9 +138,9 @@ export const isHeld = ({ phase, snapshot }: DonorState): boolean =>
 export const hasNothingToPause = (state: DonorState): boolean =>
   state.phase.kind === 'postponed' || (state.phase.kind === 'spare' && state.phase.finished) || isHeld(state);
 
-/** It computes, and nobody else does. */
-export const isAlone = ({ phase, snapshot }: Pick<DonorState, 'phase' | 'snapshot'>): boolean =>
-  phase.kind === 'computing' && snapshot?.donors.filter(({ state }) => state === 'computing').length === 1;
+/** Nobody else computes, for who does. */
+export const isAlone = ({ snapshot }: Pick<DonorState, 'snapshot'>): boolean =>
+  snapshot?.donors.filter(({ state }) => state === 'computing').length === 1;
 
 /** Why the GPU is to rest, the person's wish first. */
 export function restReason({ rest, preferences, surroundings, today }: DonorState): Rest['kind'] | Condition | null {

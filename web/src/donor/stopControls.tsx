@@ -66,7 +66,7 @@ export function StopControls({ state, actions }: StopProps) {
 }
 
 function words(state: DonorState, rests: boolean): string {
-  if (!rests && isAlone(state))
+  if (state.phase.kind === 'computing' && isAlone(state))
     return 'You train alone right now, so the newest steps are on your GPU only. Pause, Snooze and Leave save them first. “Pause now” and closing this tab lose what came after the last saved state.';
   if (!rests)
     return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
