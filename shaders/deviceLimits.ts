@@ -26,12 +26,16 @@ const LIMITS: readonly LimitRow[] = [
   { name: 'maxStorageBuffersPerShaderStage', want: 8, why: 'a kernel has at most eight tensors' },
   { name: 'maxBindGroups', want: 3, why: 'tensors, dims, box' },
   { name: 'maxComputeWorkgroupsPerDimension', want: 65_535, why: 'larger grids are cut (grid.ts)' },
-  { name: 'maxComputeInvocationsPerWorkgroup', want: 256, why: 'a product’s 64×64 tile, 16 elements each' },
-  { name: 'maxComputeWorkgroupSizeX', want: 256, why: 'the same tile' },
+  {
+    name: 'maxComputeInvocationsPerWorkgroup',
+    want: 256,
+    why: 'a product’s tiles: 64×64 elements by 16 each, 128×128 by 64',
+  },
+  { name: 'maxComputeWorkgroupSizeX', want: 256, why: 'the same tiles' },
   {
     name: 'maxComputeWorkgroupStorageSize',
     want: 16_384,
-    why: 'a product’s strips of A and B: 16·(66 + 130) floats of a 64×128 tile',
+    why: 'attention’s strips of its own rows and of the others; a product’s take 12.5 KiB at most',
   },
 ];
 

@@ -14,24 +14,24 @@ const GPU = { family: 'gpu', inBoxes: false } as const;
 const floats: MatrixUnit = { component: 'f32', m: 8, n: 8, k: 8, lanes: 32 };
 
 test('a unit multiplies what the run computes with, or is left alone', () => {
-  expect(forDevice([], 'f32', product)).toBe(product);
-  expect(forDevice([halves], 'f32', product)).toBe(product);
-  expect(forDevice([floats], 'f16', product)).toBe(inHalves(product));
-  expect(textOf(forDevice([floats, halves], 'f32', product), dims, GPU)).toContain('right<f32, 8, 8>');
-  const code = textOf(forDevice([floats, halves], 'f16', product), dims, GPU);
+  expect(forDevice({ units: [] }, 'f32', product)).toBe(product);
+  expect(forDevice({ units: [halves] }, 'f32', product)).toBe(product);
+  expect(forDevice({ units: [floats] }, 'f16', product)).toBe(inHalves(product));
+  expect(textOf(forDevice({ units: [floats, halves] }, 'f32', product), dims, GPU)).toContain('right<f32, 8, 8>');
+  const code = textOf(forDevice({ units: [floats, halves] }, 'f16', product), dims, GPU);
   expect(code).toContain('right<f16, 16, 16>');
   expect(code).toContain('b: array<vec4h>');
 });
 
 test('it is nothing to kernels that are no products, nor to software adapters', () => {
-  expect(forDevice([floats], 'f32', sumSquares)).toBe(sumSquares);
+  expect(forDevice({ units: [floats] }, 'f32', sumSquares)).toBe(sumSquares);
   const software = { family: 'software', inBoxes: false } as const;
-  expect(textOf(forDevice([floats], 'f32', product), dims, software)).toBe(textOf(product, dims, software));
+  expect(textOf(forDevice({ units: [floats] }, 'f32', product), dims, software)).toBe(textOf(product, dims, software));
 });
 
 test('its text has a key of its own for every unit, and the rows of a micro-batch are not in it', () => {
   const key = (unit: MatrixUnit, M = 37): string =>
-    textKey(forDevice([unit], unit.component, product), { ...dims, M }, GPU);
+    textKey(forDevice({ units: [unit] }, unit.component, product), { ...dims, M }, GPU);
   const keys = [floats, halves, { ...halves, n: 8 }, { ...halves, lanes: 64 }].map((unit) => key(unit));
   expect(new Set([...keys, textKey(product, dims, GPU)]).size).toBe(5);
   expect(key(halves, 38)).toBe(key(halves));

@@ -11,6 +11,7 @@ interface AdapterTraits {
   readonly subgroupMaxSize?: number;
   readonly isFallbackAdapter?: boolean;
   readonly architecture?: string;
+  readonly vendor?: string;
 }
 
 /** Lanes of a subgroup that the `software` kernels are written for. */
@@ -22,3 +23,19 @@ export function adapterFamily(info: AdapterTraits, features: { has(name: string)
   // Some phones' GPUs have subgroups of four too, and want workgroup memory all the same.
   return isSoftware && hasFourLanes && features.has('subgroups') ? 'software' : 'gpu';
 }
+
+/**
+ * How many elements of a product one invocation of a GPU can keep in registers, beside what it needs anyway. `wide`: 8×8
+ * (NVIDIA and AMD: 255 of them an invocation, at the price of fewer invocations). `usual`: 8×4 (Apple's and Intel's spill
+ * above that; also whoever does not say what it is). `narrow`: 4×4, phones.
+ */
+export type GpuClass = 'wide' | 'usual' | 'narrow';
+
+/** Vendors as Dawn and Safari name them; a browser that says none has the class that suits most. */
+const CLASS_OF_VENDOR: Readonly<Record<string, GpuClass>> = {
+  ...{ nvidia: 'wide', amd: 'wide' },
+  ...{ arm: 'narrow', qualcomm: 'narrow', 'img-tec': 'narrow', samsung: 'narrow' },
+};
+
+export const gpuClassOf = ({ vendor = '' }: AdapterTraits): GpuClass =>
+  CLASS_OF_VENDOR[vendor.toLowerCase()] ?? 'usual';

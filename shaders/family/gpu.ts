@@ -1,45 +1,41 @@
 /**
- * The matrix product for GPUs. A workgroup makes a tile of C; 16 steps of K at a time it stages the two strips of A and
- * B that the tile needs in workgroup memory, and each invocation keeps 4×4 elements of C in registers, so that eight
- * reads from workgroup memory feed sixteen multiply-adds (8×4: twelve feed thirty-two). Tint does not unroll loops: the
- * inner one is written out. Reads from workgroup memory are scalar (vec4 ones have been measured slower on several
- * GPUs), reads from storage are vec4 where the rows allow it. No subgroup size is assumed.
+ * The matrix product for GPUs. A workgroup makes a tile of C; so many steps of K at a time it stages the two strips of A
+ * and B that the tile needs in workgroup memory (quads.ts), and each invocation keeps elements of C in registers: of 8×8,
+ * four quads read from workgroup memory feed 64 multiply-adds, of 8×4 three feed 32, of 4×4 two feed 16. GPUs whose
+ * workgroup memory gives 32 words a clock to 128 lanes are bound by these reads below 8×8. Tint does not unroll loops: the
+ * inner one and the way out are written out, since an accumulator that is indexed by a variable lies in memory for the
+ * whole kernel. No subgroup size is assumed.
  *
- * An invocation's elements are spread over the tile in both directions, as far apart as there are invocations, so
- * neighbours read neighbouring words of workgroup memory and store neighbouring words of C.
+ * An invocation's columns lie in quads as far apart as there are invocations, so neighbours read and store neighbouring
+ * quads; its rows likewise. Four rows of eight invocations are neighbours, a shape that reads few different quads.
+ *
+ * Where the grid is small there are few workgroups to change to while one waits for storage: such tiles load the next
+ * stretch of K into registers before they multiply the one that is staged (`prefetch`).
+ *
+ * A tile changes no bit: each element is one chain of multiply-adds over K.
  */
 
-import { isBare, type Product } from './product.ts';
+import type { GpuClass } from './adapterFamily.ts';
+import { type BiasGradient, biasGradientStore, finishText, type GpuTile, sliceRowText } from './epilogue.ts';
+import type { Product } from './product.ts';
+import { lastStepText, type QuadStrip, quadMemoryText, quadStrips, stageOf } from './quads.ts';
 import { slicesOfStepsText } from './slices.ts';
-import {
-  biasGradientText,
-  finishText,
-  type GpuTile,
-  memoryText,
-  type Staging,
-  type Strip,
-  stagesText,
-  strips,
-} from './strips.ts';
 import { GPU_TILES, type GpuShape, ruleFor } from './tiles.ts';
-import { indent, plus, range } from './widths.ts';
-
-/** Two words of padding keep the transposing stores of neighbouring invocations in different banks. */
-const STAGING: Staging = { element: 'f32', padding: 2 };
+import { component, indent, plus, range, widths } from './widths.ts';
 
 /** Tiles of 64×64 elements in C: what the table goes by. */
 export const largeTiles = (m: number, n: number): number => Math.ceil(m / 64) * Math.ceil(n / 64);
 
 /** `m` is the actual M, `shape` the table's choice or what is tuned. */
 export function gpuTile(
-  product: Product,
+  { layout, n, k }: Product,
   m: number,
-  shape: GpuShape = ruleFor(GPU_TILES, product.layout, largeTiles(m, product.n), isBare(product)),
-): GpuTile & GpuShape {
-  const { rows, columns, depth, ownRows, ownColumns } = shape;
-  const { k } = product;
+  gpuClass: GpuClass = 'usual',
+  shape: GpuShape = ruleFor(GPU_TILES[gpuClass], layout, largeTiles(m, n)),
+): GpuShape {
+  const { rows, columns, depth, ownRows, ownColumns, prefetch } = shape;
   const most = k === 'runtime' ? depth : Math.min(depth, Math.ceil(k / 4) * 4);
-  return { rows, columns, depth: most, ownRows, ownColumns };
+  return { rows, columns, depth: most, ownRows, ownColumns, ...(prefetch && { prefetch }) };
 }
 
 export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [number, number, number] => [
@@ -50,63 +46,113 @@ export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [nu
 
 export const gpuInvocations = (tile: GpuShape): number => (tile.columns / tile.ownColumns) * (tile.rows / tile.ownRows);
 
-/** How the tile is dealt to the invocations: so many across and down, each with rows and vec4s of columns. */
+/** How the tile is dealt to the invocations: so many across and down, each with quads of rows and of columns. */
 interface Deal {
   readonly across: number;
   readonly down: number;
-  readonly rows: readonly number[];
+  readonly rowQuads: readonly number[];
   readonly quads: readonly number[];
 }
 
 const deal = ({ rows, columns, ownRows, ownColumns }: GpuShape): Deal => ({
   across: columns / ownColumns,
   down: rows / ownRows,
-  rows: range(ownRows),
+  rowQuads: range(ownRows / 4),
   quads: range(ownColumns / 4),
 });
 
-/** One step of K, written out: `s2_0` is the vec4 of this invocation's first four columns in its third row. */
-function stepText(k: number, a: Strip, b: Strip, { across, down, rows, quads }: Deal): string[] {
-  const as = rows.map((i) => `let a${i} = aStrip[${plus('row', k * a.pitch + i * down)}];`);
-  const bs = quads.map((quad) => {
-    const words = range(4).map((j) => `bStrip[${plus('column', k * b.pitch + (4 * quad + j) * across)}]`);
-    return `  let b${quad} = vec4f(${words.join(', ')});`;
-  });
-  const sums = quads.map((quad) => `  ${rows.map((i) => `s${i}_${quad} += a${i} * b${quad};`).join(' ')}`);
-  return ['{', `  ${as.join(' ')}`, ...bs, ...sums, '}'];
+/** Neighbours: so many across, and so many down. */
+const ACROSS = 8;
+const DOWN = 4;
+
+/** This invocation's place: blocks of neighbours lie side by side, then below one another. */
+const placeText = ({ across, down }: Deal): string[] => [
+  `let row = local / ${ACROSS}u % ${DOWN}u + ${DOWN}u * (local / ${DOWN * across}u % ${down / DOWN}u);`,
+  `let column = local % ${ACROSS}u + ${ACROSS}u * (local / ${DOWN * ACROSS}u % ${across / ACROSS}u);`,
+];
+
+/** `s5_1`: the second quad of columns in the second row of the second quad of rows. */
+const sumName = (rowQuad: number, i: number, quad: number): string => `s${4 * rowQuad + i}_${quad}`;
+
+/** One step of K, written out. */
+function stepText(k: number, a: QuadStrip, b: QuadStrip, { across, down, rowQuads, quads }: Deal): string[] {
+  const as = rowQuads.map((i) => `let a${i} = aStrip[${plus('row', k * a.pitch + i * down)}];`);
+  const bs = quads.map((j) => `let b${j} = bStrip[${plus('column', k * b.pitch + j * across)}];`);
+  const sums = rowQuads.flatMap((r) =>
+    range(4).map((i) => quads.map((j) => `${sumName(r, i, j)} += a${r}.${component(i)} * b${j};`).join(' ')),
+  );
+  return ['{', ...[...as, ...bs, ...sums].map((line) => `  ${line}`), '}'];
 }
 
-export function gpuText(product: Product, tile: GpuTile & GpuShape): string {
+/** One invocation a quad of columns adds up the strip of B that is staged anyway, in the first row of tiles. */
+function biasGradientText(product: Product, b: QuadStrip): BiasGradient {
+  if (!product.epilogue.biasGradient) return { before: [], loop: [], end: [] };
+  const { quads, depth, pitch } = b;
+  const whole = widths(product).c;
+  const sum = range(depth).map((k) => `bStrip[${plus('totalQuad', k * pitch)}]`);
+  const own = 'firstColumn / 4u + totalQuad';
+  const stores =
+    whole === 4
+      ? [`if (${own} < ${product.n / 4}u) { ${biasGradientStore(product, 4, own, 'total')} }`]
+      : range(4).map((i) => {
+          const column = `firstColumn + ${plus('4u * totalQuad', i)}`;
+          return `if (${column} < ${product.n}u) { ${biasGradientStore(product, 1, column, `total.${component(i)}`)} }`;
+        });
+  const totals = `group.y == 0u && local < ${quads}u`;
+  return {
+    before: [`let totalQuad = local % ${quads}u;`, 'var total = vec4f();'],
+    loop: [`if (${totals}) { total += ${sum.join(' + ')}; }`],
+    end: [`if (${totals}) {`, ...stores.map((line) => `  ${line}`), '}'],
+  };
+}
+
+/** Every element of C goes its way. */
+function outText(product: Product, { across, down, rowQuads, quads }: Deal): string[] {
+  const isWhole = widths(product).c === 4;
+  return rowQuads.flatMap((r) =>
+    range(4).flatMap((i) =>
+      quads.flatMap((j) => {
+        const m = `firstRow + ${plus('4u * row', 4 * r * down + i)}`;
+        const n = `firstColumn + ${plus('4u * column', 4 * j * across)}`;
+        const sum = sumName(r, i, j);
+        if (isWhole) return [`finish(${m}, ${n}, ${sum});`];
+        return range(4).map((c) => `finish(${m}, ${plus(n, c)}, ${sum}.${component(c)});`);
+      }),
+    ),
+  );
+}
+
+export function gpuText(product: Product, tile: GpuShape): string {
   const dealt = deal(tile);
-  const { across, down, rows, quads } = dealt;
-  const both = strips(product, tile, STAGING);
+  const both = quadStrips(product, tile);
   const [a, b] = both;
-  const totals = biasGradientText(product, tile, b);
+  const stage = stageOf(both, gpuInvocations(tile));
+  const totals = biasGradientText(product, b);
   const steps = slicesOfStepsText(product);
-  const sums = quads.flatMap((quad) => rows.map((i) => `var s${i}_${quad} = vec4f();`));
-  return `${memoryText(product, both)}
-${finishText(product)}
+  const sums = dealt.rowQuads.flatMap((r) =>
+    range(4).map((i) => dealt.quads.map((j) => `var ${sumName(r, i, j)} = vec4f();`).join(' ')),
+  );
+  const end = lastStepText(product);
+  const next = `k0 + ${tile.depth}u`;
+  const multiply = [
+    'workgroupBarrier();',
+    ...range(tile.depth).flatMap((k) => stepText(k, a, b, dealt)),
+    ...totals.loop,
+    'workgroupBarrier();',
+  ];
+  const loadNext = [...stage.clears, ...stage.loads(next)].map((line) => `  ${line}`);
+  const body = tile.prefetch
+    ? [...stage.stores, `if (${next} < ${end}) {`, ...loadNext, '}', ...multiply]
+    : [...stage.values, ...stage.loads('k0'), ...stage.stores, ...multiply];
+  return `${quadMemoryText(both)}${sliceRowText(product)}
+${finishText(product, widths(product).c)}
 fn run(group: vec3u, groups: vec3u, local: u32) {
   let firstRow = group.y * ${tile.rows}u;
   let firstColumn = group.x * ${tile.columns}u;
-  let row = local / ${across}u;
-  let column = local % ${across}u;
-${indent([...steps.before, ...sums, ...totals.before], 1)}\
-  for (var k0 = ${steps.first}; k0 < ${a.kText}; k0 += ${tile.depth}u) {
-${indent(stagesText(both, across * down), 2)}    workgroupBarrier();
-${indent(
-  range(tile.depth).flatMap((k) => stepText(k, a, b, dealt)),
-  2,
-)}${indent(totals.loop, 2)}    workgroupBarrier();
-  }
-${indent(
-  quads.flatMap((quad) => [
-    'for (var j = 0u; j < 4u; j++) {',
-    `  let n = ${plus('firstColumn + column', 4 * quad * across)} + j * ${across}u;`,
-    ...rows.map((i) => `  finish(${plus('firstRow + row', i * down)}, n, s${i}_${quad}[j]);`),
-    '}',
-  ]),
-  1,
-)}${indent(totals.end, 1)}}
+${indent([...placeText(dealt), ...stage.places, ...steps.before, ...sums, ...totals.before], 1)}\
+${indent(tile.prefetch ? [...stage.values, ...stage.loads(steps.first)] : [], 1)}\
+  for (var k0 = ${steps.first}; k0 < ${end}; k0 += ${tile.depth}u) {
+${indent(body, 2)}  }
+${indent([...outText(product, dealt), ...totals.end], 1)}}
 `;
 }

@@ -1,9 +1,8 @@
 /** Every layout, epilogue, family and case of the matrix product against its CPU reference, on Dawn's software adapter. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { at } from '../../swarm/base.ts';
 import type { AdapterFamily, Dims, Kernel } from '../kernel/kernel.ts';
 import { PipelineCache } from '../kernel/launch.ts';
-import { compareKernel } from '../kernel/verify.ts';
+import { caseArrays, compareKernel, compareOutputs, runKernel } from '../kernel/verify.ts';
 import { dawnDevice } from '../testing/dawn.ts';
 import { LARGE_CASE, matmul } from './matmul.ts';
 import type { Epilogue, Layout } from './product.ts';
@@ -45,10 +44,19 @@ function casesOf(kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): rea
   return Object.keys(epilogue).length === 0 ? [...kernel.cases, LARGE_CASE] : kernel.cases.slice(1, 3);
 }
 
-/** Tiles that are not square, with tails on every side; shallow, since a software adapter compiles the deep ones for seconds. */
-const TRIED = GPU_CANDIDATES.filter(({ ownRows, ownColumns }) => ownRows !== ownColumns).flatMap((gpu) =>
-  LAYOUTS.map((layout) => ({ layout, gpu, kernel: matmul({ layout, tried: { gpu: { ...gpu, depth: 4 } } }) })),
+/**
+ * Every shape of tile, shallow since a software adapter compiles the deep ones for seconds: rows of vec4s and of scalars
+ * with tails on every side, and tiles that fit.
+ */
+const SHALLOW = new Map(GPU_CANDIDATES.map((gpu) => ({ ...gpu, depth: 4 })).map((gpu) => [JSON.stringify(gpu), gpu]));
+const TRIED = [...SHALLOW.values()].flatMap((gpu) =>
+  LAYOUTS.map((layout) => ({ layout, gpu, ahead: gpu.prefetch ? ', loaded ahead' : '' })),
 );
+const TRIED_CASES: readonly Dims[] = [
+  { M: 37, N: 132, K: 42 },
+  { M: 5, N: 37, K: 257 },
+  { M: 128, N: 256, K: 8 },
+];
 
 // Asked for once a file: the cases below are listed before any device is there.
 const found = await dawnDevice();
@@ -69,12 +77,36 @@ describe.skipIf(!found.ok)(
           const kernel = matmul(form);
           return { kernel, cases: casesOf(kernel, family, form.epilogue) };
         });
-        it.runIf(family === 'gpu').each(TRIED)('$layout in tiles of $gpu.rows×$gpu.columns', async ({ kernel }) => {
-          if (!found.ok) return;
-          const dims = at(kernel.cases, 2);
-          const { excess, where } = await compareKernel(found.value.device, family, kernel, dims, { pipelines });
-          expect(excess, where).toBeLessThanOrEqual(0);
-        });
+        it.runIf(family === 'gpu').each(TRIED)(
+          '[KE41] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each$ahead: the same bits',
+          async ({ layout, gpu }) => {
+            if (!found.ok) return;
+            const { device } = found.value;
+            for (const dims of TRIED_CASES) {
+              const kernel = matmul({ layout, tried: { gpu } });
+              const arrays = caseArrays(kernel, dims);
+              const made = await runKernel(device, family, kernel, dims, arrays, pipelines);
+              const table = await runKernel(device, family, matmul({ layout }), dims, arrays, pipelines);
+              expect(made.c_MN).toEqual(table.c_MN);
+              kernel.cpu(arrays, dims);
+              const { excess, where } = compareOutputs(kernel, made, arrays);
+              expect(excess, where).toBeLessThanOrEqual(0);
+            }
+          },
+        );
+        // Bias, gelu, residual and column sums where an invocation has eight rows of eight columns.
+        it.runIf(family === 'gpu').each(FORMS.filter(({ epilogue }) => Object.keys(epilogue).length > 0))(
+          '[KE41] $layout with $epilogue in the largest tiles',
+          async ({ layout, epilogue }) => {
+            if (!found.ok) return;
+            const gpu = { rows: 128, columns: 128, depth: 4, ownRows: 8, ownColumns: 8 };
+            const kernel = matmul({ layout, epilogue, tried: { gpu } });
+            for (const dims of TRIED_CASES.slice(0, 2)) {
+              const { excess, where } = await compareKernel(found.value.device, family, kernel, dims, { pipelines });
+              expect(excess, where).toBeLessThanOrEqual(0);
+            }
+          },
+        );
         for (const { kernel, cases } of family === 'gpu' ? [...all, ...SLICED] : all) {
           it(`${kernel.name} equals its reference in ${cases.length} cases`, async () => {
             if (!found.ok) return;

@@ -9,7 +9,7 @@
 import { at, invariant, normal, type Random } from '../../swarm/base.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { u32 } from '../kernel/slots.ts';
-import { SOFTWARE_LANES } from './adapterFamily.ts';
+import { type GpuClass, SOFTWARE_LANES } from './adapterFamily.ts';
 import { gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import {
@@ -23,10 +23,10 @@ import {
 } from './product.ts';
 import { type Slices, sliceRows, slicesOf } from './slices.ts';
 import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgroups } from './software.ts';
-import { gpuWidths } from './strips.ts';
+import { matrixWidths } from './strips.ts';
 import { matrixDirectives, matrixInvocations, matrixText, matrixTile } from './subgroupMatrix.ts';
 import type { GpuShape, MatrixRule, SoftwareRule } from './tiles.ts';
-import { tensorWidths } from './widths.ts';
+import { tensorWidths, widths } from './widths.ts';
 
 /** What the tuning tries in place of the table's choice. */
 export interface Tried {
@@ -41,6 +41,8 @@ interface MatmulForm {
   readonly tried?: Tried;
   /** Of the adapter; a software adapter has none. */
   readonly unit?: MatrixUnit;
+  /** Of the adapter; absent: the usual one. */
+  readonly gpuClass?: GpuClass;
   /** Of a weight gradient, on GPUs: the sums of each slice of K (family/slices.ts). */
   readonly slices?: true;
 }
@@ -91,7 +93,7 @@ export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims, slices
 }
 
 function sourceOf(
-  { layout, epilogue = {}, tried = {}, unit, slices }: MatmulForm,
+  { layout, epilogue = {}, tried = {}, unit, gpuClass, slices }: MatmulForm,
   family: AdapterFamily,
   dims: Dims,
 ): Source {
@@ -110,15 +112,15 @@ function sourceOf(
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
-  const plain = gpuTile(product, M, tried.gpu);
+  const plain = gpuTile(product, M, gpuClass, tried.gpu);
   const tile = unit ? matrixTile(product, M, unit, tried.matrix) : plain;
   const size = [layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`, `${tile.rows}x${tile.columns}x${tile.depth}`];
-  const own = unit ? [] : [`${plain.ownRows}x${plain.ownColumns}`];
+  const own = unit ? [] : [`${plain.ownRows}x${plain.ownColumns}`, ...(plain.prefetch ? ['ahead'] : [])];
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
     key: [...form, ...size, ...own, ...units].join(' '),
     body: () => (unit ? matrixText(product, tile, unit) : gpuText(product, plain)),
-    width: tensorWidths(gpuWidths(product)),
+    width: tensorWidths((unit ? matrixWidths : widths)(product)),
     workgroupSize: unit ? matrixInvocations(tile, unit) : gpuInvocations(plain),
     ...(unit ? { directives: matrixDirectives(unit), takesSubgroup: true } : {}),
     workgroups: (actual) => {
@@ -211,6 +213,11 @@ const CASES: readonly Shape[] = [
 ];
 /** Of the largest tile, for the product's own tests: an admission has no time for its reference. */
 export const LARGE_CASE: Shape = { M: 1025, N: 1028, K: 20 };
+/** Of the tiles that only GPUs with many registers get: with and without tails. */
+export const WIDE_CASES: readonly Shape[] = [
+  { M: 1025, N: 1924, K: 20 },
+  { M: 1024, N: 2048, K: 16 },
+];
 /** One slice, slices of one step, a last slice that is shorter, tiles and steps that divide and that do not. */
 const SLICED_CASES: readonly Dims[] = [
   { M: 1, N: 1, K: 1, S: 1 },
@@ -236,6 +243,12 @@ export function matmul(form: MatmulForm): Kernel {
 export function onMatrixUnit(kernel: Kernel, unit: MatrixUnit): Kernel {
   const form = forms.get(kernel);
   return form ? matmul({ ...form, unit }) : kernel;
+}
+
+/** The same kernel in the tiles of a class of GPUs; itself where it is no product. */
+export function inTilesOf(kernel: Kernel, gpuClass: GpuClass): Kernel {
+  const form = gpuClass === 'usual' ? undefined : forms.get(kernel);
+  return form ? matmul({ ...form, gpuClass }) : kernel;
 }
 
 function makeMatmul(form: MatmulForm): Kernel {

@@ -1,20 +1,13 @@
 /**
- * What the two families for GPUs share: how the operands of a tile of C come to workgroup memory, and how its elements
- * leave. Everything is staged as steps of K, side by side, and is zero outside the matrix, so that whoever multiplies
- * knows neither layouts nor remainders.
+ * How the operands of a tile of C come to workgroup memory where matrix units multiply: as steps of K, side by side, zero
+ * outside the matrix, so that whoever multiplies knows neither layouts nor remainders.
  */
 
 import type { LaneWidth } from '../kernel/lanes.ts';
-import { geluText, type Product } from './product.ts';
-import { LAST_STEP, SLICE_ROW } from './slices.ts';
-import { aRow, bRow, component, dimText, indent, plus, range, type Widths, widths } from './widths.ts';
-
-/** A tile of C, made so many steps of K at a time. */
-export interface GpuTile {
-  readonly rows: number;
-  readonly columns: number;
-  readonly depth: number;
-}
+import { type BiasGradient, biasGradientStore, type GpuTile } from './epilogue.ts';
+import type { Product } from './product.ts';
+import { lastStepText } from './quads.ts';
+import { aRow, bRow, component, dimText, plus, range, type Widths, widths } from './widths.ts';
 
 /** How strips lie in workgroup memory. */
 export interface Staging {
@@ -44,7 +37,7 @@ export interface Strip {
 
 export function strips(product: Product, tile: GpuTile, { element, padding }: Staging): [Strip, Strip] {
   const width = widths(product);
-  const kText = product.slices ? LAST_STEP : dimText(product.k, 'K');
+  const kText = lastStepText(product);
   const { depth } = tile;
   const a: Strip = {
     operand: 'a',
@@ -76,16 +69,15 @@ export function strips(product: Product, tile: GpuTile, { element, padding }: St
 }
 
 /** Rows of C are scalars: a store to one component of a vec4 may write the neighbours' components too. */
-export const gpuWidths = (product: Product): Widths => ({ ...widths(product), c: 1 });
+export const matrixWidths = (product: Product): Widths => ({ ...widths(product), c: 1 });
 
 /** The strips' workgroup memory. */
-export function memoryText(product: Product, both: readonly Strip[]): string {
-  const variables = both.map(
-    ({ operand, element, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${element}, ${depth * pitch}>;\n`,
-  );
-  if (product.slices) variables.push(`var<private> ${SLICE_ROW}: u32;\n`);
-  return variables.join('');
-}
+export const memoryText = (both: readonly Strip[]): string =>
+  both
+    .map(
+      ({ operand, element, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${element}, ${depth * pitch}>;\n`,
+    )
+    .join('');
 
 /** All loads of an invocation for the steps from k0 on. */
 export const stagesText = (both: readonly Strip[], invocations: number): string[] =>
@@ -131,45 +123,18 @@ function stageText(strip: Strip, turn: number, invocations: number): string[] {
   ];
 }
 
-/** `finish(m, n, sum)` is all that happens to an element of C once it is summed. */
-export function finishText(product: Product): string {
-  const { bias, gelu, geluBackward, residual, accumulate } = product.epilogue;
-  const row = product.slices ? `(${SLICE_ROW} + m)` : 'm';
-  const lines = [
-    `let i = ${row} * ${product.n}u + n;`,
-    'var v = sum;',
-    ...(bias ? ['v += load_bias_N(n);'] : []),
-    ...(gelu ? ['store_pre_MN(i, v);', 'v = gelu(v);'] : []),
-    ...(geluBackward ? ['v *= geluSlope(load_pre_MN(i));'] : []),
-    ...(residual ? ['v += load_residual_MN(i);'] : []),
-    `store_c_MN(i, ${accumulate ? 'load_c_MN(i) + v' : 'v'});`,
-  ];
-  return `${gelu || geluBackward ? `${geluText('f32')}\n` : ''}fn finish(m: u32, n: u32, sum: f32) {
-  if (m >= ${dimText(product.m, 'M')} || n >= ${product.n}u) { return; }
-${indent(lines, 1)}}
-`;
-}
-
-interface BiasGradient {
-  readonly before: string[];
-  readonly loop: string[];
-  readonly end: string[];
-}
-
 /** Column sums of B by the first row of tiles: one invocation a column adds up the strip that is staged anyway. */
-export function biasGradientText({ m, n, epilogue, slices }: Product, tile: GpuTile, b: Strip): BiasGradient {
-  if (!epilogue.biasGradient) return { before: [], loop: [], end: [] };
+export function biasGradientText(product: Product, tile: GpuTile, b: Strip): BiasGradient {
+  if (!product.epilogue.biasGradient) return { before: [], loop: [], end: [] };
   const value = (text: string): string => (b.element === 'f16' ? `f32(${text})` : text);
-  // A slice's column sums lie behind its rows of C.
-  const target = slices ? 'c_MN' : 'dbias_N';
-  const place = slices ? `(${SLICE_ROW} + ${dimText(m, 'M')}) * ${n}u + firstColumn + local` : 'firstColumn + local';
   const sum = range(tile.depth).map((k) => value(`bStrip[${plus('local', k * b.pitch)}]`));
+  const totals = `group.y == 0u && local < ${tile.columns}u`;
   return {
     before: ['var total = 0.0;'],
-    loop: [`if (group.y == 0u && local < ${tile.columns}u) { total += ${sum.join(' + ')}; }`],
+    loop: [`if (${totals}) { total += ${sum.join(' + ')}; }`],
     end: [
-      `if (group.y == 0u && local < ${tile.columns}u && firstColumn + local < ${n}u) {`,
-      `  store_${target}(${place}, ${epilogue.accumulate ? `load_${target}(${place}) + total` : 'total'});`,
+      `if (${totals} && firstColumn + local < ${product.n}u) {`,
+      `  ${biasGradientStore(product, 1, 'firstColumn + local', 'total')}`,
       '}',
     ],
   };

@@ -49,7 +49,7 @@ describe('the text', () => {
     const device = await nullDevice();
     if (!device.ok) throw new Error(device.reason);
     const pipelines = new PipelineCache(device.value);
-    const kernels = PRODUCTS.map((product) => forDevice([unit], unit.component, product));
+    const kernels = PRODUCTS.map((product) => forDevice({ units: [unit] }, unit.component, product));
     await pipelines.precompile(
       kernels.flatMap((kernel, index) => casesOf(kernel, index).map((dims) => [kernel, dims] as const)),
       'gpu',
@@ -140,7 +140,7 @@ describe.skipIf(!found.ok)(
       async () => {
         for (const unit of units) {
           for (const [index, product] of [...PRODUCTS, ...LARGE].entries()) {
-            await compare(forDevice([unit], unit.component, product), casesOf(product, index));
+            await compare(forDevice({ units: [unit] }, unit.component, product), casesOf(product, index));
           }
         }
       },

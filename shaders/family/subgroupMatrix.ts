@@ -10,11 +10,12 @@
  */
 import { at } from '../../swarm/base.ts';
 import { ELEMENT_BYTES } from '../../swarm/precision.ts';
+import { finishText, type GpuTile, sliceRowText } from './epilogue.ts';
 import { largeTiles } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import type { Product } from './product.ts';
 import { slicesOfStepsText } from './slices.ts';
-import { biasGradientText, finishText, type GpuTile, memoryText, type Strip, stagesText, strips } from './strips.ts';
+import { biasGradientText, memoryText, type Strip, stagesText, strips } from './strips.ts';
 import { MATRIX_TILES, type MatrixRule, ruleFor } from './tiles.ts';
 import { indent, plus, range } from './widths.ts';
 
@@ -107,9 +108,9 @@ export function matrixText(product: Product, tile: GpuTile, unit: MatrixUnit): s
 alias Right = subgroup_matrix_right<${component}, ${n}, ${k}>;
 alias Result = subgroup_matrix_result<f32, ${n}, ${m}>;
 
-${memoryText(product, both)}var<workgroup> matrices: array<f32, ${SUBGROUPS * m * n}>;
+${memoryText(both)}${sliceRowText(product)}var<workgroup> matrices: array<f32, ${SUBGROUPS * m * n}>;
 
-${finishText(product)}
+${finishText(product, 1)}
 fn finishMatrices(firstRow: u32, firstColumn: u32, local: u32) {
   for (var index = local; index < ${SUBGROUPS * m * n}u; index += ${invocations}u) {
     let subgroup = index / ${m * n}u;

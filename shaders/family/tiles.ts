@@ -4,14 +4,13 @@
  * in a tab. `shoal bench kernels --tune` measures the candidates on an adapter and prints these rows anew; they are
  * written here by hand, and every row is tried against the CPU reference by the product's cases.
  */
+import type { GpuClass } from './adapterFamily.ts';
 import type { Layout } from './product.ts';
 
 /** For the layouts and sizes from `from` on; of a family's rows the first that fits counts. */
 interface Rule {
   readonly layouts: readonly Layout[];
   readonly from: number;
-  /** Only where nothing but A, B and C is read or written: as `hasRoomForEpilogue` wants it of a large tile. */
-  readonly bare?: boolean;
 }
 
 /** `from`: elements of the matrix that does not vary with the micro-batch. */
@@ -25,9 +24,11 @@ export interface GpuShape {
   readonly rows: number;
   readonly columns: number;
   readonly depth: number;
+  /** Multiples of four. */
   readonly ownRows: number;
-  /** A multiple of four. */
   readonly ownColumns: number;
+  /** The next stretch of K is loaded while one is multiplied. */
+  readonly prefetch?: true;
 }
 
 /** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */
@@ -40,11 +41,6 @@ export interface MatrixRule extends Rule {
   readonly depthBytes: number;
 }
 
-/** With more elements an invocation has no registers for what an epilogue reads and writes. */
-const MOST_WITH_EPILOGUE = 16;
-export const hasRoomForEpilogue = ({ ownRows, ownColumns }: GpuShape): boolean =>
-  ownRows * ownColumns <= MOST_WITH_EPILOGUE;
-
 const ALL: readonly Layout[] = ['NN', 'NT', 'TN'];
 
 /** SwiftShader, two cores, 2026-11-21. A product of few weights is done sooner than a deep panel is compiled. */
@@ -53,19 +49,27 @@ export const SOFTWARE_TILES: readonly SoftwareRule[] = [
   { layouts: ALL, from: 0, depth: 64 },
 ];
 
-const LARGE: GpuShape = { rows: 64, columns: 128, depth: 16, ownRows: 8, ownColumns: 4 };
+const LARGE: GpuShape = { rows: 128, columns: 128, depth: 8, ownRows: 8, ownColumns: 8 };
+const TALL: GpuShape = { rows: 128, columns: 64, depth: 16, ownRows: 8, ownColumns: 4 };
 const SQUARE: GpuShape = { rows: 64, columns: 64, depth: 16, ownRows: 4, ownColumns: 4 };
-const SMALL: GpuShape = { rows: 32, columns: 32, depth: 16, ownRows: 4, ownColumns: 4 };
+const SMALL: GpuShape = { rows: 32, columns: 32, depth: 16, ownRows: 4, ownColumns: 4, prefetch: true };
 
-/**
- * No GPU has been measured: what other trainers found best on several. 64×64×16, twice as wide where no epilogue needs the
- * registers and the grid stays large, and less where the grid is small.
- */
-export const GPU_TILES: readonly GpuRule[] = [
-  { layouts: ALL, from: 256, bare: true, ...LARGE },
+const ofSmallGrids: readonly GpuRule[] = [
   { layouts: ALL, from: 64, ...SQUARE },
   { layouts: ALL, from: 0, ...SMALL },
 ];
+const ofTallTiles: readonly GpuRule[] = [{ layouts: ALL, from: 256, ...TALL }, ...ofSmallGrids];
+
+/**
+ * No GPU has been measured: what others found best on several, and what registers and workgroup memory allow. The larger an
+ * invocation's part of the tile, the fewer its reads of workgroup memory; a tile is only taken where at least 128 of them
+ * keep a GPU busy, so that below that all classes cut a weight gradient alike (slices.ts).
+ */
+export const GPU_TILES: Readonly<Record<GpuClass, readonly GpuRule[]>> = {
+  wide: [{ layouts: ALL, from: 512, ...LARGE }, ...ofTallTiles],
+  usual: ofTallTiles,
+  narrow: ofSmallGrids,
+};
 
 /** Where an adapter has matrix units. None has been measured: the sides are the plain family's. */
 export const MATRIX_TILES: readonly MatrixRule[] = [
@@ -79,13 +83,19 @@ export const SOFTWARE_CANDIDATES: readonly Pick<SoftwareRule, 'depth'>[] = [
   { depth: 64 },
   { depth: 128 },
 ];
+const ahead = (shape: GpuShape): GpuShape => ({ ...shape, prefetch: true });
 export const GPU_CANDIDATES: readonly GpuShape[] = [
   { ...SMALL, depth: 8 },
   SMALL,
-  { rows: 32, columns: 64, depth: 16, ownRows: 4, ownColumns: 8 },
-  { ...SQUARE, depth: 8 },
+  { rows: 64, columns: 32, depth: 16, ownRows: 8, ownColumns: 4 },
   SQUARE,
+  ahead(SQUARE),
+  { ...TALL, depth: 8 },
+  TALL,
+  ahead(TALL),
+  { rows: 128, columns: 64, depth: 8, ownRows: 8, ownColumns: 8 },
   LARGE,
+  ahead(LARGE),
 ];
 export const MATRIX_CANDIDATES: readonly Pick<MatrixRule, 'side' | 'depthBytes'>[] = [
   { side: 32, depthBytes: 32 },
@@ -94,8 +104,8 @@ export const MATRIX_CANDIDATES: readonly Pick<MatrixRule, 'side' | 'depthBytes'>
   { side: 64, depthBytes: 64 },
 ];
 
-export function ruleFor<R extends Rule>(rows: readonly R[], layout: Layout, size: number, isBare = true): R {
-  const found = rows.find((row) => row.layouts.includes(layout) && size >= row.from && (isBare || row.bare !== true));
+export function ruleFor<R extends Rule>(rows: readonly R[], layout: Layout, size: number): R {
+  const found = rows.find((row) => row.layouts.includes(layout) && size >= row.from);
   if (!found) throw new Error(`invariant violated: the table has no tile for ${layout} of size ${size}`);
   return found;
 }

@@ -16,9 +16,9 @@ const GPU: Variant = { family: 'gpu', inBoxes: false };
 const sliced = matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true });
 const overHalves = kernels.map((kernel) => inHalves(kernel)).filter((kernel, index) => kernel !== kernels[index]);
 
-/** Read by fours where there is such a case, as a model's usual widths are. */
+/** Read by fours where there is such a case, as a model's usual widths are; a product's strips always are. */
 function shown(kernel: Kernel): Dims {
-  const isWide = (dims: Dims): boolean => textOf(kernel, dims, GPU).includes(': array<vec4');
+  const isWide = (dims: Dims): boolean => /(?<!Strip): array<vec4/.test(textOf(kernel, dims, GPU));
   return kernel.cases.find(isWide) ?? at(kernel.cases, 0);
 }
 

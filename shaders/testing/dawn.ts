@@ -10,7 +10,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { requiredLimits, WANTED_FEATURES } from '../deviceLimits.ts';
-import { adapterFamily } from '../family/adapterFamily.ts';
+import { adapterFamily, type GpuClass, gpuClassOf } from '../family/adapterFamily.ts';
 import { type MatrixUnit, matrixUnits } from '../family/matrixUnit.ts';
 import type { AdapterFamily } from '../kernel/kernel.ts';
 
@@ -18,6 +18,7 @@ export interface DawnDevice {
   readonly device: GPUDevice;
   readonly family: AdapterFamily;
   readonly units: readonly MatrixUnit[];
+  readonly gpuClass: GpuClass;
   readonly info: GPUAdapterInfo;
   /** For tables and titles: `swiftshader (SwiftShader driver 5.0.0)`. */
   readonly description: string;
@@ -103,6 +104,7 @@ export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Resul
     info,
     family: adapterFamily(info, device.features),
     units: matrixUnits(info, device.features),
+    gpuClass: gpuClassOf(info),
     description: `${info.architecture || info.vendor || 'unnamed adapter'} (${info.description})`,
   });
 }

@@ -56,6 +56,6 @@ export function softwareProblem(adapter: DawnAdapter, { software, description }:
 async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {
   const opened = await dawnDevice(driver);
   if (!opened.ok) return opened;
-  const { device, family, units, info } = opened.value;
-  return success({ device, family, units, profile: adapterProfile(info, `Node ${process.version}, Dawn`) });
+  const { device, family, units, gpuClass, info } = opened.value;
+  return success({ device, family, units, gpuClass, profile: adapterProfile(info, `Node ${process.version}, Dawn`) });
 }

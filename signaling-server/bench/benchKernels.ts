@@ -1,6 +1,5 @@
 /** `shoal bench kernels`: every kernel in its own cases, or in the shapes of a training step, beside the adapter's best. */
 import type { Command } from 'commander';
-import type { Dims } from '../../shaders/kernel/kernel.ts';
 import { at } from '../../swarm/base.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
@@ -94,11 +93,9 @@ function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
     );
   }
   console.log(`\n// shaders/family/tiles.ts, ${table}`);
-  for (const { layouts, from, bare, candidate } of rows) {
+  for (const { layouts, from, candidate } of rows) {
     const choice = Object.entries(at(candidates, candidate)).map(([name, value]) => `${name}: ${value}`);
-    console.log(
-      `{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${bare ? 'bare: true, ' : ''}${choice.join(', ')} },`,
-    );
+    console.log(`{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${choice.join(', ')} },`);
   }
 }
 
@@ -140,7 +137,7 @@ function measureInBrowser(compute: Compute, sizes?: readonly BenchSize[]): Promi
   );
 }
 
-const shapeOf = (dims: Dims): string =>
+const shapeOf = (dims: Readonly<Record<string, number | boolean>>): string =>
   Object.entries(dims)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');

@@ -77,7 +77,7 @@ export async function benchStepKernels(
   const pipelines = new PipelineCache(opened.device);
   const apart = await peaks(opened, pipelines, 512);
   const whole = stepCases(opened, model.value, size, compute);
-  const cases = whole.map((one) => ({ ...one, kernel: forDevice(opened.units, compute, one.kernel) }));
+  const cases = whole.map((one) => ({ ...one, kernel: forDevice(opened, compute, one.kernel) }));
   const checks: Comparison[] = [];
   for (const { kernel, dims, check } of cases) {
     checks.push(await compareKernel(opened.device, opened.family, inTextFor(kernel, dims), check, { pipelines }));

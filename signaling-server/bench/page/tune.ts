@@ -8,13 +8,7 @@ import { largeTiles } from '../../../shaders/family/gpu.ts';
 import { matmul, productOf, type Tried } from '../../../shaders/family/matmul.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
 import { weights } from '../../../shaders/family/software.ts';
-import {
-  GPU_CANDIDATES,
-  type GpuShape,
-  hasRoomForEpilogue,
-  MATRIX_CANDIDATES,
-  SOFTWARE_CANDIDATES,
-} from '../../../shaders/family/tiles.ts';
+import { GPU_CANDIDATES, MATRIX_CANDIDATES, SOFTWARE_CANDIDATES } from '../../../shaders/family/tiles.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
@@ -46,7 +40,7 @@ export interface Tuned {
   readonly family: AdapterFamily;
   /** Whose rows they are. */
   readonly table: Candidates['table'];
-  readonly candidates: readonly Readonly<Record<string, number>>[];
+  readonly candidates: readonly Candidate['row'][];
   readonly shapes: readonly TunedShape[];
   readonly rows: readonly TunedRow[];
 }
@@ -54,27 +48,18 @@ export interface Tuned {
 interface TunedRow {
   readonly layouts: readonly Layout[];
   readonly from: number;
-  /** Only for products without an epilogue. */
-  readonly bare?: true;
   readonly candidate: number;
 }
 
 interface Candidate {
-  readonly row: Readonly<Record<string, number>>;
+  readonly row: Readonly<Record<string, number | boolean>>;
   readonly tried: Tried;
-  readonly isBare?: boolean;
 }
 
 interface Candidates {
   readonly table: 'SOFTWARE_TILES' | 'GPU_TILES' | 'MATRIX_TILES';
   readonly all: readonly Candidate[];
 }
-
-const gpuCandidate = (shape: GpuShape): Candidate => ({
-  row: { ...shape },
-  tried: { gpu: shape },
-  isBare: !hasRoomForEpilogue(shape),
-});
 
 /** Those of the family that makes this precision's products here. */
 function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidates {
@@ -83,7 +68,7 @@ function candidatesOf({ family, units }: OpenDevice, compute: Compute): Candidat
   }
   return units.some(({ component }) => component === compute)
     ? { table: 'MATRIX_TILES', all: MATRIX_CANDIDATES.map((row) => ({ row, tried: { matrix: row } })) }
-    : { table: 'GPU_TILES', all: GPU_CANDIDATES.map(gpuCandidate) };
+    : { table: 'GPU_TILES', all: GPU_CANDIDATES.map((shape) => ({ row: { ...shape }, tried: { gpu: shape } })) };
 }
 
 export async function tuneProducts(
@@ -91,14 +76,14 @@ export async function tuneProducts(
   sizes: readonly BenchSize[],
   compute: Compute = 'f32',
 ): Promise<Tuned> {
-  const { family, device, units } = opened;
+  const { family, device } = opened;
   const { table, all } = candidatesOf(opened, compute);
   const pipelines = new PipelineCache(device);
   await learnFromProduct(opened, pipelines);
   const shapes: TunedShape[] = [];
   for (const { layout, dims } of stepProducts(device, sizes)) {
     const kernels: readonly Kernel[] = [...all.map(({ tried }) => matmul({ layout, tried })), matmul({ layout })].map(
-      (kernel) => forDevice(units, compute, kernel),
+      (kernel) => forDevice(opened, compute, kernel),
     );
     const few = layout === 'TN' ? { ...dims, K: CHECKED_ROWS } : { ...dims, M: CHECKED_ROWS };
     const least = kernels.map(() => Number.POSITIVE_INFINITY);
@@ -112,53 +97,32 @@ export async function tuneProducts(
     const size = family === 'software' ? weights(product) : largeTiles(dims.M ?? Number.NaN, product.n);
     shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: at(least, all.length) });
   }
-  const isBare = all.map((candidate) => candidate.isBare === true);
   const rows = LAYOUTS.flatMap((layout) =>
     rowsOf(
       layout,
       shapes.filter((shape) => shape.layout === layout),
-      isBare,
     ),
   );
   return { family, table, candidates: all.map(({ row }) => row), shapes, rows };
 }
 
-/**
- * A layout's rows, which lose the least. Where that takes a tile that is only for bare products, they are these products'
- * rows, and behind them come those of all others: of a table's rows the first that fits counts.
- */
-export function rowsOf(
-  layout: Layout,
-  shapes: readonly Pick<TunedShape, 'size' | 'ms'>[],
-  isBare: readonly boolean[],
-): TunedRow[] {
-  const rowsAmong = (candidates: readonly number[]): TunedRow[] =>
-    bestSplit(shapes, candidates).map((row) => ({ layouts: [layout], ...row }));
-  const every = [...isBare.keys()];
-  const rows = rowsAmong(every);
-  if (!rows.some(({ candidate }) => isBare[candidate])) return rows;
-  const others = rowsAmong(every.filter((index) => !isBare[index]));
-  return [...rows.map((row): TunedRow => ({ ...row, bare: true })), ...others];
-}
-
-/** One candidate from some size on and one below it, which lose the least to each shape's own best of these. */
-function bestSplit(
-  shapes: readonly Pick<TunedShape, 'size' | 'ms'>[],
-  candidates: readonly number[],
-): Pick<TunedRow, 'from' | 'candidate'>[] {
+/** A layout's rows: one candidate from some size on and one below it, which lose the least to each shape's own best. */
+export function rowsOf(layout: Layout, shapes: readonly Pick<TunedShape, 'size' | 'ms'>[]): TunedRow[] {
   const loss = (some: typeof shapes, candidate: number): number =>
-    some.reduce((sum, { ms }) => sum + at(ms, candidate) / Math.min(...candidates.map((index) => at(ms, index))), 0);
+    some.reduce((sum, { ms }) => sum + at(ms, candidate) / Math.min(...ms), 0);
   const best = (some: typeof shapes): number =>
-    candidates.reduce((least, index) => (loss(some, index) < loss(some, least) ? index : least));
-  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as Pick<TunedRow, 'from' | 'candidate'>[] };
+    Array.from(at(shapes, 0).ms.keys()).reduce((least, index) =>
+      loss(some, index) < loss(some, least) ? index : least,
+    );
+  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as TunedRow[] };
   for (const from of [0, ...new Set(shapes.map(({ size }) => size))]) {
     const above = shapes.filter(({ size }) => size >= from);
     const below = shapes.filter(({ size }) => size < from);
     const [upper, lower] = [best(above), best(below)];
     const total = loss(above, upper) + loss(below, lower);
     if (total >= found.loss) continue;
-    const rows = [{ from: 0, candidate: from === 0 ? upper : lower }];
-    if (from > 0) rows.unshift({ from, candidate: upper });
+    const rows: TunedRow[] = [{ layouts: [layout], from: 0, candidate: from === 0 ? upper : lower }];
+    if (from > 0) rows.unshift({ layouts: [layout], from, candidate: upper });
     found = { loss: total, rows };
   }
   return found.rows;

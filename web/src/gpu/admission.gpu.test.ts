@@ -1,5 +1,6 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import { textKey } from '../../../shaders/kernel/text.ts';
 import { learnRates, ratesOf } from '../../../shaders/kernel/watchdog.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
@@ -161,9 +162,13 @@ test('[AD5] a fast device is measured as it will run, not in the boxes of a slow
   learnRates(device, family, ratesOf(device, family).flopsPerSecond, before.flopsPerSecond);
 });
 
-test.each(['software', 'gpu'] as const)(
-  '[AD2] %s: every text that a micro-batch of any size runs is one that is compared',
-  (family) => {
+test.each([
+  ['software', 'usual'],
+  ['gpu', 'usual'],
+  ['gpu', 'wide'],
+] as const)(
+  '[AD2] %s, %s class: every text that a micro-batch of any size runs is one that is compared',
+  (family, gpuClass) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const { device } = dawn.value;
     const wide = { ...FAMILIES.gpt2, n_embd: 256, n_positions: 128, vocab_size: 300 };
@@ -171,7 +176,7 @@ test.each(['software', 'gpu'] as const)(
     if (!parsed.ok) throw new Error(parsed.reason);
     const samples = 40;
     const step = { sequence: 128, samples };
-    const cases = kernelCases({ device, family, units: [] }, parsed.value, step, 'f32');
+    const cases = kernelCases({ device, family, units: [], gpuClass }, parsed.value, step, 'f32');
     const checked = new Set(cases.map(({ kernel, dims }) => textKey(kernel, dims, { family, inBoxes: false })));
     const none = { buffer: device.createBuffer({ size: 16, usage: GPUBufferUsage.STORAGE }) };
     const run = new Set<string>();
@@ -181,11 +186,12 @@ test.each(['software', 'gpu'] as const)(
         ...{ buffer: () => none, value: () => none, gradient: () => none },
       });
       for (const { kernel, dims } of Object.values<readonly KernelCall[]>({ ...work }).flat())
-        run.add(textKey(kernel, dims, { family, inBoxes: false }));
+        run.add(textKey(forDevice({ units: [], gpuClass }, 'f32', kernel), dims, { family, inBoxes: false }));
     }
     none.buffer.destroy();
     expect(run.size).toBeGreaterThan(15);
     expect([...run].filter((key) => !checked.has(key))).toEqual([]);
-    if (family === 'gpu') expect([...run].filter((key) => key.includes('64x128')).length).toBeGreaterThan(0);
+    const largest = { software: 'matmul', usual: '128x64', wide: '128x128' }[family === 'gpu' ? gpuClass : family];
+    expect([...run].filter((key) => key.includes(largest)).length).toBeGreaterThan(0);
   },
 );

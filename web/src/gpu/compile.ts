@@ -33,18 +33,15 @@ export interface Compiled {
 }
 
 /** Of every call that there is to do, once. */
-export function pipelinesOf(
-  { device, family, units, pipelines }: Gpu,
-  compute: Compute,
-  slots: ReadonlyMap<string, SlotCalls>,
-) {
+export function pipelinesOf(gpu: Gpu, compute: Compute, slots: ReadonlyMap<string, SlotCalls>) {
+  const { device, family, pipelines } = gpu;
   const all = new Set<KernelCall>();
   for (const { packing, ...calls } of slots.values()) {
     for (const passes of [calls, ...packing.values()]) for (const call of callsOf(passes)) all.add(call);
   }
   return Promise.all(
     Array.from(all, async (call) => {
-      const kernel = forDevice(units, compute, call.kernel);
+      const kernel = forDevice(gpu, compute, call.kernel);
       const choice = chooseLaunch(device, family, kernel, call.dims);
       return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
     }),

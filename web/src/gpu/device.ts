@@ -1,7 +1,7 @@
 /** Opens the GPU: the adapter, the device with the limits and features that the kernels want, and what to call it. */
 
 import { requiredLimits, WANTED_FEATURES } from '../../../shaders/deviceLimits.ts';
-import { adapterFamily } from '../../../shaders/family/adapterFamily.ts';
+import { adapterFamily, type GpuClass, gpuClassOf } from '../../../shaders/family/adapterFamily.ts';
 import { type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import type { PipelineCache } from '../../../shaders/kernel/launch.ts';
@@ -14,6 +14,8 @@ export interface OpenDevice {
   readonly family: AdapterFamily;
   /** What it multiplies matrices with; hardly a browser says so yet. */
   readonly units: readonly MatrixUnit[];
+  /** What its invocations have registers for; absent: the usual. */
+  readonly gpuClass?: GpuClass;
   readonly profile: AdapterProfile;
 }
 
@@ -24,6 +26,7 @@ export interface Gpu {
   /** What the adapter offers; and what of it is used, which the check of a run decides (examination.ts). */
   readonly offeredUnits: readonly MatrixUnit[];
   units: readonly MatrixUnit[];
+  readonly gpuClass?: GpuClass | undefined;
   readonly pipelines: PipelineCache;
 }
 
@@ -47,6 +50,7 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
     device,
     family,
     units: matrixUnits(adapter.info, device.features),
+    gpuClass: gpuClassOf(adapter.info),
     profile: { ...adapterProfile(adapter.info, browser), ...(canHalve(device, family) ? { halves: true } : {}) },
   });
 }

@@ -10,14 +10,15 @@ import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
 import { createStage, warmStage } from './stage.ts';
 
-/** No units: the plain kernels. */
-type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice, 'units'>>;
+/** No units: the plain kernels; no class: the usual one. */
+type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice, 'units' | 'gpuClass'>>;
 
-export const gpuOf = ({ device, family, units = [] }: OpenedGpu): Gpu => ({
+export const gpuOf = ({ device, family, units = [], gpuClass }: OpenedGpu): Gpu => ({
   device,
   family,
   offeredUnits: units,
   units,
+  gpuClass,
   pipelines: new PipelineCache(device),
 });
 

@@ -52,12 +52,13 @@ export interface StepShape {
  * micro-batch of one sample or more, cheapest first.
  */
 export function kernelCases(
-  { device, family, units }: Pick<Gpu, 'device' | 'family' | 'units'>,
+  gpu: Pick<Gpu, 'device' | 'family' | 'units' | 'gpuClass'>,
   model: Model,
   { sequence, samples }: StepShape,
   wire: RunWire,
   compute: Compute = 'f32',
 ): KernelCase[] {
+  const { device, family } = gpu;
   const wires = wire === 'auto' ? WIRE_ENCODINGS : [wire];
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = { buffer: none };
@@ -78,12 +79,12 @@ export function kernelCases(
   const checked = atFewRows(callsOf(placesOf(1, positions)), positions);
   const found = new Map<string, KernelCase>();
   const add = (whole: Kernel, given: Dims, real: Dims = given): void => {
-    const own = forDevice(units, compute, whole);
+    const own = forDevice(gpu, compute, whole);
     const kernel = inTextFor(own, real);
     // A table's length is no dim of the kernels that read it, but their cases need it.
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(own);
-    const isOnUnit = own !== forDevice([], compute, whole);
+    const isOnUnit = own !== forDevice({ ...gpu, units: [] }, compute, whole);
     const key = textKey(fitting.kernel, fitting.dims, { family, inBoxes: false });
     found.set(`${key} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
   };
@@ -98,10 +99,10 @@ export function kernelCases(
   return [...found.values()].toSorted((a, b) => flops(a) - flops(b));
 }
 
-/** A text goes by ranges of rows which are longer than from one of these sizes to the next. */
+/** A text goes by ranges of rows, the last of them at least twice as long as what is below: each holds one of these. */
 function batchesUpTo(samples: number): number[] {
   const sizes = [samples];
-  for (let size = 1; size < samples; size *= 4) sizes.push(size);
+  for (let size = 1; size < samples; size *= 2) sizes.push(size);
   return sizes;
 }
 
