@@ -97,10 +97,6 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
   const { globalBatchSize, islands } = file.train;
   if (plan !== undefined) {
     const given = need(await readPlans(plan, model, globalBatchSize, islands), badInput);
-    if (file.evaluation && given.some((one) => one.stages.some(({ gathered }) => gathered)))
-      throw badInput(
-        `${plan}: gathered: a run with evaluation keeps its stages whole: expected no such field for ${path}`,
-      );
     const donors = seatsOf(given).length;
     for (const one of given) agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, one, donors, plan);
     const [only, ...others] = given;

@@ -12,11 +12,15 @@ import type { Passage, TensorName } from './passage.ts';
 /** Places of a model's units among the numbers of one pass: two blocks each, of two thousand layers. */
 const UNIT_PLACES = 4_096;
 
+/** Forward, backward, and the forward of an evaluation, which makes no gradients. */
+const PASSES = ['F', 'B', 'evaluation'] as const;
+
 /** One time that a stage's unit is computed with. */
 export interface Occasion {
   readonly stage: number;
+  /** In an evaluation its number among those of all rounds (`evaluatedNumber`). */
   readonly microBatch: number;
-  readonly pass: 'F' | 'B';
+  readonly pass: (typeof PASSES)[number];
   readonly unit: number;
 }
 
@@ -24,7 +28,11 @@ export interface Occasion {
 export const withoutOccasion = (index: number): number => index % UNIT_PLACES;
 
 const indexOf = ({ microBatch, pass, unit }: Occasion, part: number): number =>
-  (2 * microBatch + (pass === 'B' ? 1 : 0)) * UNIT_PLACES + 2 * unit + part;
+  (PASSES.length * microBatch + PASSES.indexOf(pass)) * UNIT_PLACES + 2 * unit + part;
+
+/** Of a micro-batch in a round of an evaluation: rounds follow each other, and a member may be a round ahead. */
+export const evaluatedNumber = ({ microBatches }: Plan, microBatch: number, round: number): number =>
+  round * microBatches.length + microBatches.findIndex(({ id }) => id === microBatch);
 
 export const wantTensor = (occasion: Occasion): TensorName => ({
   ...{ kind: 'want', stage: occasion.stage, index: indexOf(occasion, 0), range: [0, 1] },
@@ -63,13 +71,20 @@ export function occasionsOf(units: readonly (readonly BlockUse[])[], stage: numb
   return [...forward, ...backward.filter(({ unit }) => !isHead(unit))];
 }
 
+/** The same in an evaluation, where all of them are there once. */
+export const evaluatedOccasions = (
+  units: readonly (readonly BlockUse[])[],
+  stage: number,
+  microBatch: number,
+): Occasion[] => Array.from(units.keys(), (unit) => ({ stage, microBatch, pass: 'evaluation', unit }));
+
 /** The embedding's backward needs no values. */
 export const needsValues = (units: readonly (readonly BlockUse[])[], { pass, unit }: Occasion): boolean =>
-  pass === 'F' || at(at(units, unit), 0).block !== 'embedding';
+  pass !== 'B' || at(at(units, unit), 0).block !== 'embedding';
 
 /** The head's gradient is made with its forward. */
 export const makesGradient = (units: readonly (readonly BlockUse[])[], { pass, unit }: Occasion): boolean =>
-  pass === 'B' || at(at(units, unit), 0).block === 'head';
+  pass === 'B' || (pass === 'F' && at(at(units, unit), 0).block === 'head');
 
 /** Everything that gathering sends in a step. */
 export function gatherTensors(model: Model, plan: Plan): Passage[] {

@@ -62,7 +62,7 @@ export class StepRun {
     this.#around = around;
     this.#step = step;
     this.#round = round;
-    this.#gathering = new Gathering(role, step, {
+    this.#gathering = new Gathering(role, step, round, {
       receive: (key, from) => around.receive(key, from),
       send: (to, key, values) => this.#send(to, key, { take: async (use) => use(values) }),
     });
@@ -94,6 +94,7 @@ export class StepRun {
     counted: (microBatch: number, row: number) => boolean,
   ): Promise<{ microBatch: number; lossSum: number | null }[]> {
     this.#counted = counted;
+    this.#gathering.begin();
     await this.#runAll(actions);
     await Promise.all(this.#pending);
     return Promise.all(this.#losses);

@@ -1,5 +1,5 @@
 /**
- * A step of a peer whose stages gather their blocks (ZeRO's third stage): it asks the other members for what it computes with
+ * A step, or a round of an evaluation, of a peer whose stages gather their blocks (ZeRO's third stage): it asks the other members for what it computes with
  * next, answers them, sends each micro-batch's gradients to their keepers, and adds those of its own shards, by micro-batch,
  * whoever is first. Everything that comes waits in main memory until it is its turn.
  */
@@ -9,6 +9,8 @@ import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';
 import {
+  evaluatedNumber,
+  evaluatedOccasions,
   gatheredParts,
   makesGradient,
   needsValues,
@@ -35,6 +37,8 @@ const A_WORD = new Float32Array(1);
 export class Gathering {
   readonly #role: Role;
   readonly #step: number;
+  /** Of an evaluation; null: a training step. */
+  readonly #round: number | null;
   readonly #ways: GatherWays;
   /** What this peer keeps, read once a step: until its update no value changes. */
   readonly #values = new Map<string, Promise<Float32Array<ArrayBuffer>>>();
@@ -42,13 +46,14 @@ export class Gathering {
   readonly #own = new Map<string, Handed>();
   #added: Promise<unknown> = Promise.resolve();
 
-  constructor(role: Role, step: number, ways: GatherWays) {
+  constructor(role: Role, step: number, round: number | null, ways: GatherWays) {
     this.#role = role;
     this.#step = step;
+    this.#round = round;
     this.#ways = ways;
   }
 
-  /** Answers and adds from now on, until the step ends. */
+  /** Answers and adds from now on, until the step ends; in an evaluation until everyone has what it asks for. */
   begin(): void {
     const { plan, peer } = this.#role;
     for (const [stage, { members, gathered }] of plan.stages.entries()) {
@@ -56,9 +61,10 @@ export class Gathering {
       const units = this.#units(stage);
       for (const { peer: other, microBatches } of members)
         for (const microBatch of microBatches)
-          for (const occasion of occasionsOf(units, stage, microBatch))
+          for (const occasion of this.#occasions(units, stage, microBatch))
             if (other !== peer && needsValues(units, occasion)) this.#answer(other, at(units, occasion.unit), occasion);
     }
+    if (this.#round !== null) return;
     const adding = this.#role.kept.filter(({ isGathered }) => isGathered).map((work) => this.#add(work));
     this.#added = Promise.all(adding);
     this.#added.catch(() => undefined); // awaited with the report
@@ -70,11 +76,12 @@ export class Gathering {
   }
 
   /** Runs one pass of a micro-batch, unit by unit; with two places the next one comes while one is computed with. */
-  async pass(index: number, microBatch: number, pass: Occasion['pass'], run: (unit: number) => void): Promise<void> {
+  async pass(index: number, microBatch: number, pass: 'F' | 'B', run: (unit: number) => void): Promise<void> {
     const { plan, stages } = this.#role;
     const stage = got(stages, index);
     const units = this.#units(index);
-    const occasions = occasionsOf(units, index, microBatch).filter((one) => one.pass === pass);
+    const all = this.#occasions(units, index, microBatch);
+    const occasions = all.filter((one) => one.pass === pass || this.#round !== null);
     const isAhead = at(plan.stages, index).gathered === 2;
     let next = this.#fetch(units, occasions[0]);
     for (const [place, occasion] of occasions.entries()) {
@@ -90,6 +97,11 @@ export class Gathering {
         next = this.#fetch(units, following);
       }
     }
+  }
+
+  #occasions(units: readonly (readonly BlockUse[])[], stage: number, microBatch: number): Occasion[] {
+    if (this.#round === null) return occasionsOf(units, stage, microBatch);
+    return evaluatedOccasions(units, stage, evaluatedNumber(this.#role.plan, microBatch, this.#round));
   }
 
   #units(stage: number): readonly (readonly BlockUse[])[] {

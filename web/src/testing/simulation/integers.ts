@@ -5,7 +5,7 @@
  * tensors' sizes and its order of work.
  *
  * Letters: C width, T positions, N rows. A layer is y = x·h + g with h and g out of all its values. Of each block two sums
- * over all rows are the gradient: element j has (s·weight(j) + u·value_j).
+ * over all rows are the gradient: element j has (s·weight(j) + u·value_j), but for the embedding's, which has s alone.
  */
 import type { BlockName, Model } from '../../../../swarm/model/model.ts';
 
@@ -40,7 +40,7 @@ export interface Sums {
 }
 
 export const gradientAt = ({ s, u }: Sums, index: number, value: number): number =>
-  (((s * weight(index)) % P) + ((u * value) % P)) % P;
+  (((s * weight(index)) % P) + (u === 0 ? 0 : (u * value) % P)) % P;
 
 export const added = (one: number, other: number): number => (one + other) % P;
 
@@ -113,11 +113,11 @@ export function headBack(
   return dx;
 }
 
+/** Its rows' gradients need no values. */
 export function embeddedBack(ids: Uint32Array, dx: Values, width: number, sums: Sums): void {
   for (const [index, d] of dx.entries()) {
     const id = ids[Math.floor(index / width)] ?? 0;
     sums.s = (sums.s + d * (id + 1)) % P;
-    sums.u = added(sums.u, d);
   }
 }
 

@@ -2,13 +2,15 @@
 import { at, type PeerId } from '../../../../swarm/base.ts';
 import type { StageSize } from '../../../../swarm/memory/memory.ts';
 import { type Plan, peers } from '../../../../swarm/plan/plan.ts';
-import type { ClusterCosts, PlannedPeer } from '../../../../swarm/planner/clusterCosts.ts';
-import { againAhead, againInBackward } from '../../../../swarm/schedule/recompute.ts';
+import type { ClusterCosts, PlannedPeer, StageShape } from '../../../../swarm/planner/clusterCosts.ts';
+import { againAhead } from '../../../../swarm/schedule/recompute.ts';
 
 export interface WorkPace {
-  forwardMs(size: StageSize, samples: number): number;
+  /** Of a stage, or of a part of it that is computed alone. */
+  forwardMs(shape: StageShape, samples: number): number;
   recomputeMs(size: StageSize, samples: number): number;
-  backwardMs(size: StageSize, samples: number): number;
+  /** With so many layers computed again. */
+  backwardMs(shape: StageShape, samples: number, again: number): number;
   /** Of so many elements. */
   updateMs(elements: number): number;
   /** A norm, or a copy. */
@@ -29,9 +31,9 @@ const FORWARD_MS = 1;
 const SMALL_MS = 0.2;
 /** A layer and sample takes 1 ms, its backward twice as long: whose times nobody says. */
 export const PLAIN: WorkPace = {
-  forwardMs: ({ layers: [from, to] }, samples) => FORWARD_MS * samples * (to - from),
+  forwardMs: ({ layers }, samples) => FORWARD_MS * samples * layers,
   recomputeMs: () => SMALL_MS,
-  backwardMs: ({ layers: [from, to] }) => 2 * FORWARD_MS * (to - from),
+  backwardMs: ({ layers }) => 2 * FORWARD_MS * layers,
   updateMs: () => SMALL_MS,
   smallMs: SMALL_MS,
 };
@@ -44,18 +46,14 @@ export function clusterPace(costs: ClusterCosts, planned: Plan, seated: () => Pl
     const seat = plan && peer ? peers(plan).indexOf(peer) : 0;
     return at(costs.peers, costs.placeOf(names[seat] ?? at(names, 0)));
   };
-  const shapeOf = ({ layers: [from, to] }: StageSize) => ({
-    ...{ first: from === 0, last: to === costs.model.layers, layers: to - from },
-  });
   return {
     of: (peer) => ({
-      forwardMs: (size, samples) => 1_000 * costs.forwardSeconds(peerOf(peer()), shapeOf(size), samples),
+      forwardMs: (shape, samples) => 1_000 * costs.forwardSeconds(peerOf(peer()), shape, samples),
       recomputeMs: ({ recompute = [] }, samples) =>
         1_000 * againAhead(recompute) * costs.layerSeconds(peerOf(peer()), samples),
-      backwardMs: (size, samples) =>
+      backwardMs: (shape, samples, again) =>
         1_000 *
-        (costs.backwardSeconds(peerOf(peer()), shapeOf(size), samples) +
-          againInBackward(size.recompute ?? []) * costs.layerSeconds(peerOf(peer()), samples)),
+        (costs.backwardSeconds(peerOf(peer()), shape, samples) + again * costs.layerSeconds(peerOf(peer()), samples)),
       updateMs: (elements) => 1_000 * costs.updateSeconds(peerOf(peer()), elements),
       smallMs: 0,
     }),

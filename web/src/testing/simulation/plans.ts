@@ -1,7 +1,15 @@
 /** The plans of a simulation: whatever the rules allow, so that its end must not depend on them. */
-import { evenRanges, type PeerId, type Random, type Range } from '../../../../swarm/base.ts';
+import { at, evenRanges, type PeerId, type Random, type Range } from '../../../../swarm/base.ts';
 import type { Model } from '../../../../swarm/model/model.ts';
-import type { BlockState, Plan, PlanStage } from '../../../../swarm/plan/plan.ts';
+import {
+  type BlockState,
+  type Gathered,
+  homeStage,
+  type Plan,
+  type PlanStage,
+  type Shard,
+} from '../../../../swarm/plan/plan.ts';
+import { equalSplit } from '../../../../swarm/planner/equalSplit.ts';
 import { randomPlanFor } from '../../../../swarm/testing/randomPlan.ts';
 
 /** Copies of each shard, beside its primary's. */
@@ -46,3 +54,27 @@ export const anyPlan =
   (random: Random): MakePlan =>
   (model, samples, peers) =>
     randomPlanFor(random, model, samples, peers, { recompute: 0.2, replicas: REPLICAS * 0.4 });
+
+/**
+ * Two stages, the first gathers, one layer at a time or two as the donors are many; each primary of a later one has its
+ * largest shard in main memory. A donor alone has all of it whole, and in main memory.
+ */
+export const sparing: MakePlan = (model, samples, peers) => {
+  const stages = Math.min(2, peers.length);
+  const split = equalSplit(model, samples, peers, { stages, microBatches: MICRO_BATCHES, schedule: '1f1b' });
+  const whole = peers.length % 2 === 0 ? 1 : 2;
+  const gathering = split.stages.map((stage, index) =>
+    index === 0 && stage.members.length > 1 ? { ...stage, gathered: whole as Gathered } : stage,
+  );
+  const state = split.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map((shard, place): Shard => {
+      const home = at(gathering, homeStage(split, block));
+      // What is gathered is kept by those who gather it.
+      const others = home.gathered ? home.members.map(({ peer }) => peer) : peers;
+      const replicas = others.filter((peer) => peer !== shard.peer).slice(0, REPLICAS);
+      return { ...shard, replicas, ...(place === 0 && { in: 'host' as const }) };
+    }),
+  }));
+  return { ...split, stages: gathering, state };
+};

@@ -1,0 +1,299 @@
+/** A stage on whole numbers: what is submitted is computed at once, and takes its time in a simulated queue. */
+import { at, got, invariant, type Range } from '../../../../swarm/base.ts';
+import { unitsOf, wholeUses } from '../../../../swarm/memory/gatheredUnits.ts';
+import type { StageSize } from '../../../../swarm/memory/memory.ts';
+import {
+  type BlockName,
+  type BlockUse,
+  block as blockOf,
+  blocksOfStage,
+  layerBlock,
+  type Model,
+} from '../../../../swarm/model/model.ts';
+import type { StageShape } from '../../../../swarm/planner/clusterCosts.ts';
+import { againInBackward } from '../../../../swarm/schedule/recompute.ts';
+import type { ForwardWork, Neighbour, Reading, Stage, Stream } from '../../executor/engine.ts';
+import type { Device } from './device.ts';
+import {
+  added,
+  embedded,
+  embeddedBack,
+  gradientAt,
+  headBack,
+  headRows,
+  layer,
+  layerBack,
+  lossOf,
+  type Sums,
+  type Values,
+} from './integers.ts';
+import type { WorkPace } from './pace.ts';
+
+/** What a stage has of a micro-batch between its forward and its backward. */
+interface InFlight {
+  readonly microBatch: number;
+  readonly samples: number;
+  readonly ids: Uint32Array;
+  readonly targets: Uint32Array;
+  readonly inputs: Values[];
+  z_N: readonly number[];
+  /** Where the head's backward ran with its forward, the gradient of what it was given. */
+  headGradient: Values | null;
+}
+
+/** A unit that is gathered, while it is there. */
+interface Gathered {
+  readonly unit: number;
+  readonly values: ReadonlyMap<BlockName, Values>;
+}
+
+const NO_TOKENS = new Uint32Array();
+const NO_LAYERS: StageShape = { first: false, last: false, layers: 0 };
+
+export class ExactStage implements Stage {
+  readonly bytes = 1;
+  /** Of blocks that are not gathered. */
+  readonly values: ReadonlyMap<BlockName, Values>;
+  readonly units: readonly (readonly BlockUse[])[] | undefined;
+  readonly #device: Device;
+  readonly #model: Model;
+  readonly #size: StageSize;
+  readonly #pace: WorkPace;
+  readonly #slotOf = new Map<number, number>();
+  readonly #taken = new Set<number>();
+  readonly #slots = new Map<number, InFlight>();
+  #forwarded: InFlight | null = null;
+  /** The micro-batch that was computed again. */
+  #again: number | null = null;
+  readonly #sums = new Map<string, Sums>();
+  /** By place: a unit that comes makes the one go that was there. */
+  readonly #there = new Map<number, Gathered>();
+  /** What lies in each slot for the stage after and the one before, until another micro-batch takes it. */
+  readonly #left = new Map<number, { readonly microBatch: number; readonly words: Values }>();
+  /** What goes from one part of the stage to the next. */
+  #x: Values = new Float32Array();
+  #d: Values = new Float32Array();
+  #output: Values = new Float32Array();
+  #inputGradient: Values = new Float32Array();
+
+  constructor(device: Device, model: Model, size: StageSize, pace: WorkPace) {
+    this.#device = device;
+    this.#pace = pace;
+    this.#model = model;
+    this.#size = size;
+    const { layers, gathered } = size;
+    this.units = gathered ? unitsOf(model, layers, layers[0] === 0) : undefined;
+    const uses = gathered ? wholeUses(model, layers) : blocksOfStage(model, layers);
+    this.values = new Map(uses.map(({ block }) => [block, this.#unknown(block)]));
+  }
+
+  begin(): void {
+    this.#sums.clear();
+    this.#slots.clear();
+    this.#taken.clear();
+  }
+
+  writeUnit(unit: number, name: BlockName, [from]: Range, values: Float32Array): void {
+    const place = unit % (this.#size.gathered ?? 1);
+    const known = this.#there.get(place);
+    const there = known?.unit === unit ? known : { unit, values: this.#unknownUnit(unit) };
+    this.#there.set(place, there);
+    got(there.values, name).set(values, from);
+  }
+
+  clearUnit(unit: number): void {
+    for (const { block: name } of at(this.units ?? [], unit)) this.#sums.delete(this.#sumName(name, unit));
+  }
+
+  forward({ microBatch, samples, input, tokens, evaluation }: ForwardWork, unit?: number): void {
+    const { layers, sequence } = this.#size;
+    if (unit === undefined || unit === 0) {
+      this.#takeSlot(microBatch, evaluation);
+      if (!this.#size.recomputesAhead) this.#again = null;
+      const { ids = NO_TOKENS, targets = NO_TOKENS } = tokens ?? {};
+      this.#forwarded = { microBatch, samples, ids, targets, inputs: [], z_N: [], headGradient: null };
+      const slot = got(this.#slotOf, microBatch);
+      invariant(evaluation || !this.#slots.has(slot), `slot ${slot} is taken`);
+      if (!evaluation) this.#slots.set(slot, this.#forwarded);
+      if (layers[0] > 0) this.#x = this.#wordsOf(input, microBatch).slice();
+    }
+    const own = this.#forwarded;
+    invariant(own?.microBatch === microBatch, `micro-batch ${microBatch} has entered`);
+    for (const name of this.#partsOf(unit)) {
+      if (name === 'embedding') this.#x = embedded(this.#model, this.#values(name, unit), own.ids, sequence);
+      else if (name === 'head') this.#headForward(own, unit, evaluation);
+      else {
+        invariant(this.#x.length === samples * sequence * this.#model.width, 'an input has a row for each position');
+        own.inputs.push(this.#x);
+        this.#x = layer(this.#values(name, unit), this.#x);
+      }
+    }
+    this.#output = this.#x;
+    this.#leave(microBatch, this.#x);
+    this.#device.submit(this.#pace.forwardMs(this.#shapeOf(unit), samples));
+  }
+
+  #headForward(own: InFlight, unit: number | undefined, evaluation: boolean): void {
+    own.z_N = headRows(this.#model, this.#values('embedding', unit), this.#values('head', unit), this.#x, own.targets);
+    // What is gathered goes again: its gradient is made while it is there.
+    if (unit !== undefined && !evaluation) own.headGradient = this.#headBackward(own);
+  }
+
+  #headBackward({ z_N, targets }: InFlight): Values {
+    return headBack(this.#model, z_N, targets, this.#sumsOf('table'), this.#sumsOf('head'));
+  }
+
+  recompute(microBatch: number): void {
+    this.#again = microBatch;
+    const { samples } = got(this.#slots, got(this.#slotOf, microBatch));
+    this.#device.submit(this.#pace.recomputeMs(this.#size, samples));
+  }
+
+  backward(microBatch: number, gradient: Stream | Neighbour | null, _?: unknown, unit?: number): void {
+    const { layers, recompute = [] } = this.#size;
+    const slot = got(this.#slotOf, microBatch);
+    const kept = got(this.#slots, slot);
+    invariant(kept.microBatch === microBatch, `slot ${slot} is of micro-batch ${kept.microBatch}`);
+    const isRecomputed = unit !== undefined || recompute.length === 0 || this.#again === microBatch;
+    invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
+    this.#again = null;
+    // Only a pass's first unit is given something.
+    if (gradient) this.#d = this.#wordsOf(gradient, microBatch).slice();
+    const parts = this.#partsOf(unit);
+    for (const name of parts.toReversed()) {
+      if (name === 'head') this.#d = this.#headBackward(kept);
+      else if (name === 'embedding') embeddedBack(kept.ids, this.#d, this.#model.width, this.#sumsOf(name));
+      else {
+        const index = Number(name.slice('layer.'.length));
+        if (index === layers[1] - 1 && kept.headGradient) this.#d = kept.headGradient;
+        const x = at(kept.inputs, index - layers[0]);
+        this.#d = layerBack(this.#values(name, unit), x, this.#d, this.#sumsOf(name));
+      }
+    }
+    if (unit === undefined || unit === 0) {
+      this.#slots.delete(slot);
+      this.#inputGradient = this.#d;
+      this.#leave(microBatch, this.#d);
+    }
+    const again =
+      unit === undefined
+        ? againInBackward(recompute)
+        : recompute.filter((index) => parts.includes(layerBlock(index))).length;
+    this.#device.submit(this.#pace.backwardMs(this.#shapeOf(unit), kept.samples, again));
+  }
+
+  async readOutput(): Promise<Reading> {
+    return this.#device.read(this.#output);
+  }
+
+  async readInputGradient(): Promise<Reading> {
+    return this.#device.read(this.#inputGradient);
+  }
+
+  async readLoss(microBatch: number): Promise<Reading> {
+    invariant(this.#forwarded?.microBatch === microBatch, `micro-batch ${microBatch} is not the newest`);
+    return this.#device.read(Float32Array.from(this.#forwarded.z_N, lossOf));
+  }
+
+  async readGradient(name: BlockName, range: Range, unit?: number): Promise<Reading> {
+    return this.#device.read(this.gradient(name, range, unit));
+  }
+
+  gradient(name: BlockName, [from, to]: Range, unit?: number): Values {
+    const { width, vocabulary } = this.#model;
+    const values = this.#values(name, unit);
+    const own = unit === undefined ? this.#sums.get(name) : this.#sums.get(this.#sumName(name, unit));
+    const table = name === 'embedding' && unit === undefined ? this.#sums.get('table') : undefined;
+    return Float32Array.from({ length: to - from }, (_, offset) => {
+      const index = from + offset;
+      const value = at(values, index);
+      const first = own ? gradientAt(own, index, value) : 0;
+      return table && index < vocabulary * width ? added(first, gradientAt(table, index, value)) : first;
+    });
+  }
+
+  writeValues(name: BlockName, range: Range, values: Float32Array): void {
+    got(this.values, name).set(values, range[0]);
+  }
+
+  async readValues(name: BlockName, range: Range): Promise<Reading> {
+    return this.#device.read(got(this.values, name).slice(...range));
+  }
+
+  free(microBatch: number): void {
+    invariant(this.#taken.delete(got(this.#slotOf, microBatch)), `the slot of ${microBatch} is free already`);
+  }
+
+  settled(): Promise<void> {
+    return this.#device.settled();
+  }
+
+  close(): void {}
+
+  #takeSlot(microBatch: number, evaluation: boolean): void {
+    let slot = 0;
+    while (!evaluation && this.#taken.has(slot)) slot++;
+    invariant(slot < this.#size.slots, `no slot is free for micro-batch ${microBatch}`);
+    if (!evaluation) this.#taken.add(slot);
+    this.#slotOf.set(microBatch, slot);
+  }
+
+  #leave(microBatch: number, words: Values): void {
+    this.#left.set(got(this.#slotOf, microBatch), { microBatch, words });
+  }
+
+  #wordsOf(given: Stream | Neighbour | null, microBatch: number): Values {
+    if (given === null) return new Float32Array();
+    if (!('stage' in given)) return given.words;
+    invariant(given.stage instanceof ExactStage, 'a stage of this engine');
+    const left = given.stage.#left.get(got(given.stage.#slotOf, microBatch));
+    invariant(left?.microBatch === microBatch, `what was left of micro-batch ${microBatch} lies there no more`);
+    return left.words;
+  }
+
+  /** In the order of the forward: what is computed of the whole stage, or of one unit. */
+  #partsOf(unit: number | undefined): BlockName[] {
+    const { layers } = this.#size;
+    if (unit !== undefined) return [at(at(this.units ?? [], unit), 0).block];
+    return [
+      ...(layers[0] === 0 ? (['embedding'] as const) : []),
+      ...Array.from({ length: layers[1] - layers[0] }, (_, index) => layerBlock(layers[0] + index)),
+      ...(layers[1] === this.#model.layers ? (['head'] as const) : []),
+    ];
+  }
+
+  #shapeOf(unit: number | undefined): StageShape {
+    const parts = this.#partsOf(unit);
+    const layers = parts.filter((name) => name !== 'embedding' && name !== 'head').length;
+    return { ...NO_LAYERS, first: parts.includes('embedding'), last: parts.includes('head'), layers };
+  }
+
+  /** Of a unit that is there, or of the whole stage. */
+  #values(name: BlockName, unit: number | undefined): Values {
+    const whole = this.values.get(name);
+    if (whole) return whole;
+    const there = this.#there.get((unit ?? 0) % (this.#size.gathered ?? 1));
+    // Nobody gathers the embedding for its backward.
+    return (there?.unit === unit && there?.values.get(name)) || this.#unknown(name);
+  }
+
+  #unknown(name: BlockName): Values {
+    return new Float32Array(blockOf(this.#model, name).elements).fill(Number.NaN);
+  }
+
+  #unknownUnit(unit: number): ReadonlyMap<BlockName, Values> {
+    return new Map(at(this.units ?? [], unit).map(({ block: name }) => [name, this.#unknown(name)]));
+  }
+
+  /** The head's part of a tied table is added up apart. */
+  #sumName(name: BlockName, unit: number): string {
+    const [first] = at(this.units ?? [], unit);
+    return name === 'embedding' && first?.block === 'head' ? 'table' : name;
+  }
+
+  #sumsOf(name: string): Sums {
+    const known = this.#sums.get(name) ?? { s: 0, u: 0 };
+    this.#sums.set(name, known);
+    return known;
+  }
+}
