@@ -19,6 +19,7 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
 import { cardOf } from '../store/runCard.ts';
 import { PublicSamples } from './publicSample.ts';
+import { Today } from './today.ts';
 import type { Visible } from './visible.ts';
 
 const READS_PER_MINUTE = 120;
@@ -51,6 +52,7 @@ export function addMemberApi(
     () => store.version(),
     () => ranking(store.memberCredit(run.name)),
   );
+  const today = new Today(run, store, () => new Date(wallMs()).toISOString().slice(0, 10));
   let downloads = 0;
   const about = (): About => ({
     name: run.facts.name,
@@ -86,6 +88,10 @@ export function addMemberApi(
       downloads -= 1;
     });
     return sendExport(reply, data, run.name, undefined);
+  });
+  app.get('/api/today', perMinute(READS_PER_MINUTE), async (request, reply) => {
+    const peer = run.donorOfToken(bearer(request));
+    return peer === null ? problem(reply, 401, 'this call needs the token of a donor') : today.placeOf(peer);
   });
   app.get(
     '/api/leaderboard',

@@ -29,6 +29,7 @@ export const WHO: Readonly<Record<string, Who>> = {
   'GET /api/state/:checkpoint/:block': 'donor',
   'PUT /api/state': 'donor',
   'GET /api/checkpoint': 'donor',
+  'GET /api/today': 'donor',
   'POST /api/operator/login': 'anyone',
   'POST /api/operator/logout': 'viewer',
   'GET /api/snapshot': 'viewer',

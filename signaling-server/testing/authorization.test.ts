@@ -71,6 +71,7 @@ const TABLE: readonly Row[] = [
   { route: STATE, path: `/api/state/0/layer.0${SOME_STATE}`, may: [] },
   { route: 'PUT /api/state', may: ADMITTED },
   { route: 'GET /api/checkpoint', may: ADMITTED },
+  { route: 'GET /api/today', may: ADMITTED },
   { route: 'POST /api/operator/login', may: EVERYONE },
   { route: 'GET /api/watch', may: ['viewer', 'operator'] },
   { route: 'GET /api/snapshot', may: WATCHERS },

@@ -14,6 +14,10 @@ export const leaderboardSchema = z.object({
   /** The donor that asked, wherever it stands; null where it has no name. */
   mine: entrySchema.nullable(),
 });
+/** What `/api/today` answers a donor: its place among those who trained today; null: it has not. */
+export const todayPlaceSchema = z.object({ place: z.int().min(1).nullable(), donors: z.int().min(0), tokens });
+export type TodayPlace = z.infer<typeof todayPlaceSchema>;
+
 /** What `/api/name` answers; empty: none is chosen. */
 export const memberNameSchema = z.object({ name: z.string(), team: z.string() });
 

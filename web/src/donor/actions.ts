@@ -11,6 +11,7 @@ export interface DonorActions {
   limit(limits: Limits): void;
   prefer(preferences: Preferences): void;
   download(): Promise<string>;
+  place(): Promise<string>;
 }
 
 /** Outside of donating. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { credited, creditOf, creditText, lastDays, NO_CREDIT, share } from './credit.ts';
+import { credited, creditOf, creditText, lastDays, NO_CREDIT, placeSentence, share } from './credit.ts';
 
 const DAY = '2026-11-21';
 
@@ -59,4 +59,12 @@ test('what is no record is none', () => {
   for (const text of [null, '', '{', '[]', '{"version":2,"runs":[]}', '{"version":1,"runs":[{"run":"a"}]}']) {
     expect(creditOf(text)).toEqual(NO_CREDIT);
   }
+});
+
+test('[MB6] a place among those who trained today, in a sentence', () => {
+  expect(placeSentence({ place: 2, donors: 7, tokens: 12_345 })).toBe(
+    'Number 2 of 7 donors today, with 12,345 tokens in this visit.',
+  );
+  expect(placeSentence({ place: 1, donors: 1, tokens: 1 })).toBe('Nobody else has trained today: 1 token, all yours.');
+  expect(placeSentence({ place: null, donors: 3, tokens: 0 })).toBe('None of your steps is done yet today.');
 });

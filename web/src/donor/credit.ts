@@ -3,6 +3,8 @@
  * counted, those of committed steps, are in it; the server knows credit of those alone who chose a name.
  */
 import { z } from 'zod';
+import type { TodayPlace } from '../../../swarm/messages/leaderboard.ts';
+import { countText } from '../page/format.ts';
 
 const runs = z
   .array(
@@ -82,4 +84,12 @@ export function lastDays(days: readonly Day[], today: string, count: number): Da
 
 export function share({ tokens, runTokens }: { readonly tokens: number; readonly runTokens: number }): number | null {
   return runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
+}
+
+/** Of a donor's place among those who trained today. */
+export function placeSentence({ place, donors, tokens }: TodayPlace): string {
+  if (place === null) return 'None of your steps is done yet today.';
+  const given = `${countText(tokens)} ${tokens === 1 ? 'token' : 'tokens'}`;
+  if (donors === 1) return `Nobody else has trained today: ${given}, all yours.`;
+  return `Number ${place} of ${donors} donors today, with ${given} in this visit.`;
 }

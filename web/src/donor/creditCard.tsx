@@ -1,6 +1,7 @@
 /** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
+import { Press } from '../page/parts.tsx';
 import { saveBlob } from '../page/save.ts';
 import { Scroll } from '../page/scroll.tsx';
 import { type Credit, creditText, share } from './credit.ts';
@@ -11,7 +12,13 @@ interface CreditProps {
   readonly forget: () => void;
 }
 
-export function CreditCard({ credit, forget, today }: CreditProps & { readonly today: string }) {
+interface CardProps extends CreditProps {
+  readonly today: string;
+  /** Null: the server does not know this tab now. */
+  readonly askPlace: (() => Promise<string>) | null;
+}
+
+export function CreditCard({ credit, forget, today, askPlace }: CardProps) {
   if (credit.runs.length === 0) return null;
   const runs = credit.runs.toReversed();
   return (
@@ -44,12 +51,24 @@ export function CreditCard({ credit, forget, today }: CreditProps & { readonly t
         </table>
       </Scroll>
       <DaysChart days={credit.days} today={today} />
+      {askPlace && <Place ask={askPlace} />}
       <p class="soft small">
         The server counts finished steps only. This record is in this browser and nowhere else. “Share” is of all that
         the run had learned from when you were last here.
       </p>
       <Record credit={credit} forget={forget} />
     </details>
+  );
+}
+
+/** Only for who wants to know. */
+function Place({ ask }: { readonly ask: () => Promise<string> }) {
+  const [sentence, say] = useState('');
+  return (
+    <div class="buttons">
+      <Press onPress={() => void ask().then(say)}>My place today</Press>
+      <span role="status">{sentence}</span>
+    </div>
   );
 }
 

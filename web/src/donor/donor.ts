@@ -4,17 +4,20 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
+import { todayPlaceSchema } from '../../../swarm/messages/leaderboard.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../executor/protocol.ts';
 import type { Mesh } from '../net/mesh.ts';
 import type { Entry, SignalingState } from '../net/signaling.ts';
+import { ask } from '../page/ask.ts';
 import { monotonicMs, thisMoment, wallMs } from '../page/clock.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
 import { DonorBridge } from '../worker/bridge.ts';
 import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
 import type { Conversation } from './conversation.ts';
+import { placeSentence } from './credit.ts';
 import { due } from './due.ts';
 import type { DonorEvent } from './events.ts';
 import { slept, withoutUnit } from './incidents.ts';
@@ -92,6 +95,13 @@ export class Donor implements DonorPage {
     if (!response.ok) return `Refused by the server (${response.status}): try again in some minutes.`;
     saveBlob(`${this.#live.current.run?.name ?? 'model'}.tar`, await response.blob());
     return 'Saved: a folder that Hugging Face’s transformers loads, in a tar file.';
+  }
+
+  /** Among those who trained today, in a sentence. */
+  async place(): Promise<string> {
+    const headers = { authorization: `Bearer ${this.#token}` };
+    const answer = await ask('/api/today', todayPlaceSchema, { headers });
+    return answer.ok ? placeSentence(answer.value) : 'The server doesn’t say right now. Try again in a minute.';
   }
 
   prefer(preferences: Preferences): void {

@@ -138,6 +138,7 @@ const actions: DonorActions = {
     donor.prefer(chosen);
   },
   download: () => donor.download(),
+  place: () => donor.place(),
 };
 const page: PageActions = {
   forgetCredit: () => keeper.forgetCredit(),

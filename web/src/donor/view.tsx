@@ -85,7 +85,12 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
           <Facts {...facts} />
         </details>
-        <CreditCard credit={state.credit} today={state.surroundings.day} forget={() => page.forgetCredit()} />
+        <CreditCard
+          credit={state.credit}
+          today={state.surroundings.day}
+          forget={() => page.forgetCredit()}
+          askPlace={isMember(state) ? () => actions.place() : null}
+        />
         <MemberCard invite={invite} knownKey={knownKey} ownKey={donorKey} />
         <Help state={state} />
       </main>
