@@ -7,6 +7,7 @@ import { invariant, normal, seededRandom } from '../../swarm/base.ts';
 import { halfBits, halfValue, LARGEST_HALF } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
+import { mapped } from './queueWait.ts';
 import { textKey } from './text.ts';
 import { variantOf } from './watchdog.ts';
 
@@ -118,8 +119,8 @@ export async function runKernel<Tensor extends string>(
     if (error)
       throw new Error(`kernel ${kernel.name} ${textKey(kernel, dims, variant)} does not run: ${error.message}`);
     const outputs: Record<string, Float32Array | Uint32Array> = {};
+    await Promise.all(readbacks.map(({ readback }) => mapped(device, readback)));
     for (const { slot, readback, size } of readbacks) {
-      await readback.mapAsync(GPUMapMode.READ);
       const bytes = readback.getMappedRange().slice(0, size);
       outputs[slot.name] = loaded(slot, bytes, arrays[slot.name].length);
     }

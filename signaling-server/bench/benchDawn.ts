@@ -2,7 +2,9 @@
  * The benchmarks' device where no browser is wanted: Dawn for Node. It is given back with nothing left in its queue: a
  * process that exits while SwiftShader's threads compute dies of what they then touch.
  */
+
 import { Option } from 'commander';
+import { queueDone } from '../../shaders/kernel/queueWait.ts';
 import { type DawnDriver, dawnDevice } from '../../shaders/testing/dawn.ts';
 import { type Result, success } from '../../swarm/base.ts';
 import type { AdapterProfile } from '../../swarm/messages/profile.ts';
@@ -41,7 +43,7 @@ export async function inDawn<T>(
     if (problem !== null) throw failed(problem);
     return need(await unlessLost(device, () => work(opened.value)), failed);
   } finally {
-    await device.queue.onSubmittedWorkDone().catch(() => {}); // a lost device has no work left
+    await queueDone(device).catch(() => {}); // a lost device has no work left
     device.destroy();
   }
 }

@@ -35,9 +35,14 @@ function openedTransport(): TransportEnd {
   return transport;
 }
 
+const CLOCK = {
+  now: () => performance.now() / 1000,
+  wait: (seconds: number) => new Promise<void>((resolve) => setTimeout(resolve, seconds * 1000)),
+};
+
 /** What a device that computes so can do, or why there is none. */
 async function onDevice<T>(compute: Compute, work: (opened: OpenDevice) => Promise<Result<T>>): Promise<Result<T>> {
-  const opened = measurable(await openDevice(navigator.gpu, navigator.userAgent), compute);
+  const opened = measurable(await openDevice(navigator.gpu, navigator.userAgent, CLOCK), compute);
   if (!opened.ok) return opened;
   const result = await unlessLost(opened.value.device, () => work(opened.value));
   return result.ok ? result.value : result;

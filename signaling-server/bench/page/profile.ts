@@ -1,5 +1,7 @@
 /** The profile of a step: each of its launches in a pass of its own, between two timestamps. */
+
 import { encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { mapped } from '../../../shaders/kernel/queueWait.ts';
 import { at, invariant } from '../../../swarm/base.ts';
 import { GpuShards } from '../../../web/src/gpu/shards.ts';
 import { GpuStage } from '../../../web/src/gpu/stage.ts';
@@ -65,7 +67,7 @@ export async function timesOf(device: GPUDevice, launches: readonly Launch[]): P
   encoder.resolveQuerySet(querySet, 0, count, resolved, 0);
   encoder.copyBufferToBuffer(resolved, 0, readback, 0, count * 8);
   device.queue.submit([encoder.finish()]);
-  await readback.mapAsync(GPUMapMode.READ);
+  await mapped(device, readback);
   const stamps = new BigUint64Array(readback.getMappedRange().slice(0));
   const times = launches.map((_, index) => Number(at(stamps, index * 2 + 1) - at(stamps, index * 2)) / 1e6);
   for (const buffer of [resolved, readback]) buffer.destroy();

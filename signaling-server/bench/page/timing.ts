@@ -6,6 +6,7 @@
 import { matmul } from '../../../shaders/family/matmul.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { caseArrays, stored } from '../../../shaders/kernel/verify.ts';
 import { chooseLaunch, learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { created, wholeWords } from '../../../web/src/gpu/buffers.ts';
@@ -74,12 +75,12 @@ async function timeEach(
     const commands = encoded(count);
     const begun = performance.now();
     device.queue.submit([commands]);
-    await device.queue.onSubmittedWorkDone();
+    await queueDone(device);
     return (performance.now() - begun) / count;
   };
   // An invalid command buffer does nothing, and would be the fastest of all.
   await created(device, what, () => device.queue.submit([encoded(1)]));
-  await device.queue.onSubmittedWorkDone();
+  await queueDone(device);
   const count = Math.max(1, Math.min(MOST_IN_A_PASS, Math.round(PASS_MS / (await run(1)))));
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < REPETITIONS; i++) least = Math.min(least, await run(count));

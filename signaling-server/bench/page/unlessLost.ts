@@ -1,4 +1,5 @@
 /** A benchmark on a GPU that went away ends with a sentence: what a lost device answers at once would be its best times. */
+import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 
 export function unlessLost<T>(device: GPUDevice, work: () => Promise<T>): Promise<Result<T>> {
@@ -7,7 +8,7 @@ export function unlessLost<T>(device: GPUDevice, work: () => Promise<T>): Promis
     try {
       return success(await work());
     } catch (cause) {
-      await device.queue.onSubmittedWorkDone().catch(() => {}); // by then it is known whether a loss was the cause
+      await queueDone(device).catch(() => {}); // by then it is known whether a loss was the cause
       throw cause;
     }
   };

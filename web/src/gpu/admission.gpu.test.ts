@@ -124,15 +124,15 @@ test('[AD3] a layer whose first run is slow, since its driver compiles, is measu
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   let calls = 0;
   let clock = 0;
-  // The layer's own start is the first reading, the first forward is between the second and the third.
+  // Long enough to be waited for one by one. The layer's own start is the first reading, the first forward is between the second and the third.
   const virtual = (): number => {
     calls++;
-    clock += calls === 3 ? 2 : 0.001;
+    clock += calls === 3 ? 2 : 0.01;
     return clock;
   };
   const model = modelOf('gpt2');
   const times = await layerTimes({ gpu: gpuOf(dawn.value), model, train, memoryBytes: null, now: virtual });
-  expect(at(times, 0).forwardSeconds).toBeCloseTo(0.001, 6);
+  expect(at(times, 0).forwardSeconds).toBeCloseTo(0.01, 6);
 });
 
 test('[AD5] a fast device is measured as it will run, not in the boxes of a slow one', async () => {
@@ -145,7 +145,7 @@ test('[AD5] a fast device is measured as it will run, not in the boxes of a slow
   let clock = 0;
   let settled = 0;
   const now = (): number => {
-    clock += 1e-4;
+    clock += 0.01;
     return clock;
   };
   const work = device.queue.onSubmittedWorkDone.bind(device.queue);

@@ -2,6 +2,7 @@
  * What a tab finds out about itself before it may join: that its kernels are right, how long a layer takes at two
  * micro-batch sizes, and how much GPU memory can really be had. The times are measured anew at every visit.
  */
+import { emptyWaitOf } from '../../../shaders/kernel/queueWait.ts';
 import { learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { type Result, seededRandom, success } from '../../../swarm/base.ts';
 import { type StageSize, stageBuffers } from '../../../swarm/memory/memory.ts';
@@ -15,6 +16,7 @@ import type { Stream } from '../executor/engine.ts';
 import { NoRoom } from './buffers.ts';
 import { canHalve } from './device.ts';
 import { type Examinee, examine } from './examination.ts';
+import { PATIENCE_SECONDS, timePasses } from './layerTime.ts';
 import { bytesToTry, probeMemory, type TriedMemory } from './memoryProbe.ts';
 import { createStage, type GpuStage } from './stage.ts';
 
@@ -33,12 +35,6 @@ interface Applicant extends Omit<Examinee, 'step' | 'compute'> {
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire' | 'drafted'>;
 
-/** A device that needs longer for one layer is measured twice: a driver may compile at the first run of a text. */
-const PATIENCE_SECONDS = 0.5;
-/** The least of a few runs; of more of them, up to so many, while all together are short: the first ones are slow. */
-const TIMED_RUNS = 3;
-const MOST_TIMED_RUNS = 16;
-const ENOUGH_SECONDS = 0.15;
 /** A size far from one says best what a sample adds. The largest that fits is taken. */
 const MANY_SAMPLES = [8, 4, 2];
 /** A page draws no more often. */
@@ -67,9 +63,10 @@ export async function layerTimes(prober: Prober, isFirst = true): Promise<Profil
   const { stage, few, many } = probe;
   const { gpu, model, train, now } = prober;
   const { globalBatchSize, sequenceLength: sequence } = train;
-  const one = await timeLayer(stage, model, 1, sequence, now);
+  const one = await timeLayer(gpu.device, stage, model, 1, sequence, now);
   const isSlow = seconds(one) * many > PATIENCE_SECONDS;
-  const largest = globalBatchSize === 1 ? one : await timeLayer(stage, model, isSlow ? few : many, sequence, now);
+  const largest =
+    globalBatchSize === 1 ? one : await timeLayer(gpu.device, stage, model, isSlow ? few : many, sequence, now);
   const { forward, backward } = stage.launchesOf(0);
   const predicted = [...forward, ...backward].reduce((sum, launch) => sum + launch.seconds, 0);
   learnRates(gpu.device, gpu.family, predicted, seconds(largest));
@@ -91,13 +88,13 @@ export async function tryLayers(
 ): Promise<number | null> {
   const probe = await probeStage(prober);
   if (probe === null) return null;
-  const { model, train, now } = prober;
+  const { gpu, model, train, now } = prober;
   const begun = now();
   let best = 0;
   let samples = 1;
   let toldAt = Number.NEGATIVE_INFINITY;
   do {
-    const time = await timeLayer(probe.stage, model, samples, train.sequenceLength, now);
+    const time = await timeLayer(gpu.device, probe.stage, model, samples, train.sequenceLength, now);
     best = Math.max(best, (samples * train.sequenceLength) / (seconds(time) * model.layers));
     if (seconds(time) * probe.many < PATIENCE_SECONDS) samples = probe.many;
     if (now() - toldAt < TELL_SECONDS) continue;
@@ -149,6 +146,7 @@ const seconds = ({ forwardSeconds, backwardSeconds }: Profile['layers'][number])
   forwardSeconds + backwardSeconds;
 
 async function timeLayer(
+  device: GPUDevice,
   stage: GpuStage,
   { width, layers }: Model,
   samples: number,
@@ -161,23 +159,12 @@ async function timeLayer(
   const stream: Stream = { encoding: 'f32', words };
   const ids = new Uint32Array(rows);
   const gradient = layers === 1 ? null : stream; // the last stage makes its own
-  const timed = async (work: () => void): Promise<number> => {
-    const begun = now();
-    work();
-    await stage.settled();
-    return now() - begun;
-  };
-  let forwardSeconds = Number.POSITIVE_INFINITY;
-  let backwardSeconds = Number.POSITIVE_INFINITY;
-  const begun = now();
-  for (let run = 0; run < MOST_TIMED_RUNS; run++) {
-    if (run >= TIMED_RUNS && now() - begun > ENOUGH_SECONDS) break;
-    const input = { microBatch: 0, samples, input: stream, tokens: { ids, targets: ids }, evaluation: false };
-    forwardSeconds = Math.min(forwardSeconds, await timed(() => stage.forward(input)));
-    backwardSeconds = Math.min(backwardSeconds, await timed(() => stage.backward(0, gradient)));
-    if (run > 0 && forwardSeconds + backwardSeconds > PATIENCE_SECONDS) break;
-  }
-  return { samples, forwardSeconds, backwardSeconds };
+  const input = { microBatch: 0, samples, input: stream, tokens: { ids, targets: ids }, evaluation: false };
+  const forward = (): void => stage.forward(input);
+  const backward = (): void => stage.backward(0, gradient);
+  const settled = (): Promise<void> => stage.settled();
+  const times = await timePasses({ forward, backward, settled }, emptyWaitOf(device), now);
+  return { samples, ...times };
 }
 
 /** What an earlier visit found holds, where that was tried as far as it would be now and is enough for this run. */

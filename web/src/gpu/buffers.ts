@@ -2,6 +2,7 @@
  * GPU memory of one owner (a stage, the shards of a peer): made once from the list that the plan's prediction uses,
  * looked up by name, destroyed together. And the readback pool: mapped buffers that go round.
  */
+import { mapped } from '../../../shaders/kernel/queueWait.ts';
 import { invariant } from '../../../swarm/base.ts';
 import type { BufferSpec } from '../../../swarm/memory/memory.ts';
 import type { Reading } from '../executor/engine.ts';
@@ -117,12 +118,12 @@ export class ReadbackPool {
     const expected = proofs.map((proof) => proof.expected());
     this.#device.queue.submit([encoder.finish()]);
     const sizeBytes = (floats + proofs.length) * 4;
-    const mapped = buffer.mapAsync(GPUMapMode.READ, 0, sizeBytes);
-    mapped.catch(() => undefined); // seen by whoever takes the values; a closed stage takes none
+    const ready = mapped(this.#device, buffer, sizeBytes);
+    ready.catch(() => undefined); // seen by whoever takes the values; a closed stage takes none
     return {
       take: async (use) => {
         try {
-          await mapped;
+          await ready;
           const bytes = buffer.getMappedRange(0, sizeBytes);
           new Uint32Array(bytes, floats * 4, expected.length).forEach((found, index) => {
             if (found !== expected[index])

@@ -5,6 +5,7 @@ import { adapterFamily, type GpuClass, gpuClassOf } from '../../../shaders/famil
 import { type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import type { PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { measureEmptyWait } from '../../../shaders/kernel/queueWait.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -32,11 +33,34 @@ export interface Gpu {
 
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|software|basic render/i;
 
-export async function openDevice(gpu: GPU | undefined, browser: string): Promise<Result<OpenDevice>> {
+/** Right after a GPU process ended, or while another GPU is switched on, a browser may have no adapter for a moment. */
+const ADAPTER_TRIES = 3;
+const ADAPTER_PAUSE_SECONDS = 0.5;
+
+/** What the thread has that opens it. */
+export interface Clock {
+  /** Seconds. */
+  readonly now: () => number;
+  readonly wait: (seconds: number) => Promise<void>;
+}
+
+/** Null where there is none for good. The last time it is asked for any: some have no faster one to give. */
+async function adapterOf(gpu: GPU, { wait }: Clock): Promise<GPUAdapter | null> {
+  for (let left = ADAPTER_TRIES - 1; left > 0; left--) {
+    const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+    if (adapter) return adapter;
+    await wait(ADAPTER_PAUSE_SECONDS);
+  }
+  return gpu.requestAdapter();
+}
+
+export async function openDevice(gpu: GPU | undefined, browser: string, clock: Clock): Promise<Result<OpenDevice>> {
   if (!gpu) return refusal('This browser has no WebGPU: try a current Chrome, Edge, Firefox or Safari.');
-  const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
+  const adapter = await adapterOf(gpu, clock);
   if (!adapter) {
-    return refusal('The browser offers no GPU adapter: look at chrome://gpu, and whether hardware acceleration is on.');
+    return refusal(
+      'The browser offers no GPU adapter: look at its page about the GPU (chrome://gpu, about:support), and whether hardware acceleration is on.',
+    );
   }
   const limits = requiredLimits(adapter.limits);
   if (!limits.ok) return limits;
@@ -45,6 +69,7 @@ export async function openDevice(gpu: GPU | undefined, browser: string): Promise
     requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
     requiredLimits: limits.value,
   });
+  await measureEmptyWait(device, clock.now);
   const family = adapterFamily(adapter.info, device.features);
   return success({
     device,

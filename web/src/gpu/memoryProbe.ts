@@ -4,6 +4,7 @@
  * here, it ends at the first error, at the first piece that is much slower (a driver that moves buffers to the system's
  * memory says nothing else), and when enough time has gone: nobody waits for it to join.
  */
+import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 
 /** Nobody who gave no limit is tried for more, unless the run at hand needs it. */
 const MOST_UNASKED_BYTES = 2 * 2 ** 30;
@@ -100,6 +101,6 @@ async function hasRoom(device: GPUDevice, bytes: number, buffers: GPUBuffer[]): 
   if ((await device.popErrorScope()) !== null) return false;
   device.pushErrorScope('out-of-memory');
   device.queue.submit([encoder.finish()]);
-  await device.queue.onSubmittedWorkDone();
+  await queueDone(device);
   return (await device.popErrorScope()) === null;
 }

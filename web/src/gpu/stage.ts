@@ -5,6 +5,7 @@
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
+import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
@@ -244,7 +245,7 @@ export class GpuStage implements Stage {
   }
 
   settled(): Promise<void> {
-    return this.#gpu.device.queue.onSubmittedWorkDone();
+    return queueDone(this.#gpu.device);
   }
 
   /** That all of its work was done. */

@@ -34,6 +34,7 @@ let applying: Promise<void> = Promise.resolve();
 /** Of the connection there is; what was measured for an earlier one is not told to it. */
 let newest: Welcome | null = null;
 
+const now = (): number => performance.now() / 1000;
 const wait = (seconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
 /** Passes on the newest status, at most four a second; the last one always arrives. */
@@ -51,7 +52,7 @@ function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) =
 }
 
 async function open(page: Remote<DonorPage>, given: Limits) {
-  const found = await openDevice(navigator.gpu, navigator.userAgent);
+  const found = await openDevice(navigator.gpu, navigator.userAgent, { now, wait });
   if (!found.ok) return refusal(found.reason);
   opened = found.value;
   const { device, profile } = opened;
@@ -73,7 +74,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     },
     engine: (model: Model, train: Train, wire: RunWire, asked?: Compute) => gpuEngine(gpu, model, train, wire, asked),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
-    now: () => performance.now() / 1000,
+    now,
     wait,
   });
   limit(given);
@@ -87,7 +88,6 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       remember: (key: string, value: string) => page.remember(key, value),
     };
     const { memoryBytes } = limits;
-    const now = () => performance.now() / 1000;
     const { train, wire, compute: asked } = run;
     const applicant = { gpu, adapter: profile, model: model.value, train, wire, asked, memoryBytes, memory, now };
     const machineGibibytes = 'deviceMemory' in navigator ? Number(navigator.deviceMemory) : undefined;
@@ -113,7 +113,6 @@ async function tryOut(about: About, seconds: number, onRound: (tokensPerSecond: 
   const model = modelFromConfig(about.model);
   invariant(model.ok, 'the server serves a model that it would have refused itself');
   const { memoryBytes } = limits;
-  const now = () => performance.now() / 1000;
   return tryLayers({ gpu: gpuOf(opened), model: model.value, train: about.train, memoryBytes, now }, seconds, onRound);
 }
 
