@@ -121,6 +121,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const ownKey = data.store.secret('ownDonorKey', newSessionKey);
   const run = activeRun(options, ownKey, recorder?.value);
   const app = application(access, host);
+  app.addHook('onSend', async ({ method }, { statusCode }) => {
+    // Who asked for something to be kept hears of it when it is; that it is not is said at once.
+    if (method !== 'GET' && statusCode < 500) await data.store.kept();
+  });
   const sessions = {
     saved: data.store.sessions(),
     save: (text: string) => run.keep(() => data.store.saveSessions(text)),

@@ -36,6 +36,7 @@ interface ImportRule {
   readonly types?: readonly RegExp[];
 }
 
+const NATS_LIBRARIES = /^@nats-io\/(transport-node|jetstream|kv|obj)$/;
 const SERVER_LIBRARIES =
   /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|commander|cli-progress|playwright|@huggingface\/tokenizers|@petamoriken\/float16)$/;
 const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
@@ -76,6 +77,8 @@ const TABLE: readonly ImportRule[] = [
   { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
+  // Several servers of one site: nothing else knows what they meet in.
+  { files: /^signaling-server\/site\//, may: [NATS_LIBRARIES] },
   { files: /^signaling-server\/commands\/cli\.ts$/, may: [/^package\.json$/] },
   { files: /^signaling-server\/bench\//, may: [...COMPUTES, /^webgpu$/, TESTING] },
   // Its page's half is built with the pages and runs where they do.

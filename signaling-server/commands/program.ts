@@ -20,6 +20,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   plan: async () => (await import('./plan.ts')).addPlanCommand,
   'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
   'copy-thread': async () => (await import('../store/copyThread.ts')).addCopyThreadCommand,
+  'snapshot-thread': async () => (await import('../store/copyThread.ts')).addSnapshotThreadCommand,
   'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
   'crowd-process': async () => (await import('../bench/benchCrowd.ts')).addCrowdCommand,
   'home-router': async () => (await import('../bench/homes/router.ts')).addHomeRouterCommand,

@@ -13,8 +13,12 @@ const FILES = new Map([
   ['EIO', 'its disk fails'],
 ]);
 
+/** What keeps is another machine, and it does not: for the reason given, as in "The server cannot keep anything now: …". */
+export class NotKept extends Error {}
+
 /** Null: it is another error. */
 export function storageProblem(error: unknown): string | null {
+  if (error instanceof NotKept) return error.message;
   const { code, sqliteExtendedCode: extended } = (error ?? {}) as { code?: unknown; sqliteExtendedCode?: unknown };
   if (typeof extended === 'number') return SQLITE.get(extended % 256) ?? null;
   return typeof code === 'string' ? (FILES.get(code) ?? null) : null;

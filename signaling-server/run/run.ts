@@ -91,7 +91,8 @@ export class ActiveRun implements Observed {
       stateLost: this.stateLost.bind(this),
     });
     // Last: what is answered is then always stored.
-    this.#observers = [...observers, this.guard, { effect: (effect) => this.#answer(effect) }];
+    const close = store.onStall((problem) => this.#loop.standStill(problem));
+    this.#observers = [...observers, this.guard, { effect: (effect) => this.#answer(effect), close }];
     const host: LoopHost = {
       perform: (effect) => this.#perform(effect),
       tryDisk: () => options.blobs.tryDisk(),
@@ -391,7 +392,7 @@ export class ActiveRun implements Observed {
     if (effect.type === 'search') return this.#search(effect);
     if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, this.document.file, effect, this.#loop);
     if (effect.type === 'storeEpoch') watchFor(this.#loop, this.network.relay, effect);
-    if (effect.type === 'send') this.reception.send(effect.to, effect.message);
+    if (effect.type === 'send') this.#options.store.whenKept(() => this.reception.send(effect.to, effect.message));
     if (effect.type === 'refuse')
       this.reception.refuse(effect.peer, effect.reason, effect.detail, effect.isProven ?? false);
     if (effect.type === 'log') this.#options.log(effect.level, effect.text);

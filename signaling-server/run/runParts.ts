@@ -7,6 +7,7 @@ import { Uploads } from '../donors/uploads.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { RunCounts } from '../monitoring/metrics.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
+import type { Store } from '../store/store.ts';
 import { RunHistory } from './history.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
 import { MovedBytes } from './movedBytes.ts';
@@ -56,7 +57,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
     counting(counts, traffic),
     refused,
     moved,
-    ...(metrics === null ? [] : [metricLines(metrics)]), // after the records: it reads them
+    ...(metrics === null ? [] : [metricLines(metrics, store)]), // after the records: it reads them
     uploading(uploads), // before the request is sent: its answer may come at once
   ];
   return { memory, counts, refused, moved, network, history, uploads, trafficOf: traffic, observers };
@@ -92,16 +93,16 @@ const counting = (counts: RunCounts, traffic: TrafficOf): RunObserver => ({
   },
 });
 
-function metricLines(metrics: MetricsFile): RunObserver {
+function metricLines(metrics: MetricsFile, { whenKept }: Store): RunObserver {
   // With several groups of donors the meeting is no part of a commit.
   let isApart = false;
   return {
     effect: (effect) => {
       if (effect.type === 'storeEpoch') isApart = effect.plan.islands !== undefined;
-      if (effect.type === 'storeCommit' && !isApart) metrics.committed(effect.record.step);
-      if (effect.type === 'storeEvaluation') metrics.append();
-      if (effect.type === 'storeMeeting') metrics.met(effect.committedSteps);
-      if (effect.type === 'rollBack') metrics.rewrite();
+      if (effect.type === 'storeCommit' && !isApart) whenKept(() => metrics.committed(effect.record.step));
+      if (effect.type === 'storeEvaluation') whenKept(() => metrics.append());
+      if (effect.type === 'storeMeeting') whenKept(() => metrics.met(effect.committedSteps));
+      if (effect.type === 'rollBack') whenKept(() => metrics.rewrite());
     },
     close: () => metrics.append(true),
   };

@@ -101,6 +101,12 @@ export function keepSums(database: DatabaseSyncInstance): void {
   }
 }
 
+/** And now they are not, until `keepSums`: a migration sums up by itself. */
+export function forgetSums(database: DatabaseSyncInstance): void {
+  for (const trigger of namesIn(database, "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger'"))
+    database.exec(`DROP TRIGGER temp.${trigger}`);
+}
+
 /** Changed rows since the database was made. */
 export const writesOf = (database: DatabaseSyncInstance): number =>
   Number(database.prepare('SELECT sum(changes) AS writes FROM tally').get()?.writes);

@@ -92,14 +92,7 @@ export function makeCopy(directory: string): Copied {
   const [newest, older] = COPY_FILES.map((name) => join(directory, name)) as [string, string];
   const unfinished = join(directory, UNFINISHED);
   try {
-    rmSync(unfinished, { force: true });
-    const database = new DatabaseSync(join(directory, STORE_FILE), { readOnly: true });
-    try {
-      database.prepare('VACUUM INTO ?').run(unfinished);
-    } finally {
-      database.close();
-    }
-    const made = examine(unfinished);
+    const made = makeSnapshot(join(directory, STORE_FILE), unfinished);
     if (!made.ok) return notMade(made.reason);
     const last = examine(newest);
     const found = last.ok || !existsSync(newest) ? [] : [asideSentence(newest, last.reason, setFileAside(newest))];
@@ -109,6 +102,18 @@ export function makeCopy(directory: string): Copied {
   } catch (error) {
     return notMade(sentenceOf(error));
   }
+}
+
+/** What the database `from` has at this moment, in the file `to`; another connection may write to it meanwhile. */
+export function makeSnapshot(from: string, to: string): Result<Checked> {
+  rmSync(to, { force: true });
+  const database = new DatabaseSync(from, { readOnly: true });
+  try {
+    database.prepare('VACUUM INTO ?').run(to);
+  } finally {
+    database.close();
+  }
+  return examine(to);
 }
 
 const notMade = (reason: string): Copied => ({

@@ -4,12 +4,14 @@
  */
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
-import { invariant } from '../../swarm/base.ts';
+import { invariant, type Result, refusal } from '../../swarm/base.ts';
 import { COMMAND_FILE, IS_BUILT } from '../files/projectRoot.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
-import { type Copied, makeCopy } from './copies.ts';
+import type { Checked } from './checksums.ts';
+import { type Copied, makeCopy, makeSnapshot } from './copies.ts';
 
 const COMMAND = 'copy-thread';
+const SNAPSHOT_COMMAND = 'snapshot-thread';
 /** A copy that takes a second is followed by none for so many. */
 const REST = 100;
 
@@ -52,13 +54,25 @@ export class Copies {
 }
 
 /** Only the built command can be a thread; the sources, as the tests run them, copy here. */
-function copied(directory: string): Promise<Copied> {
-  if (!IS_BUILT) return Promise.resolve(makeCopy(directory));
-  const worker = new Worker(COMMAND_FILE, { argv: [COMMAND, directory] });
+async function copied(directory: string): Promise<Copied> {
+  if (!IS_BUILT) return makeCopy(directory);
+  const failed = (reason: string): Copied => ({
+    isMade: false,
+    found: [`No copy of the database could be made: ${reason}.`],
+  });
+  return threadSays(COMMAND, [directory], failed);
+}
+
+/** What a database of this file has at one moment, in another file, read back. */
+export async function snapshot(from: string, to: string): Promise<Result<Checked>> {
+  return IS_BUILT ? threadSays(SNAPSHOT_COMMAND, [from, to], refusal) : makeSnapshot(from, to);
+}
+
+function threadSays<T>(command: string, words: readonly string[], failed: (reason: string) => T): Promise<T> {
+  const worker = new Worker(COMMAND_FILE, { argv: [command, ...words] });
   worker.unref();
   return new Promise((resolve) => {
-    const ended = (detail: unknown): void =>
-      resolve({ isMade: false, found: [`No copy of the database could be made: its thread ended (${detail}).`] });
+    const ended = (detail: unknown): void => resolve(failed(`its thread ended (${detail})`));
     worker.on('message', resolve);
     worker.on('error', ended);
     worker.on('exit', ended);
@@ -72,5 +86,16 @@ export function addCopyThreadCommand(program: Command): void {
     .action((directory: string) => {
       invariant(parentPort, `${COMMAND} is a thread of a server`);
       parentPort.postMessage(makeCopy(directory));
+    });
+}
+
+export function addSnapshotThreadCommand(program: Command): void {
+  program
+    .command(SNAPSHOT_COMMAND, { hidden: true })
+    .argument('<from>')
+    .argument('<to>')
+    .action((from: string, to: string) => {
+      invariant(parentPort, `${SNAPSHOT_COMMAND} is a thread of a server`);
+      parentPort.postMessage(makeSnapshot(from, to));
     });
 }

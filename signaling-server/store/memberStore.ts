@@ -45,7 +45,7 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
         if (excess <= 0) return;
         const idle = 'id <> ? AND NOT EXISTS (SELECT 1 FROM memberPeer WHERE memberPeer.member = member.id)';
         run(
-          `DELETE FROM member WHERE id IN (SELECT id FROM member WHERE ${idle} ORDER BY savedAtMs LIMIT ?)`,
+          `DELETE FROM member WHERE id IN (SELECT id FROM member WHERE ${idle} ORDER BY savedAtMs, id LIMIT ?)`,
           ...[id, excess],
         );
       }),

@@ -1,18 +1,22 @@
 /**
- * The embedded store of a data directory: which runs there are and what stands committed in each. One writer (see
- * dataLock.ts), write-ahead log, every method one transaction, so that a server that is killed comes back to a whole
- * state. Large things are blobs beside it, named here by their hash.
+ * The store: which runs there are and what stands committed in each. Every method is one transaction, so that a server
+ * that is killed comes back to a whole state. Large things are blobs beside it, named here by their hash. That of a data
+ * directory is embedded: one writer (see dataLock.ts) and a write-ahead log.
  */
 import type { DatabaseSyncInstance } from '@photostructure/sqlite';
 import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
 import { addChecksums, keepSums, SUMMED_SINCE, sumUp } from './checksums.ts';
+import { statementsOf } from './database.ts';
 import { type MemberStore, memberStore } from './memberStore.ts';
 import { type OperatorStore, operatorStore } from './operatorStore.ts';
 import { type ProfileStore, profileStore } from './profileStore.ts';
 import type { Queries, Row, Value } from './queries.ts';
 import { MIGRATIONS } from './schema.ts';
+
+/** What a store is made on: a database, and when what is written counts as kept. */
+interface Engine extends Omit<Queries, 'records'>, Pick<Store, 'version' | 'whenKept' | 'kept' | 'onStall' | 'close'> {}
 
 interface RunRow {
   readonly name: string;
@@ -70,6 +74,15 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
   newestEvaluations(name: string, count: number): Map<number, number>;
   /** Another one after every write. */
   version(): number;
+  /**
+   * Does this as soon as all that was written up to now is kept: at once, where this machine's disk is what keeps it. In
+   * order; what is never kept is never said.
+   */
+  whenKept(say: () => void): void;
+  /** Resolves then; rejects with what `storageProblem` knows where it is never kept. */
+  kept(): Promise<void>;
+  /** Told, with the reason, where nothing was kept for a while. Answers with what ends that. */
+  onStall(listener: (problem: string) => void): () => void;
   /** What each donor carried in all. */
   ledger(name: string): LedgerEntry[];
   /** What was added of this kind, in order, after the event of the number `after`. */
@@ -86,16 +99,39 @@ export interface Store extends MemberStore, OperatorStore, ProfileStore {
  * read it. `written` is called after each transaction.
  */
 export function storeOn(database: DatabaseSyncInstance, written: () => void = () => {}): Store {
-  addChecksums(database);
-  database.exec('PRAGMA foreign_keys = ON');
+  prepareConnection(database);
   migrate(database);
   keepSums(database);
-  return storeOf(database, written);
+  const { one, many, run, atomically, changes } = statementsOf(database);
+  return storeOf({
+    ...{ one, many },
+    run: (sql, ...values) => {
+      run(sql, ...values);
+      if (!database.isTransaction) written();
+    },
+    atomically: (work) => {
+      const result = atomically(work);
+      written();
+      return result;
+    },
+    version: changes,
+    whenKept: (say) => say(),
+    kept: () => Promise.resolve(),
+    onStall: () => () => {},
+    close: () => database.close(),
+  });
 }
 
-function migrate(database: DatabaseSyncInstance): void {
+/** For whoever opens a database, before anything else. */
+export function prepareConnection(database: DatabaseSyncInstance): void {
+  addChecksums(database);
+  database.exec('PRAGMA foreign_keys = ON');
+}
+
+/** Brings it to this version, where it is of an older one. Nobody keeps sums of it yet. */
+export function migrate(database: DatabaseSyncInstance, newest = MIGRATIONS.length): void {
   const version = Number(database.prepare('PRAGMA user_version').get()?.user_version ?? 0);
-  MIGRATIONS.slice(version).forEach((statements, index) => {
+  MIGRATIONS.slice(version, newest).forEach((statements, index) => {
     const reached = version + index + 1;
     database.exec(`BEGIN IMMEDIATE; ${statements}; PRAGMA user_version = ${reached}`);
     if (reached >= SUMMED_SINCE) sumUp(database, reached);
@@ -150,36 +186,8 @@ const runRow = (row: Row): RunRow => ({
   metSteps: Number(row.metSteps),
 });
 
-function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
-  /** Each statement is prepared once and kept: there are few, and preparing takes longer than running most of them. */
-  const statements = new Map<string, ReturnType<typeof database.prepare>>();
-  const prepared = (sql: string): ReturnType<typeof database.prepare> => {
-    const statement = statements.get(sql) ?? database.prepare(sql);
-    statements.set(sql, statement);
-    return statement;
-  };
-  const one = (sql: string, ...values: Value[]): Row | null =>
-    (prepared(sql).get(...values) as Row | undefined) ?? null;
-  const many = (sql: string, ...values: Value[]): Row[] => prepared(sql).all(...values) as Row[];
-  const run = (sql: string, ...values: Value[]): void => {
-    prepared(sql).run(...values);
-    if (!database.isTransaction) written();
-  };
-
-  const atomically = <T>(work: () => T): T => {
-    database.exec('BEGIN IMMEDIATE');
-    try {
-      const result = work();
-      database.exec('COMMIT');
-      written();
-      return result;
-    } catch (error) {
-      // A full disk has ended it already.
-      if (database.isTransaction) database.exec('ROLLBACK');
-      throw error;
-    }
-  };
-
+/** The store that asks and writes by these. */
+export function storeOf({ one, many, run, atomically, version, whenKept, kept, onStall, close }: Engine): Store {
   const records = (condition: string, ...values: Value[]): CommitRecord[] =>
     many(`SELECT ${RECORD_COLUMNS.join(', ')} FROM step WHERE ${condition} ORDER BY step`, ...values).map(recordOf);
 
@@ -202,11 +210,13 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
     ...memberStore(queries),
     ...operatorStore(queries),
     ...profileStore(queries),
-    secret: (key, create) =>
-      atomically(() => {
-        run('INSERT OR IGNORE INTO setting (key, value) VALUES (?, ?)', key, create());
-        return String(one('SELECT value FROM setting WHERE key = ?', key)?.value);
-      }),
+    secret: (key, create) => {
+      const known = one('SELECT value FROM setting WHERE key = ?', key);
+      if (known !== null) return String(known.value);
+      const value = create();
+      run('INSERT INTO setting (key, value) VALUES (?, ?)', key, value);
+      return value;
+    },
     forgetSecret: (key) => run('DELETE FROM setting WHERE key = ?', key),
 
     addRun: (name, contentHash, document, manifest, nowMs) =>
@@ -324,7 +334,10 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
         peer: peerId(String(row.donor)),
         tokens: Number(row.tokens),
       })),
-    version: () => Number(one('SELECT total_changes() AS rows')?.rows),
+    version,
+    whenKept,
+    kept,
+    onStall,
 
     events: (name, kind, after) =>
       many('SELECT detail FROM event WHERE run = ? AND kind = ? AND id > ? ORDER BY id', name, kind, after).map((row) =>
@@ -332,6 +345,6 @@ function storeOf(database: DatabaseSyncInstance, written: () => void): Store {
       ),
     newestEvent: () => Number(one('SELECT coalesce(max(id), 0) AS id FROM event')?.id),
     copy: async () => [],
-    close: () => database.close(),
+    close,
   };
 }

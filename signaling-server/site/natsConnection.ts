@@ -1,0 +1,74 @@
+/** The connection of one process to the site's NATS, which lasts: it is made again however often it breaks. */
+import { readFileSync } from 'node:fs';
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+
+/** Who says nothing to so many of these is not there. */
+const PING_MS = 2_000;
+const PINGS_UNANSWERED = 2;
+const RECONNECT_MS = 500;
+const CONNECT_LIMIT_MS = 5_000;
+
+export interface NatsAddress {
+  readonly urls: readonly string[];
+  /** Of a user's credentials. */
+  readonly creds?: string;
+}
+
+/** Refuses with one sentence, without the password of an address. */
+export async function connectNats({ urls, creds }: NatsAddress): Promise<Result<NatsConnection>> {
+  const shown = urls.map(withoutPassword).join(', ');
+  const authenticator = creds === undefined ? undefined : credentialsIn(creds);
+  if (authenticator?.ok === false) return authenticator;
+  let nats: NatsConnection;
+  try {
+    nats = await connect({
+      ...credentialsOf(urls),
+      servers: urls.map(serverOf),
+      ...(urls.some((url) => url.startsWith('tls:')) ? { tls: {} } : {}),
+      ...(authenticator === undefined ? {} : { authenticator: authenticator.value }),
+      ...{ timeout: CONNECT_LIMIT_MS, maxReconnectAttempts: -1, reconnectTimeWait: RECONNECT_MS },
+      ...{ pingInterval: PING_MS, maxPingOut: PINGS_UNANSWERED, ignoreAuthErrorAbort: true, name: 'shoal' },
+    });
+  } catch (error) {
+    return refusal(`NATS at ${shown} cannot be reached: ${messageOf(error)}`);
+  }
+  try {
+    await jetstreamManager(nats);
+    return success(nats);
+  } catch {
+    await nats.close();
+    return refusal(`NATS at ${shown} has no JetStream: start it with it (nats-server -js)`);
+  }
+}
+
+function credentialsIn(path: string): Result<ReturnType<typeof credsAuthenticator>> {
+  try {
+    return success(credsAuthenticator(readFileSync(path)));
+  } catch (error) {
+    return refusal(`${path}: the NATS credentials cannot be read: ${messageOf(error)}`);
+  }
+}
+
+function parsed(url: string): URL | null {
+  const text = url.includes('://') ? url : `nats://${url}`;
+  return URL.canParse(text) ? new URL(text) : null;
+}
+
+const serverOf = (url: string): string => parsed(url)?.host ?? url;
+
+export const withoutPassword = (url: string): string => {
+  const { protocol, host } = parsed(url) ?? { protocol: 'nats:', host: '?' };
+  return `${protocol}//${host}`;
+};
+
+/** Of the first address that has any. */
+function credentialsOf(urls: readonly string[]): { readonly user?: string; readonly pass?: string } {
+  const found = urls.map(parsed).find((url) => url !== null && url.username !== '');
+  if (!found) return {};
+  return { user: decodeURIComponent(found.username), pass: decodeURIComponent(found.password) };
+}
+
+const messageOf = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ').toLowerCase();

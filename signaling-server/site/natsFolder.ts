@@ -1,0 +1,30 @@
+/** An object folder in a bucket of JetStream's object store. */
+import { Readable } from 'node:stream';
+import { type ObjectStore, Objm } from '@nats-io/obj';
+import type { NatsConnection } from '@nats-io/transport-node';
+import type { ObjectFolder } from './objectFolder.ts';
+
+export async function openNatsFolder(nats: NatsConnection, bucket: string, replicas: number): Promise<ObjectFolder> {
+  const store: ObjectStore = await new Objm(nats).create(bucket, { replicas });
+  const has = async (name: string): Promise<boolean> => {
+    const info = await store.info(name);
+    return info !== null && !info.deleted;
+  };
+  return {
+    async put(name, chunks) {
+      await store.put({ name }, Readable.toWeb(Readable.from(chunks)) as ReadableStream<Uint8Array>);
+    },
+    async get(name) {
+      const found = await store.get(name);
+      return found === null ? null : found.data;
+    },
+    has,
+    async remove(name) {
+      if (await has(name)) await store.delete(name);
+    },
+    async list() {
+      const found = await store.list();
+      return found.flatMap(({ name, deleted }) => (deleted ? [] : name)).sort();
+    },
+  };
+}

@@ -1,0 +1,121 @@
+/** A journal in a stream of JetStream, on file, whose last sequence an append names: NATS lets one of two through. */
+import { DeliverPolicy, type JetStreamManager, jetstream, jetstreamManager, StorageType } from '@nats-io/jetstream';
+import type { NatsConnection } from '@nats-io/transport-node';
+import type { JournalMessage, JournalStream } from './journalStream.ts';
+
+const APPEND_LIMIT_MS = 2_000;
+/** Of a message, beside its bytes. */
+const HEADERS_BYTES = 1_024;
+const MOST_MESSAGE_BYTES = 512 * 1024;
+/** How long one request for messages lasts; half of it without a word, and another one is made. */
+const FOLLOW_MS = 5_000;
+const RETRY_MS = 500;
+/** Replicas are for clusters: this NATS is one server. */
+const NOT_CLUSTERED = 10074;
+/** Of a site in a cluster, of everything that it keeps. */
+const REPLICAS = 3;
+
+/** Makes the site's stream where it is not there; answers with the copies that NATS keeps of it. */
+export async function openNatsJournal(
+  nats: NatsConnection,
+  stream: string,
+): Promise<{ readonly journal: JournalStream; readonly replicas: number }> {
+  const manager = await jetstreamManager(nats);
+  const subject = `${stream}.entry`;
+  const replicas = await made(manager, stream, subject);
+  const client = jetstream(nats, { timeout: APPEND_LIMIT_MS });
+  const bounds: JournalStream['bounds'] = async () => {
+    const { state } = await manager.streams.info(stream);
+    return { first: Math.max(1, state.first_seq), last: state.last_seq };
+  };
+  const consumerFrom = (from: number) =>
+    client.consumers.get(stream, { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from });
+
+  const journal: JournalStream = {
+    messageBytes: Math.min(MOST_MESSAGE_BYTES, (nats.info?.max_payload ?? MOST_MESSAGE_BYTES) - HEADERS_BYTES),
+    async append({ sequence, bytes }) {
+      await client.publish(subject, bytes, { expect: { lastSequence: sequence - 1 } });
+    },
+    bounds,
+    async *read(from) {
+      const { first, last } = await bounds();
+      let next = Math.max(from, first);
+      if (next > last) return;
+      const consumer = await consumerFrom(next);
+      while (next <= last) {
+        const messages = await consumer.fetch({ max_messages: Math.min(500, last - next + 1), expires: FOLLOW_MS });
+        const before = next;
+        for await (const message of messages) {
+          if (message.seq > last) break;
+          next = message.seq + 1;
+          yield { sequence: message.seq, bytes: message.data };
+        }
+        if (next === before) throw new Error('NATS sends no entries');
+      }
+    },
+    follow(from, came) {
+      const following = new Following(consumerFrom, from, came);
+      void following.run();
+      return () => following.end();
+    },
+    async purge(below) {
+      await manager.streams.purge(stream, { seq: below });
+    },
+  };
+  return { journal, replicas };
+}
+
+async function made(manager: JetStreamManager, name: string, subject: string): Promise<number> {
+  try {
+    const { config } = await manager.streams.info(name);
+    return config.num_replicas;
+  } catch {
+    const config = { name, subjects: [subject], storage: StorageType.File };
+    try {
+      return (await manager.streams.add({ ...config, num_replicas: REPLICAS })).config.num_replicas;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== NOT_CLUSTERED) throw error;
+      return (await manager.streams.add({ ...config, num_replicas: 1 })).config.num_replicas;
+    }
+  }
+}
+
+type ConsumerFrom = (from: number) => ReturnType<ReturnType<typeof jetstream>['consumers']['get']>;
+
+/** Consumers one after the other, each from where the one before ended. */
+class Following {
+  readonly #consumerFrom: ConsumerFrom;
+  readonly #came: (message: JournalMessage) => void;
+  #next: number;
+  #isEnded = false;
+  #stop: (() => unknown) | null = null;
+
+  constructor(consumerFrom: ConsumerFrom, from: number, came: (message: JournalMessage) => void) {
+    this.#consumerFrom = consumerFrom;
+    this.#next = from;
+    this.#came = came;
+  }
+
+  async run(): Promise<void> {
+    while (!this.#isEnded) {
+      try {
+        const consumer = await this.#consumerFrom(this.#next);
+        const messages = await consumer.consume({ expires: FOLLOW_MS });
+        this.#stop = () => messages.stop();
+        for await (const { seq: sequence, data: bytes } of messages) {
+          if (this.#isEnded) return;
+          this.#next = sequence + 1;
+          this.#came({ sequence, bytes });
+        }
+      } catch {
+        // NATS is away: it is asked again.
+      }
+      if (!this.#isEnded) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#stop?.();
+  }
+}

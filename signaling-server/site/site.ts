@@ -1,0 +1,145 @@
+/**
+ * A site: any number of processes over one NATS that have the same runs. What they keep is in the journal and the object
+ * folders there; each has a working folder that may be lost. One of them leads, which is the only one that writes.
+ */
+import { rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { openBlobs } from '../files/blobs.ts';
+import type { Log } from '../monitoring/log.ts';
+import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
+import { lockDataDirectory } from '../store/dataLock.ts';
+import { sweepBlobs } from '../store/keptBlobs.ts';
+import { Journal } from './journal.ts';
+import { connectNats } from './natsConnection.ts';
+import { openNatsFolder } from './natsFolder.ts';
+import { openNatsJournal } from './natsJournal.ts';
+import { Replica } from './replica.ts';
+import type { SharedSite } from './sharedSite.ts';
+import { siteBlobs } from './siteBlobs.ts';
+import { siteStore } from './siteStore.ts';
+import { Snapshots } from './snapshots.ts';
+
+/** What waits to be kept when a site is closed is waited for so long. */
+const CLOSE_LIMIT_MS = 5_000;
+/** NATS has these alone in the names of streams that people can read. */
+const SITE_NAME = /^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/;
+
+export interface SiteData {
+  /** This process's replica and its blobs: to be read by any process, to be written by the one that leads. */
+  readonly data: DataDirectory;
+  /** Reads the journal to its end and fences whoever wrote before. */
+  lead(): Promise<Result<void>>;
+  /**
+   * Called when another leads, before anything else: what was not kept is dropped, and nothing more can be written. The
+   * replica is made anew then: whoever has a run open on it closes it at once, within this call.
+   */
+  onFenced(listener: () => void): void;
+  close(): Promise<void>;
+}
+
+export interface Site extends SiteData {
+  readonly nats: NatsConnection;
+  readonly name: string;
+  /** Copies that this NATS keeps of what it is given: for whatever else is made there. */
+  readonly replicas: number;
+}
+
+interface SiteOptions {
+  readonly urls: readonly string[];
+  readonly site: string;
+  readonly creds?: string;
+  /** This process's own, of which nothing need be kept. */
+  readonly directory: string;
+  readonly log: Log;
+}
+
+/** Refuses with one sentence. */
+export async function openSite({ urls, site, creds, directory, log }: SiteOptions): Promise<Result<Site>> {
+  if (!SITE_NAME.test(site))
+    return refusal(`"${site}" is no name of a site: expected up to 32 of a-z, 0-9 and hyphens between them`);
+  const nats = await connectNats({ urls, ...(creds === undefined ? {} : { creds }) });
+  if (!nats.ok) return nats;
+  try {
+    const { journal, replicas } = await openNatsJournal(nats.value, `shoal-${site}-journal`);
+    const blobs = await openNatsFolder(nats.value, `shoal-${site}-blobs`, replicas);
+    const snapshots = await openNatsFolder(nats.value, `shoal-${site}-snapshots`, replicas);
+    const opened = await openSiteData({ journal, blobs, snapshots }, directory, log);
+    if (!opened.ok) {
+      await nats.value.close();
+      return opened;
+    }
+    const close = async (): Promise<void> => {
+      await opened.value.close();
+      await nats.value.close();
+    };
+    return success({ ...opened.value, close, nats: nats.value, name: site, replicas });
+  } catch (error) {
+    await nats.value.close();
+    return refusal(`the site ${site} cannot be opened: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+/** The same over whatever it is shared by. */
+export async function openSiteData(shared: SharedSite, path: string, log: Log): Promise<Result<SiteData>> {
+  const directory = resolve(path);
+  const lock = lockDataDirectory(directory);
+  if (!lock.ok) return lock;
+  let replica: Replica | undefined;
+  try {
+    await rm(join(directory, DOWNLOADS_FOLDER), { recursive: true, force: true });
+    const opened = new Replica(directory);
+    replica = opened;
+    const snapshots = new Snapshots(shared, opened, directory, log);
+    const journal = new Journal(
+      shared.journal,
+      {
+        get applied() {
+          return opened.applied;
+        },
+        apply: (sequence, entry) => opened.apply(sequence, entry),
+        rebuild: () => snapshots.restore(),
+      },
+      log,
+    );
+    await journal.open();
+    const store = siteStore(opened, journal, () => snapshots.make(journal));
+    const local = await openBlobs(join(directory, 'blobs'));
+    await sweepBlobs(store, local);
+    const blobs = siteBlobs(local, shared.blobs, {
+      get isKept() {
+        return journal.isKept;
+      },
+      kept: () => store.kept(),
+    });
+    const close = (): void => {
+      journal.close();
+      store.close();
+      lock.value.release();
+    };
+    const data: DataDirectory = { directory, store, blobs, found: lock.value.found, close };
+    return success({
+      data,
+      lead: async () => {
+        const led = await journal.lead();
+        // What was on its way to whoever led before.
+        if (led.ok) await sweepBlobs(store, blobs).catch(() => {});
+        return led;
+      },
+      onFenced: (listener) => journal.onFenced(listener),
+      close: async () => {
+        await Promise.race([store.kept().catch(() => {}), pause(CLOSE_LIMIT_MS)]);
+        close();
+      },
+    });
+  } catch (error) {
+    replica?.close();
+    lock.value.release();
+    return refusal(
+      `the working folder ${directory} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());

@@ -1,0 +1,42 @@
+/** One database and its statements: what the store's parts are asked with (queries.ts) ends here. */
+import type { DatabaseSyncInstance } from '@photostructure/sqlite';
+import type { Queries, Row, Value } from './queries.ts';
+
+export interface Statements extends Pick<Queries, 'one' | 'many' | 'run'> {
+  /** All of it or nothing. */
+  atomically<T>(work: () => T): T;
+  /** Rows that this connection has changed. */
+  changes(): number;
+}
+
+/** Each statement is prepared once and kept: there are few, and preparing takes longer than running most of them. */
+export function statementsOf(database: DatabaseSyncInstance): Statements {
+  const statements = new Map<string, ReturnType<typeof database.prepare>>();
+  const prepared = (sql: string): ReturnType<typeof database.prepare> => {
+    const statement = statements.get(sql) ?? database.prepare(sql);
+    statements.set(sql, statement);
+    return statement;
+  };
+  const one = (sql: string, ...values: Value[]): Row | null =>
+    (prepared(sql).get(...values) as Row | undefined) ?? null;
+  return {
+    one,
+    many: (sql, ...values) => prepared(sql).all(...values) as Row[],
+    run: (sql, ...values) => {
+      prepared(sql).run(...values);
+    },
+    atomically: (work) => {
+      database.exec('BEGIN IMMEDIATE');
+      try {
+        const result = work();
+        database.exec('COMMIT');
+        return result;
+      } catch (error) {
+        // A full disk has ended it already.
+        if (database.isTransaction) database.exec('ROLLBACK');
+        throw error;
+      }
+    },
+    changes: () => Number(one('SELECT total_changes() AS rows')?.rows),
+  };
+}
