@@ -21,9 +21,9 @@ import {
 const MOST_NAMED = 4;
 const BAND_HEIGHT = 30;
 
-/** Of the widest stage: more donors wrap, each with its name and its bar alone, and their ways are a sentence. */
+/** Of the widest stage, and of all: more donors wrap, each with its name and its bar alone, and their ways are a sentence. */
 const MOST_WIDE = 12;
-const isCrowd = (donors: number): boolean => donors > MOST_WIDE;
+const MOST_IN_ALL = 48;
 
 interface MapProps {
   readonly plan: PlanInForce;
@@ -32,13 +32,15 @@ interface MapProps {
 }
 
 export function SwarmMap({ plan, links, use }: MapProps) {
-  const most = Math.max(1, ...plan.stages.map(({ members }) => members.length));
+  const sizes = plan.stages.map(({ members }) => members.length);
+  const most = Math.max(1, ...sizes);
+  const isSmall = most > MOST_WIDE || sizes.reduce((sum, size) => sum + size, 0) > MOST_IN_ALL;
   const byEnds = useMemo(() => linksByEnds(links), [links]);
   const useOf = useMemo(() => new Map(use?.peers.map((each) => [each.peer, each])), [use]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
     <section class="map" aria-label="Stages and their donors" tabIndex={0}>
-      <ol style={isCrowd(most) ? {} : { minWidth: `${most * 6.5}rem` }}>
+      <ol class={isSmall ? 'crowd' : ''} style={isSmall ? {} : { minWidth: `${most * 6.5}rem` }}>
         {plan.stages.map(({ layers }, stage) => (
           <DrawnWhenSeen key={layers[0]} tag="li" renew={plan}>
             <Stage
@@ -47,7 +49,7 @@ export function SwarmMap({ plan, links, use }: MapProps) {
               byEnds={byEnds}
               seconds={use?.seconds ?? 0}
               useOf={useOf}
-              isSmall={isCrowd(most)}
+              isSmall={isSmall}
             />
           </DrawnWhenSeen>
         ))}
