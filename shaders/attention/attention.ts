@@ -10,7 +10,8 @@
  *
  * How the work is cut on a GPU: a workgroup takes 32 rows of one head and walks over 32 others at a time, whose width it
  * stages in workgroup memory in strips of 32 elements (attentionTiles.wgsl). Each score is computed once, as long as the
- * sums of a head's width fit the registers: up to 128 elements, 64 where there are two sums.
+ * sums of a head's width fit the registers: up to 128 elements. Where there are two sums, of keys and values, that is up to
+ * 64; above, two workgroups make one each.
  *
  * How it is cut on a software adapter: one invocation takes four rows of one head and accumulates a slice of the head's
  * width, in lanes of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each
@@ -25,6 +26,7 @@ import { constantsText, lanePrelude, laneWidth } from '../kernel/lanes.ts';
 import { u32 } from '../kernel/slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
+import { STRIP, scoresText, TILE, weightedText } from './tileSteps.ts';
 import tilesOfFloats from './tilesOfFloats.wgsl?raw';
 import tilesOfLanes from './tilesOfLanes.wgsl?raw';
 
@@ -46,11 +48,11 @@ export const ATTENTION_CASES: readonly AttentionDims[] = [
   { B: 3, T: 37, H: 5, K: 5, D: 20 },
   { B: 4, T: 64, H: 4, K: 4, D: 32 },
   { B: 1, T: 70, H: 2, K: 2, D: 80 },
-  { B: 1, T: 18, H: 2, K: 2, D: 128 },
+  { B: 1, T: 70, H: 2, K: 2, D: 128 },
   { B: 1, T: 1024, H: 1, K: 1, D: 8 },
   { B: 3, T: 13, H: 6, K: 2, D: 20 },
   { B: 2, T: 38, H: 4, K: 1, D: 5 },
-  { B: 1, T: 18, H: 6, K: 2, D: 64 },
+  { B: 1, T: 70, H: 6, K: 2, D: 64 },
   { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
 
@@ -59,16 +61,16 @@ type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
 interface AttentionBody {
   readonly name: string;
   readonly code: Readonly<Record<AdapterFamily, string>>;
-  /** Most strips of the head's width whose sums leave a GPU's invocation enough registers. */
-  readonly gpuStrips: number;
+  /** Workgroups of a GPU that share a tile's sums: 2 where an invocation has no registers for both. Default 1. */
+  readonly gpuParts?: 1 | 2;
   /** Whose rows an invocation takes: heads of queries, or of keys and values. */
   readonly heads: 'H' | 'K';
 }
 
-/** Rows of a GPU's tile, its invocations, and lanes of a strip: as in attentionTiles.wgsl. */
-const TILE = 32;
+/** A GPU's invocations of a tile, as in attentionTiles.wgsl. */
 const TILE_INVOCATIONS = 64;
-const STRIP = 8;
+/** Most strips of the head's width whose sums leave one enough registers: 64 floats. */
+export const MOST_STRIPS = 4;
 /** On a software adapter four heads in step fill its four lanes, and each invocation takes four rows. */
 const HEADS = 4;
 const ROWS = 4;
@@ -83,7 +85,8 @@ export function attentionSource(body: AttentionBody, family: AdapterFamily, D: n
   const width = laneWidth(D);
   const { chunks, slice: softwareSlice } = cutOfHead(D);
   const isGpu = family === 'gpu';
-  const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), body.gpuStrips) : softwareSlice;
+  const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), MOST_STRIPS) : softwareSlice;
+  const parts = isGpu ? (body.gpuParts ?? 1) : 1;
   const [heads, rows] = isGpu ? [1, TILE] : [HEADS, ROWS];
   // In the text, since they are lengths of arrays too.
   const cut = constantsText({ HEADS: heads, CHUNKS: chunks, SLICE: slice });
@@ -93,12 +96,13 @@ export function attentionSource(body: AttentionBody, family: AdapterFamily, D: n
     workgroupSize: isGpu ? TILE_INVOCATIONS : HEADS,
     body: () => {
       const tile = width === 4 ? tilesOfLanes : tilesOfFloats;
-      return lanePrelude(width) + tile + cut + code + (isGpu ? tiles : '') + body.code[family];
+      const steps = scoresText('strip_scores', STRIP) + scoresText('last_scores', chunks % STRIP) + weightedText();
+      return lanePrelude(width) + tile + cut + code + (isGpu ? tiles + steps : '') + body.code[family];
     },
     workgroups: (dims) => [
       Math.ceil((dims.B * dims[body.heads]) / heads),
       Math.ceil(dims.T / rows),
-      Math.ceil(chunks / slice),
+      parts * Math.ceil(chunks / slice),
     ],
   };
 }

@@ -14,10 +14,15 @@ import {
   attentionPlace,
   attentionSizes,
   attentionSource,
+  cutOfHead,
+  MOST_STRIPS,
 } from './attention.ts';
-import gpu from './attentionBackwardKeyValue.wgsl?raw';
+import together from './attentionBackwardKeyValue.wgsl?raw';
+import apart from './attentionBackwardKeyValueApart.wgsl?raw';
 import shared from './attentionBackwardKeyValueShared.wgsl?raw';
 import software from './attentionBackwardKeyValueSoftware.wgsl?raw';
+import tiles from './attentionBackwardKeyValueTiles.wgsl?raw';
+import { STRIP } from './tileSteps.ts';
 
 export const attentionBackwardKeyValue = kernel({
   name: 'attention.backwardKeyValue',
@@ -30,17 +35,12 @@ export const attentionBackwardKeyValue = kernel({
   ],
   dims: ATTENTION_DIMS,
   sizes: attentionSizes,
-  source: (family, { D }) =>
-    attentionSource(
-      {
-        name: 'attention.backwardKeyValue',
-        code: { gpu: shared + gpu, software: shared + software },
-        gpuStrips: 2,
-        heads: 'K',
-      },
-      family,
-      D,
-    ),
+  source: (family, { D }) => {
+    const isApart = 2 * Math.ceil(cutOfHead(D).chunks / STRIP) > MOST_STRIPS;
+    const code = { gpu: shared + tiles + (isApart ? apart : together), software: shared + software };
+    const gpuParts = isApart ? 2 : 1;
+    return attentionSource({ name: 'attention.backwardKeyValue', code, gpuParts, heads: 'K' }, family, D);
+  },
   cpu(arrays, dims) {
     const { qkv_BTED, delta_BHT, dy_BTHD, dqkv_BTED } = arrays;
     const { B, T, H, K, D } = dims;

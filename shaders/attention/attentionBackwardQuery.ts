@@ -37,7 +37,6 @@ export const attentionBackwardQuery = kernel({
       {
         name: 'attention.backwardQuery',
         code: { gpu: shared + gpu, software: shared + queries + software },
-        gpuStrips: 4,
         heads: 'H',
       },
       family,

@@ -9,9 +9,9 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
 fn add_keys(before: Tile, at: Place, k_at: vec4u, chunk: u32) -> Tile {
-  stage_other(at.staged, qkv_tile(k_at, in_strip(chunk + at.c)));
+  stage_other(at, qkv_tile(k_at, in_strip(chunk + at.c)));
   workgroupBarrier();
-  let sum = weighted(before, at.r, at.c);
+  let sum = weighted(before, at);
   workgroupBarrier();
   return sum;
 }
@@ -33,10 +33,9 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
 
   var part = vec4f(0);
   for (var c = at.c; c < CHUNKS; c += SIDE) { part += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
-  across[local] = part;
+  across[local % (SIDE * SIDE)] = part;
   workgroupBarrier();
-  var d = vec4f(0);
-  for (var c = 0u; c < SIDE; c++) { d += across[at.r * SIDE + c]; }
+  let d = total_across(at);
   let rows = group.x * dims.T + inside(queries);
   let l = vec4f(load_lse_BHT(rows.x), load_lse_BHT(rows.y), load_lse_BHT(rows.z), load_lse_BHT(rows.w));
   if (group.z == 0u && at.c == 0u) {
@@ -49,29 +48,50 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   for (var key = 0u; key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
+    let k_at = staged + k_lane;
+    let v_at = staged + v_lane;
     var s = mat4x4f();
-    var dp = mat4x4f();
-    for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
-      stage_own(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
-      stage_other(at.staged, qkv_tile(staged + k_lane, in_strip(strip + at.c)));
+    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+      stage_own(at, qkv_tile(q_at, strip + at.c));
+      stage_other(at, qkv_tile(k_at, strip + at.c));
       workgroupBarrier();
-      s = strip_scores(s, at.r, at.c, lanes_of(strip));
-      workgroupBarrier();
-      stage_own(at.staged, dy_tile(y_at, in_strip(strip + at.c)));
-      stage_other(at.staged, qkv_tile(staged + v_lane, in_strip(strip + at.c)));
-      workgroupBarrier();
-      dp = strip_scores(dp, at.r, at.c, lanes_of(strip));
+      s = strip_scores(s, at);
       workgroupBarrier();
     }
+    if (LAST > 0u) {
+      stage_own(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
+      stage_other(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
+      workgroupBarrier();
+      s = last_scores(s, at);
+      workgroupBarrier();
+    }
+    // p waits in workgroup memory: with dp and the sums beside it the registers would not do.
     let keys = rows_of(key + at.c);
-    let p0 = select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries);
-    let p1 = select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries);
-    let p2 = select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries);
-    let p3 = select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries);
-    keep_weights(at.r, at.c, mat4x4f(
-      p0 * (dp[0] - d) * scale, p1 * (dp[1] - d) * scale, p2 * (dp[2] - d) * scale, p3 * (dp[3] - d) * scale,
+    keep_weights(at, mat4x4f(
+      select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries),
+      select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries),
+      select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries),
+      select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries),
     ));
-    let k_at = staged + k_lane;
+    var dp = mat4x4f();
+    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+      stage_own(at, dy_tile(y_at, strip + at.c));
+      stage_other(at, qkv_tile(v_at, strip + at.c));
+      workgroupBarrier();
+      dp = strip_scores(dp, at);
+      workgroupBarrier();
+    }
+    if (LAST > 0u) {
+      stage_own(at, dy_tile(y_at, in_strip(WHOLE + at.c)));
+      stage_other(at, qkv_tile(v_at, in_strip(WHOLE + at.c)));
+      workgroupBarrier();
+      dp = last_scores(dp, at);
+      workgroupBarrier();
+    }
+    let p = kept_weights(at);
+    keep_weights(at, mat4x4f(
+      p[0] * (dp[0] - d) * scale, p[1] * (dp[1] - d) * scale, p[2] * (dp[2] - d) * scale, p[3] * (dp[3] - d) * scale,
+    ));
     dq0 = add_keys(dq0, at, k_at, slice);
     if (SLICE > STRIP) { dq1 = add_keys(dq1, at, k_at, slice + STRIP); }
     if (SLICE > 2u * STRIP) { dq2 = add_keys(dq2, at, k_at, slice + 2u * STRIP); }

@@ -27,7 +27,7 @@ export const attentionForward = kernel({
   source: (family, { D }) => {
     const { chunks, slice } = cutOfHead(D);
     const code = { gpu, software: queries + (chunks <= slice ? software : slices) };
-    return attentionSource({ name: 'attention.forward', code, gpuStrips: 4, heads: 'H' }, family, D);
+    return attentionSource({ name: 'attention.forward', code, heads: 'H' }, family, D);
   },
   cpu: attentionForwardCpu,
   cases: ATTENTION_CASES,

@@ -9,9 +9,9 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
 }
 // A strip of the values, summed by weight onto what the keys before have left.
 fn add_values(before: Tile, shrink: vec4f, at: Place, v_at: vec4u, chunk: u32) -> Tile {
-  stage_other(at.staged, qkv_tile(v_at, in_strip(chunk + at.c)));
+  stage_other(at, qkv_tile(v_at, in_strip(chunk + at.c)));
   workgroupBarrier();
-  let sum = weighted(scale_columns(before, shrink), at.r, at.c);
+  let sum = weighted(scale_columns(before, shrink), at);
   workgroupBarrier();
   return sum;
 }
@@ -37,11 +37,18 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   for (var key = 0u; key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     var s = mat4x4f();
-    for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
-      stage_own(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
-      stage_other(at.staged, qkv_tile(staged + k_lane, in_strip(strip + at.c)));
+    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+      stage_own(at, qkv_tile(q_at, strip + at.c));
+      stage_other(at, qkv_tile(staged + k_lane, strip + at.c));
       workgroupBarrier();
-      s = strip_scores(s, at.r, at.c, lanes_of(strip));
+      s = strip_scores(s, at);
+      workgroupBarrier();
+    }
+    if (LAST > 0u) {
+      stage_own(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
+      stage_other(at, qkv_tile(staged + k_lane, in_strip(WHOLE + at.c)));
+      workgroupBarrier();
+      s = last_scores(s, at);
       workgroupBarrier();
     }
     // Those keys that a query may not see get a score whose exp is 0.
@@ -50,15 +57,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     let s1 = select(vec4f(HIDDEN), s[1] * scale, vec4u(keys.y) <= queries);
     let s2 = select(vec4f(HIDDEN), s[2] * scale, vec4u(keys.z) <= queries);
     let s3 = select(vec4f(HIDDEN), s[3] * scale, vec4u(keys.w) <= queries);
-    across[local] = max(max(s0, s1), max(s2, s3));
+    across[local % (SIDE * SIDE)] = max(max(s0, s1), max(s2, s3));
     workgroupBarrier();
-    var most_new = most;
-    for (var c = 0u; c < SIDE; c++) { most_new = max(most_new, across[at.r * SIDE + c]); }
+    let most_new = max(most, largest_across(at));
     let p = mat4x4f(exp(s0 - most_new), exp(s1 - most_new), exp(s2 - most_new), exp(s3 - most_new));
     let shrink = exp(most - most_new);
     most = most_new;
     sum = sum * shrink + ((p[0] + p[1]) + (p[2] + p[3]));
-    keep_weights(at.r, at.c, p);
+    keep_weights(at, p);
     let v_at = staged + v_lane;
     y0 = add_values(y0, shrink, at, v_at, slice);
     if (SLICE > STRIP) { y1 = add_values(y1, shrink, at, v_at, slice + STRIP); }
@@ -66,10 +72,9 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     if (SLICE > 3u * STRIP) { y3 = add_values(y3, shrink, at, v_at, slice + 3u * STRIP); }
   }
 
-  across[local] = sum;
+  across[local % (SIDE * SIDE)] = sum;
   workgroupBarrier();
-  var whole = vec4f(0);
-  for (var c = 0u; c < SIDE; c++) { whole += across[at.r * SIDE + c]; }
+  let whole = total_across(at);
   let share = 1.0 / whole;
   let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
   store(queries, slice + at.c, scale_columns(y0, share), y_at);

@@ -77,9 +77,14 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
 // (scores, where strips of both tiles' width lie in workgroup memory), or with lane c of a strip (weighted sums of the other
 // rows). So eight reads of a lane from workgroup memory feed 64 multiply-adds, and an invocation holds a row's sums for an
 // eighth of the width. Workgroup memory, 14.5 KiB of the 16 that WebGPU grants, does not depend on the width.
+//
+// Whoever indexes workgroup memory takes r and c modulo SIDE, which they are below: what a function is given has no range
+// that Tint knows, and each access would be bounded by itself.
 const TILE = 32u;
 const SIDE = 8u; // invocations along a tile's side, four rows each
 const STRIP = SIDE; // lanes of the width that are staged at once
+const LAST = CHUNKS % STRIP; // lanes of the last strip, where it is shorter than the others
+const WHOLE = CHUNKS - LAST;
 // One lane more than a strip, so that neighbouring rows begin in different banks.
 const PITCH = STRIP + 1u;
 
@@ -89,66 +94,93 @@ var<workgroup> other: array<Lane, TILE * PITCH>;
 var<workgroup> weights: array<vec4f, TILE * PITCH>;
 var<workgroup> across: array<vec4f, SIDE * SIDE>;
 
-struct Place {
-  r: u32, c: u32,
-  staged: u32, // where this invocation puts lane c of rows r, r + 8, … of a strip
-}
-fn place_of(local: u32) -> Place {
-  let r = local / SIDE;
-  let c = local % SIDE;
-  return Place(r, c, r * PITCH + c);
-}
+struct Place { r: u32, c: u32 }
+fn place_of(local: u32) -> Place { return Place(local / SIDE, local % SIDE); }
 // Four rows of a tile: the first, and those SIDE apart. Rows past the end are the last one again, and count nothing.
 fn rows_of(first: u32) -> vec4u { return first + SIDE * STEPS; }
 fn inside(rows: vec4u) -> vec4u { return min(rows, vec4u(dims.T - 1u)); }
-// The last strip may be shorter than the others: lanes past the width are the last one again, and make no score and no sum.
+// Lanes past the width are the last one again, and make no score and no sum.
 fn in_strip(chunk: u32) -> u32 { return min(chunk, CHUNKS - 1u); }
-fn lanes_of(strip: u32) -> u32 { return min(STRIP, dims.D / WIDTH - strip); }
 
-fn stage_own(at: u32, tile: Tile) {
-  own[at] = tile[0];
-  own[at + SIDE * PITCH] = tile[1];
-  own[at + 2u * SIDE * PITCH] = tile[2];
-  own[at + 3u * SIDE * PITCH] = tile[3];
+// Lane c of rows r, r + 8, … of a strip.
+fn stage_own(at: Place, tile: Tile) {
+  let i = at.r % SIDE * PITCH + at.c % SIDE;
+  own[i] = tile[0];
+  own[i + SIDE * PITCH] = tile[1];
+  own[i + 2u * SIDE * PITCH] = tile[2];
+  own[i + 3u * SIDE * PITCH] = tile[3];
 }
-fn stage_other(at: u32, tile: Tile) {
-  other[at] = tile[0];
-  other[at + SIDE * PITCH] = tile[1];
-  other[at + 2u * SIDE * PITCH] = tile[2];
-  other[at + 3u * SIDE * PITCH] = tile[3];
+fn stage_other(at: Place, tile: Tile) {
+  let i = at.r % SIDE * PITCH + at.c % SIDE;
+  other[i] = tile[0];
+  other[i + SIDE * PITCH] = tile[1];
+  other[i + 2u * SIDE * PITCH] = tile[2];
+  other[i + 3u * SIDE * PITCH] = tile[3];
 }
-// The staged strips' part of the scores: a column for each other row, in it an entry for each own row.
-fn strip_scores(before: mat4x4f, r: u32, c: u32, lanes: u32) -> mat4x4f {
+// A column of `weights` for each of the other rows c, c + 8, …: this invocation's, who may read it again at once.
+fn keep_weights(at: Place, w: mat4x4f) {
+  let i = at.c % SIDE * PITCH + at.r % SIDE;
+  weights[i] = w[0];
+  weights[i + SIDE * PITCH] = w[1];
+  weights[i + 2u * SIDE * PITCH] = w[2];
+  weights[i + 3u * SIDE * PITCH] = w[3];
+}
+fn kept_weights(at: Place) -> mat4x4f {
+  let i = at.c % SIDE * PITCH + at.r % SIDE;
+  return mat4x4f(
+    weights[i], weights[i + SIDE * PITCH], weights[i + 2u * SIDE * PITCH], weights[i + 3u * SIDE * PITCH],
+  );
+}
+// What the eight invocations of the same own rows have in `across`.
+fn largest_across(at: Place) -> vec4f {
+  let i = at.r % SIDE * SIDE;
+  let first = max(max(across[i], across[i + 1u]), max(across[i + 2u], across[i + 3u]));
+  return max(first, max(max(across[i + 4u], across[i + 5u]), max(across[i + 6u], across[i + 7u])));
+}
+fn total_across(at: Place) -> vec4f {
+  let i = at.r % SIDE * SIDE;
+  var sum = across[i] + across[i + 1u];
+  sum += across[i + 2u];
+  sum += across[i + 3u];
+  sum += across[i + 4u];
+  sum += across[i + 5u];
+  sum += across[i + 6u];
+  return sum + across[i + 7u];
+}
+fn strip_scores(before: mat4x4f, at: Place) -> mat4x4f {
+  let a = at.r % SIDE * PITCH;
+  let b = at.c % SIDE * PITCH;
   var s = before;
-  for (var k = 0u; k < lanes; k++) {
-    let a = r * PITCH + k;
-    let b = c * PITCH + k;
-    s = add_scores(
-      s,
-      Tile(own[a], own[a + SIDE * PITCH], own[a + 2u * SIDE * PITCH], own[a + 3u * SIDE * PITCH]),
-      Tile(other[b], other[b + SIDE * PITCH], other[b + 2u * SIDE * PITCH], other[b + 3u * SIDE * PITCH]),
-    );
-  }
+  s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
+  s = add_scores(s, Tile(own[a + 1u], own[a + 73u], own[a + 145u], own[a + 217u]), Tile(other[b + 1u], other[b + 73u], other[b + 145u], other[b + 217u]));
+  s = add_scores(s, Tile(own[a + 2u], own[a + 74u], own[a + 146u], own[a + 218u]), Tile(other[b + 2u], other[b + 74u], other[b + 146u], other[b + 218u]));
+  s = add_scores(s, Tile(own[a + 3u], own[a + 75u], own[a + 147u], own[a + 219u]), Tile(other[b + 3u], other[b + 75u], other[b + 147u], other[b + 219u]));
+  s = add_scores(s, Tile(own[a + 4u], own[a + 76u], own[a + 148u], own[a + 220u]), Tile(other[b + 4u], other[b + 76u], other[b + 148u], other[b + 220u]));
+  s = add_scores(s, Tile(own[a + 5u], own[a + 77u], own[a + 149u], own[a + 221u]), Tile(other[b + 5u], other[b + 77u], other[b + 149u], other[b + 221u]));
+  s = add_scores(s, Tile(own[a + 6u], own[a + 78u], own[a + 150u], own[a + 222u]), Tile(other[b + 6u], other[b + 78u], other[b + 150u], other[b + 222u]));
+  s = add_scores(s, Tile(own[a + 7u], own[a + 79u], own[a + 151u], own[a + 223u]), Tile(other[b + 7u], other[b + 79u], other[b + 151u], other[b + 223u]));
   return s;
 }
-// A column of `weights` for each of the other rows c, c + 8, …
-fn keep_weights(r: u32, c: u32, w: mat4x4f) {
-  let at = c * PITCH + r;
-  weights[at] = w[0];
-  weights[at + SIDE * PITCH] = w[1];
-  weights[at + 2u * SIDE * PITCH] = w[2];
-  weights[at + 3u * SIDE * PITCH] = w[3];
+fn last_scores(before: mat4x4f, at: Place) -> mat4x4f {
+  let a = at.r % SIDE * PITCH;
+  let b = at.c % SIDE * PITCH;
+  var s = before;
+  s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
+  return s;
 }
-// Sums of the other rows' lane c of the staged strip, by weight: one column for each own row.
-fn weighted(before: Tile, r: u32, c: u32) -> Tile {
+fn weighted(before: Tile, at: Place) -> Tile {
   var sum = before;
-  for (var row = 0u; row < TILE; row += 4u) {
-    let w = row * PITCH + r;
-    let v = row * PITCH + c;
+  for (var eight = 0u; eight < 4u; eight++) {
+    let v = eight * (SIDE * PITCH) + at.c % SIDE;
+    let w = eight * (SIDE * PITCH) + at.r % SIDE;
     sum = add_outer(sum, other[v], weights[w]);
-    sum = add_outer(sum, other[v + PITCH], weights[w + PITCH]);
-    sum = add_outer(sum, other[v + 2u * PITCH], weights[w + 2u * PITCH]);
-    sum = add_outer(sum, other[v + 3u * PITCH], weights[w + 3u * PITCH]);
+    sum = add_outer(sum, other[v + 9u], weights[w + 9u]);
+    sum = add_outer(sum, other[v + 18u], weights[w + 18u]);
+    sum = add_outer(sum, other[v + 27u], weights[w + 27u]);
+    sum = add_outer(sum, other[v + 36u], weights[w + 36u]);
+    sum = add_outer(sum, other[v + 45u], weights[w + 45u]);
+    sum = add_outer(sum, other[v + 54u], weights[w + 54u]);
+    sum = add_outer(sum, other[v + 63u], weights[w + 63u]);
   }
   return sum;
 }
@@ -169,8 +201,7 @@ fn dy_lane(row: u32, chunk: u32) -> Lane {
   if (chunk < CHUNKS) { lane = load_dy_BTHD(row + chunk); }
   return lane;
 }
-// For GPUs: own rows are keys and values, other ones the queries of all heads that read them (attentionTiles.wgsl), which
-// are staged for the scores and once more for the sums. The weights are p for dv, then ds for dk.
+// For GPUs: own rows are keys and values, other ones the queries of all heads that read them (attentionTiles.wgsl).
 
 fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (chunk >= CHUNKS) { return; }
@@ -180,18 +211,60 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
 fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
-  stage_other(at.staged, qkv_tile(q_at, in_strip(chunk + at.c)));
+  stage_other(at, qkv_tile(q_at, in_strip(chunk + at.c)));
   workgroupBarrier();
-  let sum = weighted(before, at.r, at.c);
+  let sum = weighted(before, at);
   workgroupBarrier();
   return sum;
 }
-fn add_dy(before: Tile, at: Place, y_at: vec4u, chunk: u32) -> Tile {
-  stage_other(at.staged, dy_tile(y_at, in_strip(chunk + at.c)));
+
+// q·k of a tile.
+fn scores_of(at: Place, k_at: vec4u, q_at: vec4u) -> mat4x4f {
+  var s = mat4x4f();
+  for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+    stage_own(at, qkv_tile(k_at, strip + at.c));
+    stage_other(at, qkv_tile(q_at, strip + at.c));
+    workgroupBarrier();
+    s = strip_scores(s, at);
+    workgroupBarrier();
+  }
+  if (LAST > 0u) {
+    stage_own(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
+    stage_other(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
+    workgroupBarrier();
+    s = last_scores(s, at);
+    workgroupBarrier();
+  }
+  return s;
+}
+// p of the scores; queries past the end see no key. `rows`: where the queries' lse lies.
+fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u) -> mat4x4f {
+  let scale = 1.0 / sqrt(f32(dims.D));
+  let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
+  return mat4x4f(
+    select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), keys < vec4u(seeing.x)),
+    select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), keys < vec4u(seeing.y)),
+    select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), keys < vec4u(seeing.z)),
+    select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), keys < vec4u(seeing.w)),
+  );
+}
+// The weights that were kept are p; from here on they are ds.
+fn keep_ds(at: Place, dp: mat4x4f, rows: vec4u) {
+  let scale = 1.0 / sqrt(f32(dims.D));
+  let p = kept_weights(at);
+  keep_weights(at, mat4x4f(
+    p[0] * (dp[0] - load_delta_BHT(rows.x)) * scale, p[1] * (dp[1] - load_delta_BHT(rows.y)) * scale,
+    p[2] * (dp[2] - load_delta_BHT(rows.z)) * scale, p[3] * (dp[3] - load_delta_BHT(rows.w)) * scale,
+  ));
+}
+// Heads up to 64 wide: an invocation has registers for both sums. A strip of dy that is staged for dp is there for dv too, so
+// it is summed at once, by p; then the weights are ds, and the queries are staged once more for dk.
+
+fn stage_dy(at: Place, v_at: vec4u, y_at: vec4u, strip: u32) {
+  let chunk = in_strip(strip + at.c);
+  stage_own(at, qkv_tile(v_at, chunk));
+  stage_other(at, dy_tile(y_at, chunk));
   workgroupBarrier();
-  let sum = weighted(before, at.r, at.c);
-  workgroupBarrier();
-  return sum;
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {
@@ -199,7 +272,6 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let b = group.x / dims.K;
   let sample_row = b * dims.T;
   let first = TILE * group.y; // the longest walks start first
-  let slice = first_chunk(group.z);
   let at = place_of(local);
   let width = dims.H * CHUNKS; // lanes of a row of y
   let row_lanes = width + 2u * dims.K * CHUNKS; // lanes of a row of qkv
@@ -207,7 +279,6 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let keys = rows_of(first + at.r);
   let k_at = (sample_row + inside(keys)) * row_lanes + width + key_head * CHUNKS;
   let v_at = k_at + dims.K * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
 
   var dk0 = Tile(); var dk1 = Tile();
   var dv0 = Tile(); var dv1 = Tile();
@@ -216,45 +287,31 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
       let staged = sample_row + inside(rows_of(query + at.r));
       let q_at = staged * row_lanes + h * CHUNKS;
       let y_at = staged * width + h * CHUNKS;
-      var s = mat4x4f();
-      var dp = mat4x4f();
-      for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
-        stage_own(at.staged, qkv_tile(k_at, in_strip(strip + at.c)));
-        stage_other(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
-        workgroupBarrier();
-        s = strip_scores(s, at.r, at.c, lanes_of(strip));
-        workgroupBarrier();
-        stage_own(at.staged, qkv_tile(v_at, in_strip(strip + at.c)));
-        stage_other(at.staged, dy_tile(y_at, in_strip(strip + at.c)));
-        workgroupBarrier();
-        dp = strip_scores(dp, at.r, at.c, lanes_of(strip));
-        workgroupBarrier();
-      }
       let queries = rows_of(query + at.c);
       let rows = (b * dims.H + h) * dims.T + inside(queries);
-      // Queries past the end see no key.
-      let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
-      let p0 = select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), keys < vec4u(seeing.x));
-      let p1 = select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), keys < vec4u(seeing.y));
-      let p2 = select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), keys < vec4u(seeing.z));
-      let p3 = select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), keys < vec4u(seeing.w));
-      keep_weights(at.r, at.c, mat4x4f(p0, p1, p2, p3));
-      dv0 = add_dy(dv0, at, y_at, slice);
-      if (SLICE > STRIP) { dv1 = add_dy(dv1, at, y_at, slice + STRIP); }
-      keep_weights(at.r, at.c, mat4x4f(
-        p0 * (dp[0] - load_delta_BHT(rows.x)) * scale, p1 * (dp[1] - load_delta_BHT(rows.y)) * scale,
-        p2 * (dp[2] - load_delta_BHT(rows.z)) * scale, p3 * (dp[3] - load_delta_BHT(rows.w)) * scale,
-      ));
-      dk0 = add_queries(dk0, at, q_at, slice);
-      if (SLICE > STRIP) { dk1 = add_queries(dk1, at, q_at, slice + STRIP); }
+      keep_weights(at, p_of(scores_of(at, k_at, q_at), keys, queries, rows));
+      var dp = mat4x4f();
+      stage_dy(at, v_at, y_at, 0u);
+      if (WHOLE > 0u) { dp = strip_scores(dp, at); } else { dp = last_scores(dp, at); }
+      dv0 = weighted(dv0, at);
+      workgroupBarrier();
+      if (CHUNKS > STRIP) {
+        stage_dy(at, v_at, y_at, STRIP);
+        if (WHOLE > STRIP) { dp = strip_scores(dp, at); } else { dp = last_scores(dp, at); }
+        dv1 = weighted(dv1, at);
+        workgroupBarrier();
+      }
+      keep_ds(at, dp, rows);
+      dk0 = add_queries(dk0, at, q_at, 0u);
+      if (CHUNKS > STRIP) { dk1 = add_queries(dk1, at, q_at, STRIP); }
     }
   }
 
-  store(keys, slice + at.c, dk0, k_at);
-  store(keys, slice + at.c, dv0, v_at);
-  if (SLICE > STRIP) {
-    store(keys, slice + STRIP + at.c, dk1, k_at);
-    store(keys, slice + STRIP + at.c, dv1, v_at);
+  store(keys, at.c, dk0, k_at);
+  store(keys, at.c, dv0, v_at);
+  if (CHUNKS > STRIP) {
+    store(keys, STRIP + at.c, dk1, k_at);
+    store(keys, STRIP + at.c, dv1, v_at);
   }
 }
 

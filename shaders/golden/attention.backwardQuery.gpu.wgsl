@@ -80,9 +80,14 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
 // (scores, where strips of both tiles' width lie in workgroup memory), or with lane c of a strip (weighted sums of the other
 // rows). So eight reads of a lane from workgroup memory feed 64 multiply-adds, and an invocation holds a row's sums for an
 // eighth of the width. Workgroup memory, 14.5 KiB of the 16 that WebGPU grants, does not depend on the width.
+//
+// Whoever indexes workgroup memory takes r and c modulo SIDE, which they are below: what a function is given has no range
+// that Tint knows, and each access would be bounded by itself.
 const TILE = 32u;
 const SIDE = 8u; // invocations along a tile's side, four rows each
 const STRIP = SIDE; // lanes of the width that are staged at once
+const LAST = CHUNKS % STRIP; // lanes of the last strip, where it is shorter than the others
+const WHOLE = CHUNKS - LAST;
 // One lane more than a strip, so that neighbouring rows begin in different banks.
 const PITCH = STRIP + 1u;
 
@@ -92,66 +97,93 @@ var<workgroup> other: array<Lane, TILE * PITCH>;
 var<workgroup> weights: array<vec4f, TILE * PITCH>;
 var<workgroup> across: array<vec4f, SIDE * SIDE>;
 
-struct Place {
-  r: u32, c: u32,
-  staged: u32, // where this invocation puts lane c of rows r, r + 8, … of a strip
-}
-fn place_of(local: u32) -> Place {
-  let r = local / SIDE;
-  let c = local % SIDE;
-  return Place(r, c, r * PITCH + c);
-}
+struct Place { r: u32, c: u32 }
+fn place_of(local: u32) -> Place { return Place(local / SIDE, local % SIDE); }
 // Four rows of a tile: the first, and those SIDE apart. Rows past the end are the last one again, and count nothing.
 fn rows_of(first: u32) -> vec4u { return first + SIDE * STEPS; }
 fn inside(rows: vec4u) -> vec4u { return min(rows, vec4u(dims.T - 1u)); }
-// The last strip may be shorter than the others: lanes past the width are the last one again, and make no score and no sum.
+// Lanes past the width are the last one again, and make no score and no sum.
 fn in_strip(chunk: u32) -> u32 { return min(chunk, CHUNKS - 1u); }
-fn lanes_of(strip: u32) -> u32 { return min(STRIP, dims.D / WIDTH - strip); }
 
-fn stage_own(at: u32, tile: Tile) {
-  own[at] = tile[0];
-  own[at + SIDE * PITCH] = tile[1];
-  own[at + 2u * SIDE * PITCH] = tile[2];
-  own[at + 3u * SIDE * PITCH] = tile[3];
+// Lane c of rows r, r + 8, … of a strip.
+fn stage_own(at: Place, tile: Tile) {
+  let i = at.r % SIDE * PITCH + at.c % SIDE;
+  own[i] = tile[0];
+  own[i + SIDE * PITCH] = tile[1];
+  own[i + 2u * SIDE * PITCH] = tile[2];
+  own[i + 3u * SIDE * PITCH] = tile[3];
 }
-fn stage_other(at: u32, tile: Tile) {
-  other[at] = tile[0];
-  other[at + SIDE * PITCH] = tile[1];
-  other[at + 2u * SIDE * PITCH] = tile[2];
-  other[at + 3u * SIDE * PITCH] = tile[3];
+fn stage_other(at: Place, tile: Tile) {
+  let i = at.r % SIDE * PITCH + at.c % SIDE;
+  other[i] = tile[0];
+  other[i + SIDE * PITCH] = tile[1];
+  other[i + 2u * SIDE * PITCH] = tile[2];
+  other[i + 3u * SIDE * PITCH] = tile[3];
 }
-// The staged strips' part of the scores: a column for each other row, in it an entry for each own row.
-fn strip_scores(before: mat4x4f, r: u32, c: u32, lanes: u32) -> mat4x4f {
+// A column of `weights` for each of the other rows c, c + 8, …: this invocation's, who may read it again at once.
+fn keep_weights(at: Place, w: mat4x4f) {
+  let i = at.c % SIDE * PITCH + at.r % SIDE;
+  weights[i] = w[0];
+  weights[i + SIDE * PITCH] = w[1];
+  weights[i + 2u * SIDE * PITCH] = w[2];
+  weights[i + 3u * SIDE * PITCH] = w[3];
+}
+fn kept_weights(at: Place) -> mat4x4f {
+  let i = at.c % SIDE * PITCH + at.r % SIDE;
+  return mat4x4f(
+    weights[i], weights[i + SIDE * PITCH], weights[i + 2u * SIDE * PITCH], weights[i + 3u * SIDE * PITCH],
+  );
+}
+// What the eight invocations of the same own rows have in `across`.
+fn largest_across(at: Place) -> vec4f {
+  let i = at.r % SIDE * SIDE;
+  let first = max(max(across[i], across[i + 1u]), max(across[i + 2u], across[i + 3u]));
+  return max(first, max(max(across[i + 4u], across[i + 5u]), max(across[i + 6u], across[i + 7u])));
+}
+fn total_across(at: Place) -> vec4f {
+  let i = at.r % SIDE * SIDE;
+  var sum = across[i] + across[i + 1u];
+  sum += across[i + 2u];
+  sum += across[i + 3u];
+  sum += across[i + 4u];
+  sum += across[i + 5u];
+  sum += across[i + 6u];
+  return sum + across[i + 7u];
+}
+fn strip_scores(before: mat4x4f, at: Place) -> mat4x4f {
+  let a = at.r % SIDE * PITCH;
+  let b = at.c % SIDE * PITCH;
   var s = before;
-  for (var k = 0u; k < lanes; k++) {
-    let a = r * PITCH + k;
-    let b = c * PITCH + k;
-    s = add_scores(
-      s,
-      Tile(own[a], own[a + SIDE * PITCH], own[a + 2u * SIDE * PITCH], own[a + 3u * SIDE * PITCH]),
-      Tile(other[b], other[b + SIDE * PITCH], other[b + 2u * SIDE * PITCH], other[b + 3u * SIDE * PITCH]),
-    );
-  }
+  s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
+  s = add_scores(s, Tile(own[a + 1u], own[a + 73u], own[a + 145u], own[a + 217u]), Tile(other[b + 1u], other[b + 73u], other[b + 145u], other[b + 217u]));
+  s = add_scores(s, Tile(own[a + 2u], own[a + 74u], own[a + 146u], own[a + 218u]), Tile(other[b + 2u], other[b + 74u], other[b + 146u], other[b + 218u]));
+  s = add_scores(s, Tile(own[a + 3u], own[a + 75u], own[a + 147u], own[a + 219u]), Tile(other[b + 3u], other[b + 75u], other[b + 147u], other[b + 219u]));
+  s = add_scores(s, Tile(own[a + 4u], own[a + 76u], own[a + 148u], own[a + 220u]), Tile(other[b + 4u], other[b + 76u], other[b + 148u], other[b + 220u]));
+  s = add_scores(s, Tile(own[a + 5u], own[a + 77u], own[a + 149u], own[a + 221u]), Tile(other[b + 5u], other[b + 77u], other[b + 149u], other[b + 221u]));
+  s = add_scores(s, Tile(own[a + 6u], own[a + 78u], own[a + 150u], own[a + 222u]), Tile(other[b + 6u], other[b + 78u], other[b + 150u], other[b + 222u]));
+  s = add_scores(s, Tile(own[a + 7u], own[a + 79u], own[a + 151u], own[a + 223u]), Tile(other[b + 7u], other[b + 79u], other[b + 151u], other[b + 223u]));
   return s;
 }
-// A column of `weights` for each of the other rows c, c + 8, …
-fn keep_weights(r: u32, c: u32, w: mat4x4f) {
-  let at = c * PITCH + r;
-  weights[at] = w[0];
-  weights[at + SIDE * PITCH] = w[1];
-  weights[at + 2u * SIDE * PITCH] = w[2];
-  weights[at + 3u * SIDE * PITCH] = w[3];
+fn last_scores(before: mat4x4f, at: Place) -> mat4x4f {
+  let a = at.r % SIDE * PITCH;
+  let b = at.c % SIDE * PITCH;
+  var s = before;
+  s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
+  return s;
 }
-// Sums of the other rows' lane c of the staged strip, by weight: one column for each own row.
-fn weighted(before: Tile, r: u32, c: u32) -> Tile {
+fn weighted(before: Tile, at: Place) -> Tile {
   var sum = before;
-  for (var row = 0u; row < TILE; row += 4u) {
-    let w = row * PITCH + r;
-    let v = row * PITCH + c;
+  for (var eight = 0u; eight < 4u; eight++) {
+    let v = eight * (SIDE * PITCH) + at.c % SIDE;
+    let w = eight * (SIDE * PITCH) + at.r % SIDE;
     sum = add_outer(sum, other[v], weights[w]);
-    sum = add_outer(sum, other[v + PITCH], weights[w + PITCH]);
-    sum = add_outer(sum, other[v + 2u * PITCH], weights[w + 2u * PITCH]);
-    sum = add_outer(sum, other[v + 3u * PITCH], weights[w + 3u * PITCH]);
+    sum = add_outer(sum, other[v + 9u], weights[w + 9u]);
+    sum = add_outer(sum, other[v + 18u], weights[w + 18u]);
+    sum = add_outer(sum, other[v + 27u], weights[w + 27u]);
+    sum = add_outer(sum, other[v + 36u], weights[w + 36u]);
+    sum = add_outer(sum, other[v + 45u], weights[w + 45u]);
+    sum = add_outer(sum, other[v + 54u], weights[w + 54u]);
+    sum = add_outer(sum, other[v + 63u], weights[w + 63u]);
   }
   return sum;
 }
@@ -182,9 +214,9 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
 fn add_keys(before: Tile, at: Place, k_at: vec4u, chunk: u32) -> Tile {
-  stage_other(at.staged, qkv_tile(k_at, in_strip(chunk + at.c)));
+  stage_other(at, qkv_tile(k_at, in_strip(chunk + at.c)));
   workgroupBarrier();
-  let sum = weighted(before, at.r, at.c);
+  let sum = weighted(before, at);
   workgroupBarrier();
   return sum;
 }
@@ -206,10 +238,9 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
 
   var part = vec4f(0);
   for (var c = at.c; c < CHUNKS; c += SIDE) { part += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
-  across[local] = part;
+  across[local % (SIDE * SIDE)] = part;
   workgroupBarrier();
-  var d = vec4f(0);
-  for (var c = 0u; c < SIDE; c++) { d += across[at.r * SIDE + c]; }
+  let d = total_across(at);
   let rows = group.x * dims.T + inside(queries);
   let l = vec4f(load_lse_BHT(rows.x), load_lse_BHT(rows.y), load_lse_BHT(rows.z), load_lse_BHT(rows.w));
   if (group.z == 0u && at.c == 0u) {
@@ -222,29 +253,50 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   for (var key = 0u; key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
+    let k_at = staged + k_lane;
+    let v_at = staged + v_lane;
     var s = mat4x4f();
-    var dp = mat4x4f();
-    for (var strip = 0u; strip < dims.D / WIDTH; strip += STRIP) {
-      stage_own(at.staged, qkv_tile(q_at, in_strip(strip + at.c)));
-      stage_other(at.staged, qkv_tile(staged + k_lane, in_strip(strip + at.c)));
+    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+      stage_own(at, qkv_tile(q_at, strip + at.c));
+      stage_other(at, qkv_tile(k_at, strip + at.c));
       workgroupBarrier();
-      s = strip_scores(s, at.r, at.c, lanes_of(strip));
-      workgroupBarrier();
-      stage_own(at.staged, dy_tile(y_at, in_strip(strip + at.c)));
-      stage_other(at.staged, qkv_tile(staged + v_lane, in_strip(strip + at.c)));
-      workgroupBarrier();
-      dp = strip_scores(dp, at.r, at.c, lanes_of(strip));
+      s = strip_scores(s, at);
       workgroupBarrier();
     }
+    if (LAST > 0u) {
+      stage_own(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
+      stage_other(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
+      workgroupBarrier();
+      s = last_scores(s, at);
+      workgroupBarrier();
+    }
+    // p waits in workgroup memory: with dp and the sums beside it the registers would not do.
     let keys = rows_of(key + at.c);
-    let p0 = select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries);
-    let p1 = select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries);
-    let p2 = select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries);
-    let p3 = select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries);
-    keep_weights(at.r, at.c, mat4x4f(
-      p0 * (dp[0] - d) * scale, p1 * (dp[1] - d) * scale, p2 * (dp[2] - d) * scale, p3 * (dp[3] - d) * scale,
+    keep_weights(at, mat4x4f(
+      select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries),
+      select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries),
+      select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries),
+      select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries),
     ));
-    let k_at = staged + k_lane;
+    var dp = mat4x4f();
+    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+      stage_own(at, dy_tile(y_at, strip + at.c));
+      stage_other(at, qkv_tile(v_at, strip + at.c));
+      workgroupBarrier();
+      dp = strip_scores(dp, at);
+      workgroupBarrier();
+    }
+    if (LAST > 0u) {
+      stage_own(at, dy_tile(y_at, in_strip(WHOLE + at.c)));
+      stage_other(at, qkv_tile(v_at, in_strip(WHOLE + at.c)));
+      workgroupBarrier();
+      dp = last_scores(dp, at);
+      workgroupBarrier();
+    }
+    let p = kept_weights(at);
+    keep_weights(at, mat4x4f(
+      p[0] * (dp[0] - d) * scale, p[1] * (dp[1] - d) * scale, p[2] * (dp[2] - d) * scale, p[3] * (dp[3] - d) * scale,
+    ));
     dq0 = add_keys(dq0, at, k_at, slice);
     if (SLICE > STRIP) { dq1 = add_keys(dq1, at, k_at, slice + STRIP); }
     if (SLICE > 2u * STRIP) { dq2 = add_keys(dq2, at, k_at, slice + 2u * STRIP); }

@@ -36,7 +36,7 @@ function chromiumFolders(): string[] {
   return named && existsSync(named) ? [dirname(realpathSync(named)), ...folders] : folders;
 }
 
-function softwareDriverFile(): string | undefined {
+export function softwareDriverFile(): string | undefined {
   const swiftshader = chromiumFolders().map((folder) => join(folder, 'vk_swiftshader_icd.json'));
   const llvmpipe = ['lvp_icd.x86_64.json', 'lvp_icd.aarch64.json', 'lvp_icd.json'].map((file) =>
     join('/usr/share/vulkan/icd.d', file),

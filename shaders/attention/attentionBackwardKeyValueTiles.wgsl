@@ -1,0 +1,56 @@
+// For GPUs: own rows are keys and values, other ones the queries of all heads that read them (attentionTiles.wgsl).
+
+fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
+  if (chunk >= CHUNKS) { return; }
+  if (rows.x < dims.T) { store_dqkv_BTED(at.x + chunk, tile[0]); }
+  if (rows.y < dims.T) { store_dqkv_BTED(at.y + chunk, tile[1]); }
+  if (rows.z < dims.T) { store_dqkv_BTED(at.z + chunk, tile[2]); }
+  if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
+}
+fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at, qkv_tile(q_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(before, at);
+  workgroupBarrier();
+  return sum;
+}
+
+// q·k of a tile.
+fn scores_of(at: Place, k_at: vec4u, q_at: vec4u) -> mat4x4f {
+  var s = mat4x4f();
+  for (var strip = 0u; strip < WHOLE; strip += STRIP) {
+    stage_own(at, qkv_tile(k_at, strip + at.c));
+    stage_other(at, qkv_tile(q_at, strip + at.c));
+    workgroupBarrier();
+    s = strip_scores(s, at);
+    workgroupBarrier();
+  }
+  if (LAST > 0u) {
+    stage_own(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
+    stage_other(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
+    workgroupBarrier();
+    s = last_scores(s, at);
+    workgroupBarrier();
+  }
+  return s;
+}
+// p of the scores; queries past the end see no key. `rows`: where the queries' lse lies.
+fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u) -> mat4x4f {
+  let scale = 1.0 / sqrt(f32(dims.D));
+  let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
+  return mat4x4f(
+    select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), keys < vec4u(seeing.x)),
+    select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), keys < vec4u(seeing.y)),
+    select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), keys < vec4u(seeing.z)),
+    select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), keys < vec4u(seeing.w)),
+  );
+}
+// The weights that were kept are p; from here on they are ds.
+fn keep_ds(at: Place, dp: mat4x4f, rows: vec4u) {
+  let scale = 1.0 / sqrt(f32(dims.D));
+  let p = kept_weights(at);
+  keep_weights(at, mat4x4f(
+    p[0] * (dp[0] - load_delta_BHT(rows.x)) * scale, p[1] * (dp[1] - load_delta_BHT(rows.y)) * scale,
+    p[2] * (dp[2] - load_delta_BHT(rows.z)) * scale, p[3] * (dp[3] - load_delta_BHT(rows.w)) * scale,
+  ));
+}

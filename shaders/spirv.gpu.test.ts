@@ -1,0 +1,71 @@
+/** What a driver gets of the products and of attention: no accumulator is indexed, nothing is bounded in a loop. */
+import { describe, expect, test } from 'vitest';
+import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
+import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
+import { attentionForward } from './attention/attentionForward.ts';
+import { matmul } from './family/matmul.ts';
+import type { Epilogue, Layout } from './family/product.ts';
+import { GPU_CANDIDATES } from './family/tiles.ts';
+import type { Dims, Kernel } from './kernel/kernel.ts';
+import { textOf } from './kernel/text.ts';
+import { costlyIndexing, spirvOf } from './testing/spirv.ts';
+
+const gpu = (kernel: Kernel, dims: Dims): string => textOf(kernel, dims, { family: 'gpu', inBoxes: false });
+
+/** A step of K written out is as good as eight: shallow texts are compiled sooner. */
+const DEPTH = 8;
+const PRODUCTS: readonly [Layout, Epilogue][] = [
+  ['NN', { bias: true, gelu: true }],
+  ['NT', { geluBackward: true }],
+  ['TN', { accumulate: true, biasGradient: true }],
+];
+const SHAPES = new Map(
+  GPU_CANDIDATES.map((one) => ({ ...one, depth: DEPTH })).map((one) => [JSON.stringify(one), one]),
+);
+const products = [...SHAPES.values()].flatMap((shape) =>
+  PRODUCTS.map(([layout, epilogue]): [string, string] => [
+    `${layout} ${Object.values(shape).join(' ')}`,
+    gpu(matmul({ layout, epilogue, tried: { gpu: shape } }), { M: 1024, N: 768, K: 260 }),
+  ]),
+);
+/** Rows of scalars, which no tile divides. */
+const scalars = PRODUCTS.map(([layout, epilogue]): [string, string] => [
+  `${layout} of scalars`,
+  gpu(matmul({ layout, epilogue }), { M: 33, N: 37, K: 29 }),
+]);
+const attention = [attentionForward, attentionBackwardQuery, attentionBackwardKeyValue].flatMap((kernel) =>
+  [20, 64, 80, 128].map((D): [string, string] => [`${kernel.name} ${D}`, gpu(kernel, { B: 1, T: 512, H: 2, K: 2, D })]),
+);
+const texts = Object.fromEntries([...products, ...scalars, ...attention]);
+
+describe('the reader of SPIR-V', () => {
+  const text = (body: string): string => `var<workgroup> strip: array<f32, 60>;
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) {
+  ${body}
+}`;
+  test('[KE42] sees accumulators that are indexed, and bounds in a loop', () => {
+    const found = spirvOf({
+      indexed: text('var s = vec4f(x[i]); for (var j = 0u; j < 4u; j++) { s[j] += x[i + j]; } x[i] = s.x + s.y;'),
+      bounded: text('for (var k = 0u; k < 60u; k++) { strip[i] = x[k]; } x[i] = strip[0];'),
+      called: text('for (var k = 0u; k < u32(x[0]); k++) { x[i] += strip[u32(x[k])]; }'),
+      masked: text('for (var k = 0u; k < 60u; k++) { strip[i % 60u] = x[k]; } x[i] = strip[0];'),
+      once: text('strip[i] = x[i]; var s = vec4f(x[i]); s.y = strip[0]; x[i] = s.x + s.y;'),
+    });
+    if (!found.ok) return console.warn(`skipped: ${found.reason}`);
+    const costs = new Map([...found.value].map(([name, listing]) => [name, costlyIndexing(listing).length]));
+    expect(costs.get('indexed')).toBeGreaterThan(0);
+    expect(costs.get('bounded')).toBe(1);
+    expect(costs.get('called')).toBe(1);
+    expect(costs.get('masked')).toBe(0);
+    expect(costs.get('once')).toBe(0);
+  });
+});
+
+test('[KE42] no text of a product or of attention indexes its accumulators, or bounds an index in a loop', () => {
+  const found = spirvOf(texts);
+  if (!found.ok) return console.warn(`skipped: ${found.reason}`);
+  expect([...found.value.keys()]).toEqual(Object.keys(texts));
+  const costly = Array.from(found.value, ([name, listing]) => [name, costlyIndexing(listing)] as const);
+  expect(costly.filter(([, lines]) => lines.length > 0)).toEqual([]);
+});
