@@ -50,7 +50,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^swarm\//, may: [/^swarm\//, /^zod$/] },
   { files: /^shaders\//, may: [/^shaders\//, /^swarm\//] },
   { files: /^shaders\/kernel\/half\.ts$/, may: [/^@petamoriken\/float16$/] },
-  { files: /^shaders\/testing\/dawn\.ts$/, may: [/^node:/, /^webgpu$/] },
+  { files: /^shaders\/testing\/(dawn|spirv)\.ts$/, may: [/^node:/, /^webgpu$/] },
   {
     files: /^web\/src\/gpu\//,
     may: [/^web\/src\/gpu\//, /^shaders\//, /^swarm\//],
