@@ -1,6 +1,6 @@
 /**
- * What a journal's messages say. An entry is a transaction of the store, as its statements and their values, or the word
- * that a server leads from here on. One that does not fit in a message goes in parts.
+ * What a journal's messages say. An entry has transactions of the store, as their statements and values, or the word that
+ * a server leads from here on. One that does not fit in a message goes in parts.
  */
 import { z } from 'zod';
 import { at } from '../../swarm/base.ts';
@@ -9,20 +9,31 @@ import type { Value } from '../store/queries.ts';
 /** A statement and its values. */
 export type Write = readonly [sql: string, ...values: Value[]];
 
+/** They are numbered from 1 on, over all of a site's life. */
+export interface Transaction {
+  readonly number: number;
+  readonly writes: readonly Write[];
+}
+
 export type Entry =
   /** Whoever wrote before writes no more; the store is of this version from here on. */
-  { readonly type: 'leads'; readonly version: number } | { readonly type: 'writes'; readonly writes: readonly Write[] };
+  | { readonly type: 'leads'; readonly version: number }
+  | { readonly type: 'writes'; readonly transactions: readonly Transaction[] };
 
 /** Who wrote it, as which of its entries; and which part of how many this is. */
-const headSchema = z.object({ by: z.string(), number: z.int(), part: z.int(), parts: z.int() });
+const headSchema = z.object({ by: z.string(), entry: z.int(), part: z.int(), parts: z.int() });
 type Head = z.infer<typeof headSchema>;
 
 /** JSON has no infinite numbers: one stands in a list, as a text. */
 const valueSchema = z.union([z.string(), z.number(), z.null(), z.tuple([z.string()])]);
 const entrySchema = z.union([
   z.object({ leads: z.int() }),
-  // Each statement's text once, however often it is run.
-  z.object({ sql: z.array(z.string()), writes: z.array(z.tuple([z.int()]).rest(valueSchema)) }),
+  z.object({
+    first: z.int(),
+    // Each statement's text once, however often it is run.
+    sql: z.array(z.string()),
+    transactions: z.array(z.array(z.tuple([z.int()]).rest(valueSchema))),
+  }),
 ]);
 
 const END_OF_HEAD = 10;
@@ -36,39 +47,37 @@ const unpacked = (value: z.infer<typeof valueSchema>): Value => (Array.isArray(v
 function textOf(entry: Entry): string {
   if (entry.type === 'leads') return JSON.stringify({ leads: entry.version });
   const numbers = new Map<string, number>();
-  const writes = entry.writes.map(([sql, ...values]) => {
-    const number = numbers.get(sql) ?? numbers.size;
-    numbers.set(sql, number);
-    return [number, ...values.map(packed)];
-  });
-  return JSON.stringify({ sql: [...numbers.keys()], writes });
+  const transactions = entry.transactions.map(({ writes }) =>
+    writes.map(([sql, ...values]) => {
+      const number = numbers.get(sql) ?? numbers.size;
+      numbers.set(sql, number);
+      return [number, ...values.map(packed)];
+    }),
+  );
+  return JSON.stringify({ first: at(entry.transactions, 0).number, sql: [...numbers.keys()], transactions });
 }
 
 function entryIn(text: string): Entry {
   const found = entrySchema.parse(JSON.parse(text));
   if ('leads' in found) return { type: 'leads', version: found.leads };
-  const { sql, writes } = found;
+  const { first, sql, transactions } = found;
   return {
     type: 'writes',
-    writes: writes.map(([number, ...values]): Write => [at(sql, number), ...values.map(unpacked)]),
+    transactions: transactions.map((writes, index) => ({
+      number: first + index,
+      writes: writes.map(([number, ...values]): Write => [at(sql, number), ...values.map(unpacked)]),
+    })),
   };
 }
 
 /** The messages of an entry, of `messageBytes` at most. */
-export function messagesOf(
-  entry: Entry,
-  { by, number }: Pick<Head, 'by' | 'number'>,
-  messageBytes: number,
-): Uint8Array[] {
+export function messagesOf(entry: Entry, { by, entry: number }: Pick<Head, 'by' | 'entry'>, messageBytes: number) {
   const text = Buffer.from(textOf(entry));
   const size = messageBytes - HEAD_BYTES;
-  const parts = Math.max(1, Math.ceil(text.length / size));
-  return Array.from({ length: parts }, (_, part) => {
-    const head: Head = { by, number, part, parts };
-    return Buffer.concat([
-      Buffer.from(`${JSON.stringify(head)}\n`),
-      text.subarray(part * size, Math.min(text.length, (part + 1) * size)),
-    ]);
+  const parts = Math.ceil(text.length / size);
+  return Array.from({ length: parts }, (_, part): Uint8Array => {
+    const head: Head = { by, entry: number, part, parts };
+    return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), text.subarray(part * size, (part + 1) * size)]);
   });
 }
 
@@ -81,8 +90,7 @@ export class Entries {
   take(bytes: Uint8Array): Entry | null {
     const end = bytes.indexOf(END_OF_HEAD);
     const head = headSchema.parse(JSON.parse(Buffer.from(bytes.subarray(0, end)).toString()));
-    const isNext = this.#head?.by === head.by && this.#head.number === head.number && this.#parts.length === head.part;
-    if (!isNext) this.#parts = [];
+    if (this.#head?.by !== head.by || this.#head.entry !== head.entry) this.#parts = [];
     this.#head = head;
     if (head.part !== this.#parts.length) return null; // its beginning is of a time before
     this.#parts.push(bytes.subarray(end + 1));

@@ -1,7 +1,7 @@
 /**
- * This process's copy of a site's store: a database that has everything up to one entry of the journal, whose number
- * stands in its header (application_id), written by the same transaction. It is worth nothing by itself: where there is any
- * doubt another one is made of the newest snapshot and the entries after it.
+ * This process's copy of a site's store: a database that has all transactions up to one, whose number stands in its header
+ * (application_id), written with it. It is worth nothing by itself: where there is any doubt another one is made of the
+ * newest snapshot and the entries after it.
  */
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { type Statements, statementsOf } from '../store/database.ts';
 import type { Queries } from '../store/queries.ts';
 import { SCHEMA_VERSION } from '../store/schema.ts';
 import { migrate, prepareConnection } from '../store/store.ts';
-import type { Entry, Write } from './entries.ts';
+import type { Entry } from './entries.ts';
 
 const IS_REPLICA = /^replica-\d+\.sqlite/;
 
@@ -20,8 +20,8 @@ function headerOf(database: DatabaseSyncInstance, name: 'user_version' | 'applic
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
 }
 
-/** Up to which entry the database in this file is. */
-export function sequenceIn(path: string): number {
+/** The last transaction that the database in this file has. */
+export function lastTransactionIn(path: string): number {
   const database = new DatabaseSync(path, { readOnly: true });
   try {
     return headerOf(database, 'application_id');
@@ -61,7 +61,7 @@ export class Replica implements Pick<Queries, 'one' | 'many'> {
     return this.#open.path;
   }
 
-  /** The last entry that it has. */
+  /** The last transaction that it has. */
   get applied(): number {
     return this.#applied;
   }
@@ -75,39 +75,33 @@ export class Replica implements Pick<Queries, 'one' | 'many'> {
   /** Within `write` alone. */
   readonly run: Queries['run'] = (sql, ...values) => this.#open.statements.run(sql, ...values);
 
-  /**
-   * A transaction of this process's own. `numbered` is told, before it is committed, whether it changed anything, and
-   * answers with the number of the last entry that the database then has.
-   */
-  write<T>(work: () => T, numbered: (isChanged: boolean) => number): T {
+  /** Does all of `work` or nothing. Answers with the number of what was changed; null: nothing was. */
+  write<T>(work: () => T): { readonly result: T; readonly number: number | null } {
     const { database, statements } = this.#open;
     const before = statements.changes();
-    let applied = this.#applied;
-    const result = statements.atomically(() => {
-      const done = work();
-      applied = numbered(statements.changes() !== before);
-      if (applied !== this.#applied) database.exec(`PRAGMA application_id = ${applied}`);
-      return done;
+    const number = this.#applied + 1;
+    const done = statements.atomically(() => {
+      const result = work();
+      const isChanged = statements.changes() !== before;
+      if (isChanged) database.exec(`PRAGMA application_id = ${number}`);
+      return { result, number: isChanged ? number : null };
     });
-    this.#applied = applied;
-    return result;
+    this.#applied = done.number ?? this.#applied;
+    return done;
   }
 
-  /** Does what an entry says. */
-  apply(sequence: number, entry: Entry): void {
-    if (entry.type === 'writes')
-      this.write(
-        () => {
-          for (const [sql, ...values] of entry.writes satisfies readonly Write[]) this.run(sql, ...values);
-        },
-        () => sequence,
-      );
-    else {
+  /** Does what an entry says, but for transactions that it has. */
+  apply(entry: Entry): void {
+    if (entry.type === 'leads') {
       this.#reach(entry.version);
-      this.write(
-        () => {},
-        () => sequence,
-      );
+      return;
+    }
+    for (const { number, writes } of entry.transactions) {
+      if (number <= this.#applied) continue;
+      const done = this.write(() => {
+        for (const [sql, ...values] of writes) this.run(sql, ...values);
+      });
+      if (done.number !== number) throw new Error(`transaction ${number} is done as ${done.number}`);
     }
   }
 

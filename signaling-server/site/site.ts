@@ -98,7 +98,7 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
         get applied() {
           return opened.applied;
         },
-        apply: (sequence, entry) => opened.apply(sequence, entry),
+        apply: (entry) => opened.apply(entry),
         rebuild: () => snapshots.restore(),
       },
       log,

@@ -5,8 +5,8 @@
 import { createReadStream } from 'node:fs';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { NotKept } from '../files/storageProblem.ts';
-import { SILENT } from './journal.ts';
 import type { ObjectFolder } from './objectFolder.ts';
+import { SILENT } from './writer.ts';
 
 /** What blobs ask of the site's journal. */
 export interface Kept {

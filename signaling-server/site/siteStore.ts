@@ -3,9 +3,9 @@ import { NotKept } from '../files/storageProblem.ts';
 import type { Queries } from '../store/queries.ts';
 import { type Store, storeOf } from '../store/store.ts';
 import type { Write } from './entries.ts';
-import { type Journal, SILENT } from './journal.ts';
-import type { JournalMessage } from './journalStream.ts';
+import type { Journal } from './journal.ts';
 import type { Replica } from './replica.ts';
+import { SILENT } from './writer.ts';
 
 /** `copy`: makes a snapshot of it, where it is time for one. */
 export function siteStore(replica: Replica, journal: Journal, copy: Store['copy']): Store {
@@ -13,15 +13,11 @@ export function siteStore(replica: Replica, journal: Journal, copy: Store['copy'
   let writes: Write[] | null = null;
   const atomically = <T>(work: () => T): T => {
     journal.needLead();
-    let messages: readonly JournalMessage[] = [];
     const done: Write[] = [];
     writes = done;
     try {
-      const result = replica.write(work, (isChanged) => {
-        if (isChanged) messages = journal.numbered({ type: 'writes', writes: done });
-        return messages.at(-1)?.sequence ?? replica.applied;
-      });
-      if (messages.length > 0) journal.append(messages);
+      const { result, number } = replica.write(work);
+      if (number !== null) journal.write({ number, writes: done });
       return result;
     } finally {
       writes = null;

@@ -1,6 +1,7 @@
 /**
- * Snapshots of a site's store, so that a start reads no more of the journal than came since the newest one. Each is the
- * database with everything up to one entry, which is its name. Of the journal stays what came since the newest but one.
+ * Snapshots of a site's store, so that a start reads no more of the journal than came since the newest one. Each is named
+ * with a message of the journal, up to which it has everything; it may have more, and says up to which transaction. Of the
+ * journal stays what came since the newest but one.
  */
 import { createReadStream, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +12,6 @@ import { examine } from '../store/copies.ts';
 import { snapshot } from '../store/copyThread.ts';
 import type { Journal } from './journal.ts';
 import type { Replica } from './replica.ts';
-import { sequenceIn } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 
 /** How many there are. */
@@ -39,17 +39,19 @@ export class Snapshots {
     this.#log = log;
   }
 
-  /** Makes the replica what the newest snapshot that is whole has. */
-  async restore(): Promise<void> {
+  /** Makes the replica what the newest snapshot that is whole has: answers with the message that it is named with. */
+  async restore(): Promise<number> {
     const names = (await this.#shared.snapshots.list()).toReversed();
     for (const name of names) {
       const fetched = await this.#fetched(name);
       if (fetched === null) continue;
-      return this.#replica.replaceBy(fetched);
+      this.#replica.replaceBy(fetched);
+      return sequenceOf(name);
     }
     const { first } = await this.#shared.journal.bounds();
     if (first > 1) throw new Error('no snapshot of the site is whole: use a backup');
     this.#replica.replaceBy(null);
+    return 0;
   }
 
   async #fetched(name: string): Promise<string | null> {
@@ -59,9 +61,8 @@ export class Snapshots {
     if (chunks === null) return null;
     await pipeline(chunks, createWriteStream(path));
     const examined = examine(path);
-    if (examined.ok && sequenceIn(path) === sequenceOf(name)) return path;
-    const reason = examined.ok ? 'it is of another entry' : examined.reason;
-    this.#log('warn', `The snapshot ${name} of the site cannot be used: ${reason}.`);
+    if (examined.ok) return path;
+    this.#log('warn', `The snapshot ${name} of the site cannot be used: ${examined.reason}.`);
     return null;
   }
 
@@ -74,10 +75,11 @@ export class Snapshots {
     try {
       const names = await this.#shared.snapshots.list();
       const newest = sequenceOf(names.at(-1) ?? nameOf(0));
-      if (this.#replica.applied - newest < ENTRIES_BETWEEN) return [];
+      const { sequence } = journal;
+      if (sequence - newest < ENTRIES_BETWEEN) return [];
       const made = await snapshot(this.#replica.path, path);
       if (!made.ok) return [`No snapshot of the site could be made: ${made.reason}.`];
-      const sequence = sequenceIn(path);
+      // It has what is not kept yet, too.
       await new Promise<void>((resolve, reject) => journal.whenKept(resolve, () => reject(new Error('another leads'))));
       await this.#shared.snapshots.put(nameOf(sequence), createReadStream(path));
       const kept = [...names, nameOf(sequence)].slice(-SNAPSHOTS_KEPT);
