@@ -38,7 +38,7 @@ interface ImportRule {
 
 const NATS_LIBRARIES = /^@nats-io\/(transport-node|jetstream|kv|obj)$/;
 const SERVER_LIBRARIES =
-  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|commander|cli-progress|playwright|@huggingface\/tokenizers|@petamoriken\/float16)$/;
+  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|commander|cli-progress|playwright|puppeteer-core|@huggingface\/tokenizers|@petamoriken\/float16)$/;
 const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
 const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor)\//];
 /** Rooms of what tests and benchmarks use alone: nothing that runs for people imports from there. */
@@ -106,6 +106,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
     'signaling-server/weights/elements.test.ts',
   ],
   uqr: ['web/src/donor/share.tsx'],
+  'puppeteer-core': ['signaling-server/headless/firefox.ts'],
   comlink: ['web/src/worker/bridge.ts', 'web/src/worker/worker.ts'],
   '@fastify/websocket': ['signaling-server/server.ts'],
   'prom-client': ['signaling-server/monitoring/metrics.ts'],

@@ -81,14 +81,22 @@ const UNITS: Readonly<Record<string, number>> = {
 };
 const UNIT_NAMES = 'B, kB, MB, GB, KiB, MiB or GiB';
 
+/** Those that a headless donor can be opened in. */
+export const BROWSER_NAMES = ['chromium', 'firefox'] as const;
+export type BrowserName = (typeof BROWSER_NAMES)[number];
+export const isBrowserName = (text: string): text is BrowserName => BROWSER_NAMES.some((name) => name === text);
+export const browserTitle = (name: BrowserName): string => ({ chromium: 'Chromium', firefox: 'Firefox' })[name];
+
 export interface DonorSpec {
-  readonly browser: 'chromium';
+  /** Null: it does not say. */
+  readonly browser: BrowserName | null;
   readonly limits: Limits;
 }
 
-/** `browser=chromium,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s`, each part optional. */
+/** `browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s`, each part optional. */
 export function parseDonorSpec(text: string): Result<DonorSpec> {
   let limits = NO_LIMITS;
+  let browser: DonorSpec['browser'] = null;
   const seen = new Set<string>();
   for (const part of text.split(',').filter((piece) => piece !== '')) {
     const [name = '', value, ...more] = part.split('=');
@@ -96,17 +104,17 @@ export function parseDonorSpec(text: string): Result<DonorSpec> {
     if (seen.has(name)) return refusal(`${name} is given twice`);
     seen.add(name);
     if (name === 'browser') {
-      if (value === 'chromium') continue;
-      return refusal(
-        `browser "${value}" ${value === 'firefox' ? 'comes with a later version of shoal' : 'is unknown'}: expected chromium`,
-      );
+      if (!isBrowserName(value))
+        return refusal(`browser "${value}" is unknown: expected ${BROWSER_NAMES.join(' or ')}`);
+      browser = value;
+      continue;
     }
     if (!isName(name)) return refusal(`"${name}" is unknown: expected browser, ${Object.keys(NAMES).join(', ')}`);
     const number = quantity(name, value);
     if (!number.ok) return number;
     limits = { ...limits, [NAMES[name]]: number.value };
   }
-  return success({ browser: 'chromium', limits });
+  return success({ browser, limits });
 }
 
 const RATES = 'at least 10kB/s, at most 1000000GB/s';

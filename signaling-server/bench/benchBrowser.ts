@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright';
 import { failed, need } from '../commands/failure.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
-import { launchBrowser } from '../headless/headless.ts';
+import { launchBrowser } from '../headless/chromium.ts';
 
 /** No socket is behind it, and localhost is where a browser gives WebGPU. */
 const BENCH_ORIGIN = 'http://localhost:9';

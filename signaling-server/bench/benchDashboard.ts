@@ -13,7 +13,7 @@ import { median } from '../../swarm/base.ts';
 import { failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
-import { launchBrowser } from '../headless/headless.ts';
+import { launchBrowser } from '../headless/chromium.ts';
 import { addPages } from '../http/pages.ts';
 import { WATCH_INTERVAL_MS } from '../operator/api.ts';
 import { DashboardFeed } from './dashboardFeed.ts';

@@ -8,7 +8,7 @@ import { at } from '../../swarm/base.ts';
 import { MOST_STREAMS } from '../../swarm/plan/planLink.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
-import { launchBrowser } from '../headless/headless.ts';
+import { launchBrowser } from '../headless/chromium.ts';
 import { openBenchPage } from './benchBrowser.ts';
 import { inBenchFolder } from './benchFolder.ts';
 import { connectTransport } from './benchTransport.ts';

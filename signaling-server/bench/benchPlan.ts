@@ -131,7 +131,9 @@ async function inFolder(
   try {
     server.run.command('pause');
     for (const [number, limit] of limits.entries())
-      donors.push(need(await unlessStopped(openHeadlessDonor(server.ownDonorUrl, number, log, limit)), failed));
+      donors.push(
+        need(await unlessStopped(openHeadlessDonor(server.ownDonorUrl, number, log, { limits: limit })), failed),
+      );
     return await unlessStopped(bench.all(server, data, options));
   } finally {
     await server.close();

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { makeFolder } from '../files/makeFolder.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
-import { findBrowser, noBrowser } from '../headless/findBrowser.mjs';
-import { launchBrowser } from '../headless/headless.ts';
+import { launchBrowser } from '../headless/chromium.ts';
+import { findBrowser, findFirefox, noBrowser, noFirefox } from '../headless/findBrowser.mjs';
 
 interface Check {
   readonly name: string;
@@ -30,7 +30,7 @@ export function addDoctorCommand(program: Command): void {
 }
 
 async function doctor({ json }: { readonly json?: boolean }): Promise<void> {
-  const checks = [node(), pages(), await workFolder(), ...(await browser()), vulkan()];
+  const checks = [node(), pages(), await workFolder(), ...(await browser()), firefox(), vulkan()];
   const isWell = checks.every(({ ok, optional }) => ok || optional);
   if (json) {
     process.stdout.write(`${JSON.stringify({ ok: isWell, checks })}\n`);
@@ -116,6 +116,14 @@ async function webGpu(started: Awaited<ReturnType<typeof import('playwright').ch
         name,
         adapter.endsWith('without shader-f16') ? `${adapter}: computes in f32 where a run asks for f16` : adapter,
       );
+}
+
+/** Beside Chromium, for donors of another browser. */
+function firefox(): Check {
+  const name = 'Firefox';
+  const found = findFirefox();
+  if (found !== null) return well(name, `${found.path} (from ${found.source})`);
+  return { ...missing(name, 'none: no donor can be opened with --browser firefox', noFirefox()), optional: true };
 }
 
 /** Dawn for Node: kernel tests and benchmarks without a browser. */

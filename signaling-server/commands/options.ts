@@ -1,11 +1,11 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 
-import { type DonorSpec, parseDonorSpec } from '../../swarm/limits.ts';
+import { BROWSER_NAMES, type BrowserName, type DonorSpec, isBrowserName, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
-import { COMES_LATER } from '../planning/planFile.ts';
+import { findFirefox, noFirefox } from '../headless/findBrowser.mjs';
 import { recordFault } from '../run/recorder.ts';
-import { badInput, need } from './failure.ts';
+import { badInput, failed, need } from './failure.ts';
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
 export const wholeNumber =
@@ -57,10 +57,16 @@ export function checkRecord(path: string | undefined): void {
   if (fault !== null) throw badInput(`--record: ${fault}`);
 }
 
-export function browser(text: string): string {
-  if (text === 'chromium') return text;
-  if (text === 'firefox') throw badInput(`--browser firefox ${COMES_LATER}: use chromium`);
-  throw badInput(`--browser "${text}" is unknown: expected chromium`);
+export const BROWSER_OPTION = `which browser headless donors run in: ${BROWSER_NAMES.join(' or ')}`;
+
+export function browser(text: string): BrowserName {
+  if (isBrowserName(text)) return text;
+  throw badInput(`--browser "${text}" is unknown: expected ${BROWSER_NAMES.join(' or ')}`);
+}
+
+/** Before anything is written or served: whether these can be opened here. */
+export function checkBrowsers(browsers: readonly BrowserName[]): void {
+  if (browsers.includes('firefox') && findFirefox() === null) throw failed(noFirefox());
 }
 
 /** Of `--learning-rate`. */

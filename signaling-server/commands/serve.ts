@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
+import type { BrowserName } from '../../swarm/limits.ts';
 import type { WarmUp } from '../../swarm/plan/plan.ts';
 import { splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
@@ -33,7 +34,10 @@ import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
+  BROWSER_OPTION,
+  browser,
   CHUNKS_OPTION,
+  checkBrowsers,
   checkRecord,
   chunks,
   PAIRS_OPTION,
@@ -59,6 +63,7 @@ interface ServeOptions {
   readonly port: number;
   readonly dataDir: string;
   readonly donors: number;
+  readonly browser: BrowserName;
   readonly schedule?: ScheduleWish;
   readonly stages?: number;
   readonly chunks?: number;
@@ -90,6 +95,7 @@ export function addServeCommand(program: Command): void {
     )
     .option('--data-dir <dir>', 'where runs are kept', join(WORK_FOLDER, 'serve'))
     .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
+    .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--schedule <name>',
       `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: auto, the plan whose step is predicted to be shortest; the others over every donor alike)`,
@@ -132,6 +138,7 @@ export function addServeCommand(program: Command): void {
 async function serve(path: string | undefined, options: ServeOptions): Promise<void> {
   const { donors: headless, stages } = options;
   checkAuto(options);
+  if (headless > 0) checkBrowsers([options.browser]);
   checkRecord(options.record);
   if (options.public !== undefined && options.invite === undefined)
     throw badInput('--public is of a run by invitation: it needs --invite, without which everyone may see the run');
@@ -293,9 +300,9 @@ function announce(server: Server, { publicUrl }: Access, options: ServeOptions):
 }
 
 async function headlessDonors(server: Server, options: ServeOptions, log: Log): Promise<HeadlessDonor[]> {
-  const { donors: count } = options;
+  const { donors: count, browser } = options;
   if (count === 0 || server.run.phase === 'finished') return [];
-  const opened = await openHeadlessDonors(server.ownDonorUrl, count, log, (number) =>
+  const opened = await openHeadlessDonors(server.ownDonorUrl, count, log, browser, (number) =>
     log('info', `headless donor ${number} of ${count} takes part`),
   );
   if (!opened.ok) {

@@ -6,6 +6,7 @@ import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import type { Result } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
+import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
@@ -13,6 +14,7 @@ import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
+import { impossibleFault } from '../headless/donorTab.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
 import { openServerProcess } from '../headless/serverProcess.ts';
@@ -32,8 +34,10 @@ import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
+  BROWSER_OPTION,
   browser,
   CHUNKS_OPTION,
+  checkBrowsers,
   checkRecord,
   chunks,
   donorSpec,
@@ -61,6 +65,7 @@ interface SwarmOptions extends PlanOptions {
   readonly report?: string;
   readonly record?: string;
   readonly chaos?: string;
+  readonly browser: BrowserName;
 }
 
 export function addSwarmCommand(program: Command): void {
@@ -95,10 +100,10 @@ export function addSwarmCommand(program: Command): void {
       'faults that happened and what they cost, roll-backs, memory and who was thrown out, as JSON',
     )
     .option('--record <file>', RECORD_OPTION)
-    .option('--browser <name>', 'which browser the donors run in', browser, 'chromium')
+    .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--donor <spec>',
-      'a donor with limits of its own, in place of --donors; repeatable: speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s',
+      'a donor with limits of its own, in place of --donors; repeatable: browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s',
       donorSpec,
     )
     .action(swarm);
@@ -171,6 +176,10 @@ async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   checkSteps(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
+  const browserOf = (donor: number): BrowserName => options.donor?.[donor]?.browser ?? options.browser;
+  const impossible = impossibleFault(chaos, browserOf);
+  if (impossible !== null) throw badInput(impossible);
+  checkBrowsers(Array.from({ length: donors }, (_, donor) => browserOf(donor)));
   const isServerKilled = chaos.some(({ kind }) => kind === 'server-kill');
   return { options, train: file.train, donors, wishes, chaos, isServerKilled };
 }
@@ -215,7 +224,8 @@ async function train(
   return trainHeadless({
     server,
     donors,
-    limits: (options.donor ?? []).map(({ limits }) => limits),
+    specs: options.donor ?? [],
+    browser: options.browser,
     log,
     interrupt: interrupt.signal,
     chaos,

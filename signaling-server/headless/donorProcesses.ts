@@ -3,18 +3,12 @@
  * process may stop those that it started.
  */
 import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { CDPSession } from 'playwright';
-
-export interface DonorProcesses {
-  /** Page and worker of the donor's tab. */
-  readonly renderer: number | null;
-  /** Every socket of the browser is its: WebSockets, HTTP, and the UDP of data channels. */
-  readonly network: number | null;
-}
+import type { TabProcesses } from './donorTab.ts';
 
 /** Of a browser's renderer processes the donor's is the one with a worker. */
-export async function donorProcesses(session: CDPSession): Promise<DonorProcesses> {
+export async function chromiumProcesses(session: CDPSession): Promise<TabProcesses> {
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
   const pidOf = (wanted: (type: string, id: number) => boolean): number | null =>
     processInfo.find(({ type, id }) => wanted(type, id))?.id ?? null;
@@ -24,16 +18,42 @@ export async function donorProcesses(session: CDPSession): Promise<DonorProcesse
   };
 }
 
+/** As the browsers name the thread of a dedicated worker. */
+const WORKER_THREADS = /^(DedicatedWorker|DOM Worker)/;
+
 function hasWorker(pid: number): boolean {
   try {
     const threads = readdirSync(`/proc/${pid}/task`);
-    return threads.some((thread) =>
-      readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').startsWith('DedicatedWorker'),
-    );
+    return threads.some((thread) => WORKER_THREADS.test(readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8')));
   } catch {
     return false; // it ended in between, or this is no Linux
   }
 }
+
+/** Of Firefox's processes, which are forked by one of them, the one whose page has a worker. */
+export function descendantWithWorker(browserPid: number): number | null {
+  const parents = parentsByPid();
+  const isBelow = (pid: number): boolean => {
+    const parent = parents.get(pid);
+    return parent !== undefined && (parent === browserPid || isBelow(parent));
+  };
+  return [...parents.keys()].find((pid) => isBelow(pid) && hasWorker(pid)) ?? null;
+}
+
+function parentsByPid(): ReadonlyMap<number, number> {
+  const parents = new Map<number, number>();
+  for (const name of existsSync('/proc') ? readdirSync('/proc') : []) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      // PID (NAME) STATE PARENT …; a name may have brackets and blanks of its own.
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]));
+    } catch {} // it ended in between
+  }
+  return parents;
+}
+
+export const isRunning = (pid: number): boolean => signalled(pid, 0);
 
 /**
  * Stops a process and has it continued after so many seconds, also where this one has ended by then: what is stopped
@@ -45,9 +65,17 @@ export function stopFor(pid: number | null, seconds: number): boolean {
   return true;
 }
 
+/** A browser that does not notice that who started it is gone, however that ended, is ended with it. */
+export function endWithUs(browserPid: number): void {
+  const script = `while kill -0 ${process.pid} && kill -0 ${browserPid}; do sleep 1; done; kill -KILL ${browserPid}`;
+  const watch = spawn('sh', ['-c', script], { detached: true, stdio: 'ignore' });
+  watch.on('error', () => {}); // no sh on Windows
+  watch.unref();
+}
+
 export const goOn = (pid: number | null): void => void (pid !== null && signalled(pid, 'SIGCONT'));
 
-function signalled(pid: number, signal: 'SIGSTOP' | 'SIGCONT'): boolean {
+function signalled(pid: number, signal: 'SIGSTOP' | 'SIGCONT' | 0): boolean {
   try {
     return process.kill(pid, signal);
   } catch {

@@ -6,3 +6,9 @@ export interface FoundBrowser {
 }
 export function findBrowser(): Promise<FoundBrowser | null>;
 export function noBrowser(): string;
+export interface FoundFirefox {
+  readonly path: string;
+  readonly source: 'SHOAL_FIREFOX' | 'PATH' | 'installed application';
+}
+export function findFirefox(): FoundFirefox | null;
+export function noFirefox(): string;

@@ -2,24 +2,20 @@
  * Donors without a person: each is a headless browser of its own that opens the donor page and presses the same button.
  * They use nothing that a person's tab would not have; what they cost ends with this process, however that ends.
  */
-import { type Browser, type BrowserServer, chromium, type Page } from 'playwright';
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
-import { LEAST_SPEED, type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
+import { type BrowserName, LEAST_SPEED, type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
 import type { RehearsedDonor } from '../faults/rehearsal.ts';
 import type { Log } from '../monitoring/log.ts';
-import { donorProcesses, goOn, stopFor } from './donorProcesses.ts';
-import { findBrowser, HEADLESS_SWITCHES, noBrowser, WEBGPU_SWITCHES } from './findBrowser.mjs';
+import { type BrowserProgram, openChromium } from './chromium.ts';
+import { goOn, stopFor } from './donorProcesses.ts';
+import type { DonorTab, TabProcesses } from './donorTab.ts';
+import { openFirefox } from './firefox.ts';
 import { sendNaN } from './nanSender.ts';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
 const ADMISSION_LIMIT_MS = 120_000;
-/** How often a page is asked for its state: one that is asked at each frame draws them all, and four tabs share two cores. */
-const POLL_MS = 100;
 
 export interface HeadlessDonor extends RehearsedDonor {
-  readonly page: Page;
-  readonly browser: Browser;
-  readonly browserPid: number;
   /** Resolves when this donor computes no more: browser gone, tab crashed, or the page gave up; with the reason. */
   readonly ended: Promise<string>;
   /** Resolves with true when it is in a plan, with false when it never will be. */
@@ -40,31 +36,12 @@ type PageState =
   | 'postponed'
   | 'reconnecting';
 
-/** How it is started in place of this machine's own browser, and with what beside the switches that all have. */
-export interface BrowserProgram {
-  readonly path: string;
-  readonly switches: readonly string[];
-}
-
-/** A headless browser with WebGPU, as the donors use it; also for `shoal doctor`. */
-export async function launchBrowser(
-  program?: BrowserProgram,
-): Promise<Result<{ readonly server: BrowserServer; readonly browser: Browser }>> {
-  const found = program ?? (await findBrowser());
-  if (found === null) return refusal(noBrowser());
-  try {
-    const server = await chromium.launchServer({
-      executablePath: found.path,
-      headless: true,
-      args: [...WEBGPU_SWITCHES, ...HEADLESS_SWITCHES, ...(program?.switches ?? [])],
-      handleSIGINT: false,
-      handleSIGTERM: false,
-      handleSIGHUP: false,
-    });
-    return success({ server, browser: await chromium.connect(server.wsEndpoint()) });
-  } catch (error) {
-    return refusal(`${found.path} does not start: ${error instanceof Error ? error.message.split('\n')[0] : error}`);
-  }
+/** Absent: this machine's own Chromium, and whatever it has. */
+export interface DonorOptions {
+  readonly browser?: BrowserName;
+  readonly limits?: Limits;
+  /** In place of this machine's own Chromium. */
+  readonly program?: BrowserProgram;
 }
 
 /** Opens a server's page for its own donors and presses its button; resolves when the server has admitted it. */
@@ -72,71 +49,58 @@ export async function openHeadlessDonor(
   url: string,
   number: number,
   log: Log,
-  limits: Limits = NO_LIMITS,
-  program?: BrowserProgram,
+  { browser = 'chromium', limits = NO_LIMITS, program }: DonorOptions = {},
 ): Promise<Result<HeadlessDonor>> {
-  const launched = await launchBrowser(program);
-  if (!launched.ok) return launched;
-  const { server, browser } = launched.value;
-  // It is sent to this very machine's server, whose certificate bears another name.
-  const context = await browser.newContext({ ignoreHTTPSErrors: true });
-  const page = await context.newPage();
-  page.on('console', (message) => log('debug', `donor ${number}: ${message.type()}: ${message.text()}`));
-  page.on('pageerror', (error) => log('warn', `donor ${number}: ${error.message}`));
-  const ended = new Promise<string>((resolve) => {
-    browser.on('disconnected', () => resolve('its browser ended'));
-    page.on('crash', () => resolve('its tab crashed'));
-    page.on('close', () => resolve('its tab was closed'));
-  });
-  let processes: Awaited<ReturnType<typeof donorProcesses>> = { renderer: null, network: null };
+  const name = `donor ${number}`;
+  const opened = await (browser === 'firefox' ? openFirefox(name, log) : openChromium(name, log, program));
+  if (!opened.ok) return opened;
+  const tab = opened.value;
+  let processes: TabProcesses = { renderer: null, network: null };
   const close = async (): Promise<void> => {
     goOn(processes.renderer); // what is stopped does not close
     goOn(processes.network);
-    await browser.close().catch(() => {}); // it may be gone already
-    await server.close().catch(() => server.kill());
+    await tab.close();
   };
   const peers = new Set<string>();
-  await page.exposeFunction('shoalPeer', (peer: string) => peers.add(peer));
-  const admitted = await Promise.race([admission(page, `${url}&${limitsFragment(limits)}`), ended.then(refusal)]);
+  await tab.expose('shoalPeer', (peer) => peers.add(peer));
+  const admitted = await Promise.race([admission(tab, `${url}&${limitsFragment(limits)}`), tab.ended.then(refusal)]);
   if (!admitted.ok) {
     await close();
-    return refusal(`donor ${number} was not admitted: ${admitted.reason}`);
+    return refusal(`${name} was not admitted: ${admitted.reason}`);
   }
-  log('debug', `donor ${number} is admitted: browser ${server.process().pid}`);
-  await tellPeers(page);
-  const session = await browser.newBrowserCDPSession();
-  processes = await donorProcesses(session);
+  log('debug', `${name} is admitted: browser ${tab.browserPid}`);
+  await tellPeers(tab);
+  processes = await tab.processes();
   const { renderer, network } = processes;
-  const over = Promise.race([ended, failure(page)]);
+  const over = Promise.race([tab.ended, failure(tab)]);
   void over.then(close); // a browser whose tab is gone serves nobody
-  const until = (state: PageState): Promise<boolean> =>
-    Promise.race([untilState(page, state), over.then(() => false)]).catch(() => false);
+  const unlessOver = (work: Promise<boolean>): Promise<boolean> =>
+    Promise.race([work, over.then(() => false)]).catch(() => false);
+  const until = (state: PageState): Promise<boolean> => unlessOver(untilState(tab, state));
   return success({
-    page,
-    browser,
-    browserPid: server.process().pid ?? 0,
     ended: over,
     peers,
-    kill: async () => renderer !== null && process.kill(renderer, 'SIGKILL') && (await ended) !== '',
+    kill: async () => renderer !== null && process.kill(renderer, 'SIGKILL') && (await tab.ended) !== '',
     loseGpu: async () => {
+      if (tab.crashGpuProcess === null) return false;
       const lost = until('reconnecting');
-      session.send('Browser.crashGpuProcess').catch(() => {}); // the browser may take its time to answer
+      tab.crashGpuProcess();
       return lost;
     },
-    mute: () => Promise.race([keepReports(page), over.then(() => false)]).catch(() => false),
-    leave: () => Promise.race([pressLeave(page), over.then(() => false)]).catch(() => false),
+    mute: () => unlessOver(keepReports(tab)),
+    leave: () => unlessOver(pressLeave(tab)),
     freeze: async (seconds) => stopFor(renderer, seconds),
     cut: async (seconds) => stopFor(network, seconds),
-    slow: async (times) => limits.speed / times >= LEAST_SPEED && setSpeed(page, limits.speed / times),
-    sendNaN: (firstStep) => Promise.race([sendNaN(page, firstStep), over.then(() => false)]).catch(() => false),
+    slow: async (times) => limits.speed / times >= LEAST_SPEED && setSpeed(tab, limits.speed / times),
+    sendNaN: (firstStep) => unlessOver(sendNaN(tab, firstStep)),
     computes: () => until('computing'),
     close,
   });
 }
 
 /** As a page would that lost them on the way: everything but this one message leaves it as ever. Resolves when the first one is kept. */
-const keepReports = (page: Page): Promise<boolean> =>
-  page.evaluate(
+const keepReports = (tab: DonorTab): Promise<boolean> =>
+  tab.evaluate(
     () =>
       new Promise<boolean>((resolve) => {
         const send = WebSocket.prototype.send;
@@ -145,16 +109,19 @@ const keepReports = (page: Page): Promise<boolean> =>
           resolve(true);
         };
       }),
+    null,
   );
 
-async function pressLeave(page: Page): Promise<boolean> {
-  await page.getByRole('button', { name: 'Leave', exact: true }).click();
+async function pressLeave(tab: DonorTab): Promise<boolean> {
+  await tab.press('Leave', 0);
   return true;
 }
 
 /** By the slider of the page's limits, between its marks too. */
-async function setSpeed(page: Page, speed: number): Promise<boolean> {
-  await page.locator('#speed').evaluate((slider: HTMLInputElement, percent) => {
+async function setSpeed(tab: DonorTab, speed: number): Promise<boolean> {
+  await tab.evaluate((percent) => {
+    const slider = document.querySelector<HTMLInputElement>('#speed');
+    if (slider === null) return;
     slider.step = 'any';
     slider.value = String(percent);
     slider.dispatchEvent(new Event('input', { bubbles: true }));
@@ -163,35 +130,29 @@ async function setSpeed(page: Page, speed: number): Promise<boolean> {
 }
 
 /** The page marks its body with the name that the server gave it. */
-async function tellPeers(page: Page): Promise<void> {
-  await page.evaluate(() => {
+async function tellPeers(tab: DonorTab): Promise<void> {
+  await tab.evaluate(() => {
     const tell = (): void => {
       const { shoalPeer } = globalThis as unknown as { shoalPeer(peer: string): void };
       if (document.body.dataset.peer !== undefined) shoalPeer(document.body.dataset.peer);
     };
     new MutationObserver(tell).observe(document.body, { attributes: true, attributeFilter: ['data-peer'] });
     tell();
-  });
+  }, null);
 }
 
-const untilState = async (page: Page, state: PageState): Promise<boolean> => {
-  await page.waitForFunction((wanted) => document.body.dataset.state === wanted, state, {
-    timeout: 0,
-    polling: POLL_MS,
-  });
+const untilState = async (tab: DonorTab, state: PageState): Promise<boolean> => {
+  await tab.waitFor((wanted) => document.body.dataset.state === wanted, state, 0);
   return true;
 };
 
-async function admission(page: Page, url: string): Promise<Result<null>> {
+async function admission(tab: DonorTab, url: string): Promise<Result<null>> {
   try {
-    await page.goto(url, { timeout: ADMISSION_LIMIT_MS });
-    await page.getByRole('button', { name: 'Donate this GPU', exact: true }).click({ timeout: ADMISSION_LIMIT_MS });
-    await page.waitForFunction(
-      () => !['idle', 'starting', undefined].includes(document.body.dataset.state),
-      undefined,
-      { timeout: ADMISSION_LIMIT_MS, polling: POLL_MS },
-    );
-    const { state, reason } = await page.evaluate(() => ({ ...document.body.dataset }));
+    await tab.goto(url, ADMISSION_LIMIT_MS);
+    await tab.press('Donate this GPU', ADMISSION_LIMIT_MS);
+    const isDecided = (): boolean => !['idle', 'starting', undefined].includes(document.body.dataset.state);
+    await tab.waitFor(isDecided, null, ADMISSION_LIMIT_MS);
+    const { state, reason } = await tab.evaluate(() => ({ ...document.body.dataset }), null);
     return verdict((state ?? 'idle') as PageState, reason ?? 'it gave no reason');
   } catch (error) {
     return refusal(error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error));
@@ -218,15 +179,13 @@ function verdict(state: PageState, reason: string): Result<null> {
 }
 
 /** Resolves when the page itself says that it cannot go on, now or ever. Never, where the page goes away first. */
-function failure(page: Page): Promise<string> {
-  return page
-    .waitForFunction(() => ['failed', 'postponed'].includes(document.body.dataset.state ?? ''), undefined, {
-      timeout: 0,
-      polling: POLL_MS,
-    })
-    .then(() => page.evaluate(() => document.body.dataset.reason ?? ''))
-    .then((reason) => `its page gave up: ${reason}`)
-    .catch(() => new Promise<string>(() => {}));
+async function failure(tab: DonorTab): Promise<string> {
+  try {
+    await tab.waitFor(() => ['failed', 'postponed'].includes(document.body.dataset.state ?? ''), null, 0);
+    return `its page gave up: ${await tab.evaluate(() => document.body.dataset.reason ?? '', null)}`;
+  } catch {
+    return new Promise<string>(() => {});
+  }
 }
 
 /** Opens `count` donors, strictly one after the other, so that none starts while another one is admitted. */
@@ -234,11 +193,12 @@ export async function openHeadlessDonors(
   url: string,
   count: number,
   log: Log,
+  browser: BrowserName,
   onOpened: (opened: number) => void = () => {},
 ): Promise<Result<HeadlessDonor[]>> {
   const donors: HeadlessDonor[] = [];
   for (let number = 0; number < count; number++) {
-    const donor = await openHeadlessDonor(url, number, log);
+    const donor = await openHeadlessDonor(url, number, log, { browser });
     if (!donor.ok) {
       await closeAll(donors);
       return donor;

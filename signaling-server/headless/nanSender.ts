@@ -2,10 +2,11 @@
  * A donor that lies, done from outside as anyone could who opens the tools of a browser: between its page and the network
  * one element of each activation and each gradient becomes NaN. What the page itself makes of its tensors stays as it is.
  */
-import type { Page } from 'playwright';
+import type { DonorTab } from './donorTab.ts';
 
 /** From this step on; alone in its run, where nothing is sent, of its loss. Resolves when the first one is. */
-export const sendNaN = (page: Page, firstStep: number): Promise<boolean> => page.evaluate(spoilWhatIsSent, firstStep);
+export const sendNaN = (tab: Pick<DonorTab, 'evaluate'>, firstStep: number): Promise<boolean> =>
+  tab.evaluate(spoilWhatIsSent, firstStep);
 
 /** Runs in the page, and knows nothing but what is in it. A frame's header is in swarm/messages/frame.ts. */
 function spoilWhatIsSent(firstStep: number): Promise<boolean> {

@@ -4,7 +4,7 @@
  * words around it.
  */
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import type { Limits } from '../../swarm/limits.ts';
+import { type BrowserName, type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
 import { Chaos, type ChaosRecord } from '../faults/chaos.ts';
 import type { ChaosEntry } from '../faults/chaosScript.ts';
@@ -24,7 +24,9 @@ export interface Training {
   readonly server: TrainingServer;
   readonly donors: number;
   /** Of each donor in the order opened; one that is not in it gives what it has. */
-  readonly limits?: readonly Limits[];
+  readonly specs?: readonly DonorSpec[];
+  /** Of donors whose spec does not say. */
+  readonly browser?: BrowserName;
   readonly log: Log;
   readonly interrupt: AbortSignal;
   readonly onOpened?: (opened: number) => void;
@@ -202,9 +204,12 @@ class Swarm {
   }
 
   async #open(): Promise<Result<HeadlessDonor>> {
-    const { server, log, limits, onOpened } = this.#training;
+    const { server, log, specs, browser, onOpened } = this.#training;
     const number = this.#donors.length;
-    const opened = await openHeadlessDonor(server.ownDonorUrl, number, log, limits?.[number]);
+    const spec = specs?.[number];
+    const opened = await openHeadlessDonor(server.ownDonorUrl, number, log, {
+      ...{ browser: spec?.browser ?? browser ?? 'chromium', limits: spec?.limits ?? NO_LIMITS },
+    });
     if (!opened.ok) return opened;
     if (this.#closed) {
       await opened.value.close();

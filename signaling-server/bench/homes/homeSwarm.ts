@@ -6,7 +6,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { predictedMeetingSeconds, predictedSeconds } from '../../../swarm/autoplan/predicting.ts';
 import { got, median } from '../../../swarm/base.ts';
-import { NO_LIMITS } from '../../../swarm/limits.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { failed, need } from '../../commands/failure.ts';
 import { PAGES_FOLDER } from '../../files/projectRoot.ts';
@@ -98,7 +97,7 @@ async function measured(swarm: HomeSwarm, { path: folder, unlessStopped }: Bench
       const url = homes.origin + pathname + search + hash;
       for (const [number, home] of places.entries())
         donors.push(
-          need(await unlessStopped(openHeadlessDonor(url, number, log, NO_LIMITS, homes.browserIn(home))), failed),
+          need(await unlessStopped(openHeadlessDonor(url, number, log, { program: homes.browserIn(home) })), failed),
         );
       return await unlessStopped(timed(swarm, server, data, count > 1 ? innerSteps : 1));
     } finally {
