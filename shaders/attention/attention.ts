@@ -56,7 +56,7 @@ export const ATTENTION_CASES: readonly AttentionDims[] = [
   { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
 
-type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
+export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
 
 interface AttentionBody {
   readonly name: string;
@@ -120,33 +120,62 @@ export const attentionPlace = ({ T, H, K, D }: AttentionDims, b: number, h: numb
   };
 };
 
+/** Row i of one head: y, and the log of the sum of its exponentials. */
+export function attentionRow(
+  qkv_BTED: Arrays[string],
+  dims: AttentionDims,
+  [b, h, i]: readonly [number, number, number],
+): { readonly y_D: readonly number[]; readonly logSum: number } {
+  const { D } = dims;
+  const place = attentionPlace(dims, b, h);
+  const s: number[] = [];
+  for (let j = 0; j <= i; j++) {
+    let dot = 0;
+    for (let d = 0; d < D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));
+    s.push(dot / Math.sqrt(D));
+  }
+  const most = s.reduce((largest, value) => Math.max(largest, value), Number.NEGATIVE_INFINITY);
+  const logSum = most + Math.log(s.reduce((sum, value) => sum + Math.exp(value - most), 0));
+  const y_D = Array.from({ length: D }, (_, d) =>
+    s.reduce((sum, value, j) => sum + Math.exp(value - logSum) * at(qkv_BTED, place.v(j, d)), 0),
+  );
+  return { y_D, logSum };
+}
+
 export function attentionForwardCpu(
   { qkv_BTED, y_BTHD, lse_BHT }: Arrays<'qkv_BTED' | 'y_BTHD' | 'lse_BHT'>,
   dims: AttentionDims,
 ): void {
-  const { B, T, H, D } = dims;
+  const { B, T, H } = dims;
   for (let b = 0; b < B; b++) {
     for (let h = 0; h < H; h++) {
       const place = attentionPlace(dims, b, h);
       for (let i = 0; i < T; i++) {
-        const s: number[] = [];
-        for (let j = 0; j <= i; j++) {
-          let dot = 0;
-          for (let d = 0; d < D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));
-          s.push(dot / Math.sqrt(D));
-        }
-        const most = Math.max(...s);
-        const logSum = most + Math.log(s.reduce((sum, value) => sum + Math.exp(value - most), 0));
+        const { y_D, logSum } = attentionRow(qkv_BTED, dims, [b, h, i]);
         lse_BHT[place.row(i)] = logSum;
-        for (let d = 0; d < D; d++) {
-          let sum = 0;
-          for (let j = 0; j <= i; j++) sum += Math.exp(at(s, j) - logSum) * at(qkv_BTED, place.v(j, d));
-          y_BTHD[place.y(i, d)] = sum;
-        }
+        y_D.forEach((y, d) => {
+          y_BTHD[place.y(i, d)] = y;
+        });
       }
     }
   }
 }
+
+/** Rows of some heads at random, which have `count` elements. */
+export function drawRows(
+  { B, T, D }: AttentionDims,
+  heads: number,
+  random: () => number,
+  count: number,
+): (readonly [number, number, number])[] {
+  const below = (end: number): number => Math.floor(random() * end);
+  return Array.from({ length: Math.ceil(count / D) }, () => [below(B), below(heads), below(T)] as const);
+}
+
+/** What a backward is given where its forward has not run: as if each query saw T/2 keys alike. */
+export const attentionSpread = ({ T }: AttentionDims) => ({ lse_BHT: [Math.log((T + 1) / 2) + 0.5, 0.1] as const });
+/** Sums over T rows, of sums over D. */
+export const attentionSlack = ({ T }: AttentionDims): number => Math.max(1, Math.sqrt(T) / 8);
 
 /** p_ij and ds_ij/√D of one head, float64, as functions of (i, j) with j ≤ i; delta_i = dy_i·y_i is given. */
 export function attentionGradients(

@@ -4,17 +4,21 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import { kernel } from '../kernel/kernel.ts';
+import { type Arrays, kernel } from '../kernel/kernel.ts';
 import { by, half, read, readWrite } from '../kernel/slots.ts';
 import {
   ATTENTION_CASES,
   ATTENTION_DIMS,
+  type AttentionDims,
   attentionForwardCpu,
   attentionGradients,
   attentionPlace,
   attentionSizes,
+  attentionSlack,
   attentionSource,
+  attentionSpread,
   cutOfHead,
+  drawRows,
   MOST_STRIPS,
 } from './attention.ts';
 import together from './attentionBackwardKeyValue.wgsl?raw';
@@ -23,6 +27,30 @@ import shared from './attentionBackwardKeyValueShared.wgsl?raw';
 import software from './attentionBackwardKeyValueSoftware.wgsl?raw';
 import tiles from './attentionBackwardKeyValueTiles.wgsl?raw';
 import { STRIP } from './tileSteps.ts';
+
+/** dk and dv of row j of a head of keys, over all heads of queries that read it. */
+function rowOfKey(
+  arrays: Arrays<'qkv_BTED' | 'lse_BHT' | 'delta_BHT' | 'dy_BTHD'>,
+  dims: AttentionDims,
+  [b, keyHead, j]: readonly [number, number, number],
+): { readonly dk_D: Float64Array; readonly dv_D: Float64Array } {
+  const { qkv_BTED, delta_BHT, dy_BTHD } = arrays;
+  const { T, H, K, D } = dims;
+  const dk_D = new Float64Array(D);
+  const dv_D = new Float64Array(D);
+  for (let h = (keyHead * H) / K; h < ((keyHead + 1) * H) / K; h++) {
+    const place = attentionPlace(dims, b, h);
+    const { p, ds } = attentionGradients(arrays, delta_BHT, dims, b, h);
+    for (let i = j; i < T; i++) {
+      const [pij, dsij] = [p(i, j), ds(i, j)];
+      for (let d = 0; d < D; d++) {
+        dk_D[d] = at(dk_D, d) + dsij * at(qkv_BTED, place.q(i, d));
+        dv_D[d] = at(dv_D, d) + pij * at(dy_BTHD, place.y(i, d));
+      }
+    }
+  }
+  return { dk_D, dv_D };
+}
 
 export const attentionBackwardKeyValue = kernel({
   name: 'attention.backwardKeyValue',
@@ -42,34 +70,33 @@ export const attentionBackwardKeyValue = kernel({
     return attentionSource({ name: 'attention.backwardKeyValue', code, gpuParts, heads: 'K' }, family, D);
   },
   cpu(arrays, dims) {
-    const { qkv_BTED, delta_BHT, dy_BTHD, dqkv_BTED } = arrays;
-    const { B, T, H, K, D } = dims;
-    const group = H / K;
+    const { B, T, H, K } = dims;
     for (let b = 0; b < B; b++) {
       for (let keyHead = 0; keyHead < K; keyHead++) {
-        const heads = Array.from({ length: group }, (_, i) => keyHead * group + i);
-        const own = attentionPlace(dims, b, keyHead * group);
+        const own = attentionPlace(dims, b, (keyHead * H) / K);
         for (let j = 0; j < T; j++) {
-          const dk = new Float64Array(D);
-          const dv = new Float64Array(D);
-          for (const h of heads) {
-            const place = attentionPlace(dims, b, h);
-            const { p, ds } = attentionGradients(arrays, delta_BHT, dims, b, h);
-            for (let i = j; i < T; i++) {
-              const [pij, dsij] = [p(i, j), ds(i, j)];
-              for (let d = 0; d < D; d++) {
-                dk[d] = at(dk, d) + dsij * at(qkv_BTED, place.q(i, d));
-                dv[d] = at(dv, d) + pij * at(dy_BTHD, place.y(i, d));
-              }
-            }
-          }
-          for (let d = 0; d < D; d++) {
-            dqkv_BTED[own.k(j, d)] = at(dk, d);
-            dqkv_BTED[own.v(j, d)] = at(dv, d);
-          }
+          const { dk_D, dv_D } = rowOfKey(arrays, dims, [b, keyHead, j]);
+          dk_D.forEach((dk, d) => {
+            arrays.dqkv_BTED[own.k(j, d)] = dk;
+            arrays.dqkv_BTED[own.v(j, d)] = at(dv_D, d);
+          });
         }
       }
     }
+  },
+  sampled: {
+    spread: attentionSpread,
+    draw: (arrays, dims, random, count) =>
+      drawRows(dims, dims.K, random, count / 2).flatMap(([b, keyHead, j]) => {
+        const own = attentionPlace(dims, b, (keyHead * dims.H) / dims.K);
+        const { dk_D, dv_D } = rowOfKey(arrays, dims, [b, keyHead, j]);
+        const drawn = (index: number, value: number) => ({ tensor: 'dqkv_BTED' as const, index, value });
+        return [
+          ...Array.from(dk_D, (dk, d) => drawn(own.k(j, d), dk)),
+          ...Array.from(dv_D, (dv, d) => drawn(own.v(j, d), dv)),
+        ];
+      }),
+    slack: attentionSlack,
   },
   cases: ATTENTION_CASES,
   fill({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD }, dims) {

@@ -10,9 +10,13 @@ import {
   ATTENTION_CASES,
   ATTENTION_DIMS,
   attentionForwardCpu,
+  attentionPlace,
+  attentionRow,
   attentionSizes,
+  attentionSlack,
   attentionSource,
   cutOfHead,
+  drawRows,
 } from './attention.ts';
 import gpu from './attentionForward.wgsl?raw';
 import slices from './attentionForwardSlices.wgsl?raw';
@@ -30,6 +34,16 @@ export const attentionForward = kernel({
     return attentionSource({ name: 'attention.forward', code, heads: 'H' }, family, D);
   },
   cpu: attentionForwardCpu,
+  sampled: {
+    draw: ({ qkv_BTED }, dims, random, count) =>
+      drawRows(dims, dims.H, random, count).flatMap(([b, h, i]) => {
+        const place = attentionPlace(dims, b, h);
+        const { y_D, logSum } = attentionRow(qkv_BTED, dims, [b, h, i]);
+        const lse = { tensor: 'lse_BHT' as const, index: place.row(i), value: logSum };
+        return [lse, ...y_D.map((value, d) => ({ tensor: 'y_BTHD' as const, index: place.y(i, d), value }))];
+      }),
+    slack: attentionSlack,
+  },
   cases: ATTENTION_CASES,
   tolerance: { absolute: 3e-6, relative: 2e-6 },
   cost: ({ B, T, H, K, D }) => ({ flops: 2 * B * H * T * (T + 1) * D, bytes: 4 * B * T * (2 * (H + K) * D + H) }),

@@ -5,8 +5,9 @@ import { MAX_WORKGROUPS_PER_DIMENSION } from '../kernel/grid.ts';
 import type { AdapterFamily, Kernel } from '../kernel/kernel.ts';
 import { textKey, textOf } from '../kernel/text.ts';
 import { caseArrays } from '../kernel/verify.ts';
-import { gelu, geluSlope, matmul, weightGradientSlices } from './matmul.ts';
+import { matmul, weightGradientSlices } from './matmul.ts';
 import type { Epilogue, Layout } from './product.ts';
+import { gelu, geluSlope } from './reference.ts';
 import { sumSlices, sumSlicesBias } from './sumSlices.ts';
 
 type Matrix = number[][];

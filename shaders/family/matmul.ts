@@ -6,7 +6,7 @@
  * Letters and layouts: family/product.ts. The text: family/software.ts, family/gpu.ts and, where a GPU has matrix units,
  * family/subgroupMatrix.ts.
  */
-import { at, invariant, normal, type Random } from '../../swarm/base.ts';
+import { invariant, normal, type Random } from '../../swarm/base.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { u32 } from '../kernel/slots.ts';
 import { type GpuClass, SOFTWARE_LANES } from './adapterFamily.ts';
@@ -21,6 +21,7 @@ import {
   type ProductTensor,
   productTensors,
 } from './product.ts';
+import { drawElements, drawFromSlices, reference, type Shape, slicesReference } from './reference.ts';
 import { type Slices, sliceRows, slicesOf } from './slices.ts';
 import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgroups } from './software.ts';
 import { matrixWidths } from './strips.ts';
@@ -46,19 +47,6 @@ interface MatmulForm {
   /** Of a weight gradient, on GPUs: the sums of each slice of K (family/slices.ts). */
   readonly slices?: true;
 }
-
-/** gelu_new(x) = ½x(1 + tanh(√(2/π)(x + 0.044715x³))): Hugging Face's name for GPT-2's activation. */
-export const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(geluArgument(x)));
-
-/** d gelu_new / dx. */
-export function geluSlope(x: number): number {
-  const tanh = Math.tanh(geluArgument(x));
-  return 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * Math.sqrt(2 / Math.PI) * (1 + 3 * 0.044715 * x * x);
-}
-
-const geluArgument = (x: number): number => Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
-
-type Shape = Dims<'M' | 'N' | 'K'>;
 
 /** S of a product that is no sum of slices: all its steps. */
 function shapeOf(dims: Dims): Dims<'M' | 'N' | 'K' | 'S'> {
@@ -151,48 +139,6 @@ export function weightGradientSlices(
   return { ...slicesOf(x * y, K, room), floats, elements: M * N };
 }
 
-function reference(layout: Layout, epilogue: Epilogue, arrays: Arrays<ProductTensor>, { M, N, K }: Shape): void {
-  const { a, b, c_MN, bias_N, residual_MN, pre_MN, dbias_N } = arrays;
-  const aAt = (m: number, k: number): number => at(a, layout === 'TN' ? k * M + m : m * K + k);
-  const bAt = (k: number, n: number): number => at(b, layout === 'NT' ? n * K + k : k * N + n);
-  for (let m = 0; m < M; m++) {
-    for (let n = 0; n < N; n++) {
-      const i = m * N + n;
-      let v = 0;
-      for (let k = 0; k < K; k++) v += aAt(m, k) * bAt(k, n);
-      if (epilogue.bias) v += at(bias_N, n);
-      if (epilogue.gelu) {
-        pre_MN[i] = v;
-        v = gelu(v);
-      }
-      if (epilogue.geluBackward) v *= geluSlope(at(pre_MN, i));
-      if (epilogue.residual) v += at(residual_MN, i);
-      c_MN[i] = epilogue.accumulate ? at(c_MN, i) + v : v;
-    }
-  }
-  for (let n = 0; epilogue.biasGradient && n < N; n++) {
-    let v = epilogue.accumulate ? at(dbias_N, n) : 0;
-    for (let k = 0; k < K; k++) v += bAt(k, n);
-    dbias_N[n] = v;
-  }
-}
-
-/** Each slice is the product of its own rows of A and B, and the bias gradient lies behind it. */
-function slicesReference({ epilogue = {} }: MatmulForm, arrays: Arrays<ProductTensor>, dims: Dims): void {
-  const { M, N, K, S } = shapeOf(dims);
-  const { a, b, c_MN } = arrays;
-  for (let slice = 0, from = 0; from < K; slice++, from += S) {
-    const end = Math.min(K, from + S);
-    const first = slice * sliceRows(M, epilogue.biasGradient) * N;
-    const slicesOfC = {
-      c_MN: c_MN.subarray(first, first + M * N),
-      dbias_N: c_MN.subarray(first + M * N, first + M * N + N),
-    };
-    const rows = { a: a.subarray(from * M, end * M), b: b.subarray(from * N, end * N) };
-    reference('TN', epilogue, { ...arrays, ...rows, ...slicesOfC }, { M, N, K: end - from });
-  }
-}
-
 /** Inputs whose sums are of size 1 whatever K is, and pre-activations from both tails of gelu. */
 function fill({ b, pre_MN }: Partial<Arrays<ProductTensor>>, dims: Dims, random: Random): void {
   const { K } = shapeOf(dims);
@@ -265,7 +211,18 @@ function makeMatmul(form: MatmulForm): Kernel {
     sizes: (dims) => sizes(form, dims),
     source: (family, dims) => sourceOf(form, family, dims),
     cpu: (arrays: Arrays<ProductTensor>, dims) =>
-      slices ? slicesReference(form, arrays, dims) : reference(layout, epilogue, arrays, shapeOf(dims)),
+      slices ? slicesReference(epilogue, arrays, shapeOf(dims)) : reference(layout, epilogue, arrays, shapeOf(dims)),
+    sampled: {
+      spread: (dims) => ({ b: [0, 1 / Math.sqrt(shapeOf(dims).K)], pre_MN: [0, 4] }),
+      draw: (arrays, dims, random, count) => {
+        const shape = shapeOf(dims);
+        return slices
+          ? drawFromSlices(epilogue, arrays, shape, random, count)
+          : drawElements(layout, epilogue, arrays, shape, random, count);
+      },
+      // A chain of K roundings, each of a sum of size 1.
+      slack: (dims) => Math.max(1, Math.sqrt(shapeOf(dims).K) / 32),
+    },
     cases: slices ? SLICED_CASES : CASES,
     fill,
     tolerance: { absolute: 1e-5, relative: 1e-5 },

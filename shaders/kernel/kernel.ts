@@ -57,6 +57,28 @@ export interface Source<Case extends string = string> {
   workgroups(dims: Dims<Case>): Grid;
 }
 
+/** An element of an output: where it lies, and what it is by the formula. */
+export interface Drawn {
+  readonly tensor: string;
+  readonly index: number;
+  readonly value: number;
+}
+
+/** Single elements by the formula, for shapes whose whole reference takes too long (sampled.ts). */
+export interface Sampled<Tensor extends string = string, Case extends string = string> {
+  /** Mean and deviation of the inputs whose numbers are not drawn with 0 and 1. */
+  spread?(dims: Dims<Case>): Partial<Readonly<Record<Tensor, readonly [number, number]>>>;
+  /** Some `count` elements, at random. The arrays hold the inputs. */
+  draw(
+    arrays: Arrays<NoInfer<Tensor>>,
+    dims: Dims<NoInfer<Case>>,
+    random: () => number,
+    count: number,
+  ): readonly Drawn[];
+  /** What the kernel's tolerance is multiplied by in such a shape: rounding grows with the length of the sums. */
+  slack?(dims: Dims<Case>): number;
+}
+
 /** `Case`: the dims, and what else a case needs to know its sizes. */
 export interface Kernel<Tensor extends string = string, Case extends string = string> {
   /** `layerNorm.forward`: used for labels, tables and messages. */
@@ -68,6 +90,7 @@ export interface Kernel<Tensor extends string = string, Case extends string = st
   source(family: AdapterFamily, dims: Dims<Case>): Source<NoInfer<Case>>;
   /** The formula in nested loops, accumulating in float64. */
   cpu(arrays: Arrays<NoInfer<Tensor>>, dims: Dims<NoInfer<Case>>): void;
+  readonly sampled?: Sampled<NoInfer<Tensor>, NoInfer<Case>>;
   /** Shapes the tests try; always size 1 and a size that no tile divides. */
   readonly cases: readonly Dims<Case>[];
   /** Fills the inputs of a case (default: seeded normal values; u32 tensors need their own rule). */

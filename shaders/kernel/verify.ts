@@ -146,14 +146,30 @@ export interface Comparison {
   readonly where: string;
 }
 
+/** |actual − expected| beyond the kernel's tolerance, `slack` times it; ∞ for a NaN. */
+export function differenceAt(
+  kernel: Kernel,
+  { type }: TensorSlot,
+  actual: number,
+  expected: number,
+  slack = 1,
+): number {
+  const { absolute, relative } = kernel.tolerance;
+  const rounding = type === 'f16' ? HALF_ROUNDING : EXACT;
+  const difference = Object.is(actual, expected) ? 0 : Math.abs(actual - expected);
+  const allowed = slack * (absolute + relative * Math.abs(expected));
+  return Number.isNaN(difference)
+    ? Number.POSITIVE_INFINITY
+    : difference - allowed - rounding.absolute - rounding.relative * Math.abs(expected);
+}
+
 /** Compares what a device wrote with what the reference wrote. */
 export function compareOutputs(kernel: Kernel, gpu: Arrays, cpu: Arrays): Comparison {
-  const { absolute, relative } = kernel.tolerance;
   let worst: Comparison = { excess: Number.NEGATIVE_INFINITY, error: 0, where: 'nothing was written' };
   let error = 0;
-  for (const { name, access, type } of kernel.tensors) {
+  for (const slot of kernel.tensors) {
+    const { name, access, type } = slot;
     if (access === 'read') continue;
-    const rounding = type === 'f16' ? HALF_ROUNDING : EXACT;
     const actual = gpu[name];
     const expected = cpu[name];
     invariant(actual && expected && actual.length === expected.length, `${kernel.name} wrote no ${name}`);
@@ -161,9 +177,7 @@ export function compareOutputs(kernel: Kernel, gpu: Arrays, cpu: Arrays): Compar
       const a = actual[i] ?? Number.NaN;
       const e = type === 'f16' ? orInfinite(expected[i] ?? Number.NaN) : (expected[i] ?? Number.NaN);
       const difference = Object.is(a, e) ? 0 : Math.abs(a - e);
-      const excess = Number.isNaN(difference)
-        ? Number.POSITIVE_INFINITY
-        : difference - absolute - rounding.absolute - (relative + rounding.relative) * Math.abs(e);
+      const excess = differenceAt(kernel, slot, a, e);
       error = Math.max(error, Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference);
       if (excess > worst.excess) worst = { excess, error, where: `${name}[${i}] is ${a} on the GPU, ${e} on the CPU` };
     }

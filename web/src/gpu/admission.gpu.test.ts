@@ -1,6 +1,7 @@
 /** The check that a tab makes of its GPU, on Dawn: passed by a right one, refused where a kernel and its reference differ. */
 import { beforeAll, expect, test } from 'vitest';
 import { forDevice } from '../../../shaders/forDevice.ts';
+import type { Kernel } from '../../../shaders/kernel/kernel.ts';
 import { textKey } from '../../../shaders/kernel/text.ts';
 import { learnRates, ratesOf } from '../../../shaders/kernel/watchdog.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
@@ -119,6 +120,71 @@ test('[AD2] a kernel whose results differ from its reference refuses the GPU by 
     expect(checked).toMatchObject({ ok: false, reason: expect.stringContaining(`${broken} is wrong`) });
   }
 });
+
+test.each(['software', 'gpu'] as const)(
+  '[KE43] %s: what is wrong only in later rows, or at late keys, is found in the shapes of the run',
+  async (family) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const gpu = { ...gpuOf(dawn.value), family };
+    const config = { ...FAMILIES.gpt2, n_embd: 64, n_positions: 100 };
+    const model = modelFromConfig(config);
+    if (!model.ok) throw new Error(model.reason);
+    const cases = kernelCases(gpu, model.value, { sequence: 100, samples: 2 }, 'f32');
+    const real = cases.filter(({ isReal }) => isReal);
+    const costs = real.map(({ kernel, dims }) => kernel.cost(dims).flops);
+    expect(costs).toEqual(costs.toSorted((a, b) => b - a));
+    expect(at(real, 0)).toMatchObject({ kernel: { name: expect.stringMatching(/^matmul/) } });
+    expect(await checkKernels(gpu, cases, now, { forSeconds: 100 })).toMatchObject({ ok: true });
+    const broken = (name: string, from: RegExp, to: string) =>
+      cases
+        .filter(({ kernel }) => kernel.name === name)
+        .map((one) => ({ ...one, kernel: withText(one.kernel, (text) => text.replace(from, to)) }));
+    // An element of the product past row 63, and a query that sees one key too few past key 64.
+    const products =
+      family === 'gpu'
+        ? broken('matmul.NN.bias', /var v = sum;/, 'var v = sum; if (m > 63u) { v *= 1.001; }')
+        : broken('matmul.NN.bias', /store_c_MN\((\w+), /, 'store_c_MN($1, select(1.0, 1.001, $1 > 63u * 192u / 4u) * ');
+    expect(products.length).toBeGreaterThan(1);
+    expect(
+      await checkKernels(
+        gpu,
+        products.filter(({ isReal }) => !isReal),
+        now,
+      ),
+    ).toMatchObject({ ok: true });
+    expect(await checkKernels(gpu, products, now, { forSeconds: 100 })).toMatchObject({
+      ok: false,
+      reason: expect.stringContaining('matmul.NN.bias is wrong'),
+    });
+    if (family !== 'gpu') return;
+    const attention = broken(
+      'attention.forward',
+      /key <= first; key \+= TILE/,
+      'key < min(first + 1u, 2u * TILE); key += TILE',
+    );
+    expect(
+      await checkKernels(
+        gpu,
+        attention.filter(({ isReal }) => !isReal),
+        now,
+      ),
+    ).toMatchObject({ ok: true });
+    expect(await checkKernels(gpu, attention, now, { forSeconds: 100 })).toMatchObject({ ok: false });
+  },
+);
+
+/** A kernel with another text, under a key of its own. */
+function withText(kernel: Kernel, change: (text: string) => string): Kernel {
+  return {
+    ...kernel,
+    source: (family, dims) => {
+      const source = kernel.source(family, dims);
+      const changed = change(source.body());
+      if (changed === source.body()) throw new Error(`${kernel.name}: nothing was changed`);
+      return { ...source, key: `${source.key} changed`, body: () => changed };
+    },
+  };
+}
 
 test('[AD3] a layer whose first run is slow, since its driver compiles, is measured by the next one', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

@@ -31,6 +31,8 @@ export interface Examinee {
   readonly wire: RunWire;
   readonly compute: Compute;
   readonly memory: Memory;
+  /** The most that the donor gives; null or absent: no cap. */
+  readonly memoryBytes?: number | null;
   /** Seconds. */
   readonly now: () => number;
 }
@@ -60,12 +62,12 @@ async function checked(
   concerns: (one: KernelCase) => boolean,
   forSeconds: number,
 ): Promise<Result<number>> {
-  const { gpu, model, step, wire, compute, memory, now } = examinee;
+  const { gpu, model, step, wire, compute, memory, memoryBytes, now } = examinee;
   const cases = kernelCases({ ...gpu, units }, model, step, wire, compute).filter(concerns);
   if (cases.length === 0) return success(0);
   const key = `checked ${await fingerprint(examinee, cases)}`;
   if ((await memory.recall(key)) !== null) return success(0);
-  const result = await checkKernels(gpu, cases, now, forSeconds);
+  const result = await checkKernels(gpu, cases, now, { forSeconds, memoryBytes });
   if (result.ok) await memory.remember(key, 'right');
   return result;
 }

@@ -1,8 +1,9 @@
 /**
  * Whether this GPU computes right: each kernel of the run's model once, in this model's widths, against its CPU
  * reference. Only the number of rows is small, so that the references are cheap; the pipelines are those that the
- * stages will use, of whatever micro-batch size, out of the same cache, so that nothing is compiled twice. A shape whose arrays are too large for a
- * reference in JavaScript is replaced by the kernel's own largest case.
+ * stages will use, of whatever micro-batch size, out of the same cache, so that nothing is compiled twice. A shape whose
+ * arrays are too large for a reference in JavaScript is replaced by the kernel's own largest case. Products and attention
+ * are then compared in the run's own shapes, at some elements (realShapes.ts).
  */
 
 import { addInto } from '../../../shaders/arrays/addInto.ts';
@@ -23,12 +24,15 @@ import type { KernelCall } from './kernelCall.ts';
 import { microBatchCalls } from './microBatchCalls.ts';
 import type { Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
+import { checkRealShapes } from './realShapes.ts';
 
 export interface KernelCase {
   readonly kernel: Kernel;
   readonly dims: Dims;
   /** It multiplies on the adapter's matrix unit. */
   readonly isOnUnit: boolean;
+  /** A shape of the run, compared at some elements (realShapes.ts). */
+  readonly isReal?: true;
 }
 
 /** Rows of the check: more than one sample's first positions teach nothing. */
@@ -38,8 +42,9 @@ const SQUARES = 16_384;
 /** A reference makes some 10⁸ multiplications a second, and fills some 10⁷ elements. */
 const LARGEST_ELEMENTS = 1_500_000;
 const LARGEST_FLOPS = 60_000_000;
-/** No check takes longer, where it may end early; the cheapest kernels come first. */
-export const CHECK_SECONDS = 3.5;
+/** No check takes longer, where it may end early: that of few rows, the cheapest kernels first, and both. */
+const FEW_ROWS_SECONDS = 3.5;
+export const CHECK_SECONDS = 5;
 
 /** A step of the run: T positions a sample, and as many samples as a micro-batch may have at most. */
 export interface StepShape {
@@ -49,7 +54,7 @@ export interface StepShape {
 
 /**
  * Each kernel that a stage or a shard of this model runs, in each of the model's widths and each text that it has for a
- * micro-batch of one sample or more, cheapest first.
+ * micro-batch of one sample or more, cheapest first; then, largest first, the texts that are compared in the run's shapes.
  */
 export function kernelCases(
   gpu: Pick<Gpu, 'device' | 'family' | 'units' | 'gpuClass'>,
@@ -78,15 +83,21 @@ export function kernelCases(
   const positions = Math.min(sequence, POSITIONS);
   const checked = atFewRows(callsOf(placesOf(1, positions)), positions);
   const found = new Map<string, KernelCase>();
-  const add = (whole: Kernel, given: Dims, real: Dims = given): void => {
+  const real = new Map<string, KernelCase>();
+  const add = (whole: Kernel, given: Dims, inRun: Dims = given): void => {
     const own = forDevice(gpu, compute, whole);
-    const kernel = inTextFor(own, real);
+    const kernel = inTextFor(own, inRun);
     // A table's length is no dim of the kernels that read it, but their cases need it.
     const dims = Number.isNaN(elements({ kernel, dims: given })) ? { ...given, V: positions } : given;
     const fitting = isCheap({ kernel, dims }) ? { kernel, dims } : ownCase(own);
     const isOnUnit = own !== forDevice({ ...gpu, units: [] }, compute, whole);
     const key = textKey(fitting.kernel, fitting.dims, { family, inBoxes: false });
     found.set(`${key} ${JSON.stringify(fitting.dims)}`, { ...fitting, isOnUnit });
+    if (!own.sampled) return;
+    const ofText = textKey(own, inRun, { family, inBoxes: false });
+    const known = real.get(ofText);
+    const here = { kernel: own, dims: inRun, isOnUnit, isReal: true } as const;
+    if (!known || flops(known) < flops(here)) real.set(ofText, here);
   };
   for (const batch of batchesUpTo(samples)) {
     for (const call of callsOf(placesOf(batch, sequence))) {
@@ -96,7 +107,8 @@ export function kernelCases(
   none.destroy();
   for (const one of [compute === 'f16' ? adamwShadow : adamw, addInto].map(ownCase)) add(one.kernel, one.dims);
   add(sumSquares, { n: SQUARES });
-  return [...found.values()].toSorted((a, b) => flops(a) - flops(b));
+  const few = [...found.values()].toSorted((a, b) => flops(a) - flops(b));
+  return [...few, ...[...real.values()].toSorted((a, b) => flops(b) - flops(a))];
 }
 
 /** A text goes by ranges of rows, the last of them at least twice as long as what is below: each holds one of these. */
@@ -119,27 +131,37 @@ function ownCase(kernel: Kernel): Shaped {
   return cases.reduce((best, next) => (elements(next) > elements(best) ? next : best));
 }
 
+interface CheckRoom {
+  readonly forSeconds?: number;
+  /** The most that the donor gives; null: no cap. */
+  readonly memoryBytes?: number | null | undefined;
+}
+
 /** How many were compared; or what is wrong with this GPU. `now`: seconds. */
 export async function checkKernels(
-  { device, family, pipelines }: Pick<Gpu, 'device' | 'family' | 'pipelines'>,
-  cases: readonly Shaped[],
+  gpu: Pick<Gpu, 'device' | 'family' | 'pipelines'>,
+  cases: readonly (Shaped & Partial<KernelCase>)[],
   now: () => number,
-  forSeconds: number = CHECK_SECONDS,
+  { forSeconds = CHECK_SECONDS, memoryBytes = null }: CheckRoom = {},
 ): Promise<Result<number>> {
+  const { device, family, pipelines } = gpu;
+  const few = cases.filter(({ isReal }) => !isReal);
   try {
     await pipelines.precompile(
-      cases.map(({ kernel, dims }) => [kernel, dims]),
+      few.map(({ kernel, dims }) => [kernel, dims]),
       family,
     );
-    const end = now() + forSeconds;
+    const begun = now();
     let checked = 0;
-    for (const { kernel, dims } of cases) {
-      if (checked > 0 && now() > end) break;
+    for (const { kernel, dims } of few) {
+      if (checked > 0 && now() > begun + (forSeconds * FEW_ROWS_SECONDS) / CHECK_SECONDS) break;
       const { excess, where } = await compareKernel(device, family, kernel, dims, { pipelines });
       if (excess > 0) return refusal(`${kernel.name} is wrong in the shape ${JSON.stringify(dims)}: ${where}`);
       checked++;
     }
-    return success(checked);
+    const shapes = cases.filter(({ isReal }) => isReal);
+    const real = await checkRealShapes(gpu, shapes, { memoryBytes, now, endSeconds: begun + forSeconds });
+    return real.ok ? success(checked + real.value) : real;
   } catch (error) {
     return refusal(error instanceof Error ? error.message : String(error));
   }
