@@ -6,7 +6,7 @@ import { PROTOCOL_VERSION, type ServerMessage } from '../../swarm/messages/messa
 import { Spoken } from '../../swarm/messages/spoken.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
-import { searchHere } from '../planning/planThread.ts';
+import { searchGroupsHere, searchHere } from '../planning/planThread.ts';
 import { ActiveRun } from '../run/run.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
@@ -40,6 +40,7 @@ async function runInMemory(): Promise<{
   const options = {
     wishes: {},
     search: searchHere,
+    searchGroups: searchGroupsHere,
     store,
     blobs,
     name: name.value,

@@ -4,6 +4,7 @@
  */
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
+import { findGroups, type GroupsFound, type GroupsProblem } from '../../swarm/autoplan/groupsAnew.ts';
 import { clusterProblem, type PlanningConfig, type SearchProblem } from '../../swarm/autoplan/knownDonors.ts';
 import type { Found, SearchBudget } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type Result, success } from '../../swarm/base.ts';
@@ -16,15 +17,21 @@ const COMMAND = 'plan-thread';
 
 export type PlanSearch = (config: PlanningConfig, problem: SearchProblem, budget: SearchBudget) => Promise<Found>;
 
-interface Task {
-  readonly number: number;
-  readonly config: PlanningConfig;
-  readonly problem: SearchProblem;
-  readonly budget: SearchBudget;
+/** Groups of donors, as islands. */
+export type GroupsSearch = (config: PlanningConfig, problem: GroupsProblem) => Promise<Result<GroupsFound>>;
+
+interface Searches {
+  readonly search: PlanSearch;
+  readonly searchGroups: GroupsSearch;
 }
+
+type Asked =
+  | { readonly of: 'plan'; readonly problem: SearchProblem; readonly budget: SearchBudget }
+  | { readonly of: 'groups'; readonly problem: GroupsProblem };
+type Task = Asked & { readonly number: number; readonly config: PlanningConfig };
 interface Answer {
   readonly number: number;
-  readonly found: Found;
+  readonly found: Result<unknown>;
 }
 
 const rest = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -41,27 +48,44 @@ export const searchHere: PlanSearch = async (config, problem, budget) => {
   return success({ plan, reasons, idle });
 };
 
+export const searchGroupsHere: GroupsSearch = async (config, problem) => {
+  await rest();
+  return findGroups(config, problem);
+};
+
 /** Only the built command can be a thread; the sources, as the tests run them, search here. */
-export function planSearch(): { readonly search: PlanSearch; release(): void } {
-  if (!IS_BUILT) return { search: searchHere, release: () => {} };
+export function planSearch(): Searches & { release(): void } {
+  if (!IS_BUILT) return { search: searchHere, searchGroups: searchGroupsHere, release: () => {} };
   const thread = new PlanThread();
-  return { search: (...task) => thread.search(...task), release: () => thread.close() };
+  return {
+    search: (...task) => thread.search(...task),
+    searchGroups: (...task) => thread.searchGroups(...task),
+    release: () => thread.close(),
+  };
 }
 
-class PlanThread {
-  readonly #waiting = new Map<number, (found: Found | null) => void>();
+class PlanThread implements Searches {
+  readonly #waiting = new Map<number, (found: unknown) => void>();
   #worker: Worker | null = null;
   #tasks = 0;
 
-  readonly search: PlanSearch = async (config, problem, budget) => {
+  readonly search: PlanSearch = async (config, problem, budget) =>
+    ((await this.#asked(config, { of: 'plan', problem, budget })) as Found | null) ??
+    searchHere(config, problem, budget);
+
+  readonly searchGroups: GroupsSearch = async (config, problem) =>
+    ((await this.#asked(config, { of: 'groups', problem })) as Result<GroupsFound> | null) ??
+    searchGroupsHere(config, problem);
+
+  /** The thread's answer, of the kind that was asked for; null: it died. */
+  #asked(config: PlanningConfig, asked: Asked): Promise<unknown> {
     const worker = this.#worker ?? this.#open();
     const number = this.#tasks++;
-    const found = await new Promise<Found | null>((resolve) => {
+    return new Promise((resolve) => {
       this.#waiting.set(number, resolve);
-      worker.postMessage({ number, config, problem, budget } satisfies Task);
+      worker.postMessage({ ...asked, number, config } satisfies Task);
     });
-    return found ?? searchHere(config, problem, budget);
-  };
+  }
 
   close(): void {
     void this.#worker?.terminate();
@@ -94,8 +118,12 @@ export function addPlanThreadCommand(program: Command): void {
 async function servePlans(): Promise<void> {
   const port = parentPort;
   invariant(port, `${COMMAND} is a thread of a server`);
-  port.on('message', async ({ number, config, problem, budget }: Task) => {
-    port.postMessage({ number, found: await searchHere(config, problem, budget) } satisfies Answer);
+  port.on('message', async ({ number, config, ...asked }: Task) => {
+    const found =
+      asked.of === 'plan'
+        ? await searchHere(config, asked.problem, asked.budget)
+        : await searchGroupsHere(config, asked.problem);
+    port.postMessage({ number, found } satisfies Answer);
   });
   await new Promise(() => {});
 }

@@ -4,7 +4,7 @@
  */
 
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
-import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
+import { invariant, type PeerId } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
 import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
@@ -34,6 +34,7 @@ import { closeAll, type DonorEvent, type Observed, type RunObserver } from './ru
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
 import { backTo, configOf, startState } from './runStart.ts';
+import { searched } from './searches.ts';
 import { Watchers } from './watchers.ts';
 
 export class ActiveRun implements Observed {
@@ -379,17 +380,11 @@ export class ActiveRun implements Observed {
     }
   }
 
-  async #search({ search, problem, budget }: Extract<DecisionEffect, { type: 'search' }>): Promise<void> {
-    const { config } = this.replanner;
-    const found = await this.#options.search(config, problem, budget).catch((error: unknown) => {
-      this.failed(error);
-      return refusal('the search for a plan failed');
-    });
-    this.#loop.dispatch({ type: 'searched', search, found });
-  }
-
   #answer(effect: DecisionEffect): void | Promise<void> {
-    if (effect.type === 'search') return this.#search(effect);
+    if (effect.type === 'search' || effect.type === 'searchGroups')
+      return searched(this.#options, this.replanner.config, effect, (error) => this.failed(error)).then((event) =>
+        this.#loop.dispatch(event),
+      );
     if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, this.document.file, effect, this.#loop);
     if (effect.type === 'storeEpoch') watchFor(this.#loop, this.network.relay, effect);
     if (effect.type === 'send') this.#options.store.whenKept(() => this.reception.send(effect.to, effect.message));

@@ -3,7 +3,7 @@
 import type { NetworkOptions } from '../donors/network.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Log } from '../monitoring/log.ts';
-import type { PlanSearch } from '../planning/planThread.ts';
+import type { GroupsSearch, PlanSearch } from '../planning/planThread.ts';
 import type { Store } from '../store/store.ts';
 import type { Recorder } from './recorder.ts';
 import type { RunTerms } from './runStart.ts';
@@ -25,6 +25,7 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly networkName: (address: string) => string;
   /** Searches for plans, where measurements decide. */
   readonly search: PlanSearch;
+  readonly searchGroups: GroupsSearch;
   /** The search is not needed any more. */
   readonly release?: () => void;
   /** Expected donors that are not there by then are not waited for; null: they are. */

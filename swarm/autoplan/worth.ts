@@ -63,7 +63,9 @@ interface Change {
   readonly nextSeconds: number;
   /** Getting ready, moving, and what saving takes more than before, in all. */
   readonly costSeconds: number;
+  /** That are left to be done; absent: many. */
+  readonly steps?: number;
 }
 
-export const isWorth = ({ nowSeconds, nextSeconds, costSeconds }: Change): boolean =>
-  nextSeconds < nowSeconds * (1 - LEAST_GAIN) && (nowSeconds - nextSeconds) * GAIN_STEPS > costSeconds;
+export const isWorth = ({ nowSeconds, nextSeconds, costSeconds, steps = GAIN_STEPS }: Change): boolean =>
+  nextSeconds < nowSeconds * (1 - LEAST_GAIN) && (nowSeconds - nextSeconds) * Math.min(steps, GAIN_STEPS) > costSeconds;

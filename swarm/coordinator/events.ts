@@ -149,6 +149,8 @@ export type CoordinatorEvent =
       readonly address: string;
       /** This server opened it itself. */
       readonly isOwn: boolean;
+      /** At a meeting it is decided in which group it is to be; absent: it is in this one. */
+      readonly isApart?: true;
     }
   /** Its connection closed, or it was silent for too long. */
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }

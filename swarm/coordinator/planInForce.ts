@@ -201,9 +201,9 @@ export function sendSpare(transition: Transition, needed: ReadonlySet<PeerId>) {
   const { donors, config } = transition.state;
   const members = planInForce(transition.state)?.duties.length ?? 0;
   const why = members >= config.capacity ? 'full' : 'noGain';
-  // Who was set aside knows that it has to wait.
-  const spare = donors.flatMap(({ peer, wish, asideUntilMs }) =>
-    wish === 'compute' && asideUntilMs === null && !needed.has(peer) ? peer : [],
+  // Who was set aside, or is to be in another group, knows that it has to wait.
+  const spare = donors.flatMap(({ peer, wish, asideUntilMs, isApart }) =>
+    wish === 'compute' && asideUntilMs === null && !isApart && !needed.has(peer) ? peer : [],
   );
   send(transition, spare, { type: 'standby', state: 'spare', why });
 }

@@ -65,10 +65,10 @@ function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] 
   return name === 'holding' || name === 'planning' ? 'preparing' : name;
 }
 
-function donorState(state: CoordinatorState, { peer, wish }: Donor): Snapshot['donors'][number]['state'] {
+function donorState(state: CoordinatorState, { peer, wish, isApart }: Donor): Snapshot['donors'][number]['state'] {
   if (wish === 'paused') return 'paused';
   const inForce = planInForce(state);
-  if (inForce === null) return 'joining';
+  if (inForce === null || isApart) return 'joining';
   if (!dutiesIn(inForce, peer)) {
     const { ask, proposal } = state;
     const isComing = proposal !== null && peers(proposal.plan).includes(peer);

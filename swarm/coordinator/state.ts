@@ -45,6 +45,8 @@ export interface Donor {
   readonly wasLate: boolean;
   /** No plan has it before; null: any may. */
   readonly asideUntilMs: number | null;
+  /** No plan of this group has it: at a meeting it is decided in which group it is to be. */
+  readonly isApart?: true;
 }
 
 /** What a step of a plan needs of one member. */

@@ -133,7 +133,7 @@ const precisionOf = ({ halves }: AdapterProfile): string =>
   halves ? 'computes with halves' : 'has no shader-f16 and computes in f32';
 
 function joined(transition: Transition, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
-  const { peer, adapter, memoryBytes = null, hostBytes, address, isOwn } = event;
+  const { peer, adapter, memoryBytes = null, hostBytes, address, isOwn, isApart } = event;
   const { donors, phase, config } = transition.state;
   const earned = phase.name === 'returning' ? phase.credit.find((entry) => entry.peer === peer) : undefined;
   if (phase.name === 'finished') {
@@ -150,6 +150,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
         ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: earned?.tokens ?? 0 },
         ...(hostBytes !== undefined && { hostBytes }),
         ...{ address, isOwn, wasLate: false, asideUntilMs: null },
+        ...(isApart && { isApart }),
       },
     ],
   });

@@ -23,8 +23,8 @@ import {
 
 /** Those who would compute, in the order they joined. */
 export const willing = ({ donors, doubt }: CoordinatorState): PeerId[] =>
-  donors.flatMap(({ peer, wish, asideUntilMs }) =>
-    wish === 'compute' && asideUntilMs === null && peer !== doubt?.suspect ? peer : [],
+  donors.flatMap(({ peer, wish, asideUntilMs, isApart }) =>
+    wish === 'compute' && asideUntilMs === null && !isApart && peer !== doubt?.suspect ? peer : [],
   );
 
 /** Of these those whom one plan may use. */

@@ -5,6 +5,7 @@
  */
 import { at } from '../base.ts';
 import type { CoordinatorConfig, StartState } from '../coordinator/events.ts';
+import { areMadeAtMeetings, NOTHING_ANEW } from './anew.ts';
 import { awaitingGroup, waitForGroups } from './comingBack.ts';
 import {
   type Apart,
@@ -19,10 +20,12 @@ import {
 } from './deciding.ts';
 import { endIsland, mayEndAlone } from './endedIslands.ts';
 import type { ToldEvent } from './events.ts';
-import type { Group } from './group.ts';
+import type { Group, GroupEvent } from './group.ts';
 import { committedIn, divided, groupCount, groupOf, isTogether, smallest } from './groups.ts';
+import { leaveOut } from './lateIslands.ts';
 import { NO_MEETINGS } from './meeting.ts';
 import { heardOf, isBetweenGroups, lostWay, meet } from './meetingsHeld.ts';
+import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
 import { beginGiving, keptFrom, nextGiven, sentTo } from './recordedRounds.ts';
 
 const together = (run: CoordinatorConfig, start: StartState): Apart => ({
@@ -31,6 +34,7 @@ const together = (run: CoordinatorConfig, start: StartState): Apart => ({
   mostGroups: Number.MAX_SAFE_INTEGER,
   meetings: NO_MEETINGS,
   giving: beginGiving(run.train, start),
+  anew: NOTHING_ANEW,
   saving: null,
 });
 
@@ -40,19 +44,24 @@ export function apartAsStored(run: CoordinatorConfig, start: StartState, groups:
   return { ...together(run, start), saving: isSavedFirst ? { step: met, parts: [] } : null };
 }
 
-export const apartDeadline = ({ meetings }: Apart): number | null => meetings.current?.deadline ?? null;
+export function apartDeadline({ meetings, anew }: Apart): number | null {
+  const deadlines = [meetings.current?.deadline ?? [], anew.late?.untilMs ?? []].flat();
+  return deadlines.length === 0 ? null : Math.min(...deadlines);
+}
 
 export function tell(deciding: Deciding, event: ToldEvent) {
   const { groups, apart } = deciding;
+  if (event.type === 'groupsFound') return groupsFound(deciding, event.search, event.found);
   if (event.type === 'sentBack' && apart.giving && event.recorded)
     deciding.apart = { ...apart, giving: sentTo(apart.giving, event.recorded, event.toStep) };
   if (isTogether(groups)) return tellGroup(deciding, 0, both(event));
   switch (event.type) {
     case 'donorJoined':
       deciding.apart = { ...apart, order: [...apart.order.filter((peer) => peer !== event.peer), event.peer] };
-      return tellGroup(deciding, awaitingGroup(groups, event.peer) ?? smallest(groups), both(event));
+      return tellGroup(deciding, awaitingGroup(groups, event.peer) ?? smallest(groups), comes(deciding, event));
     case 'donorSaid': {
       const { peer, message } = event;
+      if (isOfOldGroup(deciding, peer, message)) return;
       if (message.type === 'met') return heardOf(deciding, peer, message);
       if (message.type === 'fault' && isBetweenGroups(deciding, peer, message)) return lostWay(deciding, peer, message);
       return tellGroup(deciding, groupOf(groups, peer), both(event));
@@ -76,9 +85,24 @@ export function tell(deciding: Deciding, event: ToldEvent) {
   }
 }
 
+/** Where groups are made at meetings it is in no plan before. */
+function comes(deciding: Deciding, event: Extract<ToldEvent, { type: 'donorJoined' }>): GroupEvent {
+  const { replanner, coordinator } = both(event);
+  const waits = areMadeAtMeetings(deciding.groups, deciding.apart.giving) && coordinator?.type === 'donorJoined';
+  return { replanner, coordinator: waits ? { ...coordinator, isApart: true } : coordinator };
+}
+
 /** Whatever comes of an event between groups, until nothing more does. */
 export function settle(deciding: Deciding) {
-  while (divide(deciding) || end(deciding) || store(deciding) || give(deciding) || meet(deciding));
+  while (
+    divide(deciding) ||
+    end(deciding) ||
+    store(deciding) ||
+    give(deciding) ||
+    leaveOut(deciding) ||
+    seek(deciding) ||
+    meet(deciding)
+  );
   deciding.groups = waitForGroups(deciding.groups, deciding.now);
 }
 
@@ -111,7 +135,7 @@ function end(deciding: Deciding): boolean {
   );
   const alone = ended.find(({ index }) => mayEndAlone(deciding, index));
   if (alone !== undefined) {
-    endIsland(deciding, alone.index, alone.reason);
+    endIsland(deciding, alone.index, alone.reason, alone.why === 'noPlan' ? 'noPlan' : 'lost');
     return true;
   }
   const first = ended.find(({ why }) => why !== 'over') ?? (ended.length === groups.length ? ended[0] : undefined);
@@ -142,6 +166,7 @@ function store(deciding: Deciding): boolean {
   effects.push({ type: 'log', level: 'info', text: `Checkpoint ${step} is stored.` });
   deciding.apart = { ...apart, giving: apart.giving && keptFrom(apart.giving, step), saving: null };
   tellAll(deciding, toCoordinator({ type: 'allSaved', step, lossScale }));
+  if (statesOf(deciding).every(({ met }) => met === step)) beginIslands(deciding);
   return true;
 }
 

@@ -90,7 +90,9 @@ export function decide(before: DecisionState, event: DecisionEvent, now: number)
     const groups = groupsAsStored(run, event.start, replanner);
     // What was asked before may still be answered: that is no answer to what is asked from now on.
     const again = groups.map((group) => ({ ...group, coordinator: { ...group.coordinator, asks, warmUps } }));
-    return [{ groups: again, apart: { ...apartAsStored(run, event.start, groups), meetings } }, [{ type: 'publish' }]];
+    const apart = apartAsStored(run, event.start, groups);
+    const anew = { ...apart.anew, searches: before.apart.anew.searches };
+    return [{ groups: again, apart: { ...apart, meetings, anew } }, [{ type: 'publish' }]];
   }
   const deciding: Deciding = { ...before, effects: [], now };
   tell(deciding, event);

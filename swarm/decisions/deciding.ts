@@ -7,6 +7,7 @@ import { type CoordinatorState, membersOf, planInForce } from '../coordinator/st
 import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { LossScale } from '../precision.ts';
+import { type Anew, NOTHING_ANEW } from './anew.ts';
 import { type DecisionEffect, forCoordinator, forReplanner, type ToldEvent } from './events.ts';
 import { decideGroup, type Group, type GroupEffect, type GroupEvent } from './group.ts';
 import { committedIn, groupCount, isTogether, joined } from './groups.ts';
@@ -23,6 +24,7 @@ export interface Apart {
   readonly meetings: Meetings;
   /** Null: rounds follow from the run file. */
   readonly giving: Giving | null;
+  readonly anew: Anew;
   /** A checkpoint on its way: the parts that are whole, by group. */
   readonly saving: { readonly step: number; readonly parts: readonly Part[] } | null;
 }
@@ -111,6 +113,7 @@ export function join(deciding: Deciding, reason: string) {
   deciding.apart = {
     ...apart,
     giving,
+    anew: { ...NOTHING_ANEW, searches: apart.anew.searches },
     saving: null,
     meetings: { ...apart.meetings, current: null, beside: null, failures: 0 },
   };

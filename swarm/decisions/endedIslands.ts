@@ -2,8 +2,11 @@
  * Where there are as many islands as groups of donors, one ends alone: what it had not brought to a meeting never was, and
  * its numbers are free again. The others neither stop nor go back. Rules IS in SPEC.md.
  */
-import { at } from '../base.ts';
-import type { CoordinatorState } from '../coordinator/state.ts';
+import { at, type PeerId } from '../base.ts';
+import { type CoordinatorState, type Donor, planInForce } from '../coordinator/state.ts';
+import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
+import { counted } from '../quantityText.ts';
+import { areMadeAtMeetings } from './anew.ts';
 import { change, type Deciding, tellGroup, toCoordinator } from './deciding.ts';
 import type { Group } from './group.ts';
 import { distinct, smallest } from './groups.ts';
@@ -24,38 +27,80 @@ const isGoingOn = ({ phase }: CoordinatorState): boolean => phase.name !== 'wait
 const hasTrained = ({ turn, committedSteps, met }: CoordinatorState): boolean =>
   committedSteps > met || (turn?.time ?? 0) > 0;
 
-/** Its donors are with the smallest of the other groups then. */
-export function endIsland(deciding: Deciding, index: number, reason: string) {
+/**
+ * lost: its state is. noPlan: none can be made for its donors alone, and they are of another group at once. late: others waited for it, and hold their meeting without it. met: what it did is in the meeting that
+ * is over, and the next round has not begun.
+ */
+type Why = 'lost' | 'noPlan' | 'late' | 'met';
+
+/** Its donors are with the smallest of the other groups then, and wait for a meeting. */
+export function endIsland(deciding: Deciding, index: number, reason: string, why: Why) {
   const { apart, effects } = deciding;
   const ended = at(deciding.groups, index);
   const island = islandOf(ended.coordinator);
   const { met, turn, committedSteps } = ended.coordinator;
-  effects.push({ type: 'islandEnded', island, from: met });
-  const again = committedSteps - met;
-  const undone =
-    again === 0 ? '' : ` The last ${again === 1 ? 'step' : `${again} steps`} of it will be done by others.`;
-  effects.push({ type: 'log', level: 'warn', text: `Island ${island} has ended: ${reason}.${undone}` });
+  letGo(deciding, ended.coordinator, reason);
+  if (why !== 'met') {
+    effects.push({ type: 'islandEnded', island, from: met });
+    change(deciding, { ...apart.meetings, current: null });
+    deciding.apart = { ...deciding.apart, giving: apart.giving && withoutIsland(apart.giving, turn?.numbers ?? []) };
+  }
+  const again = why === 'met' ? 0 : committedSteps - met;
+  const undone = again === 0 ? '' : ` ${counted(again, 'step')} of it will be done by others.`;
+  effects.push({
+    type: 'log',
+    level: why === 'met' ? 'info' : 'warn',
+    text: `Island ${island} has ended: ${reason}.${undone}`,
+  });
   const others = deciding.groups.filter((_, i) => i !== index);
+  const isApart = why !== 'noPlan' && areMadeAtMeetings(deciding.groups, apart.giving);
   const heir = smallest(others);
   const first = at(deciding.groups, 0).coordinator;
   deciding.groups = others.map((group, i) => {
-    const heard = i === heir ? withDonorsOf(group, ended) : group;
+    const heard =
+      i === heir ? withDonorsOf(group, ended, why === 'met' ? [] : sinceMet(ended.coordinator), isApart) : group;
     return i === 0 && index === 0 ? asFirst(heard, first, apart.run.evaluation) : heard;
   });
-  change(deciding, { ...apart.meetings, current: null });
-  deciding.apart = { ...deciding.apart, giving: apart.giving && withoutIsland(apart.giving, turn?.numbers ?? []) };
   if (index === 0) saveInstead(deciding, first);
   tellGroup(deciding, heir, toCoordinator({ type: 'deadlineReached' }));
+  // Who pressed a button has nothing to stay for.
+  for (const { peer, wish } of ended.coordinator.donors)
+    if (wish === 'leaving' || wish === 'pausing') {
+      const type = wish === 'leaving' ? 'leave' : 'pause';
+      tellGroup(deciding, heir, toCoordinator({ type: 'donorSaid', peer, message: { type } }));
+    }
 }
 
-/** With the donors of another one, and what they earned; but for what that had not brought to a meeting. */
-function withDonorsOf(group: Group, { coordinator: ended, replanner }: Group): Group {
+/** Nothing of its plan counts any more, and its donors wait for another one. */
+function letGo({ effects }: Deciding, state: CoordinatorState, reason: string) {
+  const inForce = planInForce(state);
+  const detail = reason.slice(0, DETAIL_LENGTH_LIMIT);
+  for (const { peer: to, wish } of state.donors) {
+    if (inForce !== null)
+      effects.push({ type: 'send', to, message: { type: 'abandon', epoch: inForce.epoch, detail } });
+    if (wish === 'compute')
+      effects.push({ type: 'send', to, message: { type: 'standby', state: 'spare', why: 'queued' } });
+  }
+}
+
+const sinceMet = ({ unsaved, met }: CoordinatorState) => unsaved.filter(({ step }) => step >= met);
+
+/** With the donors of another one, and what they earned; but for what is undone. */
+function withDonorsOf(
+  group: Group,
+  { coordinator: ended, replanner }: Group,
+  undone: CoordinatorState['unsaved'],
+  isApart: boolean,
+): Group {
   const { donors, unsaved, ...state } = group.coordinator;
-  const undone = ended.unsaved.filter(({ step }) => step >= ended.met).flatMap(({ ledger }) => ledger);
-  const lost = (peer: string): number =>
-    undone.reduce((sum, entry) => sum + (entry.peer === peer ? entry.tokens : 0), 0);
-  const standing = ended.unsaved.filter(({ step }) => step < ended.met);
-  const come = ended.donors.map((donor) => ({ ...donor, tokens: donor.tokens - lost(donor.peer) }));
+  const entries = undone.flatMap(({ ledger }) => ledger);
+  const lost = (peer: PeerId): number =>
+    entries.reduce((sum, entry) => sum + (entry.peer === peer ? entry.tokens : 0), 0);
+  const standing = ended.unsaved.filter((one) => !undone.includes(one));
+  const come = ended.donors.map((donor): Donor => {
+    const left = { ...donor, tokens: donor.tokens - lost(donor.peer) };
+    return isApart ? { ...left, isApart } : left;
+  });
   return {
     coordinator: {
       ...state,

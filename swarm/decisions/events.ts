@@ -1,8 +1,9 @@
 /** What crosses between all that decides a run and its shell, and what of it each of the two in a group is told. */
+import type { GroupsFound, GroupsProblem } from '../autoplan/groupsAnew.ts';
 import type { PlanningConfig } from '../autoplan/knownDonors.ts';
 import type { PeerProfile } from '../autoplan/peerProfile.ts';
 import type { Found, ReplannerEvent } from '../autoplan/replannerState.ts';
-import type { PeerId } from '../base.ts';
+import type { PeerId, Result } from '../base.ts';
 import type { CoordinatorConfig, CoordinatorEvent, DonorMessage, StartState } from '../coordinator/events.ts';
 import type { Limits } from '../limits.ts';
 import type { MetMessage, PeerMessage } from '../messages/messages.ts';
@@ -45,12 +46,16 @@ export type DecisionEvent =
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
   /** The answer to the effect `search`. */
   | { readonly type: 'searched'; readonly search: number; readonly found: Found }
+  /** The answer to the effect `searchGroups`. */
+  | { readonly type: 'groupsFound'; readonly search: number; readonly found: Result<GroupsFound> }
   /** The run begins again from what the store knows, with nobody there yet; what is known of donors stays. */
   | { readonly type: 'restarted'; readonly start: StartState };
 
 /** Performed by the shell in order, each done before the next: what was answered is then always stored. */
 export type DecisionEffect =
   | GroupEffect
+  /** Answered by `groupsFound` with this number. */
+  | { readonly type: 'searchGroups'; readonly search: number; readonly problem: GroupsProblem }
   /** All groups have met: what was committed of the round stands, and these bytes belong to its last step. */
   | {
       readonly type: 'storeMeeting';
@@ -102,6 +107,7 @@ export function forCoordinator(event: ToldEvent): CoordinatorEvent | null {
       return isForOthers(message) ? null : { type, peer, message };
     }
     case 'searched':
+    case 'groupsFound':
       return null;
     default:
       return event;

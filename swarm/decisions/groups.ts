@@ -5,10 +5,11 @@
  * any other. Rules IS in SPEC.md.
  */
 import type { PlanningConfig } from '../autoplan/knownDonors.ts';
+import { beginReplanning } from '../autoplan/replanner.ts';
 import { groupsWished, seatsOf } from '../autoplan/wishes.ts';
 import { at, type PeerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
-import { type CoordinatorState, isPlanningAnew } from '../coordinator/state.ts';
+import { type CoordinatorState, type Donor, isPlanningAnew } from '../coordinator/state.ts';
 import { isNeeded, willing } from '../coordinator/successor.ts';
 import { NO_ATTEMPTS } from '../coordinator/trouble.ts';
 import { stepsBefore } from '../islands/rounds.ts';
@@ -132,6 +133,12 @@ export function committedIn(groups: readonly Group[]): number {
   );
 }
 
+/** Of what was begun under a plan nothing is left. */
+const BEFORE_PLAN = {
+  ...{ proposal: null, warmingUp: null, ask: null, outcome: null, isSavedFirst: false, pending: [] },
+  ...{ attempts: NO_ATTEMPTS, sightings: [], relayedSlices: [], doubt: null },
+} as const satisfies Partial<CoordinatorState>;
+
 /** All groups as one that has all donors, and stands before a plan. `order`: in which they came. */
 export function joined(
   groups: readonly Group[],
@@ -153,24 +160,15 @@ export function joined(
       loss: newest.loss,
       lastCommit: null,
       gathering: all.every(({ gathering }) => gathering === 'whole') ? 'whole' : 'over',
-      proposal: null,
-      warmingUp: null,
-      ask: null,
+      ...BEFORE_PLAN,
       asks: most(({ asks }) => asks),
       warmUps: most(({ warmUps }) => warmUps),
       departures: all.flatMap(({ departures }) => departures ?? [])[0] ?? null,
-      donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
+      donors: all.flatMap(({ donors }) => donors.map(ofGroup)).toSorted((a, b) => place(a.peer) - place(b.peer)),
       phase: { name: 'planning', before: null, reason },
       turn: null,
-      outcome: null,
-      isSavedFirst: false,
-      pending: [],
-      attempts: NO_ATTEMPTS,
       faults: distinct(all.flatMap(({ faults }) => faults)),
       relayed: distinct(all.flatMap(({ relayed }) => relayed)),
-      sightings: [],
-      relayedSlices: [],
-      doubt: null,
       norms: distinct(all.flatMap(({ norms }) => norms)).toSorted((a, b) => a.step - b.step),
       unsaved: distinct(all.flatMap(({ unsaved }) => unsaved)).toSorted((a, b) => a.step - b.step),
     },
@@ -180,6 +178,80 @@ export function joined(
       donors: groups.flatMap(({ replanner }) => replanner.donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
       searches: Math.max(...groups.map(({ replanner }) => replanner.searches)),
       ...{ needed: null, comparison: null, arrival: null, causes: [] },
+    },
+  };
+}
+
+/** One donor with all that is known of it. */
+export interface Moved {
+  readonly donor: Donor;
+  readonly known: Group['replanner']['donors'];
+}
+
+/** The donor has to be in it, or nothing changes and what is known is of nobody. */
+export function withoutDonor(group: Group, peer: PeerId): readonly [Group, Moved | null] {
+  const { coordinator, replanner } = group;
+  const donor = coordinator.donors.find((one) => one.peer === peer);
+  if (donor === undefined) return [group, null];
+  const isOther = (one: { readonly peer: PeerId }): boolean => one.peer !== peer;
+  return [
+    {
+      coordinator: { ...coordinator, donors: coordinator.donors.filter(isOther) },
+      replanner: { ...replanner, donors: replanner.donors.filter(isOther) },
+    },
+    { donor, known: replanner.donors.filter((one) => one.peer === peer) },
+  ];
+}
+
+/** It is of this group from now on: a plan may have it. */
+export function withDonor({ coordinator, replanner }: Group, { donor, known }: Moved): Group {
+  const cause = { reason: `${donor.peer} joins`, by: null };
+  return {
+    coordinator: { ...coordinator, donors: [...coordinator.donors, ofGroup(donor)] },
+    replanner: {
+      ...replanner,
+      donors: [...replanner.donors, ...known],
+      causes: replanner.config.wishes.auto ? [...replanner.causes, cause] : replanner.causes,
+    },
+  };
+}
+
+const ofGroup = ({ isApart: _, ...donor }: Donor): Donor => donor;
+
+/** One more, with a new island: it begins at the checkpoint of the last meeting, and asks for a plan. */
+export function newGroup(groups: readonly Group[], island: number, moved: readonly Moved[], giving: Giving): Group {
+  const { coordinator: first, replanner } = at(groups, 0);
+  const all = groups.map(({ coordinator }) => coordinator);
+  const most = (of: (state: CoordinatorState) => number): number => Math.max(...all.map(of));
+  const donors = moved.map(({ donor }) => ofGroup(donor));
+  const isHere = (peer: PeerId): boolean => donors.some((donor) => donor.peer === peer);
+  const { searches } = replanner;
+  const used = Math.max(searches, ...groups.map((group) => group.replanner.searches));
+  return {
+    coordinator: {
+      ...first,
+      config: { ...first.config, own: [island], evaluation: null },
+      epoch: most(({ epoch }) => epoch),
+      committedSteps: first.met,
+      turn: newTurn(giving),
+      lastCommit: null,
+      gathering: 'over',
+      lossScale: first.savedLossScale,
+      ...BEFORE_PLAN,
+      asks: most(({ asks }) => asks),
+      warmUps: most(({ warmUps }) => warmUps),
+      departures: null,
+      donors,
+      phase: { name: 'planning', before: null, reason: `island ${island} begins` },
+      faults: distinct(all.flatMap(({ faults }) => faults)),
+      relayed: distinct(all.flatMap(({ relayed }) => relayed)).filter((pair) => pair.every(isHere)),
+      newestSteps: [],
+      unsaved: [],
+    },
+    replanner: {
+      ...beginReplanning(replanner.config),
+      donors: moved.flatMap(({ known }) => known),
+      searches: SEARCHES_APART * (Math.floor(used / SEARCHES_APART) + 1),
     },
   };
 }

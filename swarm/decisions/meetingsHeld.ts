@@ -24,6 +24,7 @@ import {
   standing,
   withWord,
 } from './meeting.ts';
+import { isDueAnew, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
 import { afterRound, keptAt, nextTurn } from './recordedRounds.ts';
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
@@ -63,7 +64,7 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
   const after = begun(about, { ...meetings, beside: isBeside ? about : meetings.beside }, now);
   change(deciding, after);
   if (after.current !== null) send(deciding, invitations(plans, after.current, after, giving !== null));
-  if (isBeside) beginRound(deciding, about.end, 'no', true);
+  if (isBeside) beginRound(deciding, about.end, true);
   return isBeside;
 }
 
@@ -71,6 +72,7 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
 function isFree(deciding: Deciding, end: number): boolean {
   return (
     savedAt(deciding, end) === 'no' &&
+    !isDueAnew(deciding, end) &&
     statesOf(deciding).every((state) => {
       const inForce = planInForce(state);
       const isDue = evaluationDue({ ...state, committedSteps: end, met: end });
@@ -90,7 +92,7 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
     if (beside) tellAll(deciding, toCoordinator({ type: 'cameOf', round: current.round }));
     else {
       send(deciding, farewells(plans, current, apart.giving !== null));
-      beginRound(deciding, current.end, savedAt(deciding, current.end), false);
+      beginRound(deciding, current.end, false);
     }
     return true;
   }
@@ -123,15 +125,20 @@ function savedAt(deciding: Deciding, committedSteps: number): 'first' | 'beside'
   const unsaved = committedSteps - newestCheckpointStep;
   const isEnd = committedSteps >= config.steps || states.some((state) => mustStand(state));
   const isDue = apart.giving ? unsaved >= every : committedSteps % every === 0 || unsaved > every;
-  if (isEnd || unsaved >= unsavedLimit(config)) return 'first';
-  return isDue && apart.saving === null ? 'beside' : 'no';
+  const forStarts = savedForStarts(apart.anew, committedSteps);
+  if (isEnd || unsaved >= unsavedLimit(config) || forStarts === 'first') return 'first';
+  return (isDue || forStarts === 'beside') && apart.saving === null ? 'beside' : 'no';
 }
 
 /** The next one. `isBeside`: what comes of the meeting is not here yet. */
-function beginRound(deciding: Deciding, committedSteps: number, saved: 'first' | 'beside' | 'no', isBeside: boolean) {
+function beginRound(deciding: Deciding, committedSteps: number, isBeside: boolean) {
+  const { giving: before } = deciding.apart;
+  const giving = before && afterRound(before, statesOf(deciding));
+  deciding.apart = { ...deciding.apart, giving };
+  if (!isBeside) makeAnew(deciding, committedSteps);
   const { apart } = deciding;
   const states = statesOf(deciding);
-  const giving = apart.giving && afterRound(apart.giving, states);
+  const saved = isBeside ? 'no' : savedAt(deciding, committedSteps);
   const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [] };
   deciding.apart = { ...apart, saving, giving: giving && (saved === 'no' ? giving : keptAt(giving, committedSteps)) };
   const met = { type: 'met', committedSteps, isBeside } as const;
@@ -141,12 +148,6 @@ function beginRound(deciding: Deciding, committedSteps: number, saved: 'first' |
     const turn = nextTurn(giving, state);
     tellGroup(deciding, group, toCoordinator({ ...met, saved: here, turn }));
   }
-}
-
-/** What it has is saved before somebody goes. */
-function mustStand(state: CoordinatorState): boolean {
-  const stop = interruption(state);
-  return stop !== null && stop.successor === null;
 }
 
 export function heardOf(deciding: Deciding, peer: PeerId, message: MetMessage) {

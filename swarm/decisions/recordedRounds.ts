@@ -61,10 +61,10 @@ export const keptFrom = (giving: Giving, step: number): Giving => ({
 export const newTurn = ({ round }: Giving): IslandTurn => ({ round, time: 0, numbers: [] });
 
 export const islandOf = ({ config }: CoordinatorState): number => at(config.own ?? [], 0);
-const doneBy = ({ committedSteps, met }: CoordinatorState): number => committedSteps - met;
+export const doneBy = ({ committedSteps, met }: CoordinatorState): number => committedSteps - met;
 
 /** It has done what it was given, and would do more. */
-const isReady = (state: CoordinatorState): boolean =>
+export const isReady = (state: CoordinatorState): boolean =>
   state.phase.name === 'holding' &&
   state.phase.awaits === 'groups' &&
   state.isSavedFirst === false &&

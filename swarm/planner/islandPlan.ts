@@ -12,7 +12,7 @@ import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterC
 import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import { chanceOfAll } from './groupsAsked.ts';
-import { type Group, groupsOf } from './islandGroups.ts';
+import { type Group, groupOf, groupsOf } from './islandGroups.ts';
 import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
 import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, summary, teamWords } from './islandWords.ts';
@@ -20,9 +20,12 @@ import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
 export interface IslandsAsked extends MeetingSettings {
-  readonly rounds:
-    | { readonly count: 'auto'; readonly roundSeconds: number }
-    | { readonly count: number; readonly innerSteps: number };
+  readonly rounds: AutoRounds | { readonly count: number; readonly innerSteps: number };
+}
+
+interface AutoRounds {
+  readonly count: 'auto';
+  readonly roundSeconds: number;
 }
 
 export interface PlannedIsland {
@@ -65,6 +68,23 @@ export function planIslands(problem: ClusterProblem, asked: IslandsAsked): Resul
   const without = planned({ ...problem, cluster: withoutHostBytes(cluster) }, asked);
   if (!without.ok || (found.ok && isAsGood(found.value, without.value))) return found;
   return success(withMemory(sorted, asked, without.value));
+}
+
+/** Just these groups of donors, with the best plan found for each; who would end no step in a round is left out. */
+export function planGroups(
+  problem: ClusterProblem,
+  asked: IslandsAsked & { readonly rounds: AutoRounds },
+  groups: readonly (readonly PeerId[])[],
+): Result<IslandPlan> {
+  const costsFor = costsIn(problem, asked, 0);
+  const { planned: costs, own } = costsFor(1);
+  const { roundSeconds } = asked.rounds;
+  const searched = { costs, overlaps: true, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 };
+  const teams = groups.flatMap((names) => {
+    const group = groupOf({ ...searched, counted: 'all' }, names.map(costs.placeOf));
+    return (group && teamOf(costsFor, group, 1)) ?? [];
+  });
+  return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, teams, { roundSeconds });
 }
 
 const withoutHostBytes = (cluster: Cluster): Cluster => ({

@@ -1,6 +1,6 @@
 /** A run file as `shoal plan` reads it: its islands apart from it, as a planner is asked for them. */
 import { type Result, success } from '../base.ts';
-import { parseRunFile, type RunFile } from '../run/runFile.ts';
+import { type Islands, parseRunFile, type RunFile } from '../run/runFile.ts';
 import type { IslandsAsked } from './islandPlan.ts';
 
 export interface PlannedRun {
@@ -13,12 +13,13 @@ export function parsePlannedRun(json: unknown, fileName: string): Result<Planned
   const parsed = parseRunFile(json, fileName);
   if (!parsed.ok) return parsed;
   const { islands, ...train } = parsed.value.train;
-  const asked = islands && {
-    ...{ outer: islands.outer, exchange: islands.exchange, publish: islands.publish },
-    rounds:
-      islands.count === 'auto'
-        ? ({ count: 'auto', roundSeconds: islands.roundSeconds } as const)
-        : { count: islands.count, innerSteps: islands.innerSteps },
-  };
-  return success({ run: { ...parsed.value, train }, islands: asked ?? null });
+  return success({ run: { ...parsed.value, train }, islands: islands ? islandsAsked(islands) : null });
 }
+
+export const islandsAsked = (islands: Islands): IslandsAsked => ({
+  ...{ outer: islands.outer, exchange: islands.exchange, publish: islands.publish },
+  rounds:
+    islands.count === 'auto'
+      ? { count: 'auto', roundSeconds: islands.roundSeconds }
+      : { count: islands.count, innerSteps: islands.innerSteps },
+});

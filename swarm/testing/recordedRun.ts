@@ -2,14 +2,18 @@
  * A run with `count: "auto"` and honest donors of unequal speed, on a clock of its own: what anybody is told is answered
  * after as long as it takes there. It keeps what a store would, and judges it.
  */
+import { findGroups } from '../autoplan/groupsAnew.ts';
+import { clusterProblem } from '../autoplan/knownDonors.ts';
 import { got, invariant, type PeerId, peerId } from '../base.ts';
 import type { CommitRecord } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
+import type { Profile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
+import { planCluster } from '../planner/clusterPlan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
 import { answer } from './honestDonor.ts';
 import { ADAPTER } from './rehearsalTerms.ts';
@@ -21,17 +25,18 @@ const START = {
 };
 
 type Said = Extract<DecisionEvent, { type: 'donorSaid' }>['message'];
-interface Answer {
+interface Later {
   readonly atMs: number;
   readonly order: number;
-  readonly peer: PeerId;
-  readonly said: Said;
+  readonly event: DecisionEvent;
 }
 export type Recorded = Required<Pick<CommitRecord, 'step' | 'number' | 'island' | 'round' | 'innerStep'>> & {
   readonly tookIn: number | undefined;
   readonly ledger: readonly LedgerEntry[];
 };
 
+/** Drafts that a search for a plan judges. */
+const SEARCH_WORK = 200;
 /** Of so many events one is looked at closely: it takes longer than all that is decided. */
 const LOOKED_AT = 16;
 
@@ -47,12 +52,18 @@ export class RecordedRun {
   isFinished = false;
   /** What a meeting takes. */
   meetMs = 1;
+  /** What an upload takes. */
+  uploadMs = 1;
+  /** What a search for groups comes to. */
+  find = findGroups;
+  /** What a search takes. */
+  searchMs = 80;
   /** These say nothing of a meeting. */
   readonly silent = new Set<PeerId>();
   /** What each message takes, of a step and of anything else. */
   readonly #stepMs = new Map<PeerId, number>();
   readonly #plans = new Map<PeerId, Plan>();
-  #answers: Answer[] = [];
+  #answers: Later[] = [];
   #order = 0;
   #checkpoint = 0;
   #events = 0;
@@ -62,11 +73,12 @@ export class RecordedRun {
     this.state = begin(config, START);
   }
 
-  join(name: string, stepMs: number): void {
+  /** `profile`: what its admission measured; absent: nothing is known of it. */
+  join(name: string, stepMs: number, profile: Profile | null = null): void {
     const peer = peerId(name);
     this.#stepMs.set(peer, stepMs);
     this.tell({
-      ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile: null },
+      ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile },
       ...{ rememberedAs: null, remembered: null, address: name, isOwn: false },
     });
   }
@@ -91,7 +103,7 @@ export class RecordedRun {
 
   #drop(peer: PeerId) {
     this.#stepMs.delete(peer);
-    this.#answers = this.#answers.filter((one) => one.peer !== peer);
+    this.#answers = this.#answers.filter(({ event }) => !('peer' in event) || event.peer !== peer);
   }
 
   tell(event: DecisionEvent): void {
@@ -129,7 +141,7 @@ export class RecordedRun {
     if (first !== undefined && (deadline === null || first.atMs <= deadline)) {
       this.#answers = this.#answers.filter((one) => one !== first);
       this.now = Math.max(this.now, first.atMs);
-      this.tell({ type: 'donorSaid', peer: first.peer, message: first.said });
+      this.tell(first.event);
     } else {
       this.now = Math.max(this.now, deadline ?? this.now);
       this.tell({ type: 'deadlineReached' });
@@ -140,6 +152,10 @@ export class RecordedRun {
   finish(most = 100_000): void {
     for (let events = 0; events < most && !this.isFinished; events++)
       invariant(this.advance(), `the run stands: ${snapshotOf(this.state, this.now).sentence}`);
+  }
+
+  #later(tookMs: number, event: DecisionEvent): void {
+    this.#answers.push({ atMs: this.now + tookMs, order: this.#order++, event });
   }
 
   #answerTo(to: PeerId, message: ServerMessage): Said | null {
@@ -174,8 +190,26 @@ export class RecordedRun {
         }
         if (message.type === 'prepare') this.#plans.set(to, message.plan);
         const said = message.type === 'meet' && this.silent.has(to) ? null : this.#answerTo(to, message);
-        const tookMs = message.type === 'start' ? stepMs : message.type === 'meet' ? this.meetMs : 1;
-        if (said) this.#answers.push({ atMs: this.now + tookMs, order: this.#order++, peer: to, said });
+        const tooks: Partial<Record<ServerMessage['type'], number>> = {
+          start: stepMs,
+          meet: this.meetMs,
+          save: this.uploadMs,
+        };
+        const tookMs = tooks[message.type] ?? 1;
+        if (said) this.#later(tookMs, { type: 'donorSaid', peer: to, message: said });
+        return;
+      }
+      case 'searchGroups': {
+        const found = this.find(this.config.planning, effect.problem);
+        this.#later(this.searchMs, { type: 'groupsFound', search: effect.search, found });
+        return;
+      }
+      case 'search': {
+        const found = planCluster(
+          clusterProblem(this.config.planning, effect.problem),
+          ({ work }) => work < SEARCH_WORK,
+        );
+        this.#later(this.searchMs, { type: 'searched', search: effect.search, found });
         return;
       }
       case 'storeEpoch':

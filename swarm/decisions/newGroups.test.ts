@@ -1,0 +1,197 @@
+import { describe, expect, it } from 'vitest';
+import type { Groups } from '../autoplan/groupsAnew.ts';
+import { peerId, success } from '../base.ts';
+import type { Profile } from '../messages/profile.ts';
+import { autoIslands, overlapping } from '../testing/islands.ts';
+import { RecordedRun } from '../testing/recordedRun.ts';
+import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
+
+const runOf = (part: Parameters<typeof rehearsalTerms>[0]) =>
+  new RecordedRun(decisionConfig(rehearsalTerms({ layers: 2, ...part }).config, { replicas: 0 }));
+
+function three(part: Parameters<typeof rehearsalTerms>[0] = {}) {
+  const run = runOf({ steps: 200, islands: autoIslands(1), expectedDonors: 3, checkpointEverySteps: 200, ...part });
+  for (const [name, stepMs] of [
+    ['a', 10],
+    ['b', 20],
+    ['c', 30],
+  ] as const)
+    run.join(name, stepMs);
+  return run;
+}
+
+/** Each once, whoever did them, and nothing was given up. */
+function expectEach(run: RecordedRun) {
+  const { steps } = run.config.run;
+  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
+    Array.from({ length: steps }, (_, number) => number),
+  );
+  expect(run.lines.filter((line) => /^(back|refuse)/.test(line))).toEqual([]);
+}
+
+const epochs = (run: RecordedRun) => run.lines.filter((line) => line.startsWith('epoch'));
+const donorsOf = (run: RecordedRun, island: number) => [
+  ...new Set(run.commits.flatMap((one) => (one.island === island ? one.ledger.map(({ peer }) => peer) : []))),
+];
+
+describe('groups that are made anew at meetings', () => {
+  it.each([false, true])(
+    '[IS86] a newcomer has an island of its own, with the next number, from the round after a meeting (overlap: %s)',
+    (isOverlapping) => {
+      const run = three({ islands: isOverlapping ? overlapping(autoIslands(1)) : autoIslands(1) });
+      while (run.commits.length < 50) run.advance();
+      const met = run.meetings.length;
+      run.join('d', 10);
+      run.finish();
+      expectEach(run);
+      expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 3: d']);
+      expect(donorsOf(run, 3)).toEqual(['d']);
+      const first = run.commits.find(({ island }) => island === 3);
+      expect(first?.round).toBeGreaterThanOrEqual(met);
+      expect(first?.round).toBeLessThanOrEqual(met + 2);
+      // It begins at what that meeting came to: that was saved, and nobody waited for it.
+      expect(run.lines.filter((line) => line.startsWith('checkpoint'))).toHaveLength(2);
+    },
+  );
+
+  it('[IS86] where what the meeting came to is not saved before the next one, all wait for it there', () => {
+    const run = three();
+    run.uploadMs = 900;
+    while (run.commits.length < 50) run.advance();
+    run.join('d', 10);
+    run.finish();
+    expectEach(run);
+    expect(donorsOf(run, 3)).toEqual(['d']);
+  });
+
+  it('[IS86] an island that lost a member: the others of it begin a new one', () => {
+    const run = three({ expectedDonors: 4 });
+    run.join('d', 30);
+    while (run.commits.length < 30) run.advance();
+    run.gone('b');
+    run.gone('c');
+    run.join('e', 20);
+    run.finish();
+    expectEach(run);
+    expect(donorsOf(run, 4)).toEqual(['e']);
+  });
+
+  it('[IS86] [IS88] a donor that goes, alone on its island: that ends at the meeting, with all that it did, and nobody waits', () => {
+    const run = three();
+    while (run.commits.length < 50) run.advance();
+    const island = 1;
+    run.leave('b');
+    while (run.here.includes(peerId('b'))) run.advance();
+    const done = run.commits.filter((one) => one.island === island).length;
+    run.finish();
+    expectEach(run);
+    expect(run.commits.filter((one) => one.island === island)).toHaveLength(done);
+    expect(run.lines.filter((line) => line.startsWith('island'))).toEqual([]);
+    expect(run.lines.filter((line) => line.startsWith('checkpoint'))).toEqual(['checkpoint 200']);
+  });
+});
+
+describe('a late island', () => {
+  it('[IS87] is left out of one meeting: its steps are done by others, and its donor begins a new island', () => {
+    const run = three();
+    while (run.commits.length < 80) run.advance();
+    run.slow('c', 25_000);
+    const before = run.meetings.length;
+    while (run.lines.every((line) => !line.startsWith('island'))) run.advance();
+    const since = run.meetings.length;
+    expect(since - before).toBeLessThanOrEqual(1);
+    run.slow('c', 30);
+    run.finish();
+    expectEach(run);
+    expect(run.lines.filter((line) => line.startsWith('island'))).toEqual(['island 2 has ended']);
+    expect(donorsOf(run, 3)).toEqual(['c']);
+    expect([...new Set(epochs(run))]).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 3: c']);
+  });
+
+  it('[IS87] who is late by less than a grace is waited for', () => {
+    const run = three();
+    while (run.commits.length < 80) run.advance();
+    run.slow('c', 9_000);
+    const before = run.meetings.length;
+    while (run.meetings.length < before + 2) run.advance();
+    run.slow('c', 30);
+    run.finish();
+    expectEach(run);
+    expect(run.lines.filter((line) => line.startsWith('island'))).toEqual([]);
+  });
+});
+
+/** Measured so; the model takes `bytes` of its memory. */
+const measured = (layerSeconds: number, memoryBytes: number): Profile => ({
+  layers: [
+    { samples: 1, forwardSeconds: layerSeconds / 3, backwardSeconds: (2 * layerSeconds) / 3 },
+    { samples: 2, forwardSeconds: (2 * layerSeconds) / 3, backwardSeconds: (4 * layerSeconds) / 3 },
+  ],
+  memoryBytes,
+  checkedKernels: 0,
+});
+
+describe('by what the planner finds', () => {
+  /** What the model takes of one donor alone is 62,860 bytes; of two with a stage each, less than this. */
+  const SMALL = 50_000;
+
+  function two() {
+    const islands = autoIslands(1);
+    const { config } = rehearsalTerms({ layers: 2, steps: 60, islands, expectedDonors: 2, checkpointEverySteps: 200 });
+    const { run: own, planning } = decisionConfig(config, { auto: true, replicas: 0 });
+    const run = new RecordedRun({ run: own, planning: { ...planning, batch: { ...planning.batch, islands } } });
+    for (const name of ['a', 'b']) run.join(name, 20, measured(0.001, 1e9));
+    while (run.commits.length < 10) run.advance();
+    return run;
+  }
+
+  it('[IS88] two donors without room for the model make an island together; what others have changes by nothing', () => {
+    const run = two();
+    for (const name of ['c', 'd']) run.join(name, 20, measured(0.001, SMALL));
+    run.finish();
+    expectEach(run);
+    expect(epochs(run).map((line) => line.replace('d c', 'c d'))).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c d']);
+    expect(donorsOf(run, 2).toSorted()).toEqual(['c', 'd']);
+  });
+
+  it('[IS88] one without room is taken into a group, where it is of use there', () => {
+    const run = two();
+    run.join('c', 20, measured(0.001, SMALL));
+    run.finish();
+    expectEach(run);
+    expect(run.lines.filter((line) => line.startsWith('island'))).toEqual([]);
+    const group = run.state.groups.find(({ coordinator }) => coordinator.donors.some(({ peer }) => peer === 'c'));
+    expect(group?.coordinator.donors.find(({ peer }) => peer === 'c')?.isApart).toBeUndefined();
+  });
+
+  /** Three of a group each; others are found that are so many times as fast. */
+  function found(best: Groups, gain: number, costSeconds = 0) {
+    const run = runOf({ steps: 120, islands: autoIslands(1), expectedDonors: 3, checkpointEverySteps: 200 });
+    run.find = (_config, { standing }) =>
+      success({ kept: { groups: standing, stepSeconds: gain }, best: { groups: best, stepSeconds: 1 }, costSeconds });
+    for (const name of ['a', 'b', 'c']) run.join(name, 20, measured(0.001, 1e9));
+    run.finish();
+    expectEach(run);
+    return run;
+  }
+  const group = (...names: string[]) => names.map(peerId);
+
+  it('[IS88] where other groups do enough more an island ends after a meeting, with all that it did, and its donor goes there', () => {
+    const run = found([group('a'), group('b', 'c')], 1.2);
+    expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 1: b c']);
+    const rounds = [...new Set(run.commits.flatMap(({ island, round }) => (island === 2 ? round : [])))];
+    expect(Math.max(...rounds)).toBeLessThan(5);
+    // Nothing of it was undone, nor saved for anybody.
+    expect(run.lines.filter((line) => /^(island|checkpoint)/.test(line))).toEqual(['checkpoint 120']);
+  });
+
+  it('[IS88] of groups that come together the largest goes on as it is, with its plan until the others are warm', () => {
+    const run = found([group('a', 'b'), group('c')], 1.2);
+    expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 0: a b']);
+  });
+
+  it('[IS88] what gains little, or does not pay for the change in the steps that are left, changes nothing', () => {
+    for (const run of [found([group('a'), group('b', 'c')], 1.04), found([group('a'), group('b', 'c')], 1.2, 21)])
+      expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c']);
+  });
+});
