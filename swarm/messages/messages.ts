@@ -276,6 +276,11 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     /** After which it may be otherwise; null: this is final. */
     retrySeconds: z.int().min(0).nullable(),
   }),
+  /**
+   * Another process of the site leads from now on: say hello again, over this same connection. Until then nothing that is said
+   * is heard.
+   */
+  z.object({ type: z.literal('helloAgain') }),
   z.object({ type: z.literal('signal'), from: peer, epoch: count, attempt: count.optional(), data: z.string() }),
   /**
    * A plan that takes over next, when all of its members have answered: compile its stages, get its tokens, open its links;

@@ -76,6 +76,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
 ];
 
 export const SERVER_EXAMPLES: readonly ServerMessage[] = [
+  { type: 'helloAgain' },
   {
     ...{
       type: 'welcome',

@@ -229,6 +229,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'snapshot':
       return afterSnapshot({ ...state, snapshot: message.snapshot });
     case 'refused':
+    case 'helloAgain':
     case 'signal':
     case 'warm':
     case 'limits':

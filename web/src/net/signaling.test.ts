@@ -146,6 +146,21 @@ describe('Signaling', () => {
     expect(messages).toHaveLength(1);
   });
 
+  test('[NA2] is asked to say hello again: the same connection, its name and key, and nothing is sent before the welcome', () => {
+    const { signaling, sockets, states, messages, last, join } = conversation();
+    join();
+    last().say({ type: 'helloAgain' });
+    expect(signaling.send({ type: 'pause' })).toBe(false);
+    expect(signaling.sendBytes(new Uint8Array([1]))).toBe(false);
+    expect(states.at(-1)).toEqual({ kind: 'closed', pauseMs: 0, isKept: true });
+    expect(last().sent.slice(1)).toEqual([expect.objectContaining({ type: 'hello', resume: { peer: 'p1', key: 'k', heard: 0 } })]);
+    last().say(WELCOME);
+    expect(signaling.send({ type: 'heartbeat' })).toBe(true);
+    expect(messages.map(({ type }) => type)).toEqual(['welcome', 'welcome']);
+    expect(sockets).toHaveLength(1);
+    expect(last().closed).toBe(false);
+  });
+
   test('[WP1] carries bytes both ways, after welcome only', () => {
     const { signaling, bytes, last, join } = conversation();
     last().onopen?.(new Event('open'));

@@ -90,12 +90,7 @@ export class Signaling {
         if (this.#welcomed) options.onBytes(bytes);
         else this.malformedMessages += 1;
       },
-      onClosed: (pauseMs) => {
-        if (this.#welcomed) this.#keptUntilMs = now() + KEPT_MS;
-        this.#welcomed = false;
-        if (now() >= this.#keptUntilMs) this.#resume = null;
-        onState({ kind: 'closed', pauseMs, isKept: this.#resume !== null });
-      },
+      onClosed: (pauseMs) => this.#broke(pauseMs),
     });
   }
 
@@ -120,6 +115,15 @@ export class Signaling {
   close(): void {
     this.#welcomed = false;
     this.#socket.close();
+  }
+
+  /** Nobody hears this tab until it is welcomed again. */
+  #broke(pauseMs: number): void {
+    const { now, onState } = this.#options;
+    if (this.#welcomed) this.#keptUntilMs = now() + KEPT_MS;
+    this.#welcomed = false;
+    if (now() >= this.#keptUntilMs) this.#resume = null;
+    onState({ kind: 'closed', pauseMs, isKept: this.#resume !== null });
   }
 
   #greet(): void {
@@ -151,7 +155,10 @@ export class Signaling {
     const message = decoded.value;
     if (message.type === 'refused') this.#end(message.reason, message.detail, message.retrySeconds);
     else if (message.type === 'welcome') this.#welcome(message);
-    else if (this.#welcomed) {
+    else if (message.type === 'helloAgain') {
+      this.#broke(0);
+      this.#greet();
+    } else if (this.#welcomed) {
       if (message.type !== 'snapshot') this.#spoken.heard += 1;
       onMessage(message);
     } else this.malformedMessages += 1;
