@@ -3,11 +3,9 @@
  * decided is decided in swarm/coordinator, what is kept is kept by the store.
  */
 
-import { createServer as createHttpServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
-import { createServer as createSecureServer } from 'node:https';
-import { isIP, type Socket } from 'node:net';
+import type { Server as HttpServer } from 'node:http';
 import websocket from '@fastify/websocket';
-import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE } from '../swarm/coordinator/deadlines.ts';
@@ -17,15 +15,15 @@ import { addMemberApi } from './api/memberApi.ts';
 import { addPreviewPicture, originOf, previewTags } from './api/preview.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { type PublicView, Visible } from './api/visible.ts';
-import { DonorSocket, refusedFor, SOCKET_LIMITS } from './donors/donorSocket.ts';
+import { DonorSocket, SOCKET_LIMITS } from './donors/donorSocket.ts';
+import type { DonorWire, Origin } from './donors/donorWire.ts';
+import { addDonorDoor } from './donors/door.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { freeDisk } from './files/freeDisk.ts';
-import { type Access, isForwarded, isKnownHost, isSameOrigin, knownNames, UNKNOWN_HOST } from './http/access.ts';
-import { AddressLimit } from './http/addressLimit.ts';
-import { Arrivals } from './http/arrivals.ts';
-import { perMinute, problem } from './http/calls.ts';
+import type { Access } from './http/access.ts';
+import { addressOf, application, limitConnections } from './http/application.ts';
+import { perMinute } from './http/calls.ts';
 import { listenProblem } from './http/listening.ts';
-import { among, isLoopback, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
 import { limitBodies } from './http/slowRequests.ts';
 import { throttled } from './http/throttled.ts';
@@ -52,16 +50,6 @@ export const DEFAULT_PORT = 8080;
 const SNAPSHOT_INTERVAL_MS = 1_000;
 /** How long a stop waits for the step in progress and its checkpoint. */
 const STOP_LIMIT_MS = 180_000;
-/** Connections at once, of every kind; and of one address, but for a trusted proxy, which is everyone's. */
-const CONNECTIONS = 4_096;
-const CONNECTIONS_PER_ADDRESS = 512;
-/** Donors of one address at once: a class behind one router fits. */
-const DONORS_PER_ADDRESS = 256;
-/** Times a minute that each of them may connect: every time is written down. */
-const JOINS_PER_DONOR = 3;
-/** A request's head is here by then, or its connection ends. */
-const HEADERS_LIMIT_MS = 10_000;
-const CONNECTION_CHECK_MS = 2_000;
 /** Of the public page, which asks twelve times a minute. */
 const STATUS_CALLS = perMinute(120);
 
@@ -81,6 +69,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly host?: string;
   /** 0: any free one. */
   readonly port?: number;
+  /** It does not listen: connections are handed to it, of clients who know it by this address. */
+  readonly knownAs?: string;
   /** Fixed number of donors, all of whom compute: no step before they are there. Null: whoever comes. */
   readonly expectedDonors?: number | null;
   readonly steps?: number;
@@ -99,12 +89,17 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
 
 export interface Server {
   readonly url: string;
+  /** To be handed connections, and donors whose sockets end elsewhere. */
+  readonly http: HttpServer;
+  donorCame(wire: DonorWire, origin: Origin): void;
   /** What a donor opens that this server's own command starts: by it the server knows that it is none of the others. */
   readonly ownDonorUrl: string;
   readonly run: ActiveRun;
   /** To be told of the donors that its own command opened. */
   readonly rehearsals: Rehearsals;
   operatorToken(): string;
+  /** The token of another process of the site, which is told when it is used; call the answer to forget it. */
+  alsoOpenedBy(token: string, used: () => void): () => void;
   /** Stops at the next step boundary, with everything saved, and closes. */
   stop(): Promise<void>;
   /** Closes at once; what is committed stays committed. */
@@ -120,7 +115,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   if (recorder?.ok === false) return recorder;
   const ownKey = data.store.secret('ownDonorKey', newSessionKey);
   const run = activeRun(options, ownKey, recorder?.value);
-  const app = application(access, host);
+  const app = application(access, host, options.knownAs === undefined);
   app.addHook('onSend', async ({ method }, { statusCode }) => {
     // Who asked for something to be kept hears of it when it is; that it is not is said at once.
     if (method !== 'GET' && statusCode < 500) await data.store.kept();
@@ -149,9 +144,16 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addOperatorApi(app, {
     ...{ run, data, session, access, rehearsals, freeBytes, alerts, onActivate: options.onActivate },
   });
-  const sockets = addDonorSockets(app, run, access, options.donorsPerAddress ?? DONORS_PER_ADDRESS);
+  const sockets = new Set<DonorSocket>();
+  const donorCame = (wire: DonorWire, origin: Origin): void => {
+    const donor = new DonorSocket(wire, run.reception, monotonicMs(), origin);
+    sockets.add(donor);
+    wire.on('close', () => sockets.delete(donor));
+  };
+  const refused = (): void => run.reception.countRefusal('serverFull');
+  addDonorDoor(app, { access, perAddress: options.donorsPerAddress, came: donorCame, refused });
   addMonitoring(app, run, status, visible);
-  limitConnections(app, run, access, options.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS);
+  limitConnections(app.server, access, () => run.counts.refusedConnection(), options.connectionsPerAddress);
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
   run.onChange(snapshots.request);
@@ -170,9 +172,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     snapshots.cancel();
     run.close();
     await app.close();
+    app.server.closeAllConnections(); // of a server that does not listen nobody else does
   };
   try {
-    await app.listen({ host, port });
+    await (options.knownAs === undefined ? app.listen({ host, port }) : app.ready());
   } catch (error) {
     await close();
     return refusal(listenProblem(error, host, port));
@@ -180,13 +183,16 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   log('debug', 'the server listens');
   const endQueue = options.onActivate ? followQueue(run, data.store, options.onActivate) : null;
   void copied(data.store, log);
-  const url = addressOf(app, host, access);
+  const url = options.knownAs ?? addressOf(app.server, host, access);
   return success({
     url,
+    http: app.server,
+    donorCame,
     ownDonorUrl: `${url}/#own=${ownKey}`,
     run,
     rehearsals,
     operatorToken: session.token,
+    alsoOpenedBy: session.alsoOpenedBy,
     stop: async () => {
       endQueue?.();
       run.shutDown();
@@ -198,34 +204,6 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
       await close();
     },
   });
-}
-
-function application(access: Access, host: string): FastifyInstance {
-  const { tls, trustProxy } = access;
-  const options: FastifyServerOptions = {
-    ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
-    ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
-  };
-  // Bodies have limits of their own (slowRequests.ts): by their length, not one for all.
-  const patience = {
-    headersTimeout: HEADERS_LIMIT_MS,
-    requestTimeout: 0,
-    connectionsCheckingInterval: CONNECTION_CHECK_MS,
-  };
-  const serverFactory = (handler: RequestListener) =>
-    tls === undefined ? createHttpServer(patience, handler) : createSecureServer({ ...tls, ...patience }, handler);
-  const app = Fastify({ ...options, serverFactory });
-  const names = knownNames(host, access);
-  app.addHook('onRequest', async ({ headers, ip, socket }, reply) => {
-    // What a proxy that is trusted says its server is called is the proxy's own affair.
-    const isProxied = trustProxy !== undefined && ip !== socket.remoteAddress;
-    if (!isProxied && !isKnownHost(headers.host, names)) return problem(reply, 421, UNKNOWN_HOST);
-  });
-  // A WebSocket that was refused has no parser any more that would close it.
-  app.addHook('onResponse', async ({ headers, socket }) => {
-    if (headers.upgrade !== undefined) socket.destroySoon();
-  });
-  return app;
 }
 
 function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: string, recorder?: Recorder): ActiveRun {
@@ -251,23 +229,6 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
   });
 }
 
-/** A flood from one address is cut before it costs more than its acceptance. */
-function limitConnections(app: FastifyInstance, run: ActiveRun, { trustProxy = [] }: Access, most: number): void {
-  const limit = new AddressLimit(most);
-  const isProxy = among(trustProxy);
-  app.server.maxConnections = CONNECTIONS;
-  app.server.on('connection', (socket: Socket) => {
-    if (isProxy(socket.remoteAddress ?? '')) return;
-    const leave = limit.enter(networkOf(socket.remoteAddress ?? ''));
-    if (leave !== null) {
-      socket.once('close', leave);
-      return;
-    }
-    run.counts.refusedConnection();
-    socket.destroy();
-  });
-}
-
 /** healthz: this process answers. readyz: it would train, if donors came. */
 function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => PublicStatus, visible: Visible): void {
   const phaseFor = (request: FastifyRequest) =>
@@ -284,46 +245,6 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => Publi
     return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
   });
   app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async () => status());
-}
-
-function addDonorSockets(app: FastifyInstance, run: ActiveRun, access: Access, perAddress: number): Set<DonorSocket> {
-  const sockets = new Set<DonorSocket>();
-  const limit = new AddressLimit(perAddress);
-  const arrivals = new Arrivals();
-  const isHere = (headers: IncomingHttpHeaders, ip: string): boolean =>
-    access.trustProxy === undefined && isLoopback(ip) && !isForwarded(headers);
-  app.register(async (donors) => {
-    donors.addHook('onRequest', async ({ headers, ip }, reply) => {
-      if (!isSameOrigin(headers, access)) return problem(reply, 403, 'only the donor page may do this');
-      if (!isHere(headers, ip) && !arrivals.may(networkOf(ip)))
-        return problem(reply, 503, 'too many come at once: try again later');
-    });
-    const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
-    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers, raw }) => {
-      const address = networkOf(ip);
-      const leave = limit.enter(address);
-      if (leave === null) {
-        run.reception.countRefusal('serverFull');
-        socket.send(JSON.stringify(refusedFor('serverFull', 'of this address')));
-        return socket.close(1013, 'too many donors of this address');
-      }
-      socket.on('close', leave);
-      const bytesRead = (): number => raw.socket.bytesRead;
-      const origin = { address, isHere: isHere(headers, ip), bytesRead };
-      const donor = new DonorSocket(socket, run.reception, monotonicMs(), origin);
-      sockets.add(donor);
-      socket.on('close', () => sockets.delete(donor));
-    });
-  });
-  return sockets;
-}
-
-function addressOf(app: FastifyInstance, host: string, { tls }: Access): string {
-  const address = app.server.address();
-  invariant(address !== null && typeof address === 'object', 'the server listens on a port');
-  const isAny = host === '0.0.0.0' || host === '::';
-  const name = isAny ? 'localhost' : isIP(host) === 6 ? `[${host}]` : host;
-  return `${tls ? 'https' : 'http'}://${name}:${address.port}`;
 }
 
 function timeout(ms: number): Promise<void> {

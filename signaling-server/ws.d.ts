@@ -16,10 +16,11 @@ declare module 'ws' {
     readonly readyState: 0 | 1 | 2 | 3;
     readonly bufferedAmount: number;
     send(data: string | Uint8Array): void;
-    send(data: Uint8Array, options: { readonly binary: boolean }, done: () => void): void;
+    send(data: string | Uint8Array, options: { readonly binary: boolean }, done: () => void): void;
     close(code?: number, reason?: string): void;
     terminate(): void;
     pause(): void;
+    resume(): void;
     ping(data?: string): void;
     on(event: 'message', listener: (data: RawData, isBinary: boolean) => void): this;
     on(event: 'ping' | 'pong', listener: (data: Buffer) => void): this;

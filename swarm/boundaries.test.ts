@@ -87,6 +87,8 @@ const TABLE: readonly ImportRule[] = [
   { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
   // Which browser there is and what it is started with: as the headless donors' own.
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
+  // A NATS of its own, as the product starts one.
+  { files: /^e2e\/servers\.spec\.ts$/, may: [/^signaling-server\/site\/natsServer\.ts$/] },
   // Donors without a browser, of whom some are hostile.
   { files: /^e2e\/(strangers|crowds|storms)/, may: [TESTING] },
   // The one contract of two implementations: here the real one, in a page of its own.
@@ -108,11 +110,12 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   uqr: ['web/src/donor/share.tsx'],
   'puppeteer-core': ['signaling-server/headless/firefox.ts'],
   comlink: ['web/src/worker/bridge.ts', 'web/src/worker/worker.ts'],
-  '@fastify/websocket': ['signaling-server/server.ts'],
+  '@fastify/websocket': ['signaling-server/server.ts', 'signaling-server/site/gateway.ts'],
   'prom-client': ['signaling-server/monitoring/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
   ws: [
     'signaling-server/donors/donorSocket.ts',
+    'signaling-server/donors/donorWire.ts',
     'signaling-server/operator/api.ts',
     'signaling-server/operator/session.test.ts',
     'signaling-server/testing/scriptedDonor.ts',

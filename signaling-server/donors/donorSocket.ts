@@ -3,7 +3,7 @@
  * checked by schema before it goes on; what breaks a rule is answered with a reason, counted, and ends this connection
  * alone. Rules WP in SPEC.md.
  */
-import type { RawData, WebSocket } from 'ws';
+import type { RawData } from 'ws';
 import type { PeerId } from '../../swarm/base.ts';
 import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 import {
@@ -17,6 +17,7 @@ import {
 import { AT_FAULT, REFUSAL_SENTENCES, type RefusalReason, retrySeconds } from '../../swarm/messages/refusals.ts';
 import { Spoken } from '../../swarm/messages/spoken.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import type { DonorWire, Origin } from './donorWire.ts';
 import { MessageBudget } from './messageBudget.ts';
 import type { RelayPort } from './relay.ts';
 
@@ -97,21 +98,13 @@ export interface DonorHost {
 
 type Problem = readonly [reason: RefusalReason, detail: string];
 
-/** Where a connection comes from. */
-interface Origin {
-  readonly address: string;
-  readonly isHere: boolean;
-  /** All that it sent so far, of a message on its way too: a slow line takes seconds for a relayed frame. */
-  bytesRead(): number;
-}
-
 export class DonorSocket implements DonorLink {
   readonly address: string;
   readonly isHere: boolean;
   roundTripMs: number | null = null;
   spoken = new Spoken<Buffer>();
   readonly #openedMs: number;
-  readonly #socket: WebSocket;
+  readonly #socket: DonorWire;
   readonly #host: DonorHost;
   /** Until its hello, then until it has measured itself. */
   #admissionTimer: NodeJS.Timeout;
@@ -135,7 +128,7 @@ export class DonorSocket implements DonorLink {
   /** When it was asked for an answer, each time. */
   readonly #askedMs: number[] = [];
 
-  constructor(socket: WebSocket, host: DonorHost, nowMs: number, origin: Origin) {
+  constructor(socket: DonorWire, host: DonorHost, nowMs: number, origin: Origin) {
     this.#origin = origin;
     this.address = origin.address;
     this.isHere = origin.isHere;
@@ -164,6 +157,10 @@ export class DonorSocket implements DonorLink {
 
   /** Ends the connection where nothing came for too long, or nothing was read. `passedMs`: since the last look. */
   expire(nowMs: number, passedMs: number): void {
+    if (this.#origin.isCutOff?.()) {
+      this.#takenMs = nowMs;
+      return;
+    }
     const bytes = this.#origin.bytesRead();
     this.#silentMs = bytes === this.#seenBytes ? this.#silentMs + passedMs : 0;
     this.#seenBytes = bytes;

@@ -22,6 +22,8 @@ const SAVE_INTERVAL_MS = 600_000;
 export interface OperatorSession {
   /** The token that opens the operator's next session. */
   token(): string;
+  /** Another process's own token opens the operator's next session too, once: it is told. Call the answer to forget it. */
+  alsoOpenedBy(token: string, used: () => void): () => void;
   /** One that opens a viewer's session, once, within a day. */
   viewerToken(): string;
   /** A cookie header for a right token, else null. */
@@ -47,7 +49,7 @@ interface Session {
   readonly endsMs: number;
 }
 
-const newToken = (): string => randomBytes(18).toString('base64url');
+export const newToken = (): string => randomBytes(18).toString('base64url');
 export const newSessionKey = (): string => randomBytes(32).toString('base64url');
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
@@ -56,6 +58,8 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
   const sessions = new Map<string, Session>();
   /** By its hash, until when each opens a session. */
   const viewerTokens = new Map<string, number>();
+  /** Of the other processes of a site. */
+  const others = new Map<string, () => void>();
   let current = newToken();
   let savedMs = monotonicMs();
   const known = savedSchema.safeParse(store.saved === null ? [] : JSON.parse(store.saved));
@@ -81,12 +85,22 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
       onNewToken(current);
       return 'operator';
     }
+    for (const [other, used] of others) {
+      if (!isSameSecret(token, other)) continue;
+      others.delete(other);
+      used();
+      return 'operator';
+    }
     const untilMs = viewerTokens.get(hashOf(token)) ?? 0;
     viewerTokens.delete(hashOf(token));
     return untilMs > monotonicMs() ? 'viewer' : null;
   };
   return {
     token: () => current,
+    alsoOpenedBy: (token, used) => {
+      others.set(token, used);
+      return () => void others.delete(token);
+    },
     viewerToken: () => {
       const token = newToken();
       viewerTokens.set(hashOf(token), monotonicMs() + VIEWER_TOKEN_MS);
