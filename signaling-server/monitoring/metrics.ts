@@ -166,3 +166,23 @@ function setSpread(gauge: Gauge<'of'>, values: readonly number[]): void {
     if (value !== undefined) gauge.set({ of }, value);
   }
 }
+
+/** Of a process of a site, beside or in place of a run's. */
+export function gatewayMetrics(now: {
+  readonly donors: number;
+  readonly isLeading: boolean;
+  readonly isLed: boolean;
+}): Promise<string> {
+  const registry = new Registry();
+  const gauge = (name: string, help: string, value: number): void =>
+    new Gauge({ name, help, registers: [registry] }).set(value);
+  gauge(
+    'shoal_gateway_donors',
+    'Donors whose connection ends at this process and whose run is led through the site.',
+    now.donors,
+  );
+  gauge('shoal_site_leading', 'Whether this process leads.', Number(now.isLeading));
+  gauge('shoal_site_led', 'Whether any process leads that this one can reach.', Number(now.isLed));
+  gauge('shoal_resident_memory_bytes', 'Memory of this process.', process.memoryUsage.rss());
+  return registry.metrics();
+}

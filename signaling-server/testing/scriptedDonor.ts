@@ -100,7 +100,7 @@ export class ScriptedDonor {
   }
 
   constructor(url: string, options: ScriptedOptions = {}) {
-    const { greets = true, invite, key, resume, address } = options;
+    const { greets = true, resume, address } = options;
     this.#url = url;
     this.#greets = greets;
     this.#options = options;
@@ -109,19 +109,12 @@ export class ScriptedDonor {
     const alive = setInterval(() => {
       if (this.#welcome && this.obedient) this.say({ type: 'heartbeat' });
     }, HEARTBEAT_MS);
-    this.closed = new Promise((resolve) =>
-      this.#socket.on('close', () => {
-        clearInterval(alive);
-        resolve();
-      }),
-    );
+    this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve(clearInterval(alive))));
     this.#socket.on('error', () => {}); // the close that follows says it
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
       this.#socket.on('open', () => {
-        const said = { protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key };
-        const was = resume && { resume: { heard: 0, ...resume } };
-        if (greets) this.say({ type: 'hello', ...said, ...was });
+        if (greets) this.#greet(resume);
         resolve();
       });
     });
@@ -132,6 +125,12 @@ export class ScriptedDonor {
   get welcome(): Said<'welcome'> {
     invariant(this.#welcome, 'this donor was not welcomed yet');
     return this.#welcome;
+  }
+
+  #greet(resume: ScriptedOptions['resume']): void {
+    const { invite, key } = this.#options;
+    const was = resume && { resume: { heard: 0, ...resume } };
+    this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key, ...was });
   }
 
   say(message: PeerMessage): void {
@@ -152,14 +151,18 @@ export class ScriptedDonor {
   }
 
   /** On another connection, as a page does whose own has ended: it says that it has what is committed. */
-  async comeBack(): Promise<ScriptedDonor> {
+  async comeBack(url = this.#url): Promise<ScriptedDonor> {
     const { peer, resumeKey } = this.welcome;
-    const donor = await ScriptedDonor.joined(this.#url, { ...this.#options, resume: { peer, key: resumeKey } });
-    const { epoch, generation } = this.#plan ?? { epoch: 0, generation: 0 };
+    const donor = await ScriptedDonor.joined(url, { ...this.#options, resume: { peer, key: resumeKey } });
     donor.#plan = this.#plan;
-    const role = this.#plan && { epoch, step: donor.welcome.committedSteps };
-    if (donor.welcome.peer === peer) donor.say({ type: 'resumed', generation, role, handedOver: null });
+    if (donor.welcome.peer === peer) donor.#resume();
     return donor;
+  }
+
+  #resume(): void {
+    const { epoch, generation } = this.#plan ?? { epoch: 0, generation: 0 };
+    const role = this.#plan && { epoch, step: this.welcome.committedSteps };
+    this.say({ type: 'resumed', generation, role, handedOver: null });
   }
 
   leave(): void {
@@ -222,11 +225,14 @@ export class ScriptedDonor {
   #understand(text: string): void {
     const message = decodeServerMessage(text);
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
+    if (message.value.type === 'helloAgain') this.#greet({ peer: this.welcome.peer, key: this.welcome.resumeKey });
     if (message.value.type === 'welcome') {
+      const isStill = this.#welcome?.peer === message.value.peer;
       this.#welcome = message.value;
       const { measures = true } = this.#options;
       if (this.#greets && measures && message.value.heard === null)
         this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
+      if (isStill) this.#resume();
     }
     if (this.obedient) void this.#followConditions(message.value);
     this.received.push(message.value);

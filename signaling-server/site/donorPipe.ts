@@ -1,0 +1,149 @@
+/**
+ * A donor's WebSocket through a pipe. It ends at a gateway (`joinWires`); the process that leads has `PipedWire`, which is to
+ * its conversation what a WebSocket of its own would be.
+ */
+import { Buffer } from 'node:buffer';
+import { EventEmitter } from 'node:events';
+import type { DonorWire } from '../donors/donorWire.ts';
+import type { HeldWire } from '../donors/door.ts';
+import type { Pipe } from './pipe.ts';
+
+/** Messages of both ends. */
+const TEXT = 1;
+const BINARY = 2;
+const PING = 3;
+const PONG = 4;
+/** With a code: of the gateway, that it is closed; of the one that leads, that it is to be closed. */
+const CLOSE = 5;
+/** At once, without a word to the donor. */
+const TERMINATE = 6;
+/** Of the gateway: more bytes came, of a message that is not here yet. */
+const MORE_CAME = 7;
+
+/** What the WebSocket library says of a connection that ended without a closing frame. */
+const NO_GOODBYE = 1006;
+/** How often a gateway tells of bytes of a message that has not come whole. */
+const MORE_CAME_MS = 1_000;
+
+export class PipedWire extends EventEmitter implements DonorWire {
+  bytesRead = 0;
+  readonly #pipe: Pipe;
+  #isClosed = false;
+
+  constructor(pipe: Pipe) {
+    super();
+    this.#pipe = pipe;
+    pipe.read({
+      onMessage: (kind, message, taken) => {
+        this.bytesRead += 1 + message.length;
+        if (kind === TEXT || kind === BINARY) this.emit('message', message, kind === BINARY);
+        else if (kind === PING || kind === PONG) this.emit(kind === PING ? 'ping' : 'pong', message);
+        else if (kind === CLOSE) this.#closed(message.length === 2 ? message.readUInt16LE() : NO_GOODBYE);
+        taken();
+      },
+      onClosed: () => this.#closed(NO_GOODBYE),
+    });
+  }
+
+  send(data: Uint8Array, { binary }: { readonly binary: boolean }, done: () => void): void {
+    this.#pipe.send(binary ? BINARY : TEXT, data, done);
+  }
+
+  ping(data: string): void {
+    this.#pipe.send(PING, Buffer.from(data));
+  }
+
+  close(code: number): void {
+    this.#pipe.send(CLOSE, encodedCode(code));
+  }
+
+  terminate(): void {
+    this.#pipe.send(TERMINATE, new Uint8Array(0));
+    this.#pipe.end();
+    setImmediate(() => this.#closed(NO_GOODBYE));
+  }
+
+  #closed(code: number): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#pipe.end();
+    this.emit('close', code);
+  }
+}
+
+function encodedCode(code: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16LE(code);
+  return bytes;
+}
+
+/** A donor's WebSocket at its gateway, while it is joined to a pipe. */
+export interface Joined {
+  /** What the donor said. */
+  said(data: Uint8Array, isBinary: boolean): void;
+  ponged(data: Uint8Array, isPing: boolean): void;
+  closed(code: number): void;
+  /** Nothing goes on through that pipe. */
+  leave(): void;
+}
+
+/**
+ * What comes through the pipe goes to the donor from now on. `bytesRead`: of its WebSocket. `onLost`: the process at the other
+ * end is gone, and the donor is not.
+ */
+export function joinWires(pipe: Pipe, wire: HeldWire, bytesRead: () => number, onLost: () => void): Joined {
+  let seenBytes = bytesRead();
+  let isPaused = false;
+  const resume = (): void => {
+    if (!isPaused || pipe.isFull) return;
+    isPaused = false;
+    wire.resume();
+  };
+  const more = setInterval(() => {
+    const bytes = bytesRead();
+    if (bytes > seenBytes && !pipe.isFull) pipe.send(MORE_CAME, new Uint8Array(0));
+    seenBytes = bytes;
+  }, MORE_CAME_MS);
+  const leave = (): void => {
+    clearInterval(more);
+    if (isPaused) wire.resume();
+    isPaused = false;
+  };
+  const say = (kind: number, data: Uint8Array): void => {
+    pipe.send(kind, data, resume);
+    // Who is not read yet is not heard further: its own window fills.
+    if (!pipe.isFull || isPaused) return;
+    isPaused = true;
+    wire.pause();
+  };
+  pipe.read({
+    onMessage: (kind, message, taken) => {
+      if (kind === TEXT || kind === BINARY) return wire.send(message, { binary: kind === BINARY }, taken);
+      taken();
+      if (kind === PING) wire.ping(message.toString('latin1'));
+      else if (kind === CLOSE) wire.close(message.length === 2 ? message.readUInt16LE() : 1000);
+      else if (kind === TERMINATE) wire.terminate();
+    },
+    onClosed: (how) => {
+      leave();
+      if (how === 'lost') onLost();
+      else wire.terminate();
+    },
+  });
+  return {
+    said: (data, isBinary) => {
+      seenBytes = bytesRead();
+      say(isBinary ? BINARY : TEXT, data);
+    },
+    ponged: (data, isPing) => say(isPing ? PING : PONG, data),
+    closed: (code) => {
+      leave();
+      pipe.send(CLOSE, encodedCode(code));
+      pipe.end();
+    },
+    leave: () => {
+      leave();
+      pipe.reset();
+    },
+  };
+}

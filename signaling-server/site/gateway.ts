@@ -1,0 +1,140 @@
+/**
+ * What a process of a site answers that does not lead: pages and donors' sockets end here, every other call goes to the
+ * process that leads, as the bytes of a connection of the same client. Rules NA in SPEC.md.
+ */
+import { createServer, type Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import websocket from '@fastify/websocket';
+import type { FastifyInstance } from 'fastify';
+import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
+import { addDonorDoor } from '../donors/door.ts';
+import { type Access, isKnownHost, knownNames } from '../http/access.ts';
+import { application, limitConnections, PATIENCE } from '../http/application.ts';
+import { problem } from '../http/calls.ts';
+import { addPages } from '../http/pages.ts';
+import { gatewayMetrics, METRICS_TYPE } from '../monitoring/metrics.ts';
+import type { HeldDonors } from './heldDonors.ts';
+import type { Tunnel } from './tunnel.ts';
+
+/** Answered here, whoever leads. */
+const OWN = /^\/(healthz|readyz|metrics|assets\/|api\/donor(\?|$))/;
+/** Of one connection alone. */
+const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'expect']);
+const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
+
+interface GatewayOptions {
+  readonly access: Access;
+  readonly host: string;
+  readonly pages: string | undefined;
+  readonly embedOn: readonly string[];
+  readonly donors: HeldDonors;
+  /** This process leads. */
+  isLeading(): boolean;
+  /** Some process does, and can be talked to. */
+  isLed(): boolean;
+  /** A way to the process that leads; null: there is none. */
+  tunnel(client: { readonly remoteAddress: string; readonly encrypted: boolean }): Tunnel | null;
+}
+
+export interface Gateway {
+  /** To be handed connections. */
+  readonly http: HttpServer;
+  close(): Promise<void>;
+}
+
+export async function openGateway(options: GatewayOptions): Promise<Gateway> {
+  const { access, host, tunnel } = options;
+  const own = await ownAnswers(options);
+  const names = knownNames(host, access);
+  const isProxied = access.trustProxy !== undefined;
+  const wayFor = (message: IncomingMessage): Tunnel | null | 'own' => {
+    if (OWN.test(message.url ?? '')) return 'own';
+    if (!isProxied && !isKnownHost(message.headers.host, names)) return 'own'; // where it is refused
+    const { remoteAddress = '' } = message.socket;
+    return tunnel({ remoteAddress, encrypted: 'encrypted' in message.socket });
+  };
+  const http = createServer(PATIENCE, (message, response) => {
+    const way = wayFor(message);
+    if (way === 'own' || way === null) own.server.emit('request', message, response);
+    else pass(way, message, response);
+  });
+  http.on('upgrade', (message: IncomingMessage, socket: Socket, head: Buffer) => {
+    const way = wayFor(message);
+    if (way === 'own' || way === null) own.server.emit('upgrade', message, socket, head);
+    else passUpgrade(way, message, socket, head);
+  });
+  limitConnections(http, access, () => {});
+  return {
+    http,
+    close: async () => {
+      await own.close();
+      http.closeAllConnections();
+    },
+  };
+}
+
+async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
+  const { access, host, pages, embedOn, donors, isLeading, isLed } = options;
+  const app = application(access, host, false);
+  await app.register(websocket, { options: SOCKET_LIMITS });
+  await addPages(app, pages, { embedOn });
+  addDonorDoor(app, { access, came: (wire, origin) => donors.came(wire, origin), refused: () => {} });
+  const role = (): string => (isLeading() ? 'leader' : 'gateway');
+  app.get('/healthz', async () => ({ ok: true, role: role() }));
+  app.get('/readyz', async (_request, reply) => {
+    const ok = isLed();
+    return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...(ok ? {} : { reason: NOBODY_LEADS }) });
+  });
+  app.get('/metrics', async (_request, reply) =>
+    reply
+      .type(METRICS_TYPE)
+      .send(await gatewayMetrics({ donors: donors.count, isLeading: isLeading(), isLed: isLed() })),
+  );
+  app.all('/api/*', (_request, reply) => problem(reply.header('retry-after', 2), 503, NOBODY_LEADS));
+  await app.ready();
+  return app;
+}
+
+/** Names and values by turns, as they came. */
+function passedOn(raw: readonly string[]): string[] {
+  const passed: string[] = [];
+  for (let index = 0; index + 1 < raw.length; index += 2) {
+    const [name = '', value = ''] = raw.slice(index, index + 2);
+    if (!HOP_BY_HOP.has(name.toLowerCase())) passed.push(name, value);
+  }
+  return passed;
+}
+
+function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse): void {
+  const { method = 'GET', url = '/', rawHeaders } = message;
+  const asked = request({
+    ...{ method, path: url, setHost: false, createConnection: () => way as unknown as Socket },
+    headers: passedOn(rawHeaders) as unknown as Record<string, string>,
+  });
+  const fail = (): void => {
+    if (response.headersSent) response.destroy();
+    else response.writeHead(503, { 'content-type': 'application/json' }).end(JSON.stringify({ error: NOBODY_LEADS }));
+  };
+  asked.on('error', fail);
+  asked.on('response', (answer) => {
+    response.writeHead(answer.statusCode ?? 502, passedOn(answer.rawHeaders));
+    answer.on('error', fail);
+    answer.pipe(response);
+  });
+  response.on('close', () => way.destroy());
+  message.pipe(asked);
+}
+
+/** The operator's feed: from the first byte on as it came. */
+function passUpgrade(way: Tunnel, { method, url, rawHeaders }: IncomingMessage, socket: Socket, head: Buffer): void {
+  const lines = [`${method} ${url} HTTP/1.1`];
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2)
+    lines.push(`${rawHeaders[index]}: ${rawHeaders[index + 1]}`);
+  way.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+  way.write(head);
+  way.pipe(socket).pipe(way);
+  way.on('error', () => socket.destroy());
+  way.on('close', () => socket.destroy());
+  socket.on('error', () => way.destroy());
+  socket.on('close', () => way.destroy());
+}

@@ -1,0 +1,168 @@
+/**
+ * Which process of a site leads: a key of NATS that whoever makes it holds for some seconds, and renews. It only keeps the
+ * site calm, since two may think that they hold it while one of them stands still; that only one can write is the journal's
+ * affair (its fence).
+ */
+import { type KV, Kvm } from '@nats-io/kv';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { z } from 'zod';
+import { monotonicMs } from '../monitoring/clock.ts';
+
+/** A key that was not renewed for so long is gone. */
+export const LEASE_MS = 4_000;
+const RENEW_MS = 1_000;
+const LOOK_MS = 500;
+/** Where NATS was away, whoever led has the first try. */
+const COURTESY_MS = 2_000;
+const KEY = 'leader';
+
+/** `isReady`: its run is open, and donors may come. */
+const valueSchema = z.object({ process: z.string(), isReady: z.boolean() });
+
+interface LeaseHost {
+  /** This process leads from now on; it says `ready` when donors may come. */
+  won(): void;
+  /** It led, and leads no more. */
+  lost(): void;
+  /** After each look: who can be talked to. */
+  leads(process: string | null): void;
+}
+
+export class Lease {
+  readonly #kv: KV;
+  readonly #process: string;
+  readonly #host: LeaseHost;
+  #timer: NodeJS.Timeout | undefined;
+  #revision: number | null = null;
+  #isReady = false;
+  #renewedMs = 0;
+  /** No try before. */
+  #notBeforeMs = 0;
+  #looking: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  static async open(
+    nats: NatsConnection,
+    { site, replicas, process }: { readonly site: string; readonly replicas: number; readonly process: string },
+    host: LeaseHost,
+  ): Promise<Lease> {
+    const kv = await new Kvm(nats).create(`shoal-${site}-lease`, { ttl: LEASE_MS, history: 1, replicas });
+    const lease = new Lease(kv, process, host);
+    lease.#look();
+    return lease;
+  }
+
+  private constructor(kv: KV, process: string, host: LeaseHost) {
+    this.#kv = kv;
+    this.#process = process;
+    this.#host = host;
+  }
+
+  get isHeld(): boolean {
+    return this.#revision !== null;
+  }
+
+  /** Others hear of it with the next renewal, which is at once. */
+  async ready(): Promise<void> {
+    this.#isReady = true;
+    this.#renewedMs = Number.NEGATIVE_INFINITY;
+    await this.#lookNow();
+  }
+
+  /** Another may take it at once; this process does not, for as long as `pauseMs`. */
+  async release(pauseMs = 0): Promise<void> {
+    await this.#looking;
+    this.#notBeforeMs = monotonicMs() + pauseMs;
+    const revision = this.#revision;
+    this.#revision = null;
+    this.#isReady = false;
+    if (revision !== null) await this.#kv.delete(KEY, { previousSeq: revision }).catch(() => {}); // it runs out by itself
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#isClosed = true;
+    await this.release();
+  }
+
+  #look(): void {
+    if (this.#isClosed) return;
+    void this.#lookNow().finally(() => {
+      if (this.#isClosed) return;
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#look(), LOOK_MS);
+    });
+  }
+
+  #lookNow(): Promise<void> {
+    this.#looking = this.#looking
+      .then(() => this.#step())
+      .catch(() => {
+        // NATS is away: whoever led goes on leading until another does.
+        this.#notBeforeMs = monotonicMs() + COURTESY_MS;
+      });
+    return this.#looking;
+  }
+
+  async #step(): Promise<void> {
+    if (this.#isClosed) return;
+    if (this.#revision !== null && monotonicMs() - this.#renewedMs < RENEW_MS) return;
+    if (this.#revision !== null && (await this.#renewed(this.#revision))) return;
+    const entry = await this.#kv.get(KEY);
+    const held = entry !== null && entry.operation === 'PUT' ? valueSchema.safeParse(entry.json()) : null;
+    if (held?.success && held.data.process !== this.#process) {
+      this.#dropped();
+      this.#host.leads(held.data.isReady ? held.data.process : null);
+      return;
+    }
+    if (entry !== null && held?.success) this.#tookBack(entry.revision);
+    else await this.#take();
+  }
+
+  /** Its own word, whose answer was lost. */
+  #tookBack(revision: number): void {
+    if (this.#revision === null && monotonicMs() < this.#notBeforeMs) return; // released: it runs out
+    const wasHeld = this.#revision !== null;
+    this.#revision = revision;
+    if (!wasHeld) this.#host.won();
+  }
+
+  async #renewed(revision: number): Promise<boolean> {
+    try {
+      this.#revision = await this.#kv.update(KEY, this.#value(), revision);
+      this.#renewedMs = monotonicMs();
+      this.#host.leads(this.#isReady ? this.#process : null);
+      return true;
+    } catch (error) {
+      if (isConflict(error)) return false;
+      throw error;
+    }
+  }
+
+  async #take(): Promise<void> {
+    const wasHeld = this.#revision !== null;
+    if (!wasHeld) this.#host.leads(null);
+    if (!wasHeld && monotonicMs() < this.#notBeforeMs) return;
+    try {
+      this.#revision = await this.#kv.create(KEY, this.#value());
+      this.#renewedMs = monotonicMs();
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+      return; // another was quicker: the next look says who
+    }
+    if (!wasHeld) this.#host.won();
+  }
+
+  #dropped(): void {
+    if (this.#revision === null) return;
+    this.#revision = null;
+    this.#isReady = false;
+    this.#host.lost();
+  }
+
+  #value = (): string => JSON.stringify({ process: this.#process, isReady: this.#isReady });
+}
+
+/** JetStream: the key has another revision than was said (error 10071). */
+const isConflict = (error: unknown): boolean =>
+  error instanceof Error && /wrong last sequence|key exists/i.test(error.message);

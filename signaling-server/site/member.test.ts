@@ -1,0 +1,186 @@
+/** Two processes of a site over a real NATS, here in one process, over one store; donors are scripted. */
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { invariant, type Result } from '../../swarm/base.ts';
+import { createServer, type Server } from '../server.ts';
+import { addRun } from '../store/dataDirectory.ts';
+import { ScriptedDonor } from '../testing/scriptedDonor.ts';
+import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
+import { SiteMember } from './member.ts';
+import { hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
+import { openSite } from './site.ts';
+
+let folder: string;
+let nats: NatsServer;
+let tiny: TinyServers;
+let members = 0;
+const toClose: (() => unknown)[] = [];
+
+beforeEach(async () => {
+  if (!hasNatsServer()) return;
+  folder = mkdtempSync(join(tmpdir(), 'shoal-nats-'));
+  nats = contentOf(await startNatsServer(folder));
+  tiny = new TinyServers({ steps: 1_000 }, false);
+});
+
+afterEach(async () => {
+  if (!hasNatsServer()) return;
+  for (const close of toClose.splice(0).reverse()) await close();
+  await tiny.close();
+  await nats.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function contentOf<T>(result: Result<T>): T {
+  invariant(result.ok, result.ok ? '' : result.reason);
+  return result.value;
+}
+
+/** A process of the site; `kill`: as far as others see, it is gone from one moment to the next. */
+async function openMember({ port = 0 } = {}) {
+  const directory = join(folder, `member-${members++}`);
+  const site = contentOf(await openSite({ urls: [nats.url], site: 'test', directory, log: () => {} }));
+  let told: () => void = () => {};
+  const tokens: string[] = [];
+  const led: { server: Server | null } = { server: null };
+  const member = contentOf(
+    await SiteMember.open({
+      ...{ site, access: {}, host: 'localhost', port, pages: undefined, log: () => {} },
+      onOperatorToken: (token) => tokens.push(token),
+      open: async (url) => {
+        const runName = contentOf(await addRun(site.data, tiny.runPath));
+        return createServer({ data: site.data, runName, log: () => {}, knownAs: url });
+      },
+      onRole: (server) => {
+        led.server = server;
+        told();
+      },
+    }),
+  );
+  const leads = new Promise<void>((resolve) => {
+    told = () => led.server !== null && resolve();
+    told();
+  });
+  let isGone = false;
+  toClose.push(async () => {
+    if (!isGone) await member.close();
+    await site.close();
+  });
+  const kill = async (): Promise<void> => {
+    isGone = true;
+    await site.nats.close();
+    await led.server?.close();
+  };
+  const end = async (): Promise<void> => {
+    isGone = true;
+    await member.close();
+  };
+  return { member, leads, kill, end, led, tokens };
+}
+
+const TIMEOUT_MS = 60_000;
+
+describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NATS_SERVER}`, () => {
+  test('[NA2] donors of two processes train one run; the one that leads dies, and the other’s donors stay connected', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    const second = await openMember();
+    const [one, other] = [await ScriptedDonor.joined(second.member.url), await ScriptedDonor.joined(second.member.url)];
+    await one.until(() => (first.led.server?.run.committedSteps ?? 0) > 3);
+    let closed = 0;
+    for (const donor of [one, other]) void donor.closed.then(() => closed++);
+    await first.kill();
+    await second.leads;
+    const run = second.led.server?.run;
+    invariant(run, 'it leads');
+    const before = run.committedSteps;
+    expect(before).toBeGreaterThan(3);
+    await run.until(({ committedSteps }) => committedSteps > before + 3);
+    expect(closed).toBe(0);
+    expect(run.snapshot().generation).toBe(0);
+    for (const donor of [one, other]) donor.leave();
+  });
+
+  test('[NA4] the one that leads ends in order: the other goes on without a step given up, its donors come to it', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    const second = await openMember();
+    const [one, other] = [await ScriptedDonor.joined(first.member.url), await ScriptedDonor.joined(second.member.url)];
+    await other.until(() => (first.led.server?.run.committedSteps ?? 0) > 3);
+    await first.end();
+    await one.closed;
+    await second.leads;
+    const run = second.led.server?.run;
+    invariant(run, 'it leads');
+    const before = run.committedSteps;
+    expect(before).toBeGreaterThan(3);
+    const back = await one.comeBack(second.member.url);
+    await run.until(({ committedSteps }) => committedSteps > before);
+    expect(run.snapshot().generation).toBe(0);
+    for (const donor of [back, other]) donor.leave();
+  });
+
+  test('[NA3] calls at one that does not lead are answered by the one that does: what is kept, tokens, uploads, sessions and their feed', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    tiny.writeRun(tinyRunFile({ steps: 1_000, checkpointEverySteps: 2 }));
+    const first = await openMember();
+    await first.leads;
+    const second = await openMember();
+    const { url } = second.member;
+    const donor = await ScriptedDonor.joined(url);
+    const run = first.led.server?.run;
+    invariant(run, 'it leads');
+    // Its shards were uploaded through the gateway.
+    await donor.until(() => run.checkpoint(2) !== null || run.committedSteps > 20);
+    expect(run.checkpoint(2)).not.toBeNull();
+    const [hash = ''] = run.document.data.shards;
+    const tokens = await donor.fetch(`/api/tokens/${hash}`);
+    expect(tokens.status).toBe(200);
+    const bytes = Buffer.from(await tokens.arrayBuffer());
+    expect(createHash('sha256').update(bytes).digest('hex')).toBe(hash);
+    expect((await fetch(`${url}/api/tokens/${hash}`)).status).toBe(401);
+    const status = await fetch(`${url}/api/status`);
+    expect(await status.json()).toMatchObject({ run: 'tiny' });
+    expect((await fetch(`${url}/api/nothing`)).status).toBe(404);
+    donor.leave();
+  });
+
+  test('[NA6] [NA7] readiness, metrics and the operator’s token of one that does not lead are its own', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    const second = await openMember();
+    const { url } = second.member;
+    const donor = await ScriptedDonor.joined(url);
+    expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ ok: true, role: 'gateway' });
+    expect(await (await fetch(`${url}/metrics`)).text()).toMatch(/^shoal_gateway_donors 1$/m);
+    const login = (token: string): Promise<Response> =>
+      fetch(`${url}/api/operator/login`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', origin: url },
+        body: JSON.stringify({ token }),
+      });
+    const token = second.member.operatorToken;
+    expect((await login('x'.repeat(24))).status).toBe(401);
+    expect((await login(token)).status).toBe(200);
+    expect((await login(token)).status).toBe(401);
+    expect(second.tokens).toHaveLength(1);
+    expect((await login(second.member.operatorToken)).status).toBe(200);
+    donor.leave();
+    await first.kill();
+    await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 20_000, interval: 100 }).toBe(503);
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    expect((await fetch(`${url}/api/status`)).status).toBe(503);
+    await second.leads;
+    await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 20_000, interval: 100 }).toBe(200);
+  });
+});

@@ -1,0 +1,23 @@
+/** What a pipe to the process that leads is for: its first message. */
+import { Buffer } from 'node:buffer';
+import { z } from 'zod';
+
+const openingSchema = z.discriminatedUnion('what', [
+  /** A donor's WebSocket, which ends at a gateway. */
+  z.object({ what: z.literal('donor'), address: z.string(), isHere: z.boolean() }),
+  /** What opens an operator's session, once, as this process has printed it. */
+  z.object({ what: z.literal('token'), token: z.string().min(16) }),
+  /** One request of a client, in bytes. */
+  z.object({ what: z.literal('request'), remoteAddress: z.string(), encrypted: z.boolean() }),
+]);
+export type Opening = z.infer<typeof openingSchema>;
+
+export const encodeOpening = (opening: Opening): Buffer => Buffer.from(JSON.stringify(opening));
+
+export function decodeOpening(bytes: Buffer): Opening | null {
+  try {
+    return openingSchema.parse(JSON.parse(bytes.toString('utf8')));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * One conversation between two processes of a site: messages of either end arrive at the other in order, once, and whole,
+ * though what carries them may lose some, or be away for a while. An end holds back what is past its window, and a message
+ * has left the window when the other end's reader says that it took it; so nobody's memory grows with who reads slowly, and
+ * what may have to be sent again is never more than a window. Rules NA in SPEC.md.
+ */
+import { Buffer } from 'node:buffer';
+
+/** NATS carries a mebibyte at once, where nobody says otherwise. */
+const PART_BYTES = 131_072;
+/** Of what the other end has not taken: a relay's windows for two senders. */
+export const PIPE_WINDOW_BYTES = 524_288;
+/** Nothing new was received for so long of what is on its way: it is sent again. */
+export const RESEND_MS = 1_000;
+
+/** What goes between two ends, the first byte of each. */
+const DATA = 0;
+const ACK = 1;
+/** There is no such pipe here. */
+const RESET = 2;
+const DATA_HEAD_BYTES = 6;
+const ACK_BYTES = 9;
+/** More of this message follows. */
+const MORE = 0x80;
+/** The last word of an end. */
+const END = 0x7f;
+
+/** Of no part: it is answered with how far the other end is, whose last word of that may be lost. */
+const QUESTION = Buffer.from([DATA, 0xff, 0xff, 0xff, 0xff, 0]);
+export const RESET_TEXT = Buffer.from([RESET]);
+/** Whether these bytes begin a pipe, which one end has not heard of yet. */
+export const isOpening = (bytes: Buffer): boolean =>
+  bytes.length >= DATA_HEAD_BYTES && bytes[0] === DATA && bytes.readUInt32LE(1) === 0;
+export const isReset = (bytes: Buffer): boolean => bytes[0] === RESET;
+
+export interface PipeReader {
+  /** Call `taken` when the message is dealt with: until then it counts in the window of who sent it. */
+  onMessage(kind: number, message: Buffer, taken: () => void): void;
+  /** The other end said its last word, or it is gone: nothing comes any more. */
+  onClosed(how: 'ended' | 'lost'): void;
+}
+
+interface Part {
+  readonly bytes: Buffer;
+  readonly taken: (() => void) | null;
+}
+
+export class Pipe {
+  readonly #say: (bytes: Buffer) => void;
+  /** Called once when nothing more is to be said or heard. */
+  readonly #over: () => void;
+  readonly #now: () => number;
+  #reader: PipeReader | null = null;
+  /** From the first one on that the other end has not taken. */
+  #parts: Part[] = [];
+  /** How many parts the other end took, received, were sent, and were heard of it. */
+  #taken = 0;
+  #received = 0;
+  #sent = 0;
+  #expected = 0;
+  #tookHere = 0;
+  #onTheWayBytes = 0;
+  #movedMs: number;
+  #isAckDue = false;
+  #begun: Buffer[] = [];
+  #state: 'open' | 'ending' | 'over' = 'open';
+
+  constructor(say: (bytes: Buffer) => void, over: () => void, now: () => number) {
+    this.#say = say;
+    this.#over = over;
+    this.#now = now;
+    this.#movedMs = now();
+  }
+
+  read(reader: PipeReader): void {
+    this.#reader = reader;
+  }
+
+  /** Whether the next message would wait here. */
+  get isFull(): boolean {
+    return this.#onTheWayBytes >= PIPE_WINDOW_BYTES;
+  }
+
+  /** `kind`: below 0x7f. `taken`: the other end's reader has it, or there is none any more. */
+  send(kind: number, message: Uint8Array, taken: () => void = () => {}): void {
+    if (this.#state === 'open') {
+      this.#queue(kind, message, taken);
+      this.#pump();
+    } else taken();
+  }
+
+  /** After all that was sent; nothing is heard any more. */
+  end(): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'ending';
+    this.#queue(END, new Uint8Array(0), null);
+    this.#pump();
+  }
+
+  /** At once: the other end finds it lost. */
+  reset(): void {
+    if (this.#state === 'over') return;
+    this.#say(RESET_TEXT);
+    this.#finish();
+  }
+
+  /** The other end is gone. */
+  lose(): void {
+    const wasOpen = this.#state === 'open';
+    this.#finish();
+    if (wasOpen) this.#reader?.onClosed('lost');
+  }
+
+  /** Where something is on its way for too long, or all of it may be lost: again from the first that is missing. */
+  resend(isLost = false): void {
+    if (this.#state === 'over' || this.#sent === this.#taken) return;
+    if (!isLost && this.#now() - this.#movedMs < RESEND_MS) return;
+    this.#movedMs = this.#now();
+    const missing = this.#parts.slice(this.#received - this.#taken, this.#sent - this.#taken);
+    for (const bytes of missing.length === 0 ? [QUESTION] : missing.map((part) => part.bytes)) this.#say(bytes);
+  }
+
+  /** What the other end said of this pipe. */
+  hear(bytes: Buffer): void {
+    if (this.#state === 'over') return;
+    if (bytes[0] === RESET) this.lose();
+    else if (bytes[0] === ACK && bytes.length === ACK_BYTES)
+      this.#heardAck(bytes.readUInt32LE(1), bytes.readUInt32LE(5));
+    else if (bytes[0] === DATA && bytes.length >= DATA_HEAD_BYTES) this.#heardData(bytes);
+  }
+
+  #queue(kind: number, message: Uint8Array, taken: (() => void) | null): void {
+    for (let from = 0; from === 0 || from < message.length; from += PART_BYTES) {
+      const content = message.subarray(from, from + PART_BYTES);
+      const isLast = from + PART_BYTES >= message.length;
+      const bytes = Buffer.allocUnsafe(DATA_HEAD_BYTES + content.length);
+      bytes[0] = DATA;
+      bytes.writeUInt32LE(this.#taken + this.#parts.length, 1);
+      bytes[5] = isLast ? kind : kind | MORE;
+      bytes.set(content, DATA_HEAD_BYTES);
+      this.#parts.push({ bytes, taken: isLast ? taken : null });
+    }
+  }
+
+  #pump(): void {
+    while (!this.isFull) {
+      const next = this.#parts[this.#sent - this.#taken];
+      if (next === undefined) return;
+      if (this.#sent === this.#received) this.#movedMs = this.#now();
+      this.#sent += 1;
+      this.#onTheWayBytes += next.bytes.length;
+      this.#say(next.bytes);
+    }
+  }
+
+  #heardAck(received: number, taken: number): void {
+    if (received > this.#sent || taken > received) return;
+    if (received > this.#received) {
+      this.#received = received;
+      this.#movedMs = this.#now();
+    }
+    const done = this.#parts.splice(0, Math.max(0, taken - this.#taken));
+    this.#taken = Math.max(taken, this.#taken);
+    for (const { bytes } of done) this.#onTheWayBytes -= bytes.length;
+    for (const part of done) part.taken?.();
+    if (this.#state === 'ending' && this.#parts.length === 0) this.#finish();
+    else this.#pump();
+  }
+
+  #heardData(bytes: Buffer): void {
+    this.#ackSoon();
+    if (bytes.readUInt32LE(1) !== this.#expected) return;
+    this.#expected += 1;
+    const kind = bytes[5] ?? 0;
+    const content = bytes.subarray(DATA_HEAD_BYTES);
+    if (kind === END) {
+      this.#tookHere = this.#expected; // whoever still reads has it all
+      this.#ack();
+      const wasOpen = this.#state === 'open';
+      this.#finish();
+      if (wasOpen) this.#reader?.onClosed('ended');
+      return;
+    }
+    if ((kind & MORE) !== 0 || this.#state !== 'open') {
+      if (this.#state === 'open') this.#begun.push(content);
+      this.#tookHere += 1;
+      return;
+    }
+    const message = this.#begun.length === 0 ? content : Buffer.concat([...this.#begun, content]);
+    this.#begun = [];
+    let isTaken = false;
+    this.#reader?.onMessage(kind, message, () => {
+      if (isTaken) return;
+      isTaken = true;
+      this.#tookHere += 1;
+      this.#ackSoon();
+    });
+  }
+
+  #ackSoon(): void {
+    if (this.#isAckDue) return;
+    this.#isAckDue = true;
+    setImmediate(() => {
+      if (this.#state !== 'over') this.#ack();
+    });
+  }
+
+  #ack(): void {
+    this.#isAckDue = false;
+    const ack = Buffer.allocUnsafe(ACK_BYTES);
+    ack[0] = ACK;
+    ack.writeUInt32LE(this.#expected, 1);
+    ack.writeUInt32LE(this.#tookHere, 5);
+    this.#say(ack);
+  }
+
+  #finish(): void {
+    if (this.#state === 'over') return;
+    this.#state = 'over';
+    const left = this.#parts;
+    this.#parts = [];
+    this.#over();
+    for (const { taken } of left) taken?.();
+  }
+}
