@@ -184,11 +184,19 @@ async function provideVulkan() {
   if (bundled) process.env.LD_LIBRARY_PATH = [bundled, process.env.LD_LIBRARY_PATH].filter(Boolean).join(':');
 }
 
-/** For the tests of TURN; where there is none they are skipped and say so. Its package's own service never runs. */
-async function provideTurnServer() {
-  if (!isRootOnDebian() || spawnSync('turnserver', ['--help']).error === undefined) return;
+/** Programs that some tests need; where there is none they are skipped and say so. A package's own service never runs. */
+const TEST_PROGRAMS = [
+  { program: 'turnserver', asks: '--help', name: 'coturn' },
+  { program: 'nats-server', asks: '--version', name: 'nats-server' },
+];
+
+async function provideTestPrograms() {
+  const missing = TEST_PROGRAMS.filter(({ program, asks }) => spawnSync(program, [asks]).error !== undefined);
+  if (!isRootOnDebian() || missing.length === 0) return;
   process.env.SYSTEMD_OFFLINE = '1';
-  if (await installDebian(['coturn'])) spawnSync('systemctl', ['disable', 'coturn'], { stdio: 'ignore' });
+  const names = missing.map(({ name }) => name);
+  if (await installDebian(names))
+    for (const name of names) spawnSync('systemctl', ['disable', name], { stdio: 'ignore' });
   delete process.env.SYSTEMD_OFFLINE;
 }
 
@@ -200,7 +208,7 @@ async function setUp(command, rest) {
     BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
   if (VULKAN_COMMANDS.includes(command) && !asksForHelp) await provideVulkan();
-  if (command === 'test' && !asksForHelp) await withLock(provideTurnServer);
+  if (command === 'test' && !asksForHelp) await withLock(provideTestPrograms);
 }
 
 /** The lanes of `npm test`. Types and lint count as one test each. */

@@ -101,6 +101,10 @@ export class RunningCommand {
     return ended;
   }
 
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name);
+  }
+
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.ended;
@@ -135,6 +139,9 @@ export interface ProductServer {
   readonly dataDirectory: string;
   stop(): Promise<Ended>;
   kill(): Promise<void>;
+  signal(name: NodeJS.Signals): void;
+  /** The first match in its log, come or to come. */
+  logged(pattern: RegExp): Promise<string>;
 }
 
 interface ServeOptions {
@@ -152,6 +159,8 @@ interface ServeOptions {
   readonly embedOn?: string;
   /** The file of a recording. */
   readonly record?: string;
+  /** Of which it is one process. */
+  readonly nats?: string;
 }
 
 /** `shoal serve`, once it listens. */
@@ -167,6 +176,7 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     ...(options.trustProxy === undefined ? [] : ['--trust-proxy', options.trustProxy]),
     ...(options.embedOn === undefined ? [] : ['--embed-on', options.embedOn]),
     ...(options.record === undefined ? [] : ['--record', options.record]),
+    ...(options.nats === undefined ? [] : ['--nats', options.nats]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);
   const operatorUrl = await command.printed(/^dashboard:\s+(\S+)$/m);
@@ -178,6 +188,8 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     dataDirectory,
     stop: () => command.stop(),
     kill: () => command.kill(),
+    signal: (name) => command.signal(name),
+    logged: (pattern) => command.printed(pattern, 'stderr'),
   };
 }
 

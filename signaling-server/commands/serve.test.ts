@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { wishesOf } from './serve.ts';
+import { wishesOf } from './servedRun.ts';
 
 it('plans by what donors measured, unless a schedule or the number of stages says that every donor has a part', () => {
   expect(wishesOf({})).toEqual({ auto: true });

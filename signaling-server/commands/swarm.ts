@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import type { Result } from '../../swarm/base.ts';
+import { invariant, type Result } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
@@ -18,6 +18,7 @@ import { impossibleFault } from '../headless/donorTab.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
 import { openServerProcess } from '../headless/serverProcess.ts';
+import { openSiteProcesses } from '../headless/siteProcesses.ts';
 import { type Trained, type Training, trainHeadless } from '../headless/trainHeadless.ts';
 import {
   openTrainingServer,
@@ -66,6 +67,7 @@ interface SwarmOptions extends PlanOptions {
   readonly record?: string;
   readonly chaos?: string;
   readonly browser: BrowserName;
+  readonly servers?: number;
 }
 
 export function addSwarmCommand(program: Command): void {
@@ -100,6 +102,11 @@ export function addSwarmCommand(program: Command): void {
       'faults that happened and what they cost, roll-backs, memory and who was thrown out, as JSON',
     )
     .option('--record <file>', RECORD_OPTION)
+    .option(
+      '--servers <n>',
+      'so many server processes over a NATS of their own, the donors shared out over them',
+      wholeNumber('--servers', 1),
+    )
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--donor <spec>',
@@ -115,6 +122,10 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   await checkPlaces(options);
   const terms = await termsOf(path, options);
   const interrupt = onInterrupt();
+  if (options.servers !== undefined) {
+    await trainOverServers(path, terms, options.servers, interrupt).finally(() => interrupt.release());
+    return;
+  }
   const isKept = options.dataDir !== undefined;
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
   const clean = (): void => {
@@ -151,6 +162,8 @@ async function checkPlaces({ metrics, report, ...options }: SwarmOptions): Promi
     if (fault !== null) throw badInput(`${name}: ${fault}`);
   }
   if (options.export !== undefined) need(await exportTarget(options.export), badInput);
+  if (options.dataDir !== undefined && options.servers !== undefined)
+    throw badInput('--data-dir: what several servers keep is in a NATS of their own: leave it out beside --servers');
   if (options.dataDir === '') throw badInput('--data-dir: an empty path: a folder was expected');
 }
 
@@ -210,6 +223,25 @@ async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt
 async function trainBesideServer(directory: string, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
   const server = need(await openServerProcess({ ...serverOptions(task), directory }), failed);
   return train(server, task, interrupt, (donors) => server.killAndRestart(donors));
+}
+
+/** The data directory of the others is here what the servers' NATS has. */
+async function trainOverServers(path: string, terms: Terms, servers: number, interrupt: Interrupt): Promise<void> {
+  let task = null as Task | null;
+  const prepared = async ({ data }: { readonly data: DataDirectory }): Promise<string> => {
+    task = await prepare(data, path, terms);
+    return task.runName;
+  };
+  const { runName: _, port: __, ...options } = serverOptions({ ...terms, runName: '', eventsBefore: 0 });
+  const processes = need(await openSiteProcesses({ ...options, servers, prepare: prepared }), failed);
+  try {
+    invariant(task !== null, 'the run is in the site');
+    const begun: Task = task;
+    const trained = await train(processes, begun, interrupt, (donors) => processes.killAndRestart(donors));
+    await processes.conclude(({ data }) => conclude(data, begun, need(trained, failed)));
+  } finally {
+    await processes.end();
+  }
 }
 
 async function train(

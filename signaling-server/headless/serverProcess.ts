@@ -18,31 +18,32 @@ import { openTrainingServer, type RunStatus, runStatusSchema, type TrainingServe
 /** The hidden command that the child runs. */
 const SERVER_PROCESS_COMMAND = 'server-process';
 /** So long a server that was killed waits for the donors it had. */
-const GATHER_LIMIT_MS = 20_000;
+export const GATHER_LIMIT_MS = 20_000;
+
+/** What a training's server is told, whichever process it is. */
+export const trainingSchema = z.object({
+  directory: z.string(),
+  runName: z.string(),
+  pages: z.string(),
+  port: z.int(),
+  expectedDonors: z.int(),
+  steps: z.int().exactOptional(),
+  metricsPath: z.string().exactOptional(),
+  recordPath: z.string().exactOptional(),
+  stages: z.int().exactOptional(),
+  microBatches: z.int().exactOptional(),
+  schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
+  chunks: z.int().exactOptional(),
+  pairs: z.int().exactOptional(),
+  warmup: z.enum(WARM_UPS).exactOptional(),
+  plan: planSchema.exactOptional(),
+  groupPlans: z.array(planSchema).readonly().exactOptional(),
+  auto: z.boolean().exactOptional(),
+  replicas: z.int().exactOptional(),
+});
 
 const orderSchema = z.discriminatedUnion('type', [
-  z.object({
-    type: z.literal('open'),
-    directory: z.string(),
-    runName: z.string(),
-    pages: z.string(),
-    port: z.int(),
-    expectedDonors: z.int(),
-    gatherLimitMs: z.number().nullable(),
-    steps: z.int().exactOptional(),
-    metricsPath: z.string().exactOptional(),
-    recordPath: z.string().exactOptional(),
-    stages: z.int().exactOptional(),
-    microBatches: z.int().exactOptional(),
-    schedule: z.enum(SCHEDULE_NAMES).exactOptional(),
-    chunks: z.int().exactOptional(),
-    pairs: z.int().exactOptional(),
-    warmup: z.enum(WARM_UPS).exactOptional(),
-    plan: planSchema.exactOptional(),
-    groupPlans: z.array(planSchema).readonly().exactOptional(),
-    auto: z.boolean().exactOptional(),
-    replicas: z.int().exactOptional(),
-  }),
+  trainingSchema.extend({ type: z.literal('open'), gatherLimitMs: z.number().nullable() }),
   z.object({ type: z.literal('hold'), held: z.enum(HELD) }),
   z.object({ type: z.literal('stop') }),
   z.object({ type: z.literal('close') }),
@@ -83,7 +84,7 @@ class Process implements ServerProcess {
   #status: RunStatus | null = null;
   #held: Held = 'none';
   url = '';
-  ownDonorUrl = '';
+  #ownDonorUrl = '';
   operatorToken = '';
 
   constructor(options: ServerProcessOptions) {
@@ -93,6 +94,10 @@ class Process implements ServerProcess {
   status(): RunStatus {
     invariant(this.#status, 'the server has said how the run stands');
     return this.#status;
+  }
+
+  donorUrl(): string {
+    return this.#ownDonorUrl;
   }
 
   onChange(listener: () => void): () => void {
@@ -137,7 +142,7 @@ class Process implements ServerProcess {
         this.#status = word.status;
         if (word.type === 'serving') {
           this.url = word.url;
-          this.ownDonorUrl = word.ownDonorUrl;
+          this.#ownDonorUrl = word.ownDonorUrl;
           this.operatorToken = word.operatorToken;
           if (this.#held !== 'none') this.#tell({ type: 'hold', held: this.#held });
           resolve(success(null));
@@ -160,7 +165,7 @@ class Process implements ServerProcess {
   }
 }
 
-async function exit(child: ChildProcess): Promise<void> {
+export async function exit(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
 }
 
@@ -192,8 +197,8 @@ async function serveAsProcess(): Promise<void> {
       (order.type === 'stop' ? server.stop() : server.close()).then(resolve, reject);
     });
   });
-  const { url, ownDonorUrl, operatorToken } = server;
-  say({ type: 'serving', url, ownDonorUrl, operatorToken, status: server.status() });
+  const { url, operatorToken } = server;
+  say({ type: 'serving', url, ownDonorUrl: server.donorUrl(0), operatorToken, status: server.status() });
   server.onChange(() => say({ type: 'status', status: server.status() }));
   await ended;
   data.value.close();

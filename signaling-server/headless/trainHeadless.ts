@@ -207,7 +207,7 @@ class Swarm {
     const { server, log, specs, browser, onOpened } = this.#training;
     const number = this.#donors.length;
     const spec = specs?.[number];
-    const opened = await openHeadlessDonor(server.ownDonorUrl, number, log, {
+    const opened = await openHeadlessDonor(server.donorUrl(number), number, log, {
       ...{ browser: spec?.browser ?? browser ?? 'chromium', limits: spec?.limits ?? NO_LIMITS },
     });
     if (!opened.ok) return opened;

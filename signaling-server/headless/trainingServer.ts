@@ -37,7 +37,8 @@ export type RunStatus = z.infer<typeof runStatusSchema>;
 
 export interface TrainingServer {
   readonly url: string;
-  readonly ownDonorUrl: string;
+  /** What the headless donor of this number opens. */
+  donorUrl(donor: number): string;
   readonly operatorToken: string;
   /** What its dashboard rehearses; absent where that is another process. */
   readonly rehearsals?: Rehearsals;
@@ -89,7 +90,7 @@ export async function openTrainingServer(
   const { url, ownDonorUrl, run, rehearsals, operatorToken, stop, close } = created.value;
   return success({
     url,
-    ownDonorUrl,
+    donorUrl: () => ownDonorUrl,
     rehearsals,
     operatorToken: operatorToken(),
     status: () => statusOf(run),

@@ -153,7 +153,9 @@ describe('Signaling', () => {
     expect(signaling.send({ type: 'pause' })).toBe(false);
     expect(signaling.sendBytes(new Uint8Array([1]))).toBe(false);
     expect(states.at(-1)).toEqual({ kind: 'closed', pauseMs: 0, isKept: true });
-    expect(last().sent.slice(1)).toEqual([expect.objectContaining({ type: 'hello', resume: { peer: 'p1', key: 'k', heard: 0 } })]);
+    expect(last().sent.slice(1)).toEqual([
+      expect.objectContaining({ type: 'hello', resume: { peer: 'p1', key: 'k', heard: 0 } }),
+    ]);
     last().say(WELCOME);
     expect(signaling.send({ type: 'heartbeat' })).toBe(true);
     expect(messages.map(({ type }) => type)).toEqual(['welcome', 'welcome']);

@@ -1,0 +1,70 @@
+/** `shoal serve --nats`: one of several servers of a site, which goes on with the run where the one that leads is gone. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { aborted, onInterrupt } from '../headless/interrupt.ts';
+import type { Access } from '../http/access.ts';
+import { terminalLog } from '../monitoring/log.ts';
+import { createServer } from '../server.ts';
+import { SiteMember } from '../site/member.ts';
+import { openSite } from '../site/site.ts';
+import { storedDocument } from '../store/runDocument.ts';
+import { badInput, failed, need } from './failure.ts';
+import { announceAddress, checkServed, chooseRun, type ServeOptions, sharedOptions } from './servedRun.ts';
+
+interface SiteOptions extends ServeOptions {
+  readonly nats: readonly string[];
+}
+
+/** `directory`: the working folder, of which nothing need be kept; null: a new one, removed at the end. */
+export async function serveSite(
+  path: string | undefined,
+  options: SiteOptions,
+  access: Access,
+  directory: string | null,
+): Promise<void> {
+  if (options.donors > 0)
+    throw badInput('--donors opens headless donors beside a single server: leave it out with --nats');
+  const log = terminalLog();
+  const interrupt = onInterrupt();
+  const folder = directory ?? mkdtempSync(join(tmpdir(), 'shoal-site-'));
+  const { nats: urls, site: name, natsCreds } = options;
+  const creds = natsCreds === undefined ? {} : { creds: natsCreds };
+  const site = need(await openSite({ urls, site: name, directory: folder, log, ...creds }), failed);
+  const { data } = site;
+  const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
+  const shared = sharedOptions(options, access);
+  /** The run that this process chose last, or that the operator did. */
+  let chosen: string | null = null;
+  let hasLed = false;
+  let opened: SiteMember | null = null;
+  const member = need(
+    await SiteMember.open({
+      ...{ site, access, host: options.host, port: options.port, pages: shared.pages, log, onOperatorToken },
+      ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
+      open: async (url) => {
+        // What others have led meanwhile goes on; a file says what a site begins with.
+        const isOurs = data.store.activeRun() === null || (!hasLed && (opened?.isAlone ?? true));
+        hasLed = true;
+        const runName = chosen ?? (await chooseRun(data, isOurs ? path : undefined, log));
+        checkServed(options, storedDocument(data.store, runName).file, path ?? runName);
+        const onActivate = (run: string): void => {
+          chosen = run;
+          void opened?.reopen();
+        };
+        return createServer({ ...shared, data, log, runName, knownAs: url, onActivate });
+      },
+      onRole: (server) => {
+        if (server !== null) log('info', `${server.run.name}: ${server.run.snapshot().sentence}`);
+      },
+    }),
+    failed,
+  );
+  opened = member;
+  announceAddress({ url: member.url, token: member.operatorToken, run: `site:           ${name}` }, access, options);
+  await aborted(interrupt.signal);
+  log('info', member.isAlone ? 'stopping after this step' : 'the other servers of the site go on');
+  await (member.isAlone ? member.stop() : member.close());
+  await site.close();
+  if (directory === null) rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,150 @@
+/** What `shoal serve` is told, and what follows from it for the run, whether this server is alone or one of a site. */
+import { join } from 'node:path';
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
+import type { BrowserName } from '../../swarm/limits.ts';
+import type { WarmUp } from '../../swarm/plan/plan.ts';
+import { splitProblem } from '../../swarm/planner/equalSplit.ts';
+import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
+import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import type { PublicView } from '../api/visible.ts';
+import { readIceServers } from '../donors/iceServers.ts';
+import type { NetworkOptions } from '../donors/network.ts';
+import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
+import { fileProgress } from '../headless/progress.ts';
+import { type Access, readTls, secureContextProblem } from '../http/access.ts';
+import type { Log } from '../monitoring/log.ts';
+import { takeNext } from '../operator/queue.ts';
+import type { Server } from '../server.ts';
+import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
+import { storedDocument } from '../store/runDocument.ts';
+import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
+import { badInput, failed, need } from './failure.ts';
+import type { ScheduleWish } from './options.ts';
+import { checkStages, splitOptions } from './planChoice.ts';
+
+export interface ServeOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly donors: number;
+  readonly browser: BrowserName;
+  readonly schedule?: ScheduleWish;
+  readonly stages?: number;
+  readonly chunks?: number;
+  readonly pairs?: number;
+  readonly warmup?: WarmUp;
+  readonly replicas?: number;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly publicUrl?: string;
+  readonly trustProxy?: string[];
+  readonly embedOn?: string[];
+  readonly iceServers?: string;
+  readonly invite?: string;
+  readonly public?: PublicView;
+  readonly record?: string;
+  /** Addresses of a NATS, whose site this server is one process of. */
+  readonly nats?: readonly string[];
+  readonly site: string;
+  readonly natsCreds?: string;
+}
+
+/** Whoever says how many stages there are wants every donor in them; else what donors measured decides. */
+export function wishesOf(
+  options: Pick<ServeOptions, 'stages' | 'schedule' | 'chunks' | 'pairs' | 'warmup' | 'replicas'>,
+): PlanWishes {
+  const { stages, schedule, replicas } = options;
+  const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
+  const copies = replicas === undefined ? {} : { replicas };
+  if (order === 'auto') return { auto: true, ...copies };
+  return { ...splitOptions({ ...options, schedule: order }), ...copies };
+}
+
+/** What no donors could have; how many come is not known yet, but of those that this command opens. */
+export function checkServed(options: ServeOptions, file: RunFile, path: string): void {
+  const model = modelOf(file);
+  const wishes = wishesOf(options);
+  const isOwned = ownedStages(1, wishes) !== null;
+  if (!isOwned) checkStages(options.stages, model.layers, path);
+  if (!isOwned || options.donors === 0) return;
+  const problem = splitProblem(model, file.train.globalBatchSize, options.donors, wishes);
+  if (problem !== null) throw badInput(`${path}: ${problem}`);
+}
+
+/** The file's run, else the one that was active last, else the bundled one. */
+export async function chooseRun(data: DataDirectory, path: string | undefined, log: Log): Promise<string> {
+  if (path !== undefined)
+    return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
+  const active = data.store.activeRun();
+  if (active !== null) return nextAfter(data, active.name);
+  log('info', 'no run is here yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');
+  const bundled = need(await prepareBundledRun(LONG_RUN, join(WORK_FOLDER, 'corpus')), failed);
+  const name = need(await addRun(data, bundled), failed);
+  if (data.store.card(name) === null) data.store.saveCard(name, JSON.stringify(LONG_RUN.card));
+  return name;
+}
+
+/** A run that is finished makes way for the next one of the queue. */
+function nextAfter({ store }: DataDirectory, active: string): string {
+  const { steps } = storedDocument(store, active).file.train;
+  const isOver = store.committedSteps(active) >= steps;
+  return (isOver ? takeNext(store, active) : null) ?? active;
+}
+
+export function accessOf({ tlsCert, tlsKey, publicUrl, trustProxy }: ServeOptions): Access {
+  const tls = need(readTls(tlsCert, tlsKey), badInput);
+  return {
+    ...(tls === null ? {} : { tls }),
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+    ...(trustProxy === undefined ? {} : { trustProxy }),
+  };
+}
+
+export function networkOf({ iceServers, invite }: ServeOptions): NetworkOptions {
+  return {
+    ...(iceServers === undefined ? {} : { iceServers: need(readIceServers(iceServers), badInput) }),
+    ...(invite === undefined ? {} : { invite }),
+  };
+}
+
+/** What a donor opens: a fragment is not sent to anyone nor logged. */
+const donorLink = (url: string, { invite }: ServeOptions): string =>
+  `${url}/${invite === undefined ? '' : `#invite=${encodeURIComponent(invite)}`}`;
+
+const FINISHED = `This run is finished. To go on, press “New run” under Runs on the dashboard,
+or try another text: npm start -- docs/examples/run.json
+`;
+
+/** Where it is and what opens it; `run`: a line about what it serves. */
+export function announceAddress(
+  { url: ownUrl, token, run }: { readonly url: string; readonly token: string; readonly run: string },
+  { publicUrl }: Access,
+  options: ServeOptions,
+): void {
+  const url = publicUrl ?? ownUrl;
+  process.stdout.write(
+    `donor page:     ${donorLink(url, options)}\n` +
+      `dashboard:      ${url}/operator#token=${token}\n` +
+      `operator token: ${token} (works once)\n` +
+      `${run}\n`,
+  );
+  const isAny = ['0.0.0.0', '::'].includes(options.host) && publicUrl === undefined;
+  const problem = secureContextProblem(isAny ? url.replace('localhost', 'this-machine') : url);
+  if (problem !== null) process.stdout.write(`${problem}\n`);
+}
+
+export function announce({ url, run, operatorToken }: Server, access: Access, options: ServeOptions): void {
+  const line = `run:            ${run.name}, ${run.snapshot().sentence}`;
+  announceAddress({ url, token: operatorToken(), run: line }, access, options);
+  if (run.phase === 'finished') process.stdout.write(FINISHED);
+}
+
+/** What every server of this command is opened with, whichever run it has. */
+export const sharedOptions = (options: ServeOptions, access: Access) => ({
+  ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER },
+  ...(options.public === undefined ? {} : { publicView: options.public }),
+  ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
+  ...(options.record === undefined ? {} : { recordPath: options.record }),
+  ...wishesOf(options),
+  ...networkOf(options),
+});
