@@ -7,6 +7,7 @@ import { at, invariant, normal, seededRandom } from '../../swarm/base.ts';
 import { halfBits, halfValue } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Drawn, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from './launch.ts';
+import { emptyWaitOf, mapped } from './queueWait.ts';
 import { differenceAt } from './verify.ts';
 import { chooseLaunch } from './watchdog.ts';
 
@@ -102,8 +103,8 @@ export async function compareSampled(
     const [invalid, memory] = await Promise.all([device.popErrorScope(), device.popErrorScope()]);
     if (memory) throw new OutOfRoom(`no memory for ${kernel.name} in the shape ${JSON.stringify(dims)}`);
     if (invalid) throw new Error(`${kernel.name} does not run: ${invalid.message}`);
-    await readback.mapAsync(GPUMapMode.READ);
-    const seconds = now() - begun;
+    await mapped(device, readback);
+    const seconds = Math.max(0, now() - begun - emptyWaitOf(device).leastSeconds);
     const bytes = new DataView(readback.getMappedRange());
     let worst = { excess: Number.NEGATIVE_INFINITY, where: 'nothing was drawn' };
     for (const [i, { tensor, index, value }] of drawn.entries()) {
