@@ -46,6 +46,7 @@ export class Replica implements Pick<Queries, 'one' | 'many'> {
   #files = 0;
   #open: OpenReplica;
   #applied = 0;
+  #isClosed = false;
   /** Changes of those before this one. */
   #changesBefore = 0;
 
@@ -107,6 +108,8 @@ export class Replica implements Pick<Queries, 'one' | 'many'> {
 
   /** In its place the database of this file, which becomes its own; null: one that has nothing. */
   replaceBy(path: string | null): void {
+    // Its folder may be another process's by now.
+    if (this.#isClosed) throw new Error('the replica is closed');
     const before = this.#open;
     this.#changesBefore += before.statements.changes() + 1;
     this.#open = this.#opened(path);
@@ -116,6 +119,7 @@ export class Replica implements Pick<Queries, 'one' | 'many'> {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#open.database.close();
   }
 

@@ -16,8 +16,8 @@ import type { SharedSite } from './sharedSite.ts';
 
 /** How many there are. */
 const SNAPSHOTS_KEPT = 2;
-/** As many entries are worth one. */
-const ENTRIES_BETWEEN = 500;
+/** As many messages of the journal are worth one. */
+const MESSAGES_BETWEEN = 200;
 /** One that takes a second is followed by none for so many. */
 const REST = 100;
 
@@ -76,7 +76,7 @@ export class Snapshots {
       const names = await this.#shared.snapshots.list();
       const newest = sequenceOf(names.at(-1) ?? nameOf(0));
       const { sequence } = journal;
-      if (sequence - newest < ENTRIES_BETWEEN) return [];
+      if (sequence - newest < MESSAGES_BETWEEN) return [];
       const made = await snapshot(this.#replica.path, path);
       if (!made.ok) return [`No snapshot of the site could be made: ${made.reason}.`];
       // It has what is not kept yet, too.
