@@ -21,7 +21,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { aptGet } from './signaling-server/headless/aptGet.mjs';
-import { findBrowser, noBrowser } from './signaling-server/headless/findBrowser.mjs';
+import { backportsOf } from './signaling-server/headless/backports.mjs';
+import { findBrowser, findFirefox, noBrowser } from './signaling-server/headless/findBrowser.mjs';
 
 const ROOT = dirname(fileURLToPath(import.meta.url));
 const MODULES = join(ROOT, 'node_modules');
@@ -32,6 +33,7 @@ const SOURCE_FOLDERS = ['swarm', 'shaders', 'web', 'signaling-server'];
 /** Commands that open tabs of their own. `serve` does only with `--donors`. */
 const BROWSER_COMMANDS = ['demo', 'swarm', 'bench', 'test'];
 const VULKAN_COMMANDS = ['test', 'bench'];
+const APT = '/etc/apt';
 const CHROMIUM_FOLDERS = ['/usr/lib/chromium', '/opt/google/chrome'];
 
 const say = (text) => process.stderr.write(`set-up: ${text}\n`);
@@ -154,11 +156,12 @@ function build() {
   rmSync(old, { recursive: true, force: true });
 }
 
-/** True where every package is installed. The list of packages is fetched first, once. */
-async function installDebian(packages) {
+/** True where every package is installed. The list of packages is fetched first. `suite`: of another than the release's own. */
+async function installDebian(packages, suite) {
   say(`installing ${packages.join(' and ')} (apt-get)`);
   if (!(await aptGet(['update', '-qq'], say))) say('apt-get update failed; going on with the lists there are');
-  return aptGet(['install', '-y', '-qq', '--no-install-recommends', ...packages], say);
+  const from = suite ? ['-t', suite] : [];
+  return aptGet(['install', '-y', '-qq', '--no-install-recommends', ...from, ...packages], say);
 }
 
 async function provideBrowser() {
@@ -200,6 +203,27 @@ async function provideTestPrograms() {
   delete process.env.SYSTEMD_OFFLINE;
 }
 
+/**
+ * For the tests of donors in Firefox, and on a machine without a GPU a driver that it takes. Only where `.ci/run` asks for it:
+ * nobody else's machine gets a second browser, or packages of another release. Where there is none they are skipped.
+ */
+async function provideFirefox() {
+  if (process.env.SHOAL_CI !== '1' || !isRootOnDebian()) return;
+  if (!findFirefox()) await installDebian(['firefox-esr', 'libvulkan1']);
+  const backports = backportsOf(readFileSync('/etc/os-release', 'utf8'), aptLists());
+  const { stdout } = spawnSync('dpkg-query', ['-s', 'mesa-vulkan-drivers'], { encoding: 'utf8' });
+  const isInstalled = /^Status: install ok installed$/m.test(stdout ?? '');
+  if (isInstalled && (backports === null || /^Version: .*~bpo/m.test(stdout))) return;
+  if (backports?.text) writeFileSync(join(APT, 'sources.list.d', 'shoal-backports.sources'), backports.text);
+  await installDebian(['mesa-vulkan-drivers'], backports?.suite);
+}
+
+function aptLists() {
+  const folder = join(APT, 'sources.list.d');
+  const parts = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : [];
+  return [join(APT, 'sources.list'), ...parts].filter(existsSync).map((path) => readFileSync(path, 'utf8'));
+}
+
 async function setUp(command, rest) {
   if (!packagesAreCurrent()) await withLock(installPackages);
   if (!buildIsCurrent()) await withLock(build);
@@ -209,6 +233,7 @@ async function setUp(command, rest) {
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
   if (VULKAN_COMMANDS.includes(command) && !asksForHelp) await provideVulkan();
   if (command === 'test' && !asksForHelp) await withLock(provideTestPrograms);
+  if (command === 'test' && !asksForHelp) await withLock(provideFirefox);
 }
 
 /** The lanes of `npm test`. Types and lint count as one test each. */

@@ -89,6 +89,8 @@ const TABLE: readonly ImportRule[] = [
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
   // A NATS of its own, as the product starts one.
   { files: /^e2e\/servers\.spec\.ts$/, may: [/^signaling-server\/site\/natsServer\.ts$/] },
+  // The other browser: as the headless donors' own.
+  { files: /^e2e\/firefox\.spec\.ts$/, may: [/^signaling-server\/headless\/(findBrowser\.mjs|firefox\.ts)$/] },
   // Donors without a browser, of whom some are hostile.
   { files: /^e2e\/(strangers|crowds|storms)/, may: [TESTING] },
   // The one contract of two implementations: here the real one, in a page of its own.
