@@ -46,8 +46,8 @@ export class GroupPairs {
     return this.#of(from).take(from, to, bytes);
   }
 
-  sliceAge(from: PeerId, to: PeerId, key: TensorKey): number | null {
-    return this.#of(from).sliceAge(from, to, key);
+  stepsSince(from: PeerId, to: PeerId, key: TensorKey): number | 'none' | null {
+    return this.#of(from).stepsSince(from, to, key);
   }
 
   #of(peer: PeerId): Pairs {

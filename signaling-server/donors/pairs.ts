@@ -8,8 +8,9 @@ import { framedBytes, type TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import { meetingPassages } from '../../swarm/ways/meeting.ts';
 import { arrivalTensors, latePassages, type Partners, planPartners, type Sizes } from '../../swarm/ways/partners.ts';
-import type { Passage, TensorName } from '../../swarm/ways/passage.ts';
+import type { Passage } from '../../swarm/ways/passage.ts';
 import { heldOutTensors, stepTensors } from '../../swarm/ways/tensors.ts';
+import { passageText } from '../../swarm/ways/wentBy.ts';
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
@@ -41,9 +42,9 @@ export class Pairs {
   /** What was told of last, so that one word to many donors counts once. */
   #prepared: Said<'prepare'> | null = null;
   #told = '';
-  /** Of the plan that was told of last: the step begun last, null before the first, and its slices' names. */
+  /** Of the plan that was told of last: the step begun last, null before the first, and the names of what it sends. */
   #startedStep: number | null = null;
-  #slices: ReadonlySet<string> | null = null;
+  #tensors: ReadonlySet<string> | null = null;
   /** Of the plan that its members get ready for beside the one in force: they open links, and send nothing yet. */
   #ahead: { readonly number: number; readonly partners: Partners } | null = null;
   /** Of the meeting that was begun last: also with members of other groups. */
@@ -105,19 +106,24 @@ export class Pairs {
     return true;
   }
 
-  /** Steps begun since this slice's own; null: the plan has none of that name between these, or its step was not begun. */
-  sliceAge(from: PeerId, to: PeerId, key: TensorKey): number | null {
+  /**
+   * Steps begun since this tensor's own; 'none': it is of what moves before the first. Null: nothing of that name is to go
+   * from the one to the other, or its step was not begun.
+   */
+  stepsSince(from: PeerId, to: PeerId, key: TensorKey): number | 'none' | null {
     const [prepared, started] = [this.#prepared, this.#startedStep];
-    if (prepared?.epoch !== key.epoch || started === null) return null;
-    if (key.step < prepared.step || key.step > started) return null;
-    const { model } = this.#sizes;
+    if (prepared?.epoch !== key.epoch) return null;
+    if (key.step < prepared.step || key.step > (started ?? prepared.step)) return null;
     // Only where a pair is watched.
-    this.#slices ??= new Set(
-      stepTensors(model, prepared.plan, this.#sizes).flatMap((one) =>
-        one.tensor.kind === 'slice' ? sliceName(one.from, one.to, one.tensor) : [],
-      ),
+    this.#tensors ??= new Set(
+      this.#sent(prepared, started === null).map((one) => passageText(0, one.from, one.to, one.tensor)),
     );
-    return this.#slices.has(sliceName(from, to, key)) ? started - key.step : null;
+    if (!this.#tensors.has(passageText(0, from, to, key))) return null;
+    return started === null ? 'none' : started - key.step;
+  }
+
+  #sent({ plan, source }: Said<'prepare'>, isArriving: boolean): readonly Passage[] {
+    return isArriving ? arrivalTensors(this.#sizes, plan, source) : stepTensors(this.#sizes.model, plan, this.#sizes);
   }
 
   #prepare(message: Said<'prepare'>): void {
@@ -125,7 +131,7 @@ export class Pairs {
     const { plan, source } = message;
     this.#prepared = message;
     this.#startedStep = null;
-    this.#slices = null;
+    this.#tensors = null;
     if (source.from !== 'kept') this.#ahead = null;
     const before = this.#ways;
     const own = this.#waysOf(plan);
@@ -161,7 +167,10 @@ export class Pairs {
     if (this.#prepared?.epoch !== epoch || this.#told === told) return;
     const isFirst = !this.#told.includes(` ${epoch} `);
     this.#told = told;
-    if (type === 'start') this.#startedStep = step;
+    if (type === 'start') {
+      if (this.#startedStep === null) this.#tensors = null;
+      this.#startedStep = step;
+    }
     const before = this.#ways;
     if (isFirst) this.#ways = this.#waysOf(this.#prepared.plan);
     for (const [from, others] of this.#ways)
@@ -206,9 +215,6 @@ export class Pairs {
     return ways;
   }
 }
-
-const sliceName = (from: PeerId, to: PeerId, { stage, index, range }: TensorName): string =>
-  `${from} ${to} ${stage}/${index}/${range.join('-')}`;
 
 const nameOf = (from: PeerId, to: PeerId): string => `${from} ${to}`;
 

@@ -46,7 +46,7 @@ class Port {
 function relayed(...members: PeerId[]) {
   const inPlan = (peer: PeerId): boolean => members.includes(peer);
   const isPair = (from: PeerId, to: PeerId): boolean => inPlan(from) && inPlan(to);
-  const relay = new Relay({ isPair, take: (from, to) => isPair(from, to), sliceAge: () => 0 });
+  const relay = new Relay({ isPair, take: (from, to) => isPair(from, to), stepsSince: () => 0 });
   const ports = new Map([ALICE, BOB, CAROL].map((peer) => [peer, new Port()]));
   for (const [peer, port] of ports) relay.connected(peer, port);
   const port = (peer: PeerId): Port => {
@@ -259,5 +259,27 @@ describe('Relay', () => {
         ).toBe(seen);
       }
     });
+  });
+
+  test('[CO95] says which tensors of a watched pair went by whole, who takes nothing, and whether anything moves', () => {
+    const { relay, port } = relayed(ALICE, BOB);
+    const nothing = { unsound: () => undefined, slice: () => undefined };
+    expect(relay.seen).toBeNull();
+    relay.watch([[ALICE, BOB]], 7, nothing);
+    const key = { kind: 'activation', epoch: 7, step: 3, stage: 1, index: 0, range: [0, 100_000] } as const;
+    const frames = encodeTensor(key, new Float32Array(100_000));
+    const send = (message: ArrayBuffer | undefined): void => {
+      if (message) relay.accept(ALICE, encodeEnvelope('frame', BOB, new Uint8Array(message)));
+    };
+    for (const message of frames.slice(0, 4)) send(message);
+    expect(relay.seen).toEqual({ epoch: 7, whole: [], full: [[ALICE, BOB]], moved: 4 });
+    port(BOB).take();
+    expect(relay.seen).toMatchObject({ full: [], moved: 8 });
+    send(frames[3]); // once more: it is not the next one
+    for (const message of frames.slice(4)) send(message);
+    expect(relay.seen?.whole).toEqual(['3 alice bob activation/1/0/0-100000']);
+    port(BOB).take();
+    relay.watch([[ALICE, BOB]], 8, nothing);
+    expect(relay.seen).toEqual({ epoch: 8, whole: [], full: [], moved: 0 });
   });
 });

@@ -7,10 +7,11 @@ import { createHash, type Hash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import type { CoordinatorEvent, Effect, Pair, RelayedSlice } from '../../swarm/coordinator/events.ts';
 import { BEHIND_LIMIT } from '../../swarm/coordinator/replicas.ts';
-import { decodeFrame, type Frame, type TensorKey, tensorBytes } from '../../swarm/messages/frame.ts';
+import { decodeFrame, FRAME_BYTES, type Frame, type TensorKey, tensorBytes } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 import { sliceName } from '../../swarm/ways/compared.ts';
+import { WentBy } from '../../swarm/ways/wentBy.ts';
 import { isSound } from '../../swarm/wire.ts';
 
 /** What a receiver's socket holds of relayed frames at once. */
@@ -49,8 +50,8 @@ export interface RelayPairs {
   isPair(from: PeerId, to: PeerId): boolean;
   /** Counts the bytes where it is true. */
   take(from: PeerId, to: PeerId, bytes: number): boolean;
-  /** Steps begun since this slice's own; null: the plan has none of that name between these, or its step was not begun. */
-  sliceAge(from: PeerId, to: PeerId, key: TensorKey): number | null;
+  /** Steps begun since this tensor's own; none: it moves before the first. Null: nobody asked for it, or its step was not begun. */
+  stepsSince(from: PeerId, to: PeerId, key: TensorKey): number | 'none' | null;
 }
 
 /** What is told of the frames that go by. */
@@ -68,6 +69,7 @@ interface Watch {
   readonly told: Set<string>;
   /** By step: those of which not all went by, or all of them. There are no more than the plan has. */
   readonly slices: Map<number, Map<string, PartOfSlice>>;
+  readonly wentBy: WentBy;
 }
 
 interface PartOfSlice {
@@ -105,21 +107,40 @@ export class Relay {
 
   /** What these send each other in this epoch is looked at; only of the first frame that is not sound each direction is told. */
   watch(pairs: readonly Pair[], epoch: number, sight: Sight): void {
-    this.#watch = pairs.length === 0 ? null : { pairs, epoch, sight, told: new Set(), slices: new Map() };
+    const nothing = { told: new Set<string>(), slices: new Map(), wentBy: new WentBy() };
+    this.#watch = pairs.length === 0 ? null : { pairs, epoch, sight, ...nothing };
+  }
+
+  /** What went by between those who are watched; full: whose frames wait there, because the receiver takes none. Null: nobody is. */
+  get seen() {
+    if (this.#watch === null) return null;
+    const { pairs, epoch, wentBy } = this.#watch;
+    const isFull = ([from, to]: Pair): boolean =>
+      (this.#onTheWay.get(from)?.get(to) ?? 0) > RELAY_WINDOW_BYTES - FRAME_BYTES;
+    const full = pairs
+      .flatMap(([one, other]): Pair[] => [
+        [one, other],
+        [other, one],
+      ])
+      .filter(isFull);
+    return { epoch, whole: wentBy.whole, full, moved: wentBy.moved };
+  }
+
+  #isWatched(from: PeerId, to: PeerId): boolean {
+    return this.#watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to)) ?? false;
   }
 
   /** False: it is a slice that nobody asked for, or not its next frame. */
   #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): boolean {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
-    if (!watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to))) return true;
+    if (watch === null || !this.#isWatched(from, to)) return true;
     const frame = decodeFrame(content.slice().buffer);
     if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return true;
     const { payload, encoding, offset, kind } = frame.value;
-    if (kind === 'slice') {
-      const age = this.#pairs.sliceAge(from, to, frame.value);
-      if (age === null || !isNext(watch, from, to, frame.value, age)) return false;
-    }
+    const age = this.#pairs.stepsSince(from, to, frame.value);
+    if (kind === 'slice' && (typeof age !== 'number' || !isNext(watch, from, to, frame.value, age))) return false;
+    if (age !== null) watch.wentBy.saw(from, to, frame.value, age === 'none' ? null : age);
     if (watch.told.has(direction)) return true;
     if (isSound(encoding, new Uint32Array(payload.buffer, payload.byteOffset, payload.length / 4), offset / 4))
       return true;
@@ -183,6 +204,7 @@ export class Relay {
       this.counts.bytes += frameBytes;
       receiver.port.sendBytes(envelope, () => {
         receiver.handedBytes -= frameBytes;
+        if (this.#isWatched(from, to)) this.#watch?.wentBy.took();
         this.#credit(from, to, frameBytes);
         this.#pump(to, receiver);
       });
@@ -233,13 +255,20 @@ function ping(receiver: Receiver, envelope: Uint8Array): void {
   });
 }
 
-/** What is seen of an epoch's watched pairs becomes events of its run. */
-export const watchFor = (
-  loop: { dispatch(event: Extract<CoordinatorEvent, { type: 'unsoundRelayed' | 'sliceRelayed' }>): void },
+/** What is seen of an epoch's watched pairs becomes events of its run: some as they go by, all where it is asked. */
+export function watchFor(
+  loop: { dispatch(event: Extract<CoordinatorEvent, { type: 'unsoundRelayed' | 'sliceRelayed' | 'relaySaw' }>): void },
   relay: Relay,
-  { epoch, relayed }: Extract<Effect, { type: 'storeEpoch' }>,
-): void =>
+  effect: Extract<Effect, { type: 'storeEpoch' | 'relayAsked' }>,
+): void {
+  if (effect.type === 'relayAsked') {
+    const { seen } = relay;
+    if (seen !== null) loop.dispatch({ type: 'relaySaw', ...seen });
+    return;
+  }
+  const { epoch, relayed } = effect;
   relay.watch(relayed, epoch, {
     unsound: (from, to) => loop.dispatch({ type: 'unsoundRelayed', epoch, from, to }),
     slice: (slice) => loop.dispatch({ type: 'sliceRelayed', epoch, ...slice }),
   });
+}

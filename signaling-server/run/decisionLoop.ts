@@ -87,7 +87,7 @@ export class DecisionLoop {
   /** A heartbeat is an event where it says something new of a step that takes long. */
   heard(peer: PeerId, message: HeartbeatMessage): null {
     const { phase } = stateOf(this.#state.groups, peer);
-    const isNew = message.at && phase.name === 'training' && isNews(phase, peer, message.at, this.now());
+    const isNew = message.at && isNews(phase, peer, message.at, this.now());
     if (isNew) this.dispatch({ type: 'donorSaid', peer, message });
     return null;
   }

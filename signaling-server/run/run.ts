@@ -386,7 +386,7 @@ export class ActiveRun implements Observed {
         this.#loop.dispatch(event),
       );
     if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, this.document.file, effect, this.#loop);
-    if (effect.type === 'storeEpoch') watchFor(this.#loop, this.network.relay, effect);
+    if (effect.type === 'storeEpoch' || effect.type === 'relayAsked') watchFor(this.#loop, this.network.relay, effect);
     if (effect.type === 'send') this.#options.store.whenKept(() => this.reception.send(effect.to, effect.message));
     if (effect.type === 'refuse')
       this.reception.refuse(effect.peer, effect.reason, effect.detail, effect.isProven ?? false);

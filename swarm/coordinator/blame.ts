@@ -7,7 +7,7 @@ import type { PeerId } from '../base.ts';
 import type { UnsoundTensor } from '../messages/messages.ts';
 import type { Pair } from './events.ts';
 import { lose, tryAgain } from './planInForce.ts';
-import { change, log, refuse, type Transition } from './transition.ts';
+import { change, donorOf, log, refuse, type Transition } from './transition.ts';
 import type { Fault, Sighting } from './trouble.ts';
 
 /** Faults of its own within so many committed steps, after which a donor has to go. */
@@ -56,6 +56,11 @@ export function badState(transition: Transition, peer: PeerId, about: PeerId, de
 export function throwOut(transition: Transition, culprit: PeerId, detail: string, reason: string, isProven = false) {
   refuse(transition, culprit, 'faulty', detail, isProven);
   lose(transition, culprit, reason);
+}
+
+/** For those who did not answer in time. */
+export function dismiss(transition: Transition, lost: readonly PeerId[], reason: string) {
+  for (const peer of lost) if (donorOf(transition, peer)) refuse(transition, peer, 'tooLate', reason);
 }
 
 /** From the next epoch on these reach each other through the server, which then sees what goes between them. */

@@ -5,7 +5,7 @@
 import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
-import { relay, remember, throwOut, verdictOf } from './blame.ts';
+import { dismiss, relay, remember, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
@@ -20,8 +20,6 @@ import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transiti
 import type { Doubt } from './trouble.ts';
 import { settleDisputes } from './unequal.ts';
 
-/** Deadlines that everybody missed, one after the other, after which they all have to go. */
-const STALLS_LIMIT = 3;
 /** A step that comes out otherwise each time is done so often. */
 const DOUBTS_LIMIT = 3;
 /** Steps of which the pages show the mean speed. */
@@ -291,41 +289,4 @@ function diverge(transition: Transition, sentence: string) {
     phase: { name: 'diverged', sentence: `${why}. Resume tries it again from the newest checkpoint.` },
   });
   log(transition, 'warn', `${why}.`);
-}
-
-/**
- * The deadline of a step (or of an evaluation) passed: `owing` should have answered by now, `missing` of them did not, and
- * `stuck` are shown to hold the others up.
- */
-export function overdue(
-  transition: Transition,
-  owing: readonly PeerId[],
-  missing: readonly PeerId[],
-  stuck: readonly PeerId[] = [],
-) {
-  if (stuck.length > 0) {
-    const reason = `${stuck.join(', ')} held the step up`;
-    log(transition, 'warn', `${reason}.`);
-    dismiss(transition, stuck, reason);
-    return planOn(transition, reason);
-  }
-  const { attempts, donors } = transition.state;
-  // One that has the run to itself is late by itself where others could have it.
-  const others = donors.filter(({ peer, wish }) => wish === 'compute' && !owing.includes(peer));
-  const isAlone = owing.length === 1 && others.length > 0;
-  const everybody = missing.length === owing.length && !isAlone;
-  const stalls = attempts.stalls + (everybody ? 1 : 0);
-  // Where everybody is late, nobody is singled out: one slow machine stalls a whole pipeline.
-  const late = everybody ? attempts.late : [...attempts.late.filter((peer) => !owing.includes(peer)), ...missing];
-  const lost = missing.filter((peer) => stalls >= STALLS_LIMIT || (!everybody && attempts.late.includes(peer)));
-  change(transition, { attempts: { ...attempts, late, stalls } });
-  const reason = `${missing.join(', ')} did not answer in time`;
-  log(transition, 'warn', `${reason}.`);
-  dismiss(transition, lost, reason);
-  return lost.length > 0 ? planOn(transition, reason) : tryAgain(transition, reason);
-}
-
-/** For those who did not answer in time. */
-export function dismiss(transition: Transition, lost: readonly PeerId[], reason: string) {
-  for (const peer of lost) if (donorOf(transition, peer)) refuse(transition, peer, 'tooLate', reason);
 }

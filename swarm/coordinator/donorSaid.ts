@@ -3,9 +3,9 @@
  * passed over; a word that nobody can have asked for is a broken page, which is refused.
  */
 import { assertNever, invariant, type PeerId } from '../base.ts';
-import { badState, faulty, linkLost } from './blame.ts';
+import { badState, dismiss, faulty, linkLost } from './blame.ts';
 import { takeUpload } from './checkpoint.ts';
-import { considerCommit, dismiss, isBelieved, notFinite } from './commit.ts';
+import { considerCommit, isBelieved, notFinite } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';

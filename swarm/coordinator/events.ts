@@ -59,6 +59,16 @@ export interface RelayedSlice {
   readonly digest: string;
 }
 
+/** What went through the server in an epoch, between those whom it watches. */
+export interface RelaySeen {
+  /** Tensors that went by whole, of the newest steps (`passageText`). */
+  readonly whole: readonly string[];
+  /** From the one to the other as much is on its way as may be, which the other's connection does not take. */
+  readonly full: readonly Pair[];
+  /** It grows with every frame that comes, or that somebody takes. */
+  readonly moved: number;
+}
+
 export interface StepNorm {
   readonly step: number;
   readonly gradientNorm: number;
@@ -204,6 +214,8 @@ export type CoordinatorEvent =
   | ({ readonly type: 'sliceRelayed'; readonly epoch: number } & RelayedSlice)
   /** A frame went through the server that is not sound: told of each direction of a pair once an epoch. */
   | { readonly type: 'unsoundRelayed'; readonly epoch: number; readonly from: PeerId; readonly to: PeerId }
+  /** What `relayAsked` asks for. */
+  | ({ readonly type: 'relaySaw'; readonly epoch: number } & RelaySeen)
   /** What `compareCopy` came to. */
   | ({ readonly type: 'copyCompared'; readonly isNear: boolean } & Omit<
       CopyComparison,
@@ -334,6 +346,8 @@ export type Effect =
       readonly ledger: readonly LedgerEntry[];
       readonly applied: Applied;
     }
+  /** What went through the server in this epoch between those whom it watches is wanted: answered at once by `relaySaw`. */
+  | { readonly type: 'relayAsked'; readonly epoch: number }
   /** What its primary uploaded of a shard is held against a copy that is not the same bit for bit. */
   | ({ readonly type: 'compareCopy' } & CopyComparison)
   | { readonly type: 'storeEvaluation'; readonly committedSteps: number; readonly loss: number }

@@ -8,6 +8,7 @@ import { allowedFor } from './deadlines.ts';
 import type { Predicted } from './events.ts';
 import { fillingOf, lateKey } from './filling.ts';
 import { trafficBytes } from './plausible.ts';
+import { watchedFrom } from './progress.ts';
 import { leftBehind, withStale } from './replicas.ts';
 import { type CoordinatorState, membersOf, type PlanInForce, type Preparing, type Source } from './state.ts';
 import { living, membersInvolved } from './successor.ts';
@@ -60,17 +61,17 @@ export function prepare(
   change(transition, { epoch, sightings: [], relayedSlices: [], warmingUp: stillWarm });
   const { generation, committedSteps: step, config } = transition.state;
   const { relayed: watched } = transition.state;
-  const from: StateSource = source.from === 'peers' ? fromPeers(transition, source.inForce) : source;
+  const from: StateSource = source.from === 'peers' ? fromPeers(transition.state, source.inForce) : source;
   const filling = from.from === 'peers' ? fillingOf(config, from.plan, before.plan) : null;
   const lacking = withStale(leftBehind(before.lacking), filling?.late.map(lateKey) ?? []);
   const inForce: PlanInForce = { ...before, lacking, filling, watched, epoch };
   const members = membersOf(inForce);
   const phase: Preparing = {
     name: 'preparing',
-    inForce,
+    ...watchedFrom(inForce, transition.now),
+    seen: null,
     source,
     waitingFor: members,
-    startedAt: transition.now,
     deadline:
       transition.now + allowedFor(isWarm ? 'handOver' : 'gettingReady', transition.state.seen, before.predicted),
     isWarm,
@@ -100,7 +101,7 @@ export function prepare(
   }
 }
 
-function fromPeers({ state }: Transition, inForce: PlanInForce): StateSource {
+export function fromPeers(state: CoordinatorState, inForce: PlanInForce): StateSource {
   const plan = living(state, inForce);
   invariant(plan, 'somebody has every shard');
   const isSalvaged = inForce.keptOnly || plan !== inForce.plan;

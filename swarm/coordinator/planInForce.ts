@@ -43,7 +43,7 @@ import {
   successorOf,
 } from './successor.ts';
 import { takeIn } from './takingIn.ts';
-import { change, changeDonor, forget, log, send, sendAbandon, type Transition } from './transition.ts';
+import { change, changeDonor, forget, isAside, log, send, sendAbandon, type Transition } from './transition.ts';
 
 /** After anything that may interrupt: where nothing would be lost, it does so now; else at the next boundary. */
 export function considerInterruption(transition: Transition) {
@@ -215,6 +215,8 @@ export function arrived(transition: Transition) {
   if (phase.source.from === 'peers') {
     const members = new Set(membersOf(phase.inForce));
     release(transition, members);
+    const gave = membersOf(phase.source.inForce).filter((peer) => !members.has(peer) && isAside(transition, peer));
+    send(transition, gave, { type: 'standby', state: 'spare', why: 'mustWait' });
     sendSpare(transition, members);
   }
   boundary(transition);
@@ -369,7 +371,7 @@ function train(transition: Transition, { filling, ...before }: PlanInForce, step
   const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
     phase: {
-      ...{ name: 'training', step, reports: [], reportedMs: null, deadline },
+      ...{ name: 'training', step, reports: [], reportedMs: null, deadline, seen: null },
       ...watchedFrom(inForce, transition.now, patience(transition)),
     },
   });

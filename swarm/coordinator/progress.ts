@@ -6,7 +6,15 @@
 import type { PeerId } from '../base.ts';
 import type { StepProgress } from '../messages/messages.ts';
 import { lookMs, QUICK_STEP_MS, quietMs } from './deadlines.ts';
-import { membersOf, type PlanInForce, type Training, type Watched } from './state.ts';
+import type { Pair } from './events.ts';
+import {
+  type CoordinatorState,
+  membersOf,
+  type PlanInForce,
+  type Preparing,
+  type Training,
+  type Watched,
+} from './state.ts';
 
 const isSame = (one: StepProgress, other: StepProgress): boolean =>
   one.step === other.step &&
@@ -28,19 +36,31 @@ const claims = (phase: Training, peer: PeerId, at: StepProgress): boolean =>
 
 const isTraining = (phase: Watched): phase is Training => 'reports' in phase;
 
-/** Whether a member's heartbeat says anything new of how far it is. Steps that are quick are not looked at. */
-export function isNews(phase: Watched, peer: PeerId, at: StepProgress, now: number): boolean {
+/**
+ * Whether a member's heartbeat says anything new of how far it is, where that is heard. Steps that are quick are not looked
+ * at.
+ */
+export function isNews(phase: CoordinatorState['phase'], peer: PeerId, at: StepProgress, now: number): boolean {
+  if (!('progress' in phase)) return false;
   if (at.epoch !== phase.inForce.epoch || now < phase.startedAt + QUICK_STEP_MS) return false;
-  if (!membersOf(phase.inForce).includes(peer)) return false;
+  if (!partakers(phase).includes(peer)) return false;
   const known = phase.progress.find((one) => one.peer === peer);
   return known === undefined || !isSame(known.at, at) || (isTraining(phase) && claims(phase, peer, at));
 }
 
 /** What a member says, but for waiting for itself or for who has no part in the plan. */
-export const soundProgress = ({ inForce }: Watched, peer: PeerId, at: StepProgress): StepProgress => ({
+export const soundProgress = (phase: Watched, peer: PeerId, at: StepProgress): StepProgress => ({
   ...at,
-  waitsFor: at.waitsFor.filter((one) => one !== peer && membersOf(inForce).includes(one)),
+  waitsFor: at.waitsFor.filter((one) => one !== peer && partakers(phase).includes(one)),
 });
+
+/** The plan's members, and those who hand their state over to them. */
+export function partakers(phase: Watched): PeerId[] {
+  const givers = isPreparing(phase) && phase.source.from === 'peers' ? membersOf(phase.source.inForce) : [];
+  return [...new Set([...membersOf(phase.inForce), ...givers])];
+}
+
+const isPreparing = (phase: Watched): phase is Preparing => 'waitingFor' in phase;
 
 /** With what a member says now; `isProven`: a second time it says that it reported what never came. */
 export function withProgress<Phase extends Watched>(phase: Phase, peer: PeerId, at: StepProgress, now: number) {
@@ -122,6 +142,41 @@ export function stuckInEvaluation(phase: Watched, step: number, owing: readonly 
     if (peer !== undefined) return { peer, by };
   }
   return null;
+}
+
+/**
+ * Of those who are late, and of those for whom they wait by their own words, and so on: who waits for nobody. Whoever
+ * answered waits for nobody and is late with nothing. Nobody: the late ones wait for each other in a circle, or for one
+ * who says that its part is done.
+ */
+export function keepingWaiting(phase: Watched, open: readonly PeerId[], late: readonly PeerId[]): PeerId[] {
+  const waits = waitsOf(phase, open);
+  return [...reached(waits, late)].filter((peer) => open.includes(peer) && waits(peer).length === 0);
+}
+
+/** Between whom one word stands against another: who wait for each other in a circle, and who wait for one that answered. */
+export function contradictions(phase: Watched, open: readonly PeerId[]): Pair[] {
+  const waits = waitsOf(phase, open);
+  return open.flatMap((peer) =>
+    waits(peer).flatMap((other): Pair[] => {
+      const isAgainst = !open.includes(other) || reached(waits, [other]).has(peer);
+      return isAgainst ? [[peer, other]] : [];
+    }),
+  );
+}
+
+type Waits = (peer: PeerId) => readonly PeerId[];
+
+/** Of those who have not answered. */
+const waitsOf =
+  ({ progress }: Watched, open: readonly PeerId[]): Waits =>
+  (peer) =>
+    (open.includes(peer) && progress.find((one) => one.peer === peer)?.at.waitsFor) || [];
+
+function reached(waits: Waits, from: readonly PeerId[]): Set<PeerId> {
+  const found = new Set(from);
+  for (const peer of found) for (const other of waits(peer)) found.add(other);
+  return found;
 }
 
 /** Who is late with a step's end, but for those who wait for others of them; where all do, all of them. */

@@ -23,6 +23,7 @@ import type {
   Proposal,
   Question,
   RelayedSlice,
+  RelaySeen,
   StepNorm,
 } from './events.ts';
 import type { Attempts, Doubt, Fault, MemberProgress, Sighting } from './trouble.ts';
@@ -105,12 +106,10 @@ export type Source =
   | { readonly from: 'kept' }
   | { readonly from: 'peers'; readonly inForce: PlanInForce };
 
-export interface Preparing {
+export interface Preparing extends Watched, Relayed {
   readonly name: 'preparing';
-  readonly inForce: PlanInForce;
   readonly source: Source;
   readonly waitingFor: readonly PeerId[];
-  readonly startedAt: number;
   readonly deadline: number;
   /** Its members got ready before: only the state moves. */
   readonly isWarm: boolean;
@@ -138,7 +137,12 @@ export interface Watched {
   readonly lookAt: number;
 }
 
-export interface Training extends Watched {
+interface Relayed {
+  /** What went through the server, and since when that has not moved; null: nobody has asked. */
+  readonly seen: (RelaySeen & { readonly sinceMs: number }) | null;
+}
+
+export interface Training extends Watched, Relayed {
   readonly name: 'training';
   readonly step: number;
   readonly reports: readonly Reported[];

@@ -7,13 +7,14 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
-import { remember } from './blame.ts';
+import { dismiss, remember } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
-import { dismiss, overdue, withoutLateCopies } from './commit.ts';
+import { withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
 import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
+import { lateArrival, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { stuckBehind, stuckIn, stuckInEvaluation, withoutWaiting } from './progress.ts';
 import { considerReturn, missedReturn } from './returning.ts';
@@ -22,13 +23,12 @@ import {
   type CoordinatorState,
   type Evaluating,
   isPlanningAnew,
-  membersOf,
   type Preparing,
   planInForce,
   type Saving,
   type Training,
 } from './state.ts';
-import { keepingState, membersInvolved, uncopied, uncopiedSentence } from './successor.ts';
+import { keepingState, uncopied, uncopiedSentence } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 import { sliceRelayed } from './unequal.ts';
@@ -107,6 +107,8 @@ function handle(transition: Transition, event: CoordinatorEvent) {
       return sliceRelayed(transition, event);
     case 'unsoundRelayed':
       return unsoundRelayed(transition, event);
+    case 'relaySaw':
+      return relaySaw(transition, event);
     case 'met':
       return met(transition, event);
     case 'cameOf':
@@ -221,12 +223,15 @@ function expire(transition: Transition) {
 }
 
 /** Before it is late: whoever holds the others up, by what they say of it, goes. */
-function look(transition: Transition, phase: Training | Evaluating | Saving | AwaitingCheckpoint) {
+function look(transition: Transition, phase: Training | Preparing | Evaluating | Saving | AwaitingCheckpoint) {
   const { now } = transition;
   if (phase.name === 'training') {
     const [owing, missing] = [reportersOf(phase.inForce.duties), notReported(phase)];
     const stuck = missing.length > 0 ? stuckIn(phase, now) : [];
     if (stuck.length > 0) return overdue(transition, owing, missing, stuck);
+    if (missing.length > 0 && lookAtRelay(transition, phase, missing)) return;
+  } else if (phase.name === 'preparing') {
+    if (lookAtRelay(transition, phase, phase.waitingFor)) return;
   } else if (phase.name === 'evaluating') {
     const owing = notAnswered(phase);
     const found = stuckInEvaluation(phase, transition.state.committedSteps - 1, owing, now);
@@ -256,32 +261,14 @@ function accused(transition: Transition, { peer, by }: { readonly peer: PeerId; 
 const awaited = (transition: Transition, { name }: Saving | AwaitingCheckpoint) =>
   name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
 
-/**
- * Who did not get ready in time goes. Where others did not at this step before, with the same ones to hand their state
- * over who have no part in the plan, those go instead: nothing else shows that they hand anything over.
- */
-function unready(transition: Transition, { inForce, waitingFor }: Preparing) {
-  const { committedSteps, faults } = transition.state;
-  const members = membersOf(inForce);
-  const givers = membersInvolved(transition.state).filter((peer) => !members.includes(peer));
-  const again = givers.filter((giver) =>
-    faults.some(({ of, peer, step }) => of === 'handOver' && peer === giver && step === committedSteps),
-  );
-  for (const giver of givers) remember(transition, 'handOver', giver, null);
-  const reason = `${waitingFor.join(', ')} did not get ready in time`;
-  if (again.length > 0) dismiss(transition, again, `${reason}, nor had others to whom it hands its state over`);
-  else dismiss(transition, waitingFor, reason);
-  planOn(transition, reason);
-}
-
 function expirePhase(transition: Transition) {
   const { phase } = transition.state;
   switch (phase.name) {
     case 'preparing':
-      return unready(transition, phase);
+      return lateArrival(transition, phase);
     case 'training': {
-      const [owing, missing] = [reportersOf(phase.inForce.duties), notReported(phase)];
-      if (missing.length > 0) return overdue(transition, owing, missing, stuckIn(phase, transition.now));
+      const missing = notReported(phase);
+      if (missing.length > 0) return lateStep(transition, phase, missing);
       return withoutLateCopies(transition, phase);
     }
     case 'evaluating': {

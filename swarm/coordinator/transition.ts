@@ -25,6 +25,10 @@ export function change(transition: Transition, part: Partial<CoordinatorState>):
 export const donorOf = ({ state }: Transition, peer: PeerId): Donor | undefined =>
   state.donors.find((donor) => donor.peer === peer);
 
+/** No plan has it for a while. */
+export const isAside = (transition: Transition, peer: PeerId): boolean =>
+  (donorOf(transition, peer)?.asideUntilMs ?? null) !== null;
+
 export function changeDonor(transition: Transition, peer: PeerId, part: Partial<Donor>): void {
   change(transition, {
     donors: transition.state.donors.map((donor) => (donor.peer === peer ? { ...donor, ...part } : donor)),

@@ -12,7 +12,7 @@ import { isFor, membersInvolved, successorOf } from './successor.ts';
 import { change, changeDonor, donorOf, log, refuse, send, type Transition } from './transition.ts';
 
 /** Who was late has no part in any plan for so long. */
-const ASIDE_MS = 60_000;
+export const ASIDE_MS = 60_000;
 
 /** After every event: the plan that would take over next is the one that donors get ready for. */
 export function considerWarmUp(transition: Transition) {

@@ -10,6 +10,7 @@ import type {
   OperatorCommand,
   PlanAnswer,
   RelayedSlice,
+  RelaySeen,
 } from '../coordinator/events.ts';
 import { snapshot } from '../coordinator/snapshot.ts';
 import { NO_LIMITS } from '../limits.ts';
@@ -40,6 +41,8 @@ export interface Script {
   saw(from: string, to: string): void;
   /** A slice from one to the other went through the server. */
   sawSlice(from: string, to: string, seen: Pick<RelayedSlice, 'step' | 'slice' | 'digest'>): void;
+  /** What it says that went by between those whom it watches; each call with another `moved` means that something moves. */
+  relaySaw(seen: Partial<RelaySeen>): void;
   /** What the server was asked to compare, in order: whether it is near. */
   compared(isNear: (asked: CopyComparison) => boolean): CopyComparison[];
   /** More of its part of a checkpoint came. */
@@ -134,6 +137,8 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
         epoch: run.state.epoch,
         ...{ step, from: peerId(from), to: peerId(to), slice, digest },
       }),
+    relaySaw: (seen) =>
+      event({ type: 'relaySaw', epoch: run.state.epoch, ...{ whole: [], full: [], moved: 0 }, ...seen }),
     compared(isNear) {
       const asked = comparisons;
       comparisons = [];

@@ -90,7 +90,8 @@ export function stepTensors(model: Model, plan: Plan, size: StreamSize): Passage
         : []),
     ]),
     ...gradientSlices(model, plan),
-    ...newValues(model, plan),
+    ...holderValues(model, plan),
+    ...replicaValues(model, plan),
     ...gatherTensors(model, plan),
   ];
 }
@@ -149,15 +150,17 @@ const gradientSlices = (model: Model, plan: Plan): Passage[] =>
     ),
   );
 
-/** The new values on their way from the primaries to all who compute with them, and to the replicas. */
-const newValues = (model: Model, plan: Plan): Passage[] => [
-  ...heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
+/** The new values on their way from the primaries to all who compute with them. */
+export const holderValues = (model: Model, plan: Plan): Passage[] =>
+  heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
     shard.peer === holder ? [] : { from: shard.peer, to: holder, tensor: blockTensor(model, 'values', stage, part) },
-  ),
-  ...replicaParts(model, plan).map(({ replica, primary, stage, ...part }) => ({
+  );
+
+/** To the replicas that do not: beside the next step. */
+export const replicaValues = (model: Model, plan: Plan): Passage[] =>
+  replicaParts(model, plan).map(({ replica, primary, stage, ...part }) => ({
     ...{ from: primary, to: replica, tensor: blockTensor(model, 'values', stage, part) },
-  })),
-];
+  }));
 
 /** What a member computes with, shard by shard, in pieces that travel. */
 function heldParts(model: Model, plan: Plan) {

@@ -149,16 +149,16 @@ test('while another plan is prepared the tab’s part is that of the new plan, a
   const [me, other] = [peerId('me'), peerId('other')];
   const planOf = (seats: readonly (typeof me)[]) =>
     seated(equalSplit(outlineModel(4, true), 1, [me, other], { microBatches: 1 }), seats);
-  meter.prepare(planOf([me, other]), me, 3);
+  meter.prepare(planOf([me, other]), me, 1, 3);
   const part = { stages: [{ stage: 0, layers: [0, 2] }], stageCount: 2 };
   expect(shown.at(-1)).toMatchObject({ activity: 'preparing', step: 3, ...part });
   meter.begin(1, 3, 1);
   meter.computed(parseAction('0B0') as ComputeAction);
   expect(shown.at(-1)).toMatchObject({ ...part, microBatches: { done: 1, all: 1 } });
-  meter.prepare(planOf([other, me]), me, 4);
+  meter.prepare(planOf([other, me]), me, 1, 4);
   const after = { stages: [{ stage: 1, layers: [2, 4] }], stageCount: 2, microBatches: { done: 0, all: 0 } };
   expect(shown.at(-1)).toMatchObject({ activity: 'preparing', step: 4, ...after });
-  meter.prepare(planOf([other, other]), me, 5);
+  meter.prepare(planOf([other, other]), me, 1, 5);
   expect(shown.at(-1)).toMatchObject({ activity: 'preparing', stages: [] });
 });
 

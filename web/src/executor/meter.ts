@@ -76,6 +76,8 @@ export class Meter {
   #recording: Recording | null = null;
   /** The step that was begun last, also when it is over: between two a member still has something to say. */
   #at: { readonly epoch: number; readonly step: number } | null = null;
+  /** The plan that it gets ready for; null: its first step is begun. */
+  #preparing: { readonly epoch: number; readonly step: number } | null = null;
   /** Whose tensors are awaited. */
   readonly #awaited: PeerId[] = [];
   /** Who has not yet taken what is sent to it. */
@@ -105,13 +107,14 @@ export class Meter {
     return this.#status.bytesSent + this.#status.bytesReceived - this.#fileBytes;
   }
 
-  /** How far the step that was begun last is here; null: none was. */
+  /** How far the plan or the step that was begun last is here; null: none was. */
   get progress(): StepProgress | null {
-    if (this.#at === null) return null;
+    const at = this.#preparing ?? this.#at;
+    if (at === null) return null;
     // As long as something of its own is not done others may be waiting for that.
     const others = this.#readingBack > 0 ? [] : [...this.#awaited, ...this.#takers];
     const waitsFor = [...new Set(others)].slice(0, MOST_AWAITED);
-    return { ...this.#at, done: this.#done, waitsFor, hasReported: this.#hasReported };
+    return { ...at, done: this.#done, waitsFor, hasReported: this.#preparing === null && this.#hasReported };
   }
 
   /** For the next report: this one went before it. Null: no turn ended, or that is told. */
@@ -169,7 +172,8 @@ export class Meter {
   }
 
   /** For another plan: from now on nothing is shown of this tab's part in the one before. */
-  prepare({ stages }: Plan, peer: PeerId, step: number): void {
+  prepare({ stages }: Plan, peer: PeerId, epoch: number, step: number): void {
+    this.#preparing = { epoch, step };
     const own = stages.flatMap(({ layers, members }, stage) =>
       members.some((member) => member.peer === peer) ? [{ stage, layers }] : [],
     );
@@ -181,6 +185,7 @@ export class Meter {
   begin(epoch: number, step: number, microBatches: number): void {
     this.#done = 0;
     this.#hasReported = false;
+    this.#preparing = null;
     this.#at = { epoch, step };
     this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, waits: [] };
     this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches }, direction: null });
@@ -263,6 +268,7 @@ export class Meter {
   /** What was recorded of a step that is given up is no step's. */
   drop(): void {
     this.#at = null;
+    this.#preparing = null;
     this.#recording = null;
     this.#status = { ...this.#status, waitsFor: null };
   }

@@ -238,7 +238,7 @@ export class Session {
     this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
     this.#neighbours.exchange(run.peer, arrivalPartners(run.sizes, message));
-    this.#meter.prepare(plan, run.peer, step);
+    this.#meter.prepare(plan, run.peer, epoch.number, step);
     await this.#holding.arrive(
       { ...run, train: run.facts.train, epoch: epoch.number, generation, step, met, plan },
       source,
@@ -246,7 +246,7 @@ export class Session {
         connect: () => this.#neighbours.connect(message, epoch.abort.signal),
         read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
         send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
-        receive: (key, sender) => this.#receive(epoch.abort.signal, key, sender),
+        receive: (key, sender) => this.#meter.awaited(sender, this.#receive(epoch.abort.signal, key, sender)),
       },
     );
     // What was gathered here and what a step gathers have the same keys.

@@ -3,11 +3,14 @@
  * that outlives it. Each effect is performed before the next one; killed between two of them, it leaves the disk as it is.
  */
 import { got, invariant, type PeerId, peerId, type Result, refusal } from '../../../../swarm/base.ts';
+import { isPair } from '../../../../swarm/coordinator/blame.ts';
 import { SILENCE } from '../../../../swarm/coordinator/deadlines.ts';
+import type { Pair } from '../../../../swarm/coordinator/events.ts';
 import { mayReturn } from '../../../../swarm/coordinator/returning.ts';
 import { isNeeded } from '../../../../swarm/coordinator/successor.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/events.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
+import { decodeFrame } from '../../../../swarm/messages/frame.ts';
 import {
   decodePeerMessage,
   type HelloMessage,
@@ -22,6 +25,7 @@ import { Spoken } from '../../../../swarm/messages/spoken.ts';
 import type { Recording } from '../../../../swarm/recording/recording.ts';
 import type { RehearsedEffect } from '../../../../swarm/testing/decider.ts';
 import { happen, type Rehearsal, rehearseDecisions, restart } from '../../../../swarm/testing/rehearsal.ts';
+import { WentBy } from '../../../../swarm/ways/wentBy.ts';
 import type { Disk } from './disk.ts';
 import type { Flaw } from './flaws.ts';
 import { Machine, Process } from './machine.ts';
@@ -72,6 +76,8 @@ export class SimulatedServer {
   readonly #connected = new Map<PeerId, Connected>();
   /** Frames of the plan in force go by the sockets of these. */
   readonly #relaying = new Set<PeerId>();
+  /** Of the epoch in progress: between whom frames are looked at, and which went by. */
+  #watched: { readonly epoch: number; readonly pairs: readonly Pair[]; readonly wentBy: WentBy } | null = null;
   #process: Process;
   #names = 0;
 
@@ -85,7 +91,7 @@ export class SimulatedServer {
     const { decider } = this.run;
     const decide = decider.decide.bind(decider);
     if (flaw.effects) decider.decide = (...of) => flaw.effects?.(decide(...of)) ?? [];
-    this.#look();
+    this.#findSilent();
   }
 
   /** Null: it is dead. */
@@ -102,7 +108,7 @@ export class SimulatedServer {
     this.machine.agenda.after(RESTART_MS, () => {
       this.#process = new Process(this.machine);
       restart(this.run, true);
-      this.#look();
+      this.#findSilent();
       this.#setTimer();
       this.#process.after(GATHERING_MS, () => this.#happened({ type: 'gatheringEnded' }));
     });
@@ -224,11 +230,22 @@ export class SimulatedServer {
     const envelope = decodeEnvelope(message);
     invariant(envelope.ok, 'a donor sends envelopes');
     const { kind, peer: to, content } = envelope.value;
-    if (kind === 'frame') this.#relaying.add(from).add(to);
+    if (kind === 'frame') {
+      this.#relaying.add(from).add(to);
+      this.#look(from, to, content);
+    }
     this.#connected.get(to)?.socket.send(encodeEnvelope(kind, from, content).buffer, `relayed ${kind}`);
     if (kind !== 'frame') return;
     const credit = encodeEnvelope('credit', to, creditContent(content.length)).buffer;
     this.#connected.get(from)?.socket.send(credit, 'relayed credit');
+  }
+
+  #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): void {
+    const frame = decodeFrame(content.slice().buffer);
+    if (!this.#watched || !isPair(this.#watched.pairs, from, to) || !frame.ok) return;
+    const isArriving = this.run.state.phase.name === 'preparing';
+    if (frame.value.epoch === this.#watched.epoch)
+      this.#watched.wentBy.saw(from, to, frame.value, isArriving ? null : 0);
   }
 
   #send({ socket, spoken, isAway }: Connected, message: ServerMessage): void {
@@ -247,13 +264,13 @@ export class SimulatedServer {
   }
 
   /** Whoever was silent for too long is gone. */
-  #look(): void {
+  #findSilent(): void {
     for (const one of [...this.#connected.values()]) {
       one.silentMs += SILENCE.lookMs;
       const limitMs = one.isMeasured ? SILENCE.donorMs : SILENCE.strangerMs;
       if (one.silentMs > limitMs) this.#gone(one.peer, 'it was silent for too long');
     }
-    this.#process.after(SILENCE.lookMs, () => this.#look());
+    this.#process.after(SILENCE.lookMs, () => this.#findSilent());
   }
 
   #happened(event: DecisionEvent): void {
@@ -278,7 +295,15 @@ export class SimulatedServer {
     switch (effect.type) {
       case 'storeEpoch':
         this.#relaying.clear();
+        this.#watched = { epoch: effect.epoch, pairs: effect.relayed, wentBy: new WentBy() };
         break;
+      case 'relayAsked': {
+        if (this.#watched === null) break;
+        const { epoch, wentBy } = this.#watched;
+        const { whole, moved } = wentBy;
+        this.#process.after(0, () => this.#happened({ type: 'relaySaw', epoch, whole, moved, full: [] }));
+        break;
+      }
       case 'send':
         this.#send(got(this.#connected, effect.to), effect.message);
         break;

@@ -53,6 +53,8 @@ export interface Scenario {
   readonly recording?: Recording;
   /** What goes wrong: told of each thing that arrives anywhere, and of each effect. */
   readonly mischief?: (swarm: Simulation, point: string) => void;
+  /** Told of each thing that the server does. */
+  readonly onEffect?: (effect: RehearsedEffect, nowMs: number) => void;
   /** A planted bug. */
   readonly flaw?: Flaw;
   /** Each sum depends on the order of its parts: then nothing is held against the sequential run. */
@@ -238,6 +240,7 @@ export class Simulation {
 
   #performed(effect: RehearsedEffect): void {
     if (effect.type === 'storeEpoch') this.#plan = effect.plan;
+    this.#scenario.onEffect?.(effect, this.agenda.nowMs);
     if (effect.type === 'rollBack') this.#rollBacks.push(effect.atStep - effect.toStep);
     if (effect.type === 'storeCommit') {
       const { step, loss, gradientNorm } = effect.record;

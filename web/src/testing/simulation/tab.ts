@@ -4,7 +4,7 @@
  */
 import { type PeerId, type Random, seededRandom } from '../../../../swarm/base.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
-import { HEARTBEAT_MS, type ServerMessage } from '../../../../swarm/messages/messages.ts';
+import { HEARTBEAT_MS, type PeerMessage, type ServerMessage } from '../../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../../swarm/messages/profile.ts';
 import { ADAPTER } from '../../../../swarm/testing/rehearsalTerms.ts';
 import { Conversation } from '../../donor/conversation.ts';
@@ -37,6 +37,16 @@ const PROFILE: Profile = {
   checkedKernels: 0,
 };
 
+/** What a hostile donor does in place of what its page does. */
+export interface Malice {
+  /** False: it keeps this frame back. */
+  sends(to: PeerId, frame: ArrayBuffer): boolean;
+  /** False: it takes it for not received. */
+  takes(from: PeerId, frame: ArrayBuffer): boolean;
+  /** Null: nothing. */
+  says(message: PeerMessage): PeerMessage | null;
+}
+
 export interface TabOptions {
   readonly network: Network;
   readonly links: LinkSwitch;
@@ -55,6 +65,8 @@ export class Tab {
   peer: PeerId | null = null;
   /** Nobody will hear of it again. */
   hasEnded = false;
+  /** Null: it is honest. */
+  malice: Malice | null = null;
   readonly #options: TabOptions;
   readonly #random: Random;
   #process: Process;
@@ -124,13 +136,19 @@ export class Tab {
       if (!conversation.mesh) throw new Error('there is no connection to the swarm');
       return conversation.mesh;
     };
+    const send = (message: PeerMessage): void => {
+      const said = this.malice ? this.malice.says(message) : message;
+      if (said !== null) conversation.send(said);
+    };
     const session: Session = new Session({
       page: {
         sendServer: (message) => {
           const said = flaw.said ? flaw.said(message, (heard) => session.serverSaid(heard)) : message;
-          if (said !== null) conversation.send(said);
+          if (said !== null) send(said);
         },
-        sendFrame: async (peer, message) => mesh().send(peer, message),
+        sendFrame: async (peer, message) => {
+          if (this.malice?.sends(peer, message) !== false) await mesh().send(peer, message);
+        },
         connect: async (...how) => {
           await mesh().connect(...how);
           session.linksMeasured({ links: mesh().reports() });
@@ -164,6 +182,7 @@ export class Tab {
         onState: (state) => this.#onState(state, session),
         onMessage: (message) => this.#onMessage(message, process, session, conversation),
         onFrame: (from, message) => {
+          if (this.malice?.takes(from, message) === false) return;
           for (const frame of flaw.frames?.(message) ?? [message]) session.peerSent(from, frame);
         },
         onLost: (peer) => session.linkLost(peer),
@@ -182,7 +201,7 @@ export class Tab {
     this.#every(process, PULSE_MS, () => conversation.mesh?.pulse());
     this.#every(process, HEARTBEAT_MS, () => {
       const at = session.progress();
-      conversation.send({ type: 'heartbeat', ...(at && { at }) });
+      send({ type: 'heartbeat', ...(at && { at }) });
     });
     return [process, device, conversation];
   }
@@ -200,6 +219,7 @@ export class Tab {
       session.disconnected(state.isKept);
     }
     if (state.kind !== 'refused') return;
+    this.malice = null;
     this.#end(false);
     if (state.retrySeconds === null) this.hasEnded = true;
     else this.#beginAfter(1_000 * state.retrySeconds);
