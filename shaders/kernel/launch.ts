@@ -20,6 +20,8 @@ export interface BufferSlice {
 
 export interface Launch {
   readonly kernel: Kernel;
+  /** As it was made. */
+  readonly dims: Dims;
   readonly pipeline: GPUComputePipeline;
   readonly tensors: GPUBindGroup;
   readonly dimsGroup: GPUBindGroup;
@@ -202,7 +204,7 @@ export function createLaunch({
         return { size: box.size, box: device.createBindGroup({ label: `${name} box`, layout: boxLayout, entries }) };
       })
     : [{ size: grid, box: null }];
-  return { kernel, pipeline, tensors, dimsGroup, dimsBuffer, dispatches, seconds };
+  return { kernel, dims, pipeline, tensors, dimsGroup, dimsBuffer, dispatches, seconds };
 }
 
 /** Changes what varies from step to step (a learning rate, a clip scale). The workgroup counts stay as they are. */

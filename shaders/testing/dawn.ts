@@ -6,7 +6,8 @@
  * `pool: 'forks'` (requestAdapter inside a test of a worker thread crashes: dawn-gpu/node-webgpu#13). A script of its
  * own ends with `process.exit`, since Dawn's threads keep Node alive (crbug.com/387965810).
  */
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { requiredLimits, WANTED_FEATURES } from '../deviceLimits.ts';
@@ -44,18 +45,57 @@ export function softwareDriverFile(): string | undefined {
   return [...swiftshader, ...llvmpipe].find((file) => existsSync(file));
 }
 
+/** Where the Vulkan loader looks by itself. */
+const DRIVER_FOLDERS = ['/etc/vulkan/icd.d', '/usr/share/vulkan/icd.d', '/usr/local/share/vulkan/icd.d'];
+/** NVIDIA's driver, as containers have it: without the file that names it. */
+const NVIDIA_LIBRARIES = [
+  '/usr/lib/x86_64-linux-gnu',
+  '/usr/lib/aarch64-linux-gnu',
+  '/usr/lib64',
+  '/usr/local/nvidia/lib64',
+].map((folder) => join(folder, 'libGLX_nvidia.so.0'));
+
+/** A file for the driver that is there and that nothing names; undefined: the loader finds what there is. */
+function systemDriverFile(): string | undefined {
+  const isNamed = DRIVER_FOLDERS.some(
+    (folder) => existsSync(folder) && readdirSync(folder).some((file) => /nvidia/.test(file)),
+  );
+  const library = NVIDIA_LIBRARIES.find((file) => existsSync(file));
+  if (isNamed || library === undefined) return undefined;
+  const file = join(mkdtempSync(join(tmpdir(), 'shoal-vulkan-')), 'nvidia_icd.json');
+  writeFileSync(
+    file,
+    JSON.stringify({ file_format_version: '1.0.0', ICD: { library_path: library, api_version: '1.3.0' } }),
+  );
+  process.once('exit', () => rmSync(dirname(file), { recursive: true, force: true }));
+  return file;
+}
+
+/** What its machine code was built against decides where it loads. */
+function glibc(): string {
+  const { header } = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return header?.glibcVersionRuntime ? ` (this machine has glibc ${header.glibcVersionRuntime})` : '';
+}
+
 // Dawn's instance dies with its JavaScript object, taking every adapter and device along: keep it for good.
 let instance: Promise<Result<GPU>> | undefined;
 let nullInstance: Promise<Result<GPU>> | undefined;
 
-async function loadDawn(driver: DawnDriver): Promise<Result<GPU>> {
+async function loadDawn(driver: DawnDriver, features: readonly string[]): Promise<Result<GPU>> {
   const chosenByCaller = process.env.VK_ICD_FILENAMES ?? process.env.VK_DRIVER_FILES;
   if (driver === 'software' && chosenByCaller === undefined) {
     const file = softwareDriverFile();
     if (file === undefined) return refusal('there is no SwiftShader (Debian package chromium) and no llvmpipe');
     process.env.VK_ICD_FILENAMES = file;
   }
-  return createDawn(driver === 'software' ? ['backend=vulkan', ...TOGGLES] : TOGGLES);
+  if (driver === 'system' && chosenByCaller === undefined) {
+    const file = systemDriverFile();
+    if (file !== undefined) process.env.VK_ICD_FILENAMES = file;
+  }
+  const toggles = TOGGLES.map((toggle) =>
+    toggle.startsWith('enable-') && features.length > 0 ? `${toggle},${features.join(',')}` : toggle,
+  );
+  return createDawn(driver === 'software' ? ['backend=vulkan', ...toggles] : toggles);
 }
 
 async function createDawn(options: readonly string[]): Promise<Result<GPU>> {
@@ -64,7 +104,7 @@ async function createDawn(options: readonly string[]): Promise<Result<GPU>> {
     Object.assign(globalThis, globals); // GPUBufferUsage and its like
     return success(create([...options]));
   } catch (error) {
-    return refusal(`Dawn for Node does not load: ${error instanceof Error ? error.message : String(error)}`);
+    return refusal(`Dawn for Node does not load: ${error instanceof Error ? error.message : String(error)}${glibc()}`);
   }
 }
 
@@ -79,15 +119,21 @@ function compileAtOnce(device: GPUDevice): void {
   };
 }
 
-/** A new device of the process's adapter, with subgroups, timestamps, f16 and matrix units where there are any. */
-export async function dawnDevice(driver: DawnDriver = 'software'): Promise<Result<DawnDevice>> {
-  instance ??= loadDawn(driver);
+/**
+ * A new device of the process's adapter, with subgroups, timestamps, f16 and matrix units where there are any. `features` of
+ * Dawn are the first caller's.
+ */
+export async function dawnDevice(
+  driver: DawnDriver = 'software',
+  features: readonly string[] = [],
+): Promise<Result<DawnDevice>> {
+  instance ??= loadDawn(driver, features);
   const gpu = await instance;
   if (!gpu.ok) return gpu;
   const adapter = await gpu.value.requestAdapter({ powerPreference: 'high-performance' });
   if (!adapter) {
     return refusal(
-      'Vulkan finds no adapter: it takes the GPU’s driver, whose file lies in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d, and the loader libvulkan.so.1, from Debian’s libvulkan1 or, with LD_LIBRARY_PATH, Chromium’s own folder',
+      'Vulkan finds no adapter: it takes the GPU’s driver, whose file lies in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d (or VK_ICD_FILENAMES names it), and the loader libvulkan.so.1, from Debian’s libvulkan1 or, with LD_LIBRARY_PATH, Chromium’s own folder',
     );
   }
   const limits = requiredLimits(adapter.limits);

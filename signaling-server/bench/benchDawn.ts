@@ -34,8 +34,9 @@ export async function inDawn<T>(
   adapter: DawnAdapter,
   compute: Compute,
   work: (opened: OpenDevice) => Promise<T>,
+  features: readonly string[] = [],
 ): Promise<T> {
-  const opened = measurable(await openDawn(driverOf(adapter)), compute);
+  const opened = measurable(await openDawn(driverOf(adapter), features), compute);
   if (!opened.ok) throw failed(opened.reason);
   const { device, profile } = opened.value;
   try {
@@ -55,8 +56,8 @@ export function softwareProblem(adapter: DawnAdapter, { software, description }:
     : null;
 }
 
-async function openDawn(driver: DawnDriver): Promise<Result<OpenDevice>> {
-  const opened = await dawnDevice(driver);
+async function openDawn(driver: DawnDriver, features: readonly string[]): Promise<Result<OpenDevice>> {
+  const opened = await dawnDevice(driver, features);
   if (!opened.ok) return opened;
   const { device, family, units, gpuClass, info } = opened.value;
   return success({ device, family, units, gpuClass, profile: adapterProfile(info, `Node ${process.version}, Dawn`) });

@@ -4,12 +4,17 @@
  */
 import { totalmem } from 'node:os';
 import { type Command, Option } from 'commander';
+import type { Compute } from '../../swarm/precision.ts';
+import type { OpenDevice } from '../../web/src/gpu/device.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { wallMs } from '../monitoring/clock.ts';
-import { inDawn } from './benchDawn.ts';
+import { computeOption, inDawn } from './benchDawn.ts';
+import { printTuned } from './benchKernels.ts';
 import { benchGpu, type GpuFigures, type StepFigures } from './page/gpuFigures.ts';
+import type { ShapeTime } from './page/profile.ts';
 import { BENCH_SIZES, type BenchSize } from './page/sizes.ts';
+import { tuneProducts } from './page/tune.ts';
 
 const isSize = (name: string): name is BenchSize => Object.hasOwn(BENCH_SIZES, name);
 
@@ -18,8 +23,17 @@ interface GpuOptions {
   readonly steps: number;
   readonly peak?: number;
   readonly adapter: 'gpu' | 'dawn';
+  readonly compute: Compute;
+  readonly toggles: readonly string[];
+  readonly tune?: boolean;
   readonly json?: boolean;
 }
+
+/** Nothing new is begun later than this: the whole ends within ten minutes. */
+const MODELS_END_MS = 4 * 60_000;
+const TUNING_END_MS = 8 * 60_000;
+/** Rows of a model's profile that are printed. */
+const SHAPES_SHOWN = 16;
 
 const PUBLISHED: readonly BenchSize[] = ['distilgpt2', 'gpt2-small'];
 
@@ -36,6 +50,9 @@ export function gpuBench(command: Command): Command {
     .option('--steps <n>', 'steps to time', wholeNumber('--steps', 2), 6)
     .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker, for the share of it', teraflops)
     .addOption(new Option('--adapter <name>', 'the GPU, or a software adapter').choices(['gpu', 'dawn']).default('gpu'))
+    .addOption(computeOption())
+    .option('--toggles <names>', 'of Dawn, to be on: disable_robustness, vulkan_enable_f16_on_nvidia', togglesOf, [])
+    .option('--tune', 'also every tile at every product of the last model, and the rows that would do best')
     .option('--json', 'one JSON document on standard output')
     .action(gpu);
 }
@@ -53,18 +70,36 @@ function teraflops(text: string): number {
   return value;
 }
 
-async function gpu({ size, steps, peak, adapter, json }: GpuOptions): Promise<void> {
-  const measured = await inDawn(adapter, 'f32', (opened) => benchGpu(opened, size, steps, totalmem()));
-  const figures = need(measured, failed);
-  if (json) console.log(JSON.stringify(figures));
-  else printFigures(figures, peak);
+function togglesOf(text: string): string[] {
+  const names = text.split(',');
+  const wrong = names.find((name) => !/^[a-z0-9_]+$/.test(name));
+  if (wrong !== undefined) throw badInput(`--toggles: "${wrong}" is no toggle’s name`);
+  return names;
+}
+
+async function gpu({ size, steps, peak, adapter, compute, toggles, tune, json }: GpuOptions): Promise<void> {
+  const begun = performance.now();
+  const work = async (opened: OpenDevice) => {
+    const asked = { steps, memoryBytes: totalmem(), compute, endsAt: begun + MODELS_END_MS };
+    const figures = need(await benchGpu(opened, size, asked), failed);
+    const last = size.slice(-1);
+    return { figures, tuned: tune ? await tuneProducts(opened, last, compute, begun + TUNING_END_MS) : null };
+  };
+  const { figures, tuned } = await inDawn(adapter, compute, work, toggles);
+  if (json) return console.log(JSON.stringify({ ...figures, toggles, ...(tuned && { tuned }) }));
+  printFigures(figures, peak);
+  if (toggles.length > 0) console.log(`\ntoggles on: ${toggles.join(', ')}`);
+  if (tuned) {
+    console.log('');
+    printTuned(tuned);
+  }
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
 
-function printFigures({ adapter, peaks, steps }: GpuFigures, peak?: number): void {
+function printFigures({ adapter, peaks, compute, steps, leftOut }: GpuFigures, peak?: number): void {
   console.log(
-    `${adapter.architecture || adapter.vendor} (${adapter.description}), ${adapter.family} kernels, ${adapter.browser}, ${new Date(wallMs()).toISOString().slice(0, 10)}`,
+    `${adapter.architecture || adapter.vendor} (${adapter.description}), ${adapter.family} kernels, ${compute}, ${adapter.browser}, ${new Date(wallMs()).toISOString().slice(0, 10)}`,
   );
   const best = peaks.productGflops / 1000;
   const ofPeak = peak === undefined ? '' : `, ${percent(best / peak)} of the f32 peak`;
@@ -76,6 +111,28 @@ function printFigures({ adapter, peaks, steps }: GpuFigures, peak?: number): voi
   );
   console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
   for (const step of steps) console.log(row(step, best, peak));
+  for (const name of leftOut) console.log(`${name}: no time was left`);
+  for (const { size, shapes } of steps) {
+    console.log(`\n${size}, by kernel and shape:${shapes ? '' : ' this adapter has no timestamps'}`);
+    for (const shape of shapes?.slice(0, SHAPES_SHOWN) ?? []) console.log(shapeRow(shape, peak));
+  }
+}
+
+function shapeRow({ name, dims, calls, ms, share, gflops, gigabytesPerSecond }: ShapeTime, peak?: number): string {
+  const isProduct = /^(matmul|attention)\./.test(name);
+  const rate = isProduct ? gflops : gigabytesPerSecond;
+  const columns = [
+    name.padEnd(36),
+    `${calls} ×`.padStart(6),
+    `${ms.toFixed(3)} ms`.padStart(12),
+    percent(share).padStart(5),
+    rate === null ? '' : `${rate.toFixed(0)} ${isProduct ? 'GFLOP/s' : 'GB/s'}`.padStart(14),
+    peak !== undefined && isProduct && gflops !== null ? `${percent(gflops / 1000 / peak)} of the peak` : '',
+    Object.entries(dims)
+      .map(([dim, value]) => `${dim}=${value}`)
+      .join(' '),
+  ];
+  return columns.join('  ');
 }
 
 function row(step: StepFigures, best: number, peak?: number): string {

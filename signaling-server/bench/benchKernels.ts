@@ -83,7 +83,7 @@ async function tuneTiles(
   else printTuned(tuned);
 }
 
-function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
+export function printTuned({ family, table, candidates, shapes, rows, leftOut }: Tuned): void {
   const names = candidates.map((candidate) => shapeOf(candidate));
   console.log(`${family} kernels: milliseconds now; ${names.join('; ')}`);
   for (const { layout, dims, size, ms, nowMs } of shapes) {
@@ -92,6 +92,7 @@ function printTuned({ family, table, candidates, shapes, rows }: Tuned): void {
       `${layout} ${shapeOf(dims).padEnd(28)} size ${String(size).padEnd(8)} ${nowMs.toFixed(3).padStart(9)}; ${cells.join('; ')}`,
     );
   }
+  if (leftOut > 0) console.log(`time ran out for ${leftOut} more shapes`);
   console.log(`\n// shaders/family/tiles.ts, ${table}`);
   for (const { layouts, from, candidate } of rows) {
     const choice = Object.entries(at(candidates, candidate)).map(([name, value]) => `${name}: ${value}`);

@@ -12,7 +12,9 @@ import { adamw } from '../../../shaders/update/adamw.ts';
 import { decayDims } from '../../../shaders/update/updateRuns.ts';
 import { invariant, type Result, refusal, success } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
+import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
+import type { ShapeTime } from './profile.ts';
 import { BENCH_SIZES, type BenchSize, type NamedSize } from './sizes.ts';
 import { benchConfig, benchStep, type StepBench } from './step.ts';
 import { type Peaks, peaks, timeKernel } from './timing.ts';
@@ -33,33 +35,53 @@ export interface StepFigures {
   readonly attentionBackward: number;
   /** AdamW over the token table: of the copy's rate. */
   readonly adamw: number;
+  /** Where the step's time goes; null: the adapter has no timestamps. */
+  readonly shapes: readonly ShapeTime[] | null;
 }
 
 export interface GpuFigures {
   readonly adapter: OpenDevice['profile'] & { readonly family: string };
   readonly peaks: Peaks;
+  readonly compute: Compute;
   readonly steps: readonly StepFigures[];
+  /** Models that time ran out for. */
+  readonly leftOut: readonly BenchSize[];
 }
 
 /** Side of the square product: small ones leave a GPU idle, large ones a software adapter busy for minutes. */
 const SIDE = { software: 256, gpu: 2048 } as const;
 
+interface GpuBench extends Pick<StepBench, 'steps' | 'memoryBytes' | 'compute'> {
+  /** No model is begun later, by `performance.now()`. */
+  readonly endsAt: number;
+}
+
 /** `memoryBytes`: of this machine, which a software adapter's are. */
 export async function benchGpu(
   opened: OpenDevice,
   sizes: readonly BenchSize[],
-  steps: number,
-  memoryBytes: number,
+  { steps, memoryBytes, compute, endsAt }: GpuBench,
 ): Promise<Result<GpuFigures>> {
   const pipelines = new PipelineCache(opened.device);
   const best = await peaks(opened, pipelines, opened.profile.software ? SIDE.software : SIDE.gpu);
   const found: StepFigures[] = [];
+  const leftOut: BenchSize[] = [];
   for (const name of sizes) {
-    const figures = await stepFigures(opened, pipelines, best, name, { steps, memoryBytes });
+    if (performance.now() > endsAt) {
+      leftOut.push(name);
+      continue;
+    }
+    const figures = await stepFigures(opened, pipelines, best, name, { steps, memoryBytes, compute });
     if (!figures.ok) return refusal(`${name}: ${figures.reason}`);
     found.push(figures.value);
   }
-  return success({ adapter: { ...opened.profile, family: opened.family }, peaks: best, steps: found });
+  return success({
+    adapter: { ...opened.profile, family: opened.family },
+    peaks: best,
+    compute,
+    steps: found,
+    leftOut,
+  });
 }
 
 async function stepFigures(
@@ -67,15 +89,16 @@ async function stepFigures(
   pipelines: PipelineCache,
   best: Peaks,
   name: BenchSize,
-  asked: Pick<StepBench, 'steps' | 'memoryBytes'>,
+  asked: Pick<StepBench, 'steps' | 'memoryBytes' | 'compute'>,
 ): Promise<Result<StepFigures>> {
   const size: NamedSize = BENCH_SIZES[name];
   const model = modelFromConfig(benchConfig(size));
   invariant(model.ok, `${name} is a model`);
   const parameters = model.value.blocks.reduce((sum, { elements }) => sum + elements, 0);
+  const profile = opened.device.features.has('timestamp-query') ? 'shapes' : false;
   const step = await benchStep(
     opened,
-    { ...size, ...asked, learningRate: 1e-4, clip: true, profile: false, compute: 'f32', tokens: null },
+    { ...size, ...asked, learningRate: 1e-4, clip: true, profile, tokens: null },
     null,
   );
   if (!step.ok) return step;
@@ -101,6 +124,7 @@ async function stepFigures(
     ...decayDims([]),
   };
   return success({
+    shapes: step.value.shapes ?? null,
     ...{ size: name, parameters, firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes },
     teraflops: flops / medianMs / 1e9,
     attentionForward: await share(attentionForward),

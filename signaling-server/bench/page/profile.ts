@@ -1,5 +1,9 @@
-/** The profile of a step: each of its launches in a pass of its own, between two timestamps. */
+/**
+ * The profile of a step: each of its launches in a pass of its own, between two timestamps; by kernel, or by kernel and shape
+ * with what each reaches.
+ */
 
+import type { Dims } from '../../../shaders/kernel/kernel.ts';
 import { encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { mapped } from '../../../shaders/kernel/queueWait.ts';
 import { at, invariant } from '../../../swarm/base.ts';
@@ -16,8 +20,54 @@ export interface KernelTime {
   readonly ms: number;
 }
 
+export interface ShapeTime extends KernelTime {
+  readonly dims: Dims;
+  /** Of the whole profile. */
+  readonly share: number;
+  /** Null where the dims do not say it: a table's length is no dim of the kernels that read it. */
+  readonly gflops: number | null;
+  readonly gigabytesPerSecond: number | null;
+}
+
 /** One step's launches, each timed by itself on the GPU; summed by kernel, longest first. */
 export async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime[]> {
+  const sums = new Map<string, KernelTime>();
+  for (const [{ kernel }, ms] of await timedLaunches(device, solo)) {
+    const { name } = kernel;
+    const known = sums.get(name) ?? { name, calls: 0, ms: 0 };
+    sums.set(name, { name, calls: known.calls + 1, ms: known.ms + ms });
+  }
+  return [...sums.values()].sort((a, b) => b.ms - a.ms);
+}
+
+/** The same by kernel and shape. */
+export async function profileByShape(device: GPUDevice, solo: Solo): Promise<ShapeTime[]> {
+  const launches = await timedLaunches(device, solo);
+  const total = launches.reduce((sum, [, ms]) => sum + ms, 0);
+  const found = new Map<string, { launch: Launch; dims: Dims; calls: number; ms: number }>();
+  for (const [launch, ms] of launches) {
+    const dims = shapeOf(launch);
+    const key = `${launch.kernel.name} ${JSON.stringify(dims)}`;
+    const known = found.get(key) ?? { launch, dims, calls: 0, ms: 0 };
+    found.set(key, { ...known, calls: known.calls + 1, ms: known.ms + ms });
+  }
+  return Array.from(found.values(), ({ launch: { kernel, dims: made }, dims, calls, ms }): ShapeTime => {
+    const { flops, bytes } = kernel.cost(made);
+    const rate = (work: number): number | null => (Number.isFinite(work) && ms > 0 ? (work * calls) / ms / 1e6 : null);
+    const rates = { gflops: rate(flops), gigabytesPerSecond: rate(bytes) };
+    return { name: kernel.name, dims, calls, ms, share: ms / total, ...rates };
+  }).sort((a, b) => b.ms - a.ms);
+}
+
+/** Whole numbers: what else is a dim varies from launch to launch of one shape, or from step to step. */
+const shapeOf = ({ kernel, dims }: Launch): Dims =>
+  Object.fromEntries(
+    kernel.dims.flatMap(({ name, type }) =>
+      type === 'u32' && /^[A-Z]$|^count$/.test(name) ? [[name, dims[name] ?? 0]] : [],
+    ),
+  );
+
+async function timedLaunches(device: GPUDevice, solo: Solo): Promise<[Launch, number][]> {
   const launches: Launch[] = [];
   for (const stage of solo.role.stages.values()) {
     invariant(stage instanceof GpuStage, 'a stage on a GPU');
@@ -30,16 +80,15 @@ export async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime
   const { norms, update } = solo.role.shards.launches();
   launches.push(...norms, ...update);
 
-  const sums = new Map<string, KernelTime>();
+  const timed: [Launch, number][] = [];
   for (let from = 0; from < launches.length; from += QUERIES_LIMIT / 2) {
     const part = launches.slice(from, from + QUERIES_LIMIT / 2);
     const times = await timesOf(device, part);
-    part.forEach(({ kernel: { name } }, index) => {
-      const known = sums.get(name) ?? { name, calls: 0, ms: 0 };
-      sums.set(name, { name, calls: known.calls + 1, ms: known.ms + at(times, index) });
+    part.forEach((launch, index) => {
+      timed.push([launch, at(times, index)]);
     });
   }
-  return [...sums.values()].sort((a, b) => b.ms - a.ms);
+  return timed;
 }
 
 /** Milliseconds of each launch, in a pass of its own. */

@@ -17,7 +17,7 @@ import { measurable, type OpenDevice } from '../../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../../web/src/gpu/engine.ts';
 import { Solo } from '../../../web/src/testing/solo.ts';
 import { benchOptimizer } from './optimizer.ts';
-import { type KernelTime, profile } from './profile.ts';
+import { type KernelTime, profile, profileByShape, type ShapeTime } from './profile.ts';
 
 export interface StepBench {
   readonly family: Model['family'];
@@ -30,7 +30,8 @@ export interface StepBench {
   readonly steps: number;
   readonly learningRate: number;
   readonly clip: boolean;
-  readonly profile: boolean;
+  /** `shapes`: by kernel and shape. */
+  readonly profile: boolean | 'shapes';
   /** f16: with halves. */
   readonly compute: Compute;
   /** Of this machine, which a software adapter's are. */
@@ -56,6 +57,7 @@ export interface StepBenchResult {
   readonly adapter: OpenDevice['profile'] & { readonly family: string };
   readonly gpuBytes: number;
   readonly kernels?: readonly KernelTime[];
+  readonly shapes?: readonly ShapeTime[];
 }
 
 /** The config.json of the model that is timed. A Llama has as many heads of keys as of queries, and an inner width of 8/3. */
@@ -182,7 +184,8 @@ async function timeSteps(
       submits,
       adapter: { ...opened.profile, family: opened.family },
       gpuBytes: solo.bytes,
-      ...(bench.profile ? { kernels: await profile(opened.device, solo) } : {}),
+      ...(bench.profile === true ? { kernels: await profile(opened.device, solo) } : {}),
+      ...(bench.profile === 'shapes' ? { shapes: await profileByShape(opened.device, solo) } : {}),
     };
   } finally {
     solo.close();

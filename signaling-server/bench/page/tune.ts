@@ -12,7 +12,7 @@ import { GPU_CANDIDATES, MATRIX_CANDIDATES, SOFTWARE_CANDIDATES } from '../../..
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
-import { compareKernel } from '../../../shaders/kernel/verify.ts';
+import { compareSampled } from '../../../shaders/kernel/sampled.ts';
 import { at } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
@@ -22,8 +22,8 @@ import { learnFromProduct, timeKernel } from './timing.ts';
 
 const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
 const ROUNDS = 3;
-/** Rows of the comparison with the CPU reference. */
-const CHECKED_ROWS = 33;
+/** Elements that are compared with the formula. */
+const CHECKED = 200;
 
 interface TunedShape {
   readonly layout: Layout;
@@ -43,6 +43,8 @@ export interface Tuned {
   readonly candidates: readonly Candidate['row'][];
   readonly shapes: readonly TunedShape[];
   readonly rows: readonly TunedRow[];
+  /** Shapes that time ran out for. */
+  readonly leftOut: number;
 }
 
 interface TunedRow {
@@ -75,35 +77,41 @@ export async function tuneProducts(
   opened: OpenDevice,
   sizes: readonly BenchSize[],
   compute: Compute = 'f32',
+  endsAt: number = Number.POSITIVE_INFINITY,
 ): Promise<Tuned> {
-  const { family, device } = opened;
+  const { family, device, profile } = opened;
   const { table, all } = candidatesOf(opened, compute);
   const pipelines = new PipelineCache(device);
   await learnFromProduct(opened, pipelines);
+  const check = { pipelines, count: CHECKED, now: () => performance.now() / 1000 };
   const shapes: TunedShape[] = [];
-  for (const { layout, dims } of stepProducts(device, sizes)) {
+  const wanted = stepProducts(device, sizes);
+  for (const { layout, dims } of wanted) {
+    if (performance.now() > endsAt) break;
     const kernels: readonly Kernel[] = [...all.map(({ tried }) => matmul({ layout, tried })), matmul({ layout })].map(
       (kernel) => forDevice(opened, compute, kernel),
     );
-    const few = layout === 'TN' ? { ...dims, K: CHECKED_ROWS } : { ...dims, M: CHECKED_ROWS };
     const least = kernels.map(() => Number.POSITIVE_INFINITY);
+    const wrong = new Set<number>();
     for (let round = 0; round < ROUNDS; round++) {
       for (const [index, kernel] of kernels.entries()) {
-        if (round === 0 && (await compareKernel(device, family, kernel, few, { pipelines })).excess > 0) continue;
-        least[index] = Math.min(at(least, index), await timeKernel(opened, kernel, dims, pipelines));
+        // A wrong one keeps ∞.
+        if (round === 0 && (await compareSampled(device, family, kernel, dims, check)).excess > 0) wrong.add(index);
+        if (wrong.has(index)) continue;
+        const ms = await timeKernel(opened, kernel, dims, pipelines, { zeros: !profile.software });
+        least[index] = Math.min(at(least, index), ms);
       }
     }
     const product = productOf(layout, {}, dims);
     const size = family === 'software' ? weights(product) : largeTiles(dims.M ?? Number.NaN, product.n);
     shapes.push({ layout, dims, size, ms: least.slice(0, -1), nowMs: at(least, all.length) });
   }
-  const rows = LAYOUTS.flatMap((layout) =>
-    rowsOf(
-      layout,
-      shapes.filter((shape) => shape.layout === layout),
-    ),
-  );
-  return { family, table, candidates: all.map(({ row }) => row), shapes, rows };
+  const rows = LAYOUTS.flatMap((layout) => {
+    const own = shapes.filter((shape) => shape.layout === layout);
+    return own.length > 0 ? rowsOf(layout, own) : [];
+  });
+  const leftOut = wanted.length - shapes.length;
+  return { family, table, candidates: all.map(({ row }) => row), shapes, rows, leftOut };
 }
 
 /** A layout's rows: one candidate from some size on and one below it, which lose the least to each shape's own best. */
