@@ -77,3 +77,10 @@ export function learningRate(text: string): number {
     throw badInput(`--learning-rate must be a number above 0 that float32 can hold, not "${text}"`);
   return value;
 }
+
+/** Addresses of one NATS, with commas between them. */
+export function natsUrls(text: string): string[] {
+  const urls = text.split(',').map((part) => part.trim());
+  if (urls.every((url) => /^(nats|tls):\/\/[^\s/]+$/.test(url))) return urls;
+  throw badInput('a NATS must be nats://HOST:PORT or tls://HOST:PORT, with commas between them');
+}

@@ -13,6 +13,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   replay: async () => (await import('./replay.ts')).addReplayCommand,
   export: async () => (await import('./export.ts')).addExportCommand,
   sample: async () => (await import('./sample.ts')).addSampleCommand,
+  store: async () => (await import('./store.ts')).addStoreCommand,
   doctor: async () => (await import('./doctor.ts')).addDoctorCommand,
   bench: async () => (await import('../bench/bench.ts')).addBenchCommand,
   assign: async () => (await import('./assign.ts')).addAssignCommand,

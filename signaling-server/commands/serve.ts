@@ -22,6 +22,7 @@ import {
   checkBrowsers,
   checkRecord,
   chunks,
+  natsUrls,
   PAIRS_OPTION,
   pairs,
   RECORD_OPTION,
@@ -167,12 +168,6 @@ function chosenRun(): { readonly chosen: Promise<string>; readonly choose: (run:
     choose = resolve;
   });
   return { chosen, choose };
-}
-
-function natsUrls(text: string): string[] {
-  const urls = text.split(',').map((part) => part.trim());
-  if (urls.every((url) => /^(nats|tls):\/\/[^\s/]+$/.test(url))) return urls;
-  throw badInput('--nats must be nats://HOST:PORT or tls://HOST:PORT, with commas between them');
 }
 
 function hostName(text: string): string {

@@ -130,8 +130,8 @@ const readAll = (store: Store): Record<string, unknown> => ({
   samples: store.samples('a'),
 });
 
-/** Not of what a store has. */
-const OTHERS = ['version', 'whenKept', 'kept', 'onStall', 'copy', 'close'];
+/** Not of one thing that a store has. */
+const OTHERS = ['content', 'fill', 'version', 'whenKept', 'kept', 'onStall', 'copy', 'close'];
 
 /** One place that can be opened, closed and opened again. */
 interface Place {

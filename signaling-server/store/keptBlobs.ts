@@ -8,7 +8,8 @@ import { manifestHashes, parseManifest } from './checkpointState.ts';
 import { documentHashes, storedDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
 
-function neededBlobs(store: Store): ReadonlySet<BlobHash> {
+/** Of every run and every checkpoint. */
+export function neededBlobs(store: Store): ReadonlySet<BlobHash> {
   const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
   for (const name of store.runNames()) {
     for (const hash of documentHashes(storedDocument(store, name))) needed.add(hash);

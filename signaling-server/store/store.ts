@@ -8,6 +8,7 @@ import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
 import { addChecksums, keepSums, SUMMED_SINCE, sumUp } from './checksums.ts';
+import { type ContentStore, contentStore } from './content.ts';
 import { statementsOf } from './database.ts';
 import { type MemberStore, memberStore } from './memberStore.ts';
 import { type OperatorStore, operatorStore } from './operatorStore.ts';
@@ -33,7 +34,7 @@ interface RunRow {
   readonly metSteps: number;
 }
 
-export interface Store extends MemberStore, OperatorStore, ProfileStore {
+export interface Store extends ContentStore, MemberStore, OperatorStore, ProfileStore {
   /** A secret of this directory, made by `create` the first time it is asked for. */
   secret(key: string, create: () => string): string;
   /** Another one is made when it is asked for. */
@@ -207,6 +208,7 @@ export function storeOf({ one, many, run, atomically, version, whenKept, kept, o
 
   const queries: Queries = { one, many, run, atomically, records };
   return {
+    ...contentStore(queries),
     ...memberStore(queries),
     ...operatorStore(queries),
     ...profileStore(queries),

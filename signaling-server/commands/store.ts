@@ -1,0 +1,83 @@
+/** `shoal store copy`: from a data directory to a site, or back. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { terminalLog } from '../monitoring/log.ts';
+import { openSite } from '../site/site.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+import { copyData } from '../store/storeCopy.ts';
+import { badInput, failed, mustHave, need } from './failure.ts';
+import { openData } from './openData.ts';
+import { natsUrls } from './options.ts';
+
+interface CopyOptions {
+  readonly from?: string;
+  readonly to?: string;
+  readonly site: string;
+  readonly natsCreds?: string;
+  readonly json?: boolean;
+}
+
+interface Place {
+  readonly data: DataDirectory;
+  close(): Promise<void>;
+}
+
+const isNats = (place: string): boolean => /^(nats|tls):\/\//.test(place);
+
+export function addStoreCommand(program: Command): void {
+  const store = program.command('store').description('what a data directory, or a site, keeps');
+  store
+    .command('copy')
+    .description('copy all runs from a data directory to a site over NATS, or back')
+    .option('--from <place>', 'a data directory, or nats://HOST:PORT,…: no server may be using the directory')
+    .option('--to <place>', 'the same, with no run in it yet')
+    .option('--site <name>', 'which site of that NATS', 'shoal')
+    .option('--nats-creds <file>', 'a credentials file for that NATS')
+    .option('--json', 'one JSON document')
+    .action(copyCommand);
+}
+
+async function copyCommand(options: CopyOptions): Promise<void> {
+  const from = mustHave('--from <place>', options.from);
+  const to = mustHave('--to <place>', options.to);
+  if (isNats(from) === isNats(to)) throw badInput('one of --from and --to must be a data directory, the other a NATS');
+  if (!isNats(from) && !existsSync(from)) throw badInput(`--from ${from}: there is no such folder`);
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-copy-'));
+  const places: Place[] = [];
+  const open = async (place: string, isTarget: boolean): Promise<DataDirectory> => {
+    const opened = isNats(place) ? await openedSite(place, options, folder, isTarget) : await openedDirectory(place);
+    places.push(opened);
+    return opened.data;
+  };
+  try {
+    const source = await open(from, false);
+    const target = await open(to, true);
+    const { runs, blobs } = need(await copyData(source, target), failed);
+    const sentence = `copied ${runs.join(', ')} with ${blobs} files to ${to}`;
+    process.stdout.write(options.json ? `${JSON.stringify({ from, to, runs, files: blobs })}\n` : `${sentence}\n`);
+  } finally {
+    for (const place of places) await place.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function openedDirectory(path: string): Promise<Place> {
+  const data = await openData(path, false);
+  return { data, close: async () => data.close() };
+}
+
+async function openedSite(
+  place: string,
+  { site: name, natsCreds }: CopyOptions,
+  directory: string,
+  isTarget: boolean,
+): Promise<Place> {
+  const creds = natsCreds === undefined ? {} : { creds: natsCreds };
+  const options = { urls: natsUrls(place), site: name, directory, log: terminalLog('warn'), ...creds };
+  const site = need(await openSite(options), failed);
+  // Whoever leads a site that has runs goes on leading it.
+  if (isTarget && site.data.store.runNames().length === 0) need(await site.lead(), failed);
+  return { data: site.data, close: () => site.close() };
+}
