@@ -9,11 +9,12 @@ import type { Plan, Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import type { LossScale } from '../precision.ts';
 import { contested, expectedCopies, isAwaited, judged, withCopies, withVerdict } from './copies.ts';
-import { allowedFor, longestUploadMs, withSeen } from './deadlines.ts';
+import { allowedFor, allowedMs, DEADLINES, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
 import { withWork } from './progress.ts';
-import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey } from './state.ts';
+import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, type Watched } from './state.ts';
 import { unsavedLimit } from './stepsAhead.ts';
+import { living } from './successor.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
 /** Older ones are given up: they lack a shard of a donor that has left. */
@@ -33,6 +34,7 @@ export function expectCheckpoint(transition: Transition, inForce: PlanInForce): 
     hashes: {},
     copies: expectedCopies(inForce),
     askedAt: transition.now,
+    tookMs: null,
   };
   change(transition, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
 }
@@ -45,6 +47,22 @@ export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
     ),
   ),
 ];
+
+/**
+ * Who sends nothing of its part, where at least half of the others' parts are in: whose state others have, who waits for
+ * nobody and has done nothing for so long, and nothing of whose uploads comes.
+ */
+export function silentUploads({ state, now }: Transition, phase: Watched, pending: PendingCheckpoint): PeerId[] {
+  const owing = uploadsMissing(pending);
+  const asked = new Set(pending.plan.state.flatMap(({ shards }) => shards.map(({ peer }) => peer)));
+  if (pending.tookMs === null || 2 * owing.length > asked.size) return [];
+  const quiet = allowedMs(DEADLINES.lastUploads, pending.tookMs);
+  const silent = owing.filter((peer) =>
+    phase.progress.some((one) => one.peer === peer && one.at.waitsFor.length === 0 && now - one.sinceMs >= quiet),
+  );
+  const donors = state.donors.filter(({ peer }) => !silent.includes(peer));
+  return living({ ...state, donors }, phase.inForce) === null ? [] : silent;
+}
 
 /** The state after the last commit was asked for, and may become whole. */
 export const pendingNow = (transition: Transition): PendingCheckpoint | undefined => {
@@ -116,7 +134,8 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
   if (isFirst) change(transition, { seen: withSeen(state.seen, 'upload', transition.now - pending.askedAt) });
   // A shard that came before stays as it was: its upload was answered.
   const hashes = new Map([...uploaded, ...Object.entries(pending.hashes)]);
-  const more = withCopies({ ...pending, hashes: Object.fromEntries(hashes) }, peer, copies);
+  const tookMs = transition.now - pending.askedAt;
+  const more = withCopies({ ...pending, hashes: Object.fromEntries(hashes), tookMs }, peer, copies);
   replace(transition, pending, judged(transition, more));
   return 'taken';
 }

@@ -34,6 +34,8 @@ export const DEADLINES = {
   evaluation: { factor: 4, leastMs: 60_000, unknownMs: 60_000, mostMs: 3_600_000 },
   /** The server is back: of each donor that comes back for the next one. Longer than a page pauses between two tries. */
   returning: { factor: 1, leastMs: 10_000, unknownMs: 10_000, mostMs: 60_000 },
+  /** At least half of a checkpoint's shards' primaries have sent theirs: for who sends nothing of its own, by how long that took. */
+  lastUploads: { factor: 3, leastMs: 8_000, unknownMs: 8_000, mostMs: 120_000 },
   upload: { factor: 4, leastMs: 120_000, unknownMs: 120_000, mostMs: 600_000 },
 } as const satisfies Record<string, Allowance>;
 

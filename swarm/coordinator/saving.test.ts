@@ -83,6 +83,27 @@ it('[CO92] when the time for uploads is over, who waits for another late one sta
   expect(swarm.run.state.donors.map(({ peer }) => String(peer))).toEqual(['a', 'b']);
 });
 
+it.each<readonly [what: string, isBusy: boolean, refused: readonly string[]]>([
+  ['sends nothing of its part', false, ['refuse c tooLate']],
+  ['has an upload that is seen to come', true, []],
+])('[CO97] of the last checkpoint only one part is missing: who %s', (_what, isBusy, refused) => {
+  const swarm = replicated({ expectedDonors: 3, steps: 1 });
+  swarm.join('a', 'b', 'c');
+  swarm.settle('c uploaded');
+  swarm.trace();
+  for (let second = 0; second < 12; second++) {
+    swarm.pass(1_000);
+    const at = { epoch: 1, step: 0, done: 9, waitsFor: [], hasReported: true };
+    swarm.say('c', { type: 'heartbeat', at });
+    if (isBusy) swarm.uploading('c');
+    swarm.tick();
+  }
+  expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(refused);
+  swarm.settle();
+  expect(swarm.run.ended).toBe('finished');
+  expect(swarm.run.store.commits).toHaveLength(1);
+});
+
 /** Three stages, the last one's answer is missing: who says what while the held-out text is read. */
 function evaluating(...words: readonly Word[]) {
   const swarm = replicated({ expectedDonors: 3, steps: 2, evaluation: { everySteps: 1, windows: 8 } });

@@ -258,6 +258,8 @@ export interface PendingCheckpoint {
   /** Of replicas that were current then. */
   readonly copies: readonly ExpectedCopy[];
   readonly askedAt: number;
+  /** How long its newest part took; null: none is in. */
+  readonly tookMs: number | null;
   /** With several groups: all of it that is this one's is whole, and the others' is waited for. */
   readonly isOwnWhole?: true;
 }

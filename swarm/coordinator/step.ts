@@ -8,7 +8,7 @@ import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
 import { dismiss, remember } from './blame.ts';
-import { awaitedCheckpoint, copyCompared, pendingNow, uploading, uploadsMissing } from './checkpoint.ts';
+import { awaitedCheckpoint, copyCompared, pendingNow, silentUploads, uploading, uploadsMissing } from './checkpoint.ts';
 import { withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
 import { LOOK_AGAIN_MS } from './deadlines.ts';
@@ -239,7 +239,8 @@ function look(transition: Transition, phase: Training | Preparing | Evaluating |
   } else {
     const pending = awaited(transition, phase);
     const owing = pending ? uploadsMissing(pending) : [];
-    const stuck = stuckBehind(phase, transition.state.committedSteps - 1, owing, now);
+    const behind = stuckBehind(phase, transition.state.committedSteps - 1, owing, now);
+    const stuck = behind.length > 0 || !pending ? behind : silentUploads(transition, phase, pending);
     if (stuck.length > 0) return overdue(transition, owing, owing, stuck);
   }
   change(transition, { phase: { ...phase, lookAt: now + LOOK_AGAIN_MS } });
