@@ -27,9 +27,10 @@ import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from './norm/rmsNormForward.ts';
 import { adamw, adamwShadow } from './update/adamw.ts';
 import { sumSquares } from './update/sumSquares.ts';
+import { addInt8 } from './wire/addInt8.ts';
 import { packF16 } from './wire/packF16.ts';
 import { packInt4, packInt4Drawn } from './wire/packInt4.ts';
-import { packInt8, packInt8Feedback } from './wire/packInt8.ts';
+import { packInt8, packInt8Difference, packInt8Feedback, packInt8Rest } from './wire/packInt8.ts';
 import { unpackF16 } from './wire/unpackF16.ts';
 import { unpackInt4 } from './wire/unpackInt4.ts';
 import { unpackInt8 } from './wire/unpackInt8.ts';
@@ -82,6 +83,9 @@ export const kernels: readonly Kernel[] = [
   unpackF16,
   packInt8,
   packInt8Feedback,
+  packInt8Rest,
+  packInt8Difference,
+  addInt8,
   unpackInt8,
   packInt4,
   packInt4Drawn,

@@ -1,8 +1,9 @@
 /**
  * How the stream is written on its way from peer to peer: the activations that go to the next stage, the gradients that
  * come back. The run file's `precision.wire` decides for the whole run, or with `auto` the plan for each link
- * (plan/planLink.ts); gradient sums, values and moments always travel as float32. A packed tensor is a whole number of 32-bit words, whatever its encoding, so it goes through buffers,
- * readbacks and frames as floats do. Rules WI in SPEC.md.
+ * (plan/planLink.ts). Gradient sums and values travel as float32, or as int8 where `precision.state` says so
+ * (plan/codedState.ts); moments always as float32. A packed tensor is a whole number of 32-bit words, whatever its encoding,
+ * so it goes through buffers, readbacks and frames as floats do. Rules WI in SPEC.md.
  *
  * f16: two halves a word. int8: blocks of INT8_BLOCK elements, each a float32 scale and four codes a word. int4: groups of
  * INT4_TILES tiles of INT4_TILE elements; a word says how each of them is rotated, then each has its range, two halves a
@@ -16,6 +17,10 @@ export type WireEncoding = (typeof WIRE_ENCODINGS)[number];
 /** What a run file may ask for: one encoding for all links, or the plan's choice for each. */
 export const RUN_WIRES = [...WIRE_ENCODINGS, 'auto'] as const;
 export type RunWire = (typeof RUN_WIRES)[number];
+
+/** What a run file may ask for gradient sums and values, between those who hold a block and those who keep it. */
+export const STATE_WIRES = ['f32', 'int8'] as const;
+export type StateWire = (typeof STATE_WIRES)[number];
 
 /** Of a link of which the plan says nothing. */
 export const plainWire = (wire: RunWire): WireEncoding => (wire === 'auto' ? 'f32' : wire);
@@ -72,6 +77,18 @@ export function int8Scale(block: ArrayLike<number>, length = block.length): numb
 /** An element's code, from -127 to 127. */
 export const int8Code = (value: number, scale: number): number =>
   scale > 0 ? roundToEven(Math.fround(value * Math.fround(1 / scale))) : 0;
+
+/** The floats of so many packed elements: each a product of eleven bits, hence exact. */
+export function unpackedInt8(words: Float32Array, elements: number): Float32Array<ArrayBuffer> {
+  const codes = new Int8Array(words.buffer, words.byteOffset, words.byteLength);
+  const values = new Float32Array(elements);
+  for (let start = 0, word = 0; start < elements; start += INT8_BLOCK, word += INT8_BLOCK_WORDS) {
+    const scale = words[word] ?? 0;
+    const first = 4 * (word + 1) - start;
+    for (let i = start; i < Math.min(start + INT8_BLOCK, elements); i++) values[i] = scale * (codes[first + i] ?? 0);
+  }
+  return values;
+}
 
 function roundToEven(value: number): number {
   const below = Math.floor(value);

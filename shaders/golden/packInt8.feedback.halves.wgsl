@@ -29,7 +29,7 @@ const BLOCK = 64u;
 
 // Elements i to i + 3.
 fn four_at(i: u32) -> vec4f { return load_x(i / 4u) + load_residual(i / 4u); }
-fn leave(i: u32, rest: vec4f) { store_residual(i / 4u, rest); }
+fn leave(i: u32, four: vec4f, sent: vec4f) { store_residual(i / 4u, four - sent); }
 // A block of BLOCK elements (the last one may be shorter) as one scale and codes from -127 to 127, four a word.
 //
 // The scale is the least number of three bits of mantissa of which 127 are as large as the block's largest magnitude. Its
@@ -60,7 +60,8 @@ fn word_of(codes: vec4i) -> u32 {
   return bytes.x | (bytes.y << 8u) | (bytes.z << 16u) | (bytes.w << 24u);
 }
 
-// One invocation a block. `four_at` and `leave` say what four elements are, and what becomes of what their codes miss.
+// One invocation a block. `four_at` and `leave` say what four elements are, and what becomes of them and of what their
+// codes stand for.
 fn item(block: u32) {
   let first = block * BLOCK;
   if (first >= dims.n) { return; }
@@ -75,7 +76,7 @@ fn item(block: u32) {
     let codes = select(vec4i(), vec4i(round(four * scale.reciprocal)), scale.reciprocal > 0);
     word++;
     store_packed(word, word_of(codes));
-    leave(i, four - vec4f(codes) * scale.value);
+    leave(i, four, vec4f(codes) * scale.value);
   }
 }
 

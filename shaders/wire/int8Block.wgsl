@@ -28,7 +28,8 @@ fn word_of(codes: vec4i) -> u32 {
   return bytes.x | (bytes.y << 8u) | (bytes.z << 16u) | (bytes.w << 24u);
 }
 
-// One invocation a block. `four_at` and `leave` say what four elements are, and what becomes of what their codes miss.
+// One invocation a block. `four_at` and `leave` say what four elements are, and what becomes of them and of what their
+// codes stand for.
 fn item(block: u32) {
   let first = block * BLOCK;
   if (first >= dims.n) { return; }
@@ -43,6 +44,6 @@ fn item(block: u32) {
     let codes = select(vec4i(), vec4i(round(four * scale.reciprocal)), scale.reciprocal > 0);
     word++;
     store_packed(word, word_of(codes));
-    leave(i, four - vec4f(codes) * scale.value);
+    leave(i, four, vec4f(codes) * scale.value);
   }
 }

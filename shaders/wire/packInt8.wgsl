@@ -2,4 +2,4 @@
 
 // Elements i to i + 3.
 fn four_at(i: u32) -> vec4f { return load_x(i / 4u); }
-fn leave(i: u32, rest: vec4f) {}
+fn leave(i: u32, four: vec4f, sent: vec4f) {}

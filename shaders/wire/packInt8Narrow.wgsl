@@ -5,4 +5,4 @@ fn four_at(i: u32) -> vec4f {
   for (var j = 0u; j < min(4u, dims.n - i); j++) { four[j] = load_x(i + j); }
   return four;
 }
-fn leave(i: u32, rest: vec4f) {}
+fn leave(i: u32, four: vec4f, sent: vec4f) {}

@@ -5,7 +5,7 @@ import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { donorCapacity, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
-import { MOST_ISLANDS, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { MOST_ISLANDS, modelOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
 import { readPlans } from '../planning/islandPlans.ts';
 import { badInput, need } from './failure.ts';
 import type { ScheduleWish } from './options.ts';
@@ -96,7 +96,7 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
   const model = modelOf(file);
   const { globalBatchSize, islands } = file.train;
   if (plan !== undefined) {
-    const given = need(await readPlans(plan, model, globalBatchSize, islands), badInput);
+    const given = need(await readPlans(plan, model, globalBatchSize, islands, stateWireOf(file).stateWire), badInput);
     const donors = seatsOf(given).length;
     for (const one of given) agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, one, donors, plan);
     const [only, ...others] = given;

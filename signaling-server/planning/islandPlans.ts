@@ -15,10 +15,11 @@ export async function readPlans(
   model: Model,
   samples: number,
   islands?: Islands,
+  stateWire?: Plan['stateWire'],
 ): Promise<Result<readonly Plan[]>> {
   const json = await readJsonFile(path, 'a plan');
   if (!json.ok) return json;
-  const batch = { samples, islands };
+  const batch = { samples, islands, ...(stateWire && { stateWire }) };
   const all = plansIn(json.value);
   if (all === null) {
     const plan = parsePlan(json.value, path, model, batch);

@@ -3,6 +3,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { faultWords } from '../../swarm/fields.ts';
 import { sentence } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { type Plan, planSchema, problems } from '../../swarm/plan/plan.ts';
 
 /** Of what is known, and recognised, and not done yet. */
@@ -26,7 +27,8 @@ export function parsePlan(
     return refusal(`${path}: islands: a plan's place in a list of them says whose it is: expected none here`);
   const { warmup, ...others } = parsed.data;
   // The default is said by no field: then equal plans are equal.
-  const plan: Plan = warmup === 'overlap' ? { ...others, warmup } : others;
+  const given: Plan = warmup === 'overlap' ? { ...others, warmup } : others;
+  const plan = withStateWire(given, batch);
   const unread = unreadField(json, plan, '');
   if (unread !== null) return refusal(`${path}: ${unread}`);
   const [first, ...more] = problems(model, batch, plan);

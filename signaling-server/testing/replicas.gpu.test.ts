@@ -1,11 +1,10 @@
 /** Replicas on Dawn: what they change (nothing), what they have (what their primary has), and what they take. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, invariant, type PeerId, peerId, type Range } from '../../swarm/base.ts';
+import { at, invariant, type PeerId } from '../../swarm/base.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
 import type { TensorKey } from '../../swarm/messages/frame.ts';
-import { block, type Model } from '../../swarm/model/model.ts';
-import { type BlockState, keepersOf, type Plan } from '../../swarm/plan/plan.ts';
+import { keepersOf } from '../../swarm/plan/plan.ts';
 import { STATE_KINDS } from '../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { stepTraffic } from '../../swarm/ways/stepTraffic.ts';
@@ -14,43 +13,7 @@ import { canHalve, type Gpu } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { type DoneStep, OneProcess } from '../../web/src/testing/oneProcess.ts';
 import { openGoldenCase } from './goldenCase.ts';
-
-const [A, B, C, KEEPER] = ['a', 'b', 'c', 'keeper'].map(peerId) as [PeerId, PeerId, PeerId, PeerId];
-
-/** a has the first stage, b and c are lanes of the second; a fourth peer only keeps state. Shards are cut at odd places. */
-function planWith(model: Model, replicas: number): Plan {
-  const cut = (name: BlockState['block'], ...shards: readonly (readonly [PeerId, ...PeerId[]])[]): BlockState => {
-    const { elements } = block(model, name);
-    const edge = (place: number): number =>
-      place === shards.length ? elements : Math.round(((elements / shards.length) * place) / 3) * 3;
-    return {
-      block: name,
-      shards: shards.map(([peer, ...others], place) => {
-        const range: Range = [edge(place), edge(place + 1)];
-        return { peer, range, replicas: others.slice(0, replicas) };
-      }),
-    };
-  };
-  const member = (peer: PeerId, ...microBatches: number[]) => {
-    return { peer, microBatches, samples: 2 * microBatches.length, recompute: [] };
-  };
-  return {
-    stages: [
-      { layers: [0, 2], members: [member(A, 0, 1, 2, 3)] },
-      { layers: [2, 4], members: [member(B, 0, 2), member(C, 1, 3)] },
-    ],
-    microBatches: [0, 1, 2, 3].map((id) => ({ id, samples: [2 * id, 2 * id + 2] })),
-    state: [
-      cut('embedding', [A, B, KEEPER], [KEEPER, C, A]), // tied: b and c compute with a part of it
-      cut('layer.0', [A, KEEPER, B]),
-      cut('layer.1', [KEEPER, A, C], [C, KEEPER, A]),
-      cut('layer.2', [B, C, KEEPER], [C, B, A]),
-      cut('layer.3', [A, B, C]),
-      cut('head', [C, A, B]),
-    ],
-    schedule: '1f1b',
-  };
-}
+import { B, KEEPER, planWith } from './replicatedPlan.ts';
 
 let dawn: Awaited<ReturnType<typeof dawnDevice>>;
 let gpu: Gpu | null = null;

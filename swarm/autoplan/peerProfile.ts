@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';
 import { type Profile, profileSchema, rate } from '../messages/profile.ts';
 import type { Model } from '../model/model.ts';
+import type { CodedState } from '../plan/plan.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';
@@ -121,6 +122,8 @@ export interface Batch {
   readonly wire?: RunWire;
   /** What the run asks for; absent: f32. */
   readonly compute?: Compute;
+  /** How gradient sums and values travel; absent: as floats. */
+  readonly stateWire?: CodedState;
   /** Absent: one synchronous swarm. */
   readonly islands?: Islands;
 }

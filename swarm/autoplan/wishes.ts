@@ -5,7 +5,8 @@
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { Model } from '../model/model.ts';
-import { type Plan, peers, seated } from '../plan/plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { seated } from '../plan/seated.ts';
 import { donorCapacity, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
 import type { HostMemory } from '../planner/mainMemory.ts';

@@ -8,6 +8,7 @@ import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
 import { stepTraffic } from '../ways/stepTraffic.ts';
+import { bytesOf, wholeValues } from '../ways/tensors.ts';
 import type { CoordinatorConfig, StepNorm } from './events.ts';
 import { type Duties, type Reported, shardKey } from './state.ts';
 
@@ -36,11 +37,15 @@ const CLOCK_SECONDS = 1;
 
 /** Tensor bytes that a step of this plan sends from donor to donor. */
 export function trafficBytes(config: CoordinatorConfig, plan: Plan): number {
-  const { activation, gradient, slice, values } = stepTraffic(acceptedModel(config), plan, {
+  const model = acceptedModel(config);
+  const { activation, gradient, slice, values } = stepTraffic(model, plan, {
     sequence: config.batch.sequence,
     wire: config.wire,
   });
-  return activation + gradient + slice + values;
+  // The last step of an island's turn sends them as floats.
+  const whole = config.train.islands ? wholeValues(model, plan) : [];
+  const wholeBytes = whole.reduce((sum, passage) => sum + bytesOf(passage), 0);
+  return activation + gradient + slice + Math.max(values, wholeBytes);
 }
 
 /** What is wrong with a report of a peer with these duties, or null. `elapsedMs`: since the server said start. */

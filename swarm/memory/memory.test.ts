@@ -7,18 +7,18 @@ import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { islandsOf } from '../testing/islands.ts';
 import type { WireEncoding } from '../wire.ts';
+import type { BufferSpec } from './bufferSpec.ts';
 import {
-  type BufferSpec,
   hostBytes,
   plannedBytes,
   predictedBytes,
-  shardBuffers,
   stageBuffers,
   stagesOfPeer,
   WIRE,
   WIRE_KEY,
   WIRE_RESIDUAL,
 } from './memory.ts';
+import { shardBuffers } from './shardMemory.ts';
 
 const WIDTH = 32;
 const HEADS = 4;

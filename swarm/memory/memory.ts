@@ -2,21 +2,12 @@
  * What a peer allocates for a plan, buffer by buffer. The stage and the shards create exactly these lists, so the
  * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
  */
-import { got, overlap, type PeerId, type Range } from '../base.ts';
+import { got, type PeerId, type Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
-import { arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
-import { type BlockName, block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
+import { arenaOfUse, slices } from '../model/layout.ts';
+import { block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
-import {
-  type Gathered,
-  gatheringHome,
-  type Holder,
-  holderOfAll,
-  holders,
-  keepersOf,
-  type Plan,
-  type Shard,
-} from '../plan/plan.ts';
+import { type CodedState, type Gathered, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
@@ -25,27 +16,15 @@ import { stepSchedule } from '../schedule/lower.ts';
 import { planSlots } from '../schedule/slots.ts';
 import { recomputesAhead } from '../schedule/varuna.ts';
 import { packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
+import { type BufferSpec, PASSES, readback, storage } from './bufferSpec.ts';
 import { gatheredPlaces, wholeUses } from './gatheredUnits.ts';
+import { CODEC_CODES, CODEC_FLOATS, shardBuffers } from './shardMemory.ts';
 
-export interface BufferSpec {
-  readonly name: string;
-  readonly bytes: number;
-  readonly use: 'storage' | 'readback';
-}
-
-/** Partial sums of a norm, added up on the CPU in float64. */
-export const PARTIALS = 256;
-/** Learning rate, clip scale and what else AdamW reads, as floats. */
-export const SCALARS = 8;
 /** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
 export const COUNTERS = 7;
-/** Name of the counter of a stage's or the shards' passes, which is read back behind the values that they made. */
-export const PASSES = 'passes';
 /** Mapped buffers per stage for activations and gradients on their way out. */
 const READBACKS = 3;
 
-/** Name of where a gradient of what is gathered comes in, whichever shard it is of. */
-export const GATHERED_INCOMING = 'incoming/gathered';
 export const WIRE = 'wire';
 export const WIRE_RESIDUAL = 'wire.residual';
 export const WIRE_KEY = 'wire.key';
@@ -56,13 +35,6 @@ const keeping =
   (compute: Compute): Keep =>
   (name, elements) =>
     storage(name, (elements * ELEMENT_BYTES[compute]) / 4);
-
-const storage = (name: string, floats: number): BufferSpec => ({
-  name,
-  bytes: Math.max(16, Math.ceil(floats) * 4),
-  use: 'storage',
-});
-const readback = (name: string, floats: number): BufferSpec => ({ ...storage(name, floats), use: 'readback' });
 
 export interface StageSize {
   readonly layers: Range;
@@ -81,6 +53,8 @@ export interface StageSize {
   readonly compute?: Compute;
   /** So many of its blocks are whole at a time; absent: all. */
   readonly gathered?: Gathered;
+  /** How its gradient sums and values come and go; absent: as floats. */
+  readonly stateWire?: CodedState;
   /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
   readonly logitsBytes?: number;
 }
@@ -107,6 +81,8 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows, keep));
   specs.push(...sharedBuffers(work, size));
   specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wires: size.wires, compute }));
+  if (size.stateWire)
+    specs.push(storage(CODEC_FLOATS, largestSlice), storage(CODEC_CODES, packedWords(size.stateWire, largestSlice)));
   specs.push(storage(PASSES, 1));
   const outgoing = Math.max(rows * model.width, largestSlice);
   for (let i = 0; i < READBACKS; i++) {
@@ -200,100 +176,6 @@ export function rotaryOf({ body }: Program): Extract<Operation, { op: 'rotary' }
   return null;
 }
 
-/** How a keeper works on a shard of its own: where the values lie, and what it adds up in which order. */
-export interface ShardWork {
-  readonly block: BlockName;
-  readonly range: Range;
-  /** The primary, then the replicas: this peer is one of them. */
-  readonly keepers: readonly PeerId[];
-  readonly isPrimary: boolean;
-  /** Where its values, moments and sums are: on the GPU, or in main memory. */
-  readonly in: 'gpu' | 'host';
-  /** Its gradient comes from each micro-batch apart. */
-  readonly isGathered: boolean;
-  /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
-  readonly valuesStage: number | null;
-  /** Where the float32 master is: that buffer, or one of the shard's own. Neither a stage's halves nor what lies beside main memory is a master. */
-  readonly master: 'stage' | 'own';
-  /** Gradient sums to add, in order. */
-  readonly holders: readonly Holder[];
-  /** The first sum is this peer's own and the shard all of it: the others are added onto it where it lies. */
-  readonly sumInPlace: boolean;
-}
-
-const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
-  more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
-
-export function shardsOf(
-  model: Model,
-  plan: Plan,
-  peer: PeerId,
-  known: ReturnType<typeof holders> = holders(model, plan),
-  compute: Compute = 'f32',
-): ShardWork[] {
-  return plan.state.flatMap(({ block: name, shards }) => {
-    const kept = shards.filter((shard) => keepersOf(shard).includes(peer));
-    const order = kept.length === 0 ? [] : got(known, name);
-    return kept.map((shard): ShardWork => {
-      const { range } = shard;
-      const own = holderOfAll(order, peer, range);
-      const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
-      return {
-        block: name,
-        range,
-        keepers: keepersOf(shard),
-        isPrimary: shard.peer === peer,
-        valuesStage: own?.stage ?? null,
-        in: shard.in ?? 'gpu',
-        isGathered: gatheringHome(plan, name) !== null,
-        master: own && compute === 'f32' && shard.in !== 'host' ? 'stage' : 'own',
-        holders: concerned,
-        sumInPlace: shard.in !== 'host' && own !== undefined && own === concerned[0] && isAll(range, own.ranges),
-      };
-    });
-  });
-}
-
-/** Everything a peer has on its GPU as a keeper of shards: moments, sums of others' slices, its own values where it holds none. */
-export function shardBuffers(
-  model: Model,
-  plan: Plan,
-  peer: PeerId,
-  known?: ReturnType<typeof holders>,
-  compute?: Compute,
-): BufferSpec[] {
-  const work = shardsOf(model, plan, peer, known, compute).filter((shard) => shard.in === 'gpu');
-  if (work.length === 0) return [];
-  const specs = work.flatMap(({ block: name, range, master, holders: order, sumInPlace, isGathered }) => {
-    const { floats } = arena(block(model, name), [range], compute);
-    const key = shardBufferKey(name, range);
-    const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
-    if (master === 'own') own.push(storage(`values/${key}`, floats));
-    if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
-    if (order.length > 1 && !isGathered) own.push(storage(`incoming/${key}`, floats));
-    return own;
-  });
-  const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
-  const most = work.reduce(
-    (so, { block: name, range, isGathered }) =>
-      isGathered ? Math.max(so, arena(block(model, name), [range], compute).floats) : so,
-    0,
-  );
-  const stages = plan.stages.filter(({ members }) => members.some((member) => member.peer === peer)).length;
-  return [
-    ...specs,
-    ...(most > 0 ? [storage(GATHERED_INCOMING, most)] : []),
-    storage('scalars', SCALARS),
-    storage(PASSES, 1),
-    // Behind the values the counters: of the shards, and of the stages whose gradients the norm is of.
-    readback('partialsReadback', PARTIALS * work.length + 1 + stages),
-    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length + 1),
-  ];
-}
-
-/** What ends the name of each of a shard's buffers. A peer's shards of one block have different beginnings. */
-export const shardBufferKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
-
 /** The stages this peer has work in, with what each must hold; `inFlight` is known to whoever asks for many peers. */
 export function stagesOfPeer(
   plan: Plan,
@@ -319,6 +201,7 @@ export function stagesOfPeer(
       wires,
       compute,
       ...(gathered && { gathered }),
+      ...(plan.stateWire && { stateWire: plan.stateWire }),
     });
   });
   return found;
@@ -361,8 +244,10 @@ export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined
     shards.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
   const parked = stateKinds(islands, plan.islands).length - STATE_KINDS.length;
   const beside = parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands) : 0);
-  const inHost = elementsOf(kept.filter((shard) => shard.in === 'host'));
-  return Math.ceil(FLOAT_BYTES * (elementsOf(kept) * beside + inHost * HOST_FLOATS));
+  const inHost = kept.filter((shard) => shard.in === 'host');
+  // What the holders have, where a primary sends them codes.
+  const held = plan.stateWire ? elementsOf(inHost.filter((shard) => shard.peer === peer)) : 0;
+  return Math.ceil(FLOAT_BYTES * (elementsOf(kept) * beside + elementsOf(inHost) * HOST_FLOATS + held));
 }
 
 /**

@@ -28,6 +28,11 @@ test('[WI4] [WI13] bytes of 130 elements: 520, 260, 3 scales with 33 words of co
 });
 
 describe('[WI2] a frame says how its tensor is written', () => {
+  test.each(['slice', 'values'] as const)('[WI2] [WI30] %s as int8: there and back', (kind) => {
+    const key = { ...KEY, kind, encoding: 'int8' } as const;
+    expect(decodeFrame(message(key))).toMatchObject({ ok: true, value: { kind, encoding: 'int8' } });
+  });
+
   test.each(WIRE_ENCODINGS)('%s: there and back', (encoding) => {
     const key = { ...KEY, encoding };
     expect(decodeFrame(message(key))).toMatchObject({ ok: true, value: key });
@@ -56,7 +61,8 @@ describe('[WI2] a frame says how its tensor is written', () => {
     ['an encoding that there is not', 4 << 4, 'unknown encoding 4'],
     ['a kind that there is not', 15, 'unknown frame kind 15'],
     ['a gradient sum as halves', 2 | (1 << 4), 'a tensor of kind slice is never f16'],
-    ['values as codes', 3 | (2 << 4), 'a tensor of kind values is never int8'],
+    ['values as int4', 3 | (3 << 4), 'a tensor of kind values is never int4'],
+    ['sums as halves', 2 | (1 << 4), 'a tensor of kind slice is never f16'],
     ['state as codes', 5 | (2 << 4), 'a tensor of kind state is never int8'],
     ['floats that say they are halves', 1 | (1 << 4), 'the payload is no chunk of its tensor'],
   ])('%s', (_, second, reason) => {

@@ -45,8 +45,10 @@ const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
 export const GATHER_KINDS: readonly FrameKind[] = ['want', 'gathered', 'share'];
 /** What a training step sends. */
 export const STEP_TENSORS = ['activation', 'gradient', 'slice', 'values'] as const;
-/** What belongs to the stream, and may be packed. Sums, values and state are float32 in every run. */
+/** What belongs to the stream, and may be packed in any way. */
 const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut'];
+/** What may be packed as `precision.state` says; all else is float32 in every run. */
+const SUM_KINDS: readonly FrameKind[] = ['slice', 'values'];
 
 /**
  * What a tensor is. `stage`: the receiving stage (activation, gradient, beginning), the sending holder's (slice), the receiving
@@ -147,7 +149,7 @@ export function decodeFrame(message: ArrayBuffer): Result<Frame> {
   if (kind === undefined) return refusal(`unknown frame kind ${view.getUint8(1) & 15}`);
   const encoding = WIRE_ENCODINGS[view.getUint8(1) >> 4];
   if (encoding === undefined) return refusal(`unknown encoding ${view.getUint8(1) >> 4}`);
-  if (encoding !== 'f32' && !STREAM_KINDS.includes(kind))
+  if (encoding !== 'f32' && !STREAM_KINDS.includes(kind) && !(encoding === 'int8' && SUM_KINDS.includes(kind)))
     return refusal(`a tensor of kind ${kind} is never ${encoding}`);
   const range: Range = [view.getUint32(16, true), view.getUint32(20, true)];
   const offset = view.getUint32(24, true);

@@ -8,7 +8,7 @@ import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import type { Islands } from '../run/runFile.ts';
-import { keepersOf, keptUses, type Plan, peers } from './plan.ts';
+import { keepersOf, keptUses, type Plan, peers, type Shard } from './plan.ts';
 import { FLOAT_BYTES, loadedKinds, type StateKind } from './stateKinds.ts';
 
 export interface Transfer {
@@ -37,7 +37,8 @@ export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockNam
 /**
  * Everything that has to be in place before the new plan's first step, each element once a receiver and kind.
  * `keptOnly`: a peer's own values count only where it keeps them, not where it computed with them: those may be halves (in
- * a run that asked for f16), or of the step before (where their primary is gone).
+ * a run that asked for f16), or of the step before (where their primary is gone). Where values go as codes each comes
+ * from one keeper, to the others too: all who compute with it begin with the same bits, whatever their adapters.
  */
 export function transfers(
   model: Model,
@@ -52,7 +53,8 @@ export function transfers(
     for (const { name: block } of model.blocks) {
       for (const kind of kinds) {
         const exact = kind === 'value' && keptOnly ? 'm' : kind; // of moments a peer has what it keeps
-        const own = holdings(model, before, to, block, exact);
+        const isGiven = kind === 'value' && before.stateWire !== undefined;
+        const own = isGiven ? given(before, to, block, stay) : holdings(model, before, to, block, exact);
         for (const need of holdings(model, after, to, block, kind)) {
           for (const range of common(need, own)) found.push({ from: to, to, block, kind, range });
           for (const missing of without(need, own)) {
@@ -67,6 +69,18 @@ export function transfers(
   return found;
 }
 
+/** Who stays of a shard's keepers, in the plan's order. */
+const giverOf = (shard: Shard, stay: ReadonlySet<PeerId>): PeerId =>
+  keepersOf(shard).find((keeper) => stay.has(keeper)) ?? shard.peer;
+
+/** The ranges of a block that others have from this peer. */
+const given = ({ state }: Plan, peer: PeerId, block: BlockName, stay: ReadonlySet<PeerId>): Range[] =>
+  union(
+    state.flatMap((one) =>
+      one.block === block ? one.shards.filter((shard) => giverOf(shard, stay) === peer).map(({ range }) => range) : [],
+    ),
+  );
+
 function givers(
   plan: Plan,
   block: BlockName,
@@ -77,8 +91,7 @@ function givers(
   invariant(placed, `the plan places ${block}`);
   return placed.shards.flatMap((shard) => {
     const part = overlap(shard.range, range);
-    const giver = keepersOf(shard).find((keeper) => stay.has(keeper)) ?? shard.peer;
-    return part ? [{ peer: giver, range: part }] : [];
+    return part ? [{ peer: giverOf(shard, stay), range: part }] : [];
   });
 }
 

@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { islandsOf } from '../testing/islands.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { holders, homeStage, owner, type Plan, peers, planSchema, problems, seated } from './plan.ts';
+import { holders, homeStage, owner, type Plan, peers, planSchema, problems } from './plan.ts';
 import { planLinksSchema, streamsOf, wireBetween } from './planLink.ts';
+import { seated } from './seated.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
 const SEED = 3;

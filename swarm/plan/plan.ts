@@ -8,9 +8,13 @@ import { at, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
+import type { StateWire } from '../wire.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
+
+/** Of what may be asked for, all but floats. */
+export type CodedState = Exclude<StateWire, 'f32'>;
 
 /** The orders that peers run. */
 export const SCHEDULE_NAMES = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'] as const;
@@ -82,6 +86,8 @@ export interface Plan {
   readonly islands?: readonly number[];
   /** Those that are not the default, one connection. */
   readonly links?: readonly PlanLink[];
+  /** How gradient sums and values go between holders and keepers, as the run file says (codedState.ts); absent: as floats. */
+  readonly stateWire?: CodedState;
 }
 
 const peer = z.string().min(1).transform(peerId);
@@ -118,6 +124,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
   maxInFlight: count.min(1).exactOptional(),
   islands: islandList.exactOptional(),
   links: planLinksSchema.exactOptional(),
+  stateWire: z.literal('int8').exactOptional(),
 });
 
 /** The routing rule: who carries this micro-batch through this stage. */
@@ -136,26 +143,6 @@ export function peers(plan: Plan): PeerId[] {
 
 /** Who has a shard's values and moments, and gets every slice of its gradient: the primary, then the replicas. */
 export const keepersOf = ({ peer, replicas }: Shard): readonly PeerId[] => [peer, ...replicas];
-
-/** The plan with the n-th peer in its place that is the n-th here. */
-export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
-  const named = peers(plan);
-  invariant(named.length === seats.length, `a plan of ${named.length} peers has no seats for ${seats.length}`);
-  const seat = new Map(named.map((peer, index) => [peer, seats[index] ?? peer]));
-  const of = (peer: PeerId): PeerId => seat.get(peer) ?? peer;
-  return {
-    ...plan,
-    stages: plan.stages.map((stage) => ({
-      ...stage,
-      members: stage.members.map((member) => ({ ...member, peer: of(member.peer) })),
-    })),
-    state: plan.state.map(({ block, shards }) => ({
-      block,
-      shards: shards.map((shard) => ({ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) })),
-    })),
-    ...(plan.links && { links: plan.links.map((link) => ({ ...link, from: of(link.from), to: of(link.to) })) }),
-  };
-}
 
 /** The stage that a block's update belongs to. A tied embedding is at home in the first stage. */
 export function homeStage(plan: Plan, block: BlockName): number {
@@ -221,14 +208,18 @@ export const holderOfAll = (order: readonly Holder[], peer: PeerId, range: Range
 
 /** A broken rule of SPEC.md, and one sentence that names the place. */
 export interface Problem {
-  readonly rule: `${'PL' | 'SC'}${number}`;
+  readonly rule: `${'PL' | 'SC' | 'WI'}${number}`;
   readonly text: string;
 }
 
 /** Everything that is wrong with a plan for this model and a step of this many samples; none: it can be run. */
 export function problems(
   model: Pick<Model, 'layers' | 'blocks'>,
-  batch: { readonly samples: number; readonly islands?: Islands | undefined },
+  batch: {
+    readonly samples: number;
+    readonly islands?: Islands | undefined;
+    readonly stateWire?: CodedState | undefined;
+  },
   plan: Plan,
 ): readonly Problem[] {
   const found: Problem[] = [
@@ -252,6 +243,7 @@ export function problems(
     ...cutProblems(model, batch.islands, plan),
     ...islandProblems(batch.islands, plan.islands),
     ...linkProblems(plan.links ?? [], peers(plan)).map((text): Problem => ({ rule: 'PL23', text })),
+    ...stateWireProblems(batch.stateWire, plan.stateWire),
   ];
   found.push(...scheduleProblems(plan));
   return found;
@@ -367,6 +359,13 @@ function islandProblems(islands: Islands | undefined, own: Plan['islands']): Pro
     return [];
   const text = `the plan is of the islands ${own.join(', ')}: some of the ${count} of the run were expected, ascending; of all of them it names none`;
   return [{ rule: 'PL24', text }];
+}
+
+function stateWireProblems(asked: CodedState | undefined, own: CodedState | undefined): Problem[] {
+  if (own === asked) return [];
+  return [
+    { rule: 'WI30', text: `the plan sends its state as ${own ?? 'f32'}, where the run file says ${asked ?? 'f32'}` },
+  ];
 }
 
 interface Part {

@@ -7,11 +7,11 @@
 import { got, invariant, type PeerId, peerId } from '../base.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { CodedState, Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import { packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
+import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 import type { ReplicaWish } from './replicas.ts';
@@ -30,6 +30,7 @@ export interface ClusterProblem {
     readonly sequence: number;
     readonly wire?: RunWire;
     readonly compute?: Compute;
+    readonly stateWire?: CodedState;
     readonly islands?: Islands;
   };
   readonly cluster: Cluster;
@@ -166,6 +167,8 @@ export function clusterCosts({
       const bytes = new Map(WIRE_ENCODINGS.map((each) => [each, packedBytes(each, sequence * model.width)]));
       return (from, to) => got(bytes, between(from, to));
     },
+    /** Bytes of an element of a gradient sum, or of a value, on its way. */
+    stateElementBytes: packedBytes(batch.stateWire ?? 'f32', INT8_BLOCK) / INT8_BLOCK,
     forwardSeconds,
     backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
       time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
@@ -181,9 +184,10 @@ export function clusterCosts({
     /** A sample through a whole layer, there and back. */
     slowness: (peer: PlannedPeer): number => time(peer.forward, 1) + time(peer.backward, 1),
     placeOf: (id: PeerId): number => placeOf.get(id) ?? -1,
-    /** Whether one of them may keep float32 masters beside the halves that it computes with. */
+    /** Whether one of them may keep float32 masters beside what it computes with: halves, or what codes add up to. */
     hasMasters: (places: readonly number[]): boolean =>
-      batch.compute === 'f16' && places.some((place) => peers[place]?.compute !== 'f32'),
+      batch.stateWire !== undefined ||
+      (batch.compute === 'f16' && places.some((place) => peers[place]?.compute !== 'f32')),
     /** Between two peers by their places. */
     linkAt,
     /** Bytes a second from this place to every other; Infinity: unlimited. For whoever looks at all of them. */
@@ -243,7 +247,8 @@ const PRECISION_FLAG = { either: 0, f32: 4, f16: 8 } as const;
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
  * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
  */
-function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: ClusterProblem['batch']) {
+function stageMemory(model: Model, batch: ClusterProblem['batch']) {
+  const { sequence, wire = 'f32', compute: asked, stateWire } = batch;
   const either = asked === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   interface Size {
     readonly fixed: number;
@@ -270,6 +275,7 @@ function stageMemory(model: Model, { sequence, wire = 'f32', compute: asked }: C
         recompute,
         wires,
         compute,
+        ...(stateWire && { stateWire }),
       }).reduce((sum, buffer) => sum + buffer.bytes, 0);
     const most = (of: (compute: Compute) => number): number => Math.max(...(own ? [own] : either).map(of));
     return {

@@ -1,6 +1,8 @@
 /** The plan of a draft, and what a plan's peers allocate. */
 import { at, got, type PeerId, type Range } from '../base.ts';
-import { shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
+import { stagesOfPeer, wiresOf } from '../memory/memory.ts';
+import { shardBuffers } from '../memory/shardMemory.ts';
+import { withStateWire } from '../plan/codedState.ts';
 import {
   type BlockState,
   holders,
@@ -63,7 +65,8 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   });
   const { schedule, warmup } = draft;
   const isOverlapping = warmup === 'overlap' && stages.length > 1;
-  const bare: Plan = { stages, microBatches: batches, state: [], schedule, ...(isOverlapping && { warmup }) };
+  const drawn: Plan = { stages, microBatches: batches, state: [], schedule, ...(isOverlapping && { warmup }) };
+  const bare = withStateWire(drawn, costs.batch);
   const plan = costs.batch.wire === 'auto' ? withTightestWires(bare) : bare;
   const state = stateOf(costs, plan, shares);
   return { plan: withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state }), missingBytes };

@@ -9,7 +9,8 @@
 import { at, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
 import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
-import { type Plan, peers as peersOf } from '../plan/plan.ts';
+import { withStateWire } from '../plan/codedState.ts';
+import { type CodedState, type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { firstLayers } from '../schedule/recompute.ts';
@@ -31,6 +32,7 @@ interface FitProblem {
     readonly sequence: number;
     readonly wire?: RunWire;
     readonly compute?: Compute;
+    readonly stateWire?: CodedState;
     readonly islands?: Islands;
   };
   readonly peers: readonly PeerId[];
@@ -94,7 +96,8 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   return refusal(sentence(nearest, peers));
 }
 
-function writtenIn({ model, batch, lines }: FitProblem, plan: Plan): Plan {
+function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
+  const plan = withStateWire(split, batch);
   if (batch.wire !== 'auto' || lines === undefined) return plan;
   return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
 }

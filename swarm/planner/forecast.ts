@@ -9,9 +9,10 @@
  * A peer's upload is one line for all that it hands on, where no link of it is slower; its download is shared out evenly over
  * those who hand it something, which is on the safe side.
  */
-import { at, float, got, int, overlap, type PeerId } from '../base.ts';
+import { at, float, got, int, overlap, type PeerId, type Range } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { blocksOfStage } from '../model/model.ts';
+import { codedParts, holdsPart } from '../plan/codedState.ts';
 import { gatheringHome, keepersOf, type Plan, peers } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
 import type { Schedule } from '../schedule/action.ts';
@@ -23,11 +24,10 @@ import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
 import type { Timeline } from '../timeline/timeline.ts';
+import { packedBytes } from '../wire.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';
-
-const ELEMENT_BYTES = 4;
 
 interface PeerForecast {
   readonly busySeconds: number;
@@ -298,6 +298,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
 function stateExchange(costs: ClusterCosts, plan: Plan) {
   const { model } = costs;
   const [slices, values, copies] = [flow(), flow(), flow()];
+  const encoding = plan.stateWire ?? 'f32';
   const kept = new Map<number, number>();
   const uses = plan.stages.flatMap((stage) => {
     const places = stage.members.map(({ peer }) => costs.placeOf(peer));
@@ -313,6 +314,7 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       const primary = costs.placeOf(shard.peer);
       const keepers = keepersOf(shard).map(costs.placeOf);
       const elements = range[1] - range[0];
+      const codes = plan.stateWire && codedParts(usesOf.get(block) ?? [], range);
       // Who computes with all of it gets its values anyway.
       const served = new Set([primary]);
       for (const keeper of keepers) kept.set(keeper, (kept.get(keeper) ?? 0) + elements);
@@ -322,13 +324,20 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
           return sum + to - from;
         }, 0);
         if (used === 0) continue;
+        const bytes = (parts: readonly Range[]): number =>
+          parts.reduce((sum, [from, to]) => sum + packedBytes(encoding, to - from), 0);
+        const own = ranges.map((part) => overlap(part, range)).filter((part) => part !== null);
+        const sent = bytes(own);
+        const back = codes ? bytes(codes.filter((part) => holdsPart({ ranges }, part))) : sent;
         for (const holder of places) {
-          for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, used * ELEMENT_BYTES);
-          if (holder !== primary) values.add(primary, holder, used * ELEMENT_BYTES);
+          for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, sent);
+          if (holder !== primary) values.add(primary, holder, back);
           if (used === elements) served.add(holder);
         }
       }
-      for (const keeper of keepers) if (!served.has(keeper)) copies.add(primary, keeper, elements * ELEMENT_BYTES);
+      if (plan.stateWire) continue; // replicas update masters of their own
+      for (const keeper of keepers)
+        if (!served.has(keeper)) copies.add(primary, keeper, packedBytes(encoding, elements));
     }
   }
   return { slices, values, copies, kept };

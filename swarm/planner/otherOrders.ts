@@ -6,6 +6,7 @@
  * every machine.
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
+import { withStateWire } from '../plan/codedState.ts';
 import { homeStage, type Plan } from '../plan/plan.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
@@ -197,7 +198,7 @@ function movedLayers(cuts: readonly Range[]): Range[][] {
 /** Its state as equal as can be; and as its holders have room. */
 function tableOf(costs: ClusterCosts, peers: readonly PeerId[], cuts: readonly Range[], options: Looped): Plan[] {
   const { model, batch } = costs;
-  const even = splitAlong(model, batch.samples, peers, cuts, options);
+  const even = withStateWire(splitAlong(model, batch.samples, peers, cuts, options), batch);
   const split = batch.wire === 'auto' ? withTightestWires(even) : even;
   return [split, byRoom(costs, split)].map((plan) => withAllowedCuts(model, batch.islands, plan));
 }

@@ -4,7 +4,9 @@
  * loss costs then.
  */
 import { type PeerId, rounded } from '../base.ts';
-import { type BufferSpec, shardBuffers, stageBuffers, stagesOfPeer } from '../memory/memory.ts';
+import type { BufferSpec } from '../memory/bufferSpec.ts';
+import { stageBuffers, stagesOfPeer } from '../memory/memory.ts';
+import { shardBuffers } from '../memory/shardMemory.ts';
 import type { Model } from '../model/model.ts';
 import { type BlockState, holders, type Plan, peers as peersOf } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';

@@ -5,7 +5,8 @@
  * values out; and what its members have no room for with peers who keep state and compute nothing.
  */
 import { at, int } from '../base.ts';
-import { COUNTERS, PARTIALS, SCALARS } from '../memory/memory.ts';
+import { COUNTERS } from '../memory/memory.ts';
+import { PARTIALS, SCALARS } from '../memory/shardMemory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import type { Block, BlockName } from '../model/model.ts';
 import type { Gathered } from '../plan/plan.ts';
@@ -16,6 +17,8 @@ import type { Placement, StageLanes } from './layout.ts';
 
 /** Of an element on a peer that does not compute with it: value, moments, sum, and what comes in. */
 const KEPT_BYTES = 20;
+/** Where values go as codes, also what their holders have of it. */
+const HELD_BYTES = 4;
 /** What a keeper has beside its elements. */
 const KEEPER_BYTES = 65_536;
 /** Of an element on its way out: value and moments, as float32. */
@@ -178,7 +181,7 @@ function stateNeeds(
     const elements = blocks.map((block) => block.elements);
     // State is read back a slice at a time. A part of a block that is a slice or less goes out through that much; any
     // part of a larger one may need a whole slice.
-    const out = wayOutBytes(elements);
+    const out = wayOutBytes(elements) + codecBytes(costs, elements);
     const isSliced = Math.max(0, ...elements) > SLICE_ELEMENTS;
     const state = blocks.reduce((sum, block) => {
       // A tied table is another stage's too.
@@ -192,6 +195,10 @@ function stateNeeds(
     };
   });
 }
+
+/** Where a primary's values become codes: two slices of floats, and the codes. */
+const codecBytes = ({ batch, stateElementBytes }: ClusterCosts, elements: readonly number[]): number =>
+  batch.stateWire ? (8 + stateElementBytes) * Math.min(Math.max(0, ...elements), SLICE_ELEMENTS) : 0;
 
 const wayOutBytes = (elements: readonly number[]): number =>
   OUT_BYTES * Math.min(Math.max(0, ...elements), SLICE_ELEMENTS);
@@ -259,9 +266,12 @@ export function levelShares(rooms: readonly number[], state: number): number[] {
   return [...rooms];
 }
 
-export function keepersOf({ peers, model }: ClusterCosts, places: readonly number[]): Keepers {
-  const beside = KEEPER_BYTES + wayOutBytes(model.blocks.map(({ elements }) => elements));
-  return new Map(places.map((place) => [place, at(peers, place).memoryBytes - beside]));
+export function keepersOf(costs: ClusterCosts, places: readonly number[]): Keepers {
+  const { peers, model, batch } = costs;
+  const sizes = model.blocks.map(({ elements }) => elements);
+  const beside = KEEPER_BYTES + wayOutBytes(sizes) + codecBytes(costs, sizes);
+  const share = batch.stateWire ? KEPT_BYTES / (KEPT_BYTES + HELD_BYTES) : 1;
+  return new Map(places.map((place) => [place, share * (at(peers, place).memoryBytes - beside)]));
 }
 
 /** Takes `lack` of a state to keepers with room; what each takes, in the state's bytes. */

@@ -8,7 +8,6 @@ import { type ClusterCosts, remembered } from './clusterCosts.ts';
 import type { Draft, Layout } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 
-const ELEMENT_BYTES = 4;
 /** The end of the work of who computes nothing: its slices begin with the work's ends of those who send them. */
 const NO_WORK = -1;
 
@@ -57,6 +56,7 @@ export function exchangeSeconds(
   for (const { places } of stages) for (const place of places) traffic.end[place] = float(ends, lane++);
   const last = stages.length - 1;
   const sizes = blockSizes(costs);
+  const elementBytes = costs.stateElementBytes;
   // Later stages end their backwards first: who keeps state and computes nothing gets their slices first.
   for (let stage = last; stage >= 0; stage--) {
     const own = at(shares, stage);
@@ -72,11 +72,11 @@ export function exchangeSeconds(
       traffic.kept[keeper] = float(traffic.kept, keeper) + part * elements;
       if (draft.gathered?.[stage]) continue;
       for (const holder of at(stages, stage).places)
-        exchange(costs, traffic, holder, keeper, part * elements * ELEMENT_BYTES);
+        exchange(costs, traffic, holder, keeper, part * elements * elementBytes);
       if (stage > 0 || last === 0 || !costs.model.tied) continue;
       // The table comes first in the embedding.
       const table = Math.max(0, Math.min(to, sizes.table) - from);
-      for (const holder of at(stages, last).places) exchange(costs, traffic, holder, keeper, table * ELEMENT_BYTES);
+      for (const holder of at(stages, last).places) exchange(costs, traffic, holder, keeper, table * elementBytes);
     }
   }
   const { end, kept, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;

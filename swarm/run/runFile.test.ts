@@ -247,7 +247,6 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
   ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
-  ['precision.state', 'int8', 'precision.state must be "f32": "int8" is not supported yet'],
   ['precision.state', 'f16', 'precision.state must be "f32" or "int8", not "f16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8", "int4" or "auto", not "f64"'],
   ['init', undefined, 'init is missing: it must be the path of a .safetensors file, of a model.safetensors.index.json'],
@@ -268,6 +267,14 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['evaluation', { files: ['a'], every: 3 }, 'evaluation.every is unknown: expected one of files, everySteps'],
 ])('%s = %j is refused', (path, value, sentence) => {
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
+});
+
+test('[WI30] precision.state int8 goes with float32 arithmetic', () => {
+  const asked = (precision: object) => parseRunFile(changed('precision', precision), 'run.json');
+  expect(asked({ state: 'int8', wire: 'int4' })).toMatchObject({ ok: true, value: { precision: { state: 'int8' } } });
+  expect(reason(changed('precision', { state: 'int8', compute: 'f16' }))).toBe(
+    'run.json: precision.state must be "f32" where precision.compute is "f16", not "int8"',
+  );
 });
 
 test('what no person writes is refused before it is walked: values nested without end', () => {

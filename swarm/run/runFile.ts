@@ -22,7 +22,7 @@ import {
 } from '../model/inputFields.ts';
 import type { Model } from '../model/model.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
-import { RUN_WIRES } from '../wire.ts';
+import { RUN_WIRES, STATE_WIRES } from '../wire.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
@@ -211,10 +211,6 @@ export const trainSchema = fields({
   schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
 }));
 
-/** Of gradient sums and values between those who hold a block and those who keep it. */
-const exactState = (issue: { readonly input?: unknown }): string =>
-  issue.input === 'int8' ? 'must be "f32": "int8" is not supported yet' : expecting('"f32" or "int8"')(issue);
-
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
@@ -240,7 +236,7 @@ const RUN_FILE = fields({
   precision: fields({
     compute: z.enum(COMPUTE_PRECISIONS, { error: expecting('"f32" or "f16"') }).default('f32'),
     wire: z.enum(RUN_WIRES, { error: expecting('"f32", "f16", "int8", "int4" or "auto"') }).default('f32'),
-    state: z.literal('f32', { error: exactState }).exactOptional(),
+    state: z.enum(STATE_WIRES, { error: expecting('"f32" or "int8"') }).exactOptional(),
   }).default({ compute: 'f32', wire: 'f32' }),
   state: fields({ replicas: replicas.exactOptional() }).exactOptional(),
 });
@@ -258,6 +254,8 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
     return refusal(
       `${fileName}: train.sequenceLength must be at most the model's ${model.value.positions} positions, not ${sequenceLength}`,
     );
+  if (run.precision.compute === 'f16' && run.precision.state === 'int8')
+    return refusal(`${fileName}: precision.state must be "f32" where precision.compute is "f16", not "int8"`);
   if (run.evaluation && run.train.islands?.publish === 'int8')
     return refusal(
       `${fileName}: evaluation must be null where train.islands.publish is "int8": a held-out loss of the shared values is not supported yet there`,
@@ -279,7 +277,12 @@ export const batchOf = ({ train, precision }: RunFile) => ({
   sequence: train.sequenceLength,
   wire: precision.wire,
   compute: precision.compute,
+  ...stateWireOf({ precision }),
 });
+
+/** How its gradient sums and values travel; nothing: as floats. */
+export const stateWireOf = ({ precision: { state } }: Pick<RunFile, 'precision'>): { readonly stateWire?: 'int8' } =>
+  state === 'int8' ? { stateWire: state } : {};
 
 /** The order in which a run's windows are trained on. */
 export const orderOf = ({ data: { order, seed } }: RunFile): Order =>

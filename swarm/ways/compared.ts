@@ -25,7 +25,7 @@ export function comparedShards(model: Model, plan: Plan): ComparedShard[] {
       const concerned = got(known, block).filter(({ ranges }) => ranges.some((part) => overlap(part, shard.range)));
       const sent = concerned.flatMap(({ peer: holder, stage, ranges }) =>
         slices({ block, ranges }, shard.range).map((range) => ({
-          ...{ holder, tensor: blockTensor(model, 'slice', stage, { block, range }) },
+          ...{ holder, tensor: blockTensor(model, 'slice', stage, { block, range }, plan.stateWire) },
         })),
       );
       return [{ block, shard, slices: sent }];

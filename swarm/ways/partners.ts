@@ -15,7 +15,15 @@ import { FLOAT_BYTES, loadedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import type { Passage } from './passage.ts';
-import { bytesOf, handoverTensors, heldOutTensors, lateTensor, type StreamSize, stepTensors } from './tensors.ts';
+import {
+  bytesOf,
+  handoverTensors,
+  heldOutTensors,
+  lateTensor,
+  type StreamSize,
+  stepTensors,
+  wholeValues,
+} from './tensors.ts';
 
 /** Of a run: with a plan it says every tensor's size. */
 export interface Sizes extends StreamSize {
@@ -42,6 +50,7 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
     case 'checkpoint':
       return [];
     case 'kept': // the newest values once more
+      if (plan.stateWire) return wholeValues(sizes.model, plan);
       return stepTensors(sizes.model, plan, sizes).filter(({ tensor }) => tensor.kind === 'values');
     case 'peers':
       return handoverTensors(
@@ -132,11 +141,13 @@ export function incoming(sizes: Sizes, prepare: Prepare, me: PeerId): Incoming {
   const earlyBytes = new Map<PeerId, number>();
   const add = (peer: PeerId, bytes: number): void => void earlyBytes.set(peer, (earlyBytes.get(peer) ?? 0) + bytes);
   // It begins the same plan again, or hands over what it keeps.
-  for (const passage of step) add(passage.from, bytesOf(passage));
+  const whole = mine(wholeValues(model, plan));
+  for (const passage of [...step, ...whole]) add(passage.from, bytesOf(passage));
   for (const { shards } of plan.state)
     for (const shard of shards) for (const keeper of keepersOf(shard)) add(keeper, shardBytes(shard.range));
   return {
-    arrival: source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : [], // kept: as a step sends them
+    // Kept: as a step sends them, or as the last one of an island's turn does.
+    arrival: [...(source.from === 'peers' ? mine(arrivalTensors(sizes, plan, source)) : []), ...whole],
     step,
     late: mine(latePassages(sizes, prepare)),
     heldOut: mine(heldOutTensors(model, plan, sizes)),

@@ -6,8 +6,9 @@ import { at, got, type PeerId, type Range } from '../base.ts';
 import { GATHER_KINDS, tensorBytes } from '../messages/frame.ts';
 import { pieces, slices } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
+import { codedParts, codesValues, holdsPart } from '../plan/codedState.ts';
 import { type Transfer, transfers } from '../plan/handover.ts';
-import { holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
+import { type CodedState, holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
 import { awaitsBeginning } from '../schedule/varuna.ts';
@@ -58,7 +59,8 @@ export const blockTensor = (
   kind: 'slice' | 'values',
   stage: number,
   { block, range }: { readonly block: BlockName; readonly range: Range },
-): TensorName => ({ kind, stage, index: blockIndex(model, block), range });
+  encoding?: CodedState,
+): TensorName => ({ kind, stage, index: blockIndex(model, block), range, ...(encoding && { encoding }) });
 
 /** `kinds`: the run's. */
 export const stateTensor = (
@@ -146,21 +148,50 @@ function handoffs({ stages, microBatches }: Plan) {
 const gradientSlices = (model: Model, plan: Plan): Passage[] =>
   heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
     keepersOf(shard).flatMap((keeper) =>
-      keeper === holder ? [] : { from: holder, to: keeper, tensor: blockTensor(model, 'slice', stage, part) },
+      keeper === holder
+        ? []
+        : { from: holder, to: keeper, tensor: blockTensor(model, 'slice', stage, part, plan.stateWire) },
     ),
   );
 
 /** The new values on their way from the primaries to all who compute with them. */
 export const holderValues = (model: Model, plan: Plan): Passage[] =>
+  plan.stateWire ? codedValues(model, plan, plan.stateWire) : floatValues(model, plan);
+
+/** Values that go as floats where those of a step go as codes: whoever holds them begins anew with them. */
+export const wholeValues = (model: Model, plan: Plan): Passage[] => (plan.stateWire ? codedValues(model, plan) : []);
+
+function codedValues(model: Model, plan: Plan, encoding?: CodedState): Passage[] {
+  const known = holders(model, plan);
+  return plan.state.flatMap(({ block, shards }) => {
+    const order = got(known, block);
+    return shards.flatMap((shard) =>
+      (codesValues(plan, shard, order) ? codedParts(order, shard.range) : []).flatMap((range) =>
+        order.flatMap((holder) =>
+          holder.peer === shard.peer || !holdsPart(holder, range)
+            ? []
+            : {
+                ...{ from: shard.peer, to: holder.peer },
+                tensor: blockTensor(model, 'values', holder.stage, { block, range }, encoding),
+              },
+        ),
+      ),
+    );
+  });
+}
+
+const floatValues = (model: Model, plan: Plan): Passage[] =>
   heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
     shard.peer === holder ? [] : { from: shard.peer, to: holder, tensor: blockTensor(model, 'values', stage, part) },
   );
 
-/** To the replicas that do not: beside the next step. */
+/** To the replicas that do not: beside the next step. Where values go as codes replicas update masters of their own. */
 export const replicaValues = (model: Model, plan: Plan): Passage[] =>
-  replicaParts(model, plan).map(({ replica, primary, stage, ...part }) => ({
-    ...{ from: primary, to: replica, tensor: blockTensor(model, 'values', stage, part) },
-  }));
+  plan.stateWire
+    ? []
+    : replicaParts(model, plan).map(({ replica, primary, stage, ...part }) => ({
+        ...{ from: primary, to: replica, tensor: blockTensor(model, 'values', stage, part) },
+      }));
 
 /** What a member computes with, shard by shard, in pieces that travel. */
 function heldParts(model: Model, plan: Plan) {

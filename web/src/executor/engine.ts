@@ -40,9 +40,10 @@ export interface Stage {
   writeUnit?(unit: number, block: BlockName, range: Range, values: Float32Array): void;
   /**
    * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
-   * `lossScale`, and drawn by the step's number where their packing draws.
+   * `lossScale`, and drawn by the step's number where their packing draws. `withLeftOver`: what the codes of the step before
+   * missed of gradient sums is in them from the beginning.
    */
-  begin(step: number, lossScale: number): void;
+  begin(step: number, lossScale: number, withLeftOver?: boolean): void;
   /** Takes the lowest slot that is free. `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward, or past the next forward. */
   forward(work: ForwardWork, unit?: number): void;
   /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */
@@ -60,7 +61,11 @@ export interface Stage {
   readLoss(microBatch: number): Promise<Reading>;
   /** A range of this stage's gradient sum of a block, without gaps. */
   readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading>;
+  /** The same as int8 codes; what they miss is left over for the next step. One at a time. */
+  packGradient(block: BlockName, range: Range): Promise<Reading>;
   writeValues(block: BlockName, range: Range, values: Float32Array): void;
+  /** Adds what int8 codes stand for. */
+  addValues(block: BlockName, range: Range, codes: Float32Array): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;
   /** Nobody needs what is kept of the micro-batch any more: its slot is free. */
   free(microBatch: number): void;
@@ -107,9 +112,14 @@ export interface Shards {
   /** On the GPU it stands in the queue when this returns; what is in main memory is updated when it resolves. */
   update(scalars: UpdateScalars): void | Promise<void>;
   readValues(block: BlockName, range: Range): Promise<Reading>;
+  /**
+   * As int8 codes, what the holders of a primary's values lack of them and then have: here too, in the stage that computes
+   * with the whole shard. One at a time.
+   */
+  packValues(block: BlockName, range: Range): Promise<Reading>;
   /** A copy of these kinds of a part of a shard, one after the other. */
   readState(block: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>>;
-  /** Writes what the shards here keep of a range. */
+  /** Writes what the shards here keep of a range; values as what their holders have, too. */
   writeState(block: BlockName, range: Range, kind: StateKind, values: Float32Array): void;
   close(): void;
 }

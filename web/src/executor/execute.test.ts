@@ -1,7 +1,7 @@
 /** A step of one peer from its list, with a stage and shards that only note what is asked of them. */
 import { expect, test } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
-import { seated } from '../../../swarm/plan/plan.ts';
+import { seated } from '../../../swarm/plan/seated.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { formatAction, parseAction } from '../../../swarm/schedule/action.ts';
@@ -38,7 +38,9 @@ async function stepOfFirst(
     readInputGradient: async () => reading,
     readLoss: async () => reading,
     readGradient: async () => reading,
+    packGradient: async () => reading,
     writeValues: () => undefined,
+    addValues: () => undefined,
     readValues: async () => reading,
     settled: async () => undefined,
     ...{ bytes: 0, close: () => undefined, free: () => undefined },
@@ -49,6 +51,7 @@ async function stepOfFirst(
     sumSquares: async () => [],
     update: note('update'),
     readValues: async () => reading,
+    packValues: async () => reading,
     readState: async () => new Float32Array(1),
     writeState: (block, _range, kind) => void notes.push(`write ${kind} of ${block}`),
     close: () => undefined,

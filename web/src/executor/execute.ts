@@ -24,7 +24,7 @@ import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from
 import { Gathering } from './gathering.ts';
 import type { CopyTurn } from './lateCopies.ts';
 import type { Role } from './role.ts';
-import { addSlices, type SentDigests, said, sendSlices, sentAlone } from './slices.ts';
+import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
 
@@ -42,7 +42,7 @@ export class StepRun {
   readonly #step: number;
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
-  readonly #sentDigests: SentDigests = new Map();
+  readonly #sentSlices: SentSlices = new Map();
   readonly #gathering: Gathering;
   readonly #received = new Map<string, Stream>();
   /** In seconds of the clock of `now`. */
@@ -73,7 +73,9 @@ export class StepRun {
    * which they are sent beside this one's work. `turn`: what they get of their shards beside it, who do not have all.
    */
   async train(actions: readonly Action[], copies = false, turn: CopyTurn = [0, 0]): Promise<Timeline> {
-    for (const stage of this.#role.stages.values()) stage.begin(this.#step, this.#around.lossScale);
+    const { lossScale, endsTurn } = this.#around;
+    const withLeftOver = this.#role.leftOver.take(lossScale);
+    for (const stage of this.#role.stages.values()) stage.begin(this.#step, lossScale, withLeftOver);
     this.#role.shards.begin();
     this.#gathering.begin();
     this.#copied = Promise.all([copies ? this.#copy() : null, this.#give(turn)]);
@@ -85,6 +87,7 @@ export class StepRun {
     const policy = policyOf(this.#role.plan);
     await (policy ? this.#runByMessages(actions, policy) : this.#runAll(actions));
     await Promise.all(this.#pending);
+    if (!endsTurn) this.#role.leftOver.keep(lossScale);
     return this.#timeline;
   }
 
@@ -155,7 +158,7 @@ export class StepRun {
       case 'SEND_B':
         return this.#sendStream('gradient', action.stage, action.stage - 1, action.microBatch);
       case 'REDUCE':
-        return sendSlices(this.#role, action.stage, this.#step, this.#sentDigests, (...sent) =>
+        return sendSlices(this.#role, action.stage, this.#step, this.#sentSlices, (...sent) =>
           this.#sendBeside(...sent),
         );
       case 'REPORT':
@@ -169,9 +172,9 @@ export class StepRun {
       case 'MEET':
         return this.#endTurn(action);
       case 'SEND_V':
-        return sendValues(this.#role, this.#step, (...sent) => this.#send(...sent));
+        return sendValues(this.#role, this.#step, (...sent) => this.#send(...sent), this.#around.endsTurn);
       case 'GATHER':
-        return gatherValues(this.#role, action.stage, this.#step, this.#around.receive);
+        return gatherValues(this.#role, action.stage, this.#step, this.#around.receive, this.#around.endsTurn);
       case 'R':
         return this.#recompute(action.stage, action.microBatch);
       default:
@@ -271,13 +274,13 @@ export class StepRun {
     const { peer, epoch } = this.#role;
     const { links, uploadBytesPerSecond } = this.#around;
     // The new values are of this step too, but they are sent after its report.
-    for (const { to, part } of [...holderParts(this.#role), ...replicaParts(this.#role)])
-      if (to !== peer) this.#count(to, { range: part });
+    for (const { to, tensor } of [...holderParts(this.#role, this.#around.endsTurn), ...replicaParts(this.#role)])
+      if (to !== peer) this.#count(to, tensor);
     await this.#gathering.added();
-    const added = await addSlices(this.#role, this.#step, this.#sentDigests, this.#around.receive);
+    const added = await addSlices(this.#role, this.#step, this.#sentSlices, this.#around.receive);
     const norms = await this.#norms();
     const digests = await Promise.all(added);
-    const sent = await sentAlone(this.#role, this.#step, this.#sentDigests);
+    const sent = await sentAlone(this.#role, this.#step, this.#sentSlices);
     const losses = await Promise.all(this.#losses);
     await this.#settled();
     await this.#copied;

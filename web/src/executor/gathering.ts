@@ -4,7 +4,7 @@
  * whoever is first. Everything that comes waits in main memory until it is its turn.
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { ShardWork } from '../../../swarm/memory/memory.ts';
+import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';

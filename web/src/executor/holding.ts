@@ -187,6 +187,7 @@ export class Holding {
       throw new Error(`the state here stands after ${this.step} steps, not ${step}`);
     const role: Role = { ...this.#role, plan, epoch };
     this.#role = role;
+    role.leftOver.drop();
     await ways.connect();
     const sends: Promise<void>[] = [];
     const send = (to: PeerId, key: TensorKey, reading: Reading): void => {
@@ -194,9 +195,9 @@ export class Holding {
       sent.catch(() => undefined); // awaited below, unless what is gathered fails first
       sends.push(sent);
     };
-    await sendValues(role, step, send);
+    await sendValues(role, step, send, true);
     await sendToReplicas(role, step, send);
-    for (const stage of plan.stages.keys()) await gatherValues(role, stage, step, ways.receive);
+    for (const stage of plan.stages.keys()) await gatherValues(role, stage, step, ways.receive, true);
     await gatherAsReplica(role, step, ways.receive);
     await Promise.all(sends);
   }
@@ -209,7 +210,7 @@ export class Holding {
   ): Promise<void> {
     const { plan: before, epoch: origin, salvaged } = source;
     if (this.#heldBefore?.epoch !== origin) this.#heldBefore = null;
-    const keptOnly = salvaged === true || engine.asked === 'f16';
+    const keptOnly = salvaged === true || engine.asked === 'f16' || before.stateWire !== undefined;
     const late = lateCopiesOf(plan, source);
     const after = withoutLate(plan, late);
     const kinds = stateKinds(train.islands, plan.islands);

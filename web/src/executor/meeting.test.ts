@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { at, got, type PeerId, peerId, type Range } from '../../../swarm/base.ts';
 import { endsRoundOf, isMeeting, roundSteps, turnAt } from '../../../swarm/islands/rounds.ts';
-import type { ShardWork } from '../../../swarm/memory/memory.ts';
+import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { MeetMessage } from '../../../swarm/messages/messages.ts';
 import type { Model } from '../../../swarm/model/model.ts';
@@ -68,6 +68,7 @@ class Keeper {
           in: 'gpu' as const,
           isGathered: false,
           master: 'own' as const,
+          isCoded: false,
           holders: [],
           sumInPlace: false,
         };

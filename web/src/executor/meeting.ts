@@ -6,7 +6,7 @@
 import { at, got, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { type Contribution, contribution, grown, meetSaid, pieces, takeOut } from '../../../swarm/islands/outer.ts';
 import { decodePacket, encodePacket } from '../../../swarm/islands/packet.ts';
-import type { ShardWork } from '../../../swarm/memory/memory.ts';
+import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { MeetMessage, MetMessage } from '../../../swarm/messages/messages.ts';
 import type { Islands } from '../../../swarm/run/runFile.ts';

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import { at, got, type PeerId, peerId, type Range } from '../../../swarm/base.ts';
-import { shardsOf } from '../../../swarm/memory/memory.ts';
+import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
 import { encodeTensor } from '../../../swarm/messages/frame.ts';
 import type { MeetMessage, PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';

@@ -204,7 +204,7 @@ export class Meetings {
       sum[route === 'direct' ? 'bytesDirect' : 'bytesRelayed'] += bytes;
     };
     for (const passage of passages) if (passage.from === role.peer) count(passage.to, bytesOf(passage));
-    for (const { to, part } of holderParts(role)) if (to !== role.peer) count(to, tensorBytes({ range: part }));
+    for (const { to, tensor } of holderParts(role, true)) if (to !== role.peer) count(to, tensorBytes(tensor));
     return sum;
   }
 
@@ -252,14 +252,20 @@ export class Meetings {
       const { role } = holding;
       if (!role) return;
       advance(number, step);
+      role.leftOver.drop();
       const sends: Promise<void>[] = [];
-      await sendValues(role, step, (to, key, reading) => {
-        const sent = reading.take((values) => send(signal, to, key, values));
-        sent.catch(() => undefined); // awaited below, unless what is gathered fails first
-        sends.push(sent);
-      });
+      await sendValues(
+        role,
+        step,
+        (to, key, reading) => {
+          const sent = reading.take((values) => send(signal, to, key, values));
+          sent.catch(() => undefined); // awaited below, unless what is gathered fails first
+          sends.push(sent);
+        },
+        true,
+      );
       const take = (key: TensorKey, from: PeerId) => receive(signal, key, from);
-      for (const stage of role.plan.stages.keys()) await gatherValues(role, stage, step, take);
+      for (const stage of role.plan.stages.keys()) await gatherValues(role, stage, step, take, true);
       await Promise.all(sends);
       if (!beside) holding.gathered(step);
       this.#parts.meter.show({ activity: 'waiting' });

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { seated } from '../../../swarm/plan/plan.ts';
+import { seated } from '../../../swarm/plan/seated.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { type ComputeAction, parseAction } from '../../../swarm/schedule/action.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';

@@ -3,9 +3,10 @@
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
-import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
+import { type StageSize, stagesOfPeer } from '../../../swarm/memory/memory.ts';
+import { type ShardWork, shardsOf } from '../../../swarm/memory/shardMemory.ts';
 import type { BlockName, BlockUse, Model } from '../../../swarm/model/model.ts';
-import { keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
+import { holders, keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
@@ -15,6 +16,7 @@ import type { RunWire } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
 import type { LateCopies } from './lateCopies.ts';
+import { LeftOver } from './leftOver.ts';
 
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
@@ -50,6 +52,9 @@ export interface Role {
   readonly loaded: ReadonlyMap<StateKind, readonly StateKind[]>;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
   readonly kept: readonly ShardWork[];
+  /** Who computes with each block. */
+  readonly holders: ReturnType<typeof holders>;
+  readonly leftOver: LeftOver;
   readonly compared: readonly ComparedShard[];
   /** Made beside the steps; null: all copies were there before the first one. */
   readonly late: LateCopies | null;
@@ -75,7 +80,8 @@ export async function buildRole(
     }
     onGpu = await engine.shards(plan, peer, stages);
     const uses = new Map(Array.from(plan.stages.keys(), (stage) => [stage, keptUses(model, plan, stage)]));
-    const { kept, compared } = keptUnder(engine, model, plan, peer);
+    const under = keptUnder(engine, model, plan, peer);
+    const { kept } = under;
     const { islands: settings } = train;
     const { islands: own } = plan;
     const islands = settings
@@ -84,7 +90,7 @@ export async function buildRole(
     const shards = islands ?? onGpu;
     const state = { ...kindsOf(settings, own), late: null };
     const written = writtenAs(model, plan, { sequence, wire });
-    return { model, plan, peer, epoch, sequence, written, stages, shards, islands, ...state, uses, kept, compared };
+    return { model, plan, peer, epoch, sequence, written, stages, shards, islands, ...state, uses, ...under };
   } catch (cause) {
     for (const stage of stages.values()) stage.close();
     onGpu?.close();
@@ -102,9 +108,11 @@ function kindsOf(islands: Train['islands'], own: Plan['islands']): Pick<Role, 'k
   return { kinds, loaded, saved: savedKinds(islands, own).map((name) => at(got(loaded, name), 0)) };
 }
 
-/** What it keeps, and with whom else. */
+/** What it keeps, and with whom else; nothing is left over of an older plan. */
 export const keptUnder = ({ compute }: Engine, model: Model, plan: Plan, peer: PeerId) => ({
   kept: shardsOf(model, plan, peer, undefined, compute),
+  holders: holders(model, plan),
+  leftOver: new LeftOver(),
   compared: comparedShards(model, plan),
 });
 

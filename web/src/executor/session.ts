@@ -278,11 +278,12 @@ export class Session {
     this.#holding.added(Math.min(step, this.#holding.committedStep));
     this.#inbox.advance(epoch.number, step);
     const { train } = run.facts;
-    const actions = got(stepSchedule(role.plan, endOfTurn(train, step, role.plan.islands)), run.peer);
+    const end = endOfTurn(train, step, role.plan.islands);
+    const actions = got(stepSchedule(role.plan, end), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
-    const around = { ...this.#surroundings(epoch, role, step), lossScale };
+    const around = { ...this.#surroundings(epoch, role, step), lossScale, endsTurn: end !== null };
     const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step), copies);
     this.#holding.gathered(step + 1);
     this.#meter.end(timeline);

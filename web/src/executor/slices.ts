@@ -1,7 +1,8 @@
 /**
  * How gradient sums get from the holders to the keepers, the other way round than values (values.ts): which slices of
  * a block a holder sends to whom, and how a keeper adds those of all holders, in the plan's order, whenever they come.
- * What keepers of one shard add is compared, slice by slice, by digests of what was sent and received.
+ * What keepers of one shard add is compared, slice by slice, by digests of what was sent and received. Where slices go as
+ * codes (swarm/plan/codedState.ts) the holder adds those too.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
@@ -9,6 +10,7 @@ import { slices } from '../../../swarm/model/layout.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';
 import { onlySent } from '../../../swarm/ways/compared.ts';
 import { blockTensor } from '../../../swarm/ways/tensors.ts';
+import { unpackedInt8 } from '../../../swarm/wire.ts';
 import type { Reading } from './engine.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
@@ -20,23 +22,29 @@ const DIGEST_BYTES = 16;
 export const said = (sum: number): number | 'NaN' | 'Infinity' =>
   Number.isNaN(sum) ? 'NaN' : Number.isFinite(sum) ? sum : 'Infinity';
 
-/** By the slice's key: the digest of what this peer sent of its own, of shards that have a replica. */
-export type SentDigests = Map<string, Promise<string | null>>;
+/** What this peer sent of its own: a digest of it, of shards that have a replica; its codes, where it adds them itself. */
+interface SentSlice {
+  readonly digest: string | null;
+  readonly codes: Float32Array<ArrayBuffer> | null;
+}
+
+/** By the slice's key. */
+export type SentSlices = Map<string, Promise<SentSlice>>;
 
 /** Sends beside the step's work; resolves with what `look` makes of the values while they are lent. */
 type SendBeside = (
   to: readonly PeerId[],
   key: TensorKey,
   reading: Reading,
-  look: (values: Float32Array<ArrayBuffer>) => Promise<string> | null,
-) => Promise<string | null>;
+  look: (values: Float32Array<ArrayBuffer>) => Promise<SentSlice>,
+) => Promise<SentSlice>;
 
 /** This peer's gradient sums of a stage's blocks, to the keepers elsewhere. */
 export async function sendSlices(
   role: Role,
   index: number,
   step: number,
-  digests: SentDigests,
+  sent: SentSlices,
   send: SendBeside,
 ): Promise<void> {
   const { model, epoch, plan, peer, uses, stages } = role;
@@ -48,12 +56,17 @@ export async function sendSlices(
       const others = keepers.filter((keeper) => keeper !== peer);
       if (others.length === 0) continue;
       const isCompared = keepers.length > 1;
+      const { stateWire } = plan;
+      const isAdded = stateWire !== undefined && keepers.includes(peer);
       for (const range of slices(use, shard.range)) {
-        const key = { ...blockTensor(model, 'slice', index, { block: use.block, range }), epoch, step };
-        const reading = await stage.readGradient(use.block, range);
-        const digest = send(others, key, reading, (values) => (isCompared ? digestOf(values) : null));
-        digest.catch(() => undefined); // it ends the step where it was sent
-        digests.set(keyText(key), digest);
+        const key = { ...blockTensor(model, 'slice', index, { block: use.block, range }, stateWire), epoch, step };
+        const reading = await (stateWire ? stage.packGradient(use.block, range) : stage.readGradient(use.block, range));
+        const slice = send(others, key, reading, async (values) => {
+          const codes = isAdded ? values.slice() : null;
+          return { codes, digest: isCompared ? await digestOf(values) : null };
+        });
+        slice.catch(() => undefined); // it ends the step where it was sent
+        sent.set(keyText(key), slice);
       }
     }
   }
@@ -66,10 +79,11 @@ export async function sendSlices(
 export async function addSlices(
   role: Role,
   step: number,
-  sent: SentDigests,
+  sent: SentSlices,
   receive: Receive,
 ): Promise<Promise<string[] | null>[]> {
-  const { model, epoch, peer, kept, shards, stages, uses } = role;
+  const { model, epoch, plan, peer, kept, shards, stages, uses } = role;
+  const { stateWire } = plan;
   const found: Promise<string[] | null>[] = [];
   for (const { block, range, holders, keepers } of kept) {
     const isCompared = keepers.length > 1;
@@ -79,18 +93,23 @@ export async function addSlices(
       invariant(use, `stage ${holder.stage} does not use ${block}`);
       const parts = slices(use, range).map((part) => ({
         part,
-        key: { ...blockTensor(model, 'slice', holder.stage, { block, range: part }), epoch, step },
+        key: { ...blockTensor(model, 'slice', holder.stage, { block, range: part }, stateWire), epoch, step },
       }));
       const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
-      if (own) {
+      const ownSlices = own && isCompared ? parts.map(({ key }) => got(sent, keyText(key))) : [];
+      digests.push(...ownSlices.map((slice) => slice.then(({ digest }) => digest)));
+      if (own && (!stateWire || !isCompared)) {
         await shards.addOwn(block, range, own);
-        if (isCompared) digests.push(...parts.map(({ key }) => got(sent, keyText(key))));
         continue;
       }
       const pieces = await Promise.all(
-        parts.map(async ({ part, key }) => ({ range: part, values: await receive(key, holder.peer) })),
+        parts.map(async ({ part, key }, place) => {
+          const words = own ? await codesOf(ownSlices[place]) : await receive(key, holder.peer);
+          const values = stateWire ? unpackedInt8(words, part[1] - part[0]) : words;
+          return { range: part, words, values };
+        }),
       );
-      if (isCompared) digests.push(...pieces.map(({ values }) => digestOf(values)));
+      if (isCompared && !own) digests.push(...pieces.map(({ words }) => digestOf(words)));
       shards.addReceived(block, range, pieces);
     }
     const all = isCompared ? whole(digests) : Promise.resolve(null);
@@ -101,8 +120,14 @@ export async function addSlices(
 }
 
 /** Of what this peer sent of shards that it does not keep. */
-export const sentAlone = ({ compared, peer, epoch }: Role, step: number, sent: SentDigests): Promise<string[]> =>
-  whole(onlySent(compared, peer).map((tensor) => got(sent, keyText({ ...tensor, epoch, step }))));
+export const sentAlone = ({ compared, peer, epoch }: Role, step: number, sent: SentSlices): Promise<string[]> =>
+  whole(onlySent(compared, peer).map(async (tensor) => (await got(sent, keyText({ ...tensor, epoch, step }))).digest));
+
+async function codesOf(slice: Promise<SentSlice> | undefined): Promise<Float32Array<ArrayBuffer>> {
+  const codes = (await slice)?.codes;
+  invariant(codes, 'what others add as codes is added so here');
+  return codes;
+}
 
 async function whole(digests: readonly Promise<string | null>[]): Promise<string[]> {
   return (await Promise.all(digests)).map((digest) => {

@@ -33,6 +33,8 @@ export interface Surroundings extends MeasuredLinks {
   readingBack?(read: Promise<unknown>): void;
   /** How this donor's newest turn of an island ended, before this step; null: none did, or it was told. */
   readonly turnEnd?: ReportMessage['turnEnd'] | null;
+  /** This step is the last one of an island's turn; absent: it is not. */
+  readonly endsTurn?: boolean;
   /** So it ended with this step. */
   turnEnded?(span: Span): void;
   /** The server's answer to this step. */

@@ -1,6 +1,6 @@
 /** Buffers past what a device allows are refused by name, and none is made. */
 import { expect, test } from 'vitest';
-import type { BufferSpec } from '../../../swarm/memory/memory.ts';
+import type { BufferSpec } from '../../../swarm/memory/bufferSpec.ts';
 import { BufferSet, NoRoom } from './buffers.ts';
 
 function stub(): { readonly device: GPUDevice; readonly made: number[] } {

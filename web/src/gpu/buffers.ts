@@ -4,7 +4,7 @@
  */
 import { mapped } from '../../../shaders/kernel/queueWait.ts';
 import { invariant } from '../../../swarm/base.ts';
-import type { BufferSpec } from '../../../swarm/memory/memory.ts';
+import type { BufferSpec } from '../../../swarm/memory/bufferSpec.ts';
 import type { Reading } from '../executor/engine.ts';
 
 const STORAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST, spelled out: Node has no such global before Dawn is loaded

@@ -8,7 +8,8 @@ import type { Engine } from '../executor/role.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
-import { createStage, warmStage } from './stage.ts';
+import { createStage } from './stage.ts';
+import { warmStage } from './warmStage.ts';
 
 /** No units: the plain kernels; no class: the usual one. */
 type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice, 'units' | 'gpuClass'>>;

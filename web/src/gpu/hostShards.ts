@@ -6,14 +6,16 @@
  */
 import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
+import { packInt8Difference } from '../../../shaders/wire/packInt8.ts';
 import { got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import { type ShardWork, shardsOf } from '../../../swarm/memory/memory.ts';
+import { type ShardWork, shardsOf } from '../../../swarm/memory/shardMemory.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
 import { keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { FLOAT_BYTES, STATE_KINDS, type StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
+import { packedWords } from '../../../swarm/wire.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
 import { LongWork } from '../executor/longWork.ts';
 
@@ -25,6 +27,8 @@ interface HostShard {
   /** By kind, in elements of the shard's range. */
   readonly planes: ReadonlyMap<StateKind, Float32Array>;
   readonly sum: Float32Array;
+  /** What those who are sent its values have of them. */
+  readonly held: Float32Array | null;
 }
 
 interface HostParts {
@@ -63,14 +67,18 @@ export class HostShards implements Shards {
       .filter((work) => work.in === 'host')
       .map((work): HostShard => {
         const plane = (): Float32Array => new Float32Array(work.range[1] - work.range[0]);
-        return { work, planes: new Map(STATE_KINDS.map((kind) => [kind, plane()])), sum: plane() };
+        const held = work.isPrimary && parts.plan.stateWire ? plane() : null;
+        return { work, planes: new Map(STATE_KINDS.map((kind) => [kind, plane()])), sum: plane(), held };
       });
     const { model, plan, stages } = parts;
     this.#uses = new Map([...stages].map(([index, stage]) => [stage, keptUses(model, plan, index)]));
   }
 
   get hostBytes(): number {
-    const floats = this.#shards.reduce((all, { sum, planes }) => all + sum.length * (planes.size + 1), 0);
+    const floats = this.#shards.reduce(
+      (all, { sum, planes, held }) => all + sum.length * (planes.size + 1) + (held?.length ?? 0),
+      0,
+    );
     return this.#gpu.hostBytes + floats * FLOAT_BYTES;
   }
 
@@ -146,9 +154,9 @@ export class HostShards implements Shards {
     }
   }
 
-  /** What the stage of this peer computes with is a copy. */
-  #show({ block: name, valuesStage }: ShardWork, range: Range, values: Float32Array): void {
-    if (valuesStage === null) return;
+  /** What the stage of this peer computes with is a copy; or what its codes add up to, which come later. */
+  #show({ block: name, valuesStage, isCoded }: ShardWork, range: Range, values: Float32Array): void {
+    if (valuesStage === null || isCoded) return;
     got(this.#parts.stages, valuesStage).writeValues(name, range, values);
   }
 
@@ -157,6 +165,20 @@ export class HostShards implements Shards {
     if (!shard) return this.#gpu.readValues(name, range);
     const values = within(shard, 'value', range).slice();
     return { take: async (use) => use(values) };
+  }
+
+  async packValues(name: BlockName, range: Range): Promise<Reading> {
+    const shard = this.#shard(name, range);
+    if (!shard) return this.#gpu.packValues(name, range);
+    const { work, held } = shard;
+    invariant(held, `no values of ${name} are sent from here as codes`);
+    const n = range[1] - range[0];
+    const had = held.subarray(range[0] - work.range[0], range[1] - work.range[0]);
+    const packed = new Uint32Array(packedWords('int8', n));
+    packInt8Difference.cpu({ x: within(shard, 'value', range), packed, held: had }, { n });
+    if (work.valuesStage !== null) got(this.#parts.stages, work.valuesStage).writeValues(name, range, had);
+    await this.#work.did(n);
+    return { take: async (use) => use(new Float32Array(packed.buffer)) };
   }
 
   async readState(name: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {
@@ -172,7 +194,10 @@ export class HostShards implements Shards {
     this.#gpu.writeState(name, range, kind, values);
     for (const shard of this.#shards) {
       const part = shard.work.block === name ? overlap(shard.work.range, range) : null;
-      if (part) within(shard, kind, part).set(values.subarray(part[0] - range[0], part[1] - range[0]));
+      if (!part) continue;
+      const inside = values.subarray(part[0] - range[0], part[1] - range[0]);
+      within(shard, kind, part).set(inside);
+      if (kind === 'value') shard.held?.set(inside, part[0] - shard.work.range[0]);
     }
   }
 

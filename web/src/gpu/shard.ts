@@ -11,7 +11,7 @@ import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { GATHERED_INCOMING, type ShardWork, shardBufferKey } from '../../../swarm/memory/memory.ts';
+import { GATHERED_INCOMING, hasHeld, type ShardWork, shardBufferKey } from '../../../swarm/memory/shardMemory.ts';
 import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -19,12 +19,7 @@ import type { Stage } from '../executor/engine.ts';
 import { type BufferSet, created } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import { GpuStage } from './stage.ts';
-
-/** A buffer, and how the shard's tensors lie in it. */
-export interface Placed {
-  readonly buffer: GPUBuffer;
-  readonly arena: Arena;
-}
+import type { Placed } from './stateCodec.ts';
 
 export interface Shard {
   readonly work: ShardWork;
@@ -32,6 +27,8 @@ export interface Shard {
   /** Layout of the shard's own buffers: m, v, sum, incoming. */
   readonly arena: Arena;
   readonly values: Placed;
+  /** What those who are sent its values have of them; null: they are sent none, or not from here. */
+  readonly held: Placed | null;
   readonly sum: Placed;
   readonly launches: { readonly add: Launch | null; readonly norm: Launch; readonly update: readonly Launch[] };
 }
@@ -80,7 +77,7 @@ export async function createShard(parts: ShardParts, work: ShardWork): Promise<S
     return created(gpu.device, `shard ${key}`, () => createLaunch(request));
   };
   const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: n * 4 });
-  const shadow = home && work.master === 'own' ? home : null;
+  const shadow = home && work.master === 'own' && compute === 'f16' ? home : null;
   const update = await updateLaunches(
     { key, own, values, sum },
     buffers,
@@ -93,7 +90,12 @@ export async function createShard(parts: ShardParts, work: ShardWork): Promise<S
       : null;
   const partials = { buffer: buffers.get(`partials/${key}`) };
   const norm = await launch(sumSquares, { x: slice(sum.buffer), partials }, { n });
-  return { work, key, arena: own, values, sum, launches: { add, norm, update } };
+  const held = hasHeld(work)
+    ? { buffer: buffers.get(`held/${key}`), arena: own }
+    : home && work.isPrimary && work.isCoded
+      ? valuesOf(home, work.block)
+      : null;
+  return { work, key, arena: own, values, held, sum, launches: { add, norm, update } };
 }
 
 const valuesOf = (stage: GpuStage, name: BlockName): Placed => ({

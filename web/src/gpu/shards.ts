@@ -1,7 +1,8 @@
 import type { Launch } from '../../../shaders/kernel/launch.ts';
 import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import { PARTIALS, PASSES, shardBuffers, shardsOf } from '../../../swarm/memory/memory.ts';
+import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
+import { PARTIALS, shardBuffers, shardsOf } from '../../../swarm/memory/shardMemory.ts';
 import { type Arena, pieces, segmentsIn } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
@@ -12,7 +13,8 @@ import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../execut
 import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import { Passes } from './passes.ts';
-import { closeLaunches, createShard, incomingName, onThisDevice, type Placed, type Shard } from './shard.ts';
+import { closeLaunches, createShard, incomingName, onThisDevice, type Shard } from './shard.ts';
+import { type Placed, ValueCodec } from './stateCodec.ts';
 import { writeRange } from './writeRange.ts';
 
 export async function createShards(
@@ -32,7 +34,9 @@ export async function createShards(
       shards.push(await createShard({ gpu, model, compute, buffers, stages }, work));
     const passes = shards.length === 0 ? null : await Passes.create(gpu, buffers.get(PASSES));
     const computed = [...stages.values()].map((stage) => onThisDevice(stage).proof);
-    return new GpuShards(gpu, { buffers, shards, passes, optimizer, computed });
+    const isCoded = passes && shards.some(({ held }) => held);
+    const codec = isCoded ? await ValueCodec.create(gpu, buffers, passes) : null;
+    return new GpuShards(gpu, { buffers, shards, passes, codec, optimizer, computed });
   } catch (cause) {
     for (const shard of shards) closeLaunches(shard);
     buffers.close();
@@ -44,6 +48,7 @@ interface AllShards {
   readonly buffers: BufferSet;
   readonly shards: readonly Shard[];
   readonly passes: Passes | null;
+  readonly codec: ValueCodec | null;
   readonly optimizer: Train['optimizer'];
   readonly computed: readonly Proof[];
 }
@@ -59,16 +64,19 @@ export class GpuShards implements Shards {
   readonly #state: ReadbackPool | null;
   /** Null: there are no shards. */
   readonly #passes: Passes | null;
+  /** Null: no values go as codes. */
+  readonly #codec: ValueCodec | null;
   /** Of the stages whose gradients are added up here. */
   readonly #computed: readonly Proof[];
   /** Shards whose sum holds something of this step already. */
   readonly #begun = new Set<string>();
 
-  constructor(gpu: Gpu, { buffers, shards, passes, optimizer, computed }: AllShards) {
+  constructor(gpu: Gpu, { buffers, shards, passes, codec, optimizer, computed }: AllShards) {
     this.#gpu = gpu;
     this.#buffers = buffers;
     this.#shards = shards;
     this.#passes = passes;
+    this.#codec = codec;
     this.#optimizer = optimizer;
     this.#computed = computed;
     this.bytes = buffers.bytes;
@@ -158,11 +166,15 @@ export class GpuShards implements Shards {
   }
 
   async readValues(name: BlockName, range: Range): Promise<Reading> {
-    const shard = this.#shards.find(
-      ({ work }) => work.block === name && work.range[0] <= range[0] && range[1] <= work.range[1],
-    );
-    invariant(shard && this.#state && this.#passes, `no shard of ${name} here`);
+    const shard = this.#shard(name, range);
+    invariant(this.#state && this.#passes, 'no shards here');
     return this.#state.read(runsOf(shard.values.buffer, shard.values.arena, range), this.#passes.proof);
+  }
+
+  async packValues(name: BlockName, range: Range): Promise<Reading> {
+    const { values, held } = this.#shard(name, range);
+    invariant(this.#state && this.#passes && this.#codec && held, `no values of ${name} are sent from here as codes`);
+    return this.#state.read([this.#codec.pack(values, held, range)], this.#passes.proof);
   }
 
   async readState(name: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {
@@ -191,6 +203,8 @@ export class GpuShards implements Shards {
       const from = part[0] - range[0];
       const inside = values.subarray(from, from + part[1] - part[0]);
       writeRange(this.#gpu.device, target.arena, target.buffer, part, inside);
+      if (kind === 'value' && shard.held)
+        writeRange(this.#gpu.device, shard.held.arena, shard.held.buffer, part, inside);
     }
   }
 
@@ -205,6 +219,7 @@ export class GpuShards implements Shards {
   close(): void {
     for (const shard of this.#shards) closeLaunches(shard);
     this.#passes?.close();
+    this.#codec?.close();
     this.#buffers.close();
   }
 

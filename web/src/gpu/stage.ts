@@ -8,7 +8,8 @@ import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { got, invariant, type Range } from '../../../swarm/base.ts';
-import { PASSES, ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
+import { ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
@@ -16,13 +17,14 @@ import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
 import type { ForwardWork, Neighbour, Reading, Stage, Stream } from '../executor/engine.ts';
 import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } from './buffers.ts';
-import { type Compiled, closeCompiled, compileCalls, type Launches, pipelinesOf } from './compile.ts';
+import { type Compiled, closeCompiled, compileCalls, type Launches } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Packing } from './packing.ts';
 import { Passes } from './passes.ts';
 import { arenasOf, type StagePlan, slotKey, stageCalls } from './stageCalls.ts';
 import { StageUnits } from './stageUnits.ts';
+import { clearSums, StageCodec } from './stateCodec.ts';
 import { writeRange } from './writeRange.ts';
 
 export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<GpuStage> {
@@ -36,26 +38,6 @@ export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Prom
   }
 }
 
-/** Compiles the pipelines of such a stage, which are kept; no buffer is made. */
-export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<void> {
-  const { layers, compute = 'f32' } = plan.size;
-  const arenas = arenasOf(model, plan);
-  const { family } = gpu;
-  const parts = {
-    model,
-    plan,
-    compute,
-    family,
-    program: program(model, layers, plan.size),
-    buffers: NO_BUFFERS,
-    arenas,
-  };
-  await pipelinesOf(gpu, compute, stageCalls(parts));
-}
-
-/** Calls name their buffers; nothing is bound where only their pipelines are wanted. */
-const NO_BUFFERS = { get: () => ({}) as GPUBuffer };
-
 export class GpuStage implements Stage {
   readonly bytes: number;
   readonly #gpu: Gpu;
@@ -68,6 +50,8 @@ export class GpuStage implements Stage {
   readonly #lossReadbacks: ReadbackPool;
   #compiled: Compiled | null = null;
   #passes: Passes | null = null;
+  /** Null: gradient sums and values come and go as floats. */
+  #codec: StageCodec | null = null;
   readonly #compute: Compute;
   /** Where values come in as floats and are kept as halves. */
   readonly #writers = new Map<BlockName, HalfWriter>();
@@ -110,6 +94,7 @@ export class GpuStage implements Stage {
     });
     this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
     this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
+    if (this.#plan.size.stateWire) this.#codec = await StageCodec.create(this.#gpu, this.#buffers, this.#passes);
     if (this.#compute === 'f32') return;
     await this.#units?.writeHalves();
     for (const block of this.#arenas.keys()) {
@@ -118,7 +103,7 @@ export class GpuStage implements Stage {
     }
   }
 
-  begin(step = 0, lossScale = 1): void {
+  begin(step = 0, lossScale = 1, withLeftOver = false): void {
     this.#step = step;
     this.#taken.clear();
     if (lossScale !== this.#lossScale) {
@@ -127,7 +112,8 @@ export class GpuStage implements Stage {
         updateDims(this.#gpu.device, launch, { ...dims, scale: scale * lossScale });
     }
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'clear gradients' });
-    for (const block of this.#arenas.keys()) encoder.clearBuffer(this.#buffers.get(`gradients/${block}`));
+    if (!withLeftOver) this.#codec?.forget();
+    for (const block of this.#arenas.keys()) clearSums(encoder, this.gradientsBuffer(block), this.#codec);
     for (const residual of this.#buffers.startingWith(WIRE_RESIDUAL)) encoder.clearBuffer(residual);
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
@@ -226,6 +212,20 @@ export class GpuStage implements Stage {
     return this.#readbacks.read(runs ?? [], this.proof);
   }
 
+  packGradient(block: BlockName, range: Range): Promise<Reading> {
+    const place = { buffer: this.gradientsBuffer(block), arena: this.#arena(block) };
+    return this.#readbacks.read([this.#coded.pack(place, range)], this.proof);
+  }
+
+  addValues(block: BlockName, range: Range, codes: Float32Array): void {
+    this.#coded.add({ buffer: this.valuesBuffer(block), arena: this.#arena(block) }, range, codes);
+  }
+
+  get #coded(): StageCodec {
+    invariant(this.#codec, 'this stage is not made for codes');
+    return this.#codec;
+  }
+
   readValues(block: BlockName, range: Range): Promise<Reading> {
     if (this.#compute === 'f16') {
       const segments = segmentsIn(this.#arena(block), range);
@@ -277,6 +277,7 @@ export class GpuStage implements Stage {
     if (this.#compiled) closeCompiled(this.#compiled);
     this.#compiled = null;
     this.#passes?.close();
+    this.#codec?.close();
     for (const writer of this.#writers.values()) writer.close();
     this.#units?.close();
     this.#buffers.close();

@@ -86,9 +86,10 @@ export class OneProcess {
     };
     await Promise.all(
       this.roles.map((role) => {
+        const end = turnEnd(train, turn);
         const around = this.#around(role, step, (message) => report(role.peer, message), committed);
-        return new StepRun(role, around, step).train(
-          got(stepSchedule(role.plan, turnEnd(train, turn)), role.peer),
+        return new StepRun(role, { ...around, endsTurn: end !== null }, step).train(
+          got(stepSchedule(role.plan, end), role.peer),
           step > 0,
         );
       }),

@@ -4,7 +4,7 @@
  */
 import { got, invariant, overlap } from '../../../../swarm/base.ts';
 import { unitsOf } from '../../../../swarm/memory/gatheredUnits.ts';
-import { type ShardWork, shardsOf } from '../../../../swarm/memory/memory.ts';
+import { type ShardWork, shardsOf } from '../../../../swarm/memory/shardMemory.ts';
 import type { Model } from '../../../../swarm/model/model.ts';
 import { gatheringHome, type Plan } from '../../../../swarm/plan/plan.ts';
 import type { Engine } from '../../executor/role.ts';

@@ -1,12 +1,13 @@
 /** The shards of a peer on whole numbers: each update is shown to who holds it against the sequential run. */
 import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.ts';
-import { HOST_FLOATS, type ShardWork } from '../../../../swarm/memory/memory.ts';
+import { HOST_FLOATS } from '../../../../swarm/memory/memory.ts';
+import type { ShardWork } from '../../../../swarm/memory/shardMemory.ts';
 import type { BlockName } from '../../../../swarm/model/model.ts';
 import { FLOAT_BYTES, type StateKind } from '../../../../swarm/plan/stateKinds.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../../executor/engine.ts';
 import type { Device } from './device.ts';
 import { ExactStage } from './exactStage.ts';
-import { added, addedInOrder, type State, squared, updated, type Values } from './integers.ts';
+import { added, addedInOrder, noCodes, type State, squared, updated, type Values } from './integers.ts';
 import { PLAIN, type WorkPace } from './pace.ts';
 
 /** Who looks at what was computed. */
@@ -43,6 +44,7 @@ export interface Otherwise {
 
 export class ExactShards implements Shards {
   readonly bytes = 1;
+  readonly packValues = noCodes;
   readonly #device: Device;
   readonly #witness: Witness;
   readonly #shards: readonly Kept[];

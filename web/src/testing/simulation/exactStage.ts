@@ -24,6 +24,7 @@ import {
   layer,
   layerBack,
   lossOf,
+  noCodes,
   type Sums,
   type Values,
 } from './integers.ts';
@@ -52,6 +53,8 @@ const NO_LAYERS: StageShape = { first: false, last: false, layers: 0 };
 
 export class ExactStage implements Stage {
   readonly bytes = 1;
+  readonly packGradient = noCodes;
+  readonly addValues = noCodes;
   /** Of blocks that are not gathered. */
   readonly values: ReadonlyMap<BlockName, Values>;
   readonly units: readonly (readonly BlockUse[])[] | undefined;

@@ -149,3 +149,8 @@ export function updated({ value, m, v }: State, gradient: ArrayLike<number>, sca
     value[index] = ((value[index] ?? 0) + newM * rate + newV) % P;
   }
 }
+
+/** Of a run whose state goes as codes, which round: no such run is simulated so. */
+export function noCodes(): never {
+  throw new Error('whole numbers have no codes');
+}
