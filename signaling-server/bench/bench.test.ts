@@ -1,6 +1,6 @@
 /** What a person can get wrong with a benchmark: one sentence before any device is opened, exit code 2. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
 import { modelFromConfig } from '../../swarm/model/families.ts';
@@ -104,4 +104,21 @@ test('a software adapter where the GPU was asked for', () => {
   );
   expect(softwareProblem('dawn', profile)).toBeNull();
   expect(softwareProblem('gpu', { ...profile, software: false })).toBeNull();
+});
+
+test('the GPU’s figures by themselves take no browser with them: what they import needs none', () => {
+  const outside = new Set<string>();
+  const seen = new Set<string>();
+  const walk = (file: string): void => {
+    if (seen.has(file) || !file.endsWith('.ts')) return;
+    seen.add(file);
+    for (const [, name = ''] of readFileSync(file, 'utf8').matchAll(/^(?:import (?!type)|\} )[^;]*?from '([^']+)'/gm)) {
+      if (name.startsWith('.')) walk(resolve(dirname(file), name));
+      else if (!name.startsWith('node:')) outside.add(name);
+    }
+  };
+  walk(resolve(import.meta.dirname, 'gpuFigures.ts'));
+  expect(seen.size).toBeGreaterThan(50);
+  expect([...outside].filter((name) => /playwright|puppeteer|ws|werift/.test(name))).toEqual([]);
+  expect(outside).toContain('commander');
 });

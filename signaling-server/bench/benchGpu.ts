@@ -10,11 +10,11 @@ import { badInput, failed, need } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { computeOption, inDawn } from './benchDawn.ts';
-import { printTuned } from './benchKernels.ts';
 import { benchGpu, type GpuFigures, type StepFigures } from './page/gpuFigures.ts';
 import type { ShapeTime } from './page/profile.ts';
 import { BENCH_SIZES, type BenchSize } from './page/sizes.ts';
 import { tuneProducts } from './page/tune.ts';
+import { printTuned } from './printTuned.ts';
 
 const isSize = (name: string): name is BenchSize => Object.hasOwn(BENCH_SIZES, name);
 
@@ -126,7 +126,7 @@ function shapeRow({ name, dims, calls, ms, share, gflops, gigabytesPerSecond }: 
     `${calls} ×`.padStart(6),
     `${ms.toFixed(3)} ms`.padStart(12),
     percent(share).padStart(5),
-    rate === null ? '' : `${rate.toFixed(0)} ${isProduct ? 'GFLOP/s' : 'GB/s'}`.padStart(14),
+    rate === null ? '' : `${rate.toPrecision(3)} ${isProduct ? 'GFLOP/s' : 'GB/s'}`.padStart(14),
     peak !== undefined && isProduct && gflops !== null ? `${percent(gflops / 1000 / peak)} of the peak` : '',
     Object.entries(dims)
       .map(([dim, value]) => `${dim}=${value}`)

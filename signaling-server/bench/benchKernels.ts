@@ -1,6 +1,5 @@
 /** `shoal bench kernels`: every kernel in its own cases, or in the shapes of a training step, beside the adapter's best. */
 import type { Command } from 'commander';
-import { at } from '../../swarm/base.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { inBrowser } from './benchBrowser.ts';
@@ -9,7 +8,8 @@ import { benchKernels, type KernelBench } from './page/kernels.ts';
 import type { BenchPage } from './page/main.ts';
 import { BENCH_SIZES, type BenchSize } from './page/sizes.ts';
 import { benchStepKernels, type StepKernel, type StepKernels } from './page/stepKernels.ts';
-import { type Tuned, tuneProducts } from './page/tune.ts';
+import { tuneProducts } from './page/tune.ts';
+import { printTuned, shapeOf } from './printTuned.ts';
 
 /** Larger ones take a reference in JavaScript, and a table of this kind, too long. */
 const SIZES: readonly BenchSize[] = ['xs', 's', 'm'];
@@ -83,23 +83,6 @@ async function tuneTiles(
   else printTuned(tuned);
 }
 
-export function printTuned({ family, table, candidates, shapes, rows, leftOut }: Tuned): void {
-  const names = candidates.map((candidate) => shapeOf(candidate));
-  console.log(`${family} kernels: milliseconds now; ${names.join('; ')}`);
-  for (const { layout, dims, size, ms, nowMs } of shapes) {
-    const cells = ms.map((one) => one.toFixed(3).padStart(9));
-    console.log(
-      `${layout} ${shapeOf(dims).padEnd(28)} size ${String(size).padEnd(8)} ${nowMs.toFixed(3).padStart(9)}; ${cells.join('; ')}`,
-    );
-  }
-  if (leftOut > 0) console.log(`time ran out for ${leftOut} more shapes`);
-  console.log(`\n// shaders/family/tiles.ts, ${table}`);
-  for (const { layouts, from, candidate } of rows) {
-    const choice = Object.entries(at(candidates, candidate)).map(([name, value]) => `${name}: ${value}`);
-    console.log(`{ layouts: ['${layouts.join("', '")}'], from: ${from}, ${choice.join(', ')} },`);
-  }
-}
-
 interface Measured {
   readonly cases: readonly KernelBench[];
   readonly steps: readonly StepKernels[];
@@ -137,11 +120,6 @@ function measureInBrowser(compute: Compute, sizes?: readonly BenchSize[]): Promi
     },
   );
 }
-
-const shapeOf = (dims: Readonly<Record<string, number | boolean>>): string =>
-  Object.entries(dims)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(' ');
 
 function kernelLine({ kernel, dims, ms, gflops, gigabytesPerSecond, error }: KernelBench): string {
   const rate = `${gflops.toFixed(2).padStart(7)} GFLOP/s ${gigabytesPerSecond.toFixed(2).padStart(7)} GB/s`;
