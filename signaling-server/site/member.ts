@@ -2,7 +2,7 @@
  * One process of a site: it listens, holds donors' sockets and passes calls on to whoever leads; while it leads itself it has
  * the run open, and others pass theirs to it. Rules NA in SPEC.md.
  */
-import { type Result, success } from '../../swarm/base.ts';
+import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Access } from '../http/access.ts';
 import { type Front, openFront } from '../http/front.ts';
 import type { Log } from '../monitoring/log.ts';
@@ -140,7 +140,7 @@ export class SiteMember {
     this.#front = front.value;
     site.onFenced(() => this.#ceased('another process leads'));
     const { process } = this.#exchange;
-    this.#lease = await Lease.open(
+    const lease = await Lease.open(
       site.nats,
       { site: site.name, replicas: site.replicas, process },
       {
@@ -155,7 +155,14 @@ export class SiteMember {
           this.#token.follow(leader);
         },
       },
+    ).catch((error: unknown) =>
+      refusal(`the lease of the site cannot be opened: ${error instanceof Error ? error.message : error}`),
     );
+    if ('ok' in lease) {
+      await this.close();
+      return lease;
+    }
+    this.#lease = lease;
     return success(undefined);
   }
 
