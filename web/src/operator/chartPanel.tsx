@@ -98,12 +98,13 @@ function ShareView({ view }: { readonly view: ChartView }) {
   const link = `${location.origin}/operator${viewText(view)}`;
   const copy = async (): Promise<void> => {
     history.replaceState(null, '', viewText(view));
-    say(
-      await navigator.clipboard.writeText(link).then(
-        () => 'Copied.',
-        () => 'The link stands in the address bar.',
-      ),
-    );
+    try {
+      await navigator.clipboard.writeText(link);
+      say('Copied.');
+    } catch {
+      // Refused, or there is none: the page is neither https nor localhost.
+      say('The link stands in the address bar.');
+    }
   };
   return (
     <div class="buttons">
