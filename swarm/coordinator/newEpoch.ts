@@ -69,7 +69,6 @@ export function prepare(
   const phase: Preparing = {
     name: 'preparing',
     ...watchedFrom(inForce, transition.now),
-    seen: null,
     source,
     waitingFor: members,
     deadline:

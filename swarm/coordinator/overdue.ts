@@ -10,9 +10,9 @@ import type { CoordinatorEvent, Pair } from './events.ts';
 import { owing as owingOf, waysOf } from './owing.ts';
 import { planOn, tryAgain } from './planInForce.ts';
 import { contradictions, keepingWaiting, stuckIn } from './progress.ts';
-import { membersOf, type Preparing, type Training } from './state.ts';
+import { type Evaluating, membersOf, type Preparing, type Training } from './state.ts';
 import { membersInvolved } from './successor.ts';
-import { reportersOf } from './tally.ts';
+import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, changeDonor, log, type Transition } from './transition.ts';
 import { ASIDE_MS } from './warmUp.ts';
 
@@ -20,7 +20,7 @@ import { ASIDE_MS } from './warmUp.ts';
 const STALLS_LIMIT = 3;
 
 /** All of them have to report, or to get ready, before it goes on. */
-type Awaiting = Training | Preparing;
+type Awaiting = Training | Preparing | Evaluating;
 
 type Named = Extract<CoordinatorEvent, { type: 'relaySaw' }>;
 
@@ -49,6 +49,13 @@ export function lateStep(transition: Transition, phase: Training, missing: reado
   if (!stuckInCircle(transition, phase, missing)) breakCircle(transition, phase);
 }
 
+/** An answer to an evaluation is missing. */
+export function lateEvaluation(transition: Transition, phase: Evaluating, missing: readonly PeerId[]) {
+  const kept = keepingWaiting(phase, openIn(phase), missing);
+  if (kept.length > 0) return overdue(transition, evaluatorsOf(phase.inForce.plan), missing, [], kept);
+  if (!stuckInCircle(transition, phase, missing)) breakCircle(transition, phase);
+}
+
 /** The time to get ready is over. Only who waits for nobody could have; where nobody's word says for whom it waits, all. */
 export function lateArrival(transition: Transition, phase: Preparing) {
   const kept = keepingWaiting(phase, phase.waitingFor, phase.waitingFor);
@@ -74,10 +81,15 @@ function unready(transition: Transition, { inForce }: Preparing, late: readonly 
   planOn(transition, reason);
 }
 
-const openIn = (phase: Awaiting): readonly PeerId[] =>
-  phase.name === 'preparing'
-    ? phase.waitingFor
-    : membersOf(phase.inForce).filter((peer) => phase.reports.every((one) => one.peer !== peer));
+/** Who has not answered; in an evaluation also who waits for others, as not everyone has an answer to give. */
+function openIn(phase: Awaiting): readonly PeerId[] {
+  if (phase.name === 'preparing') return phase.waitingFor;
+  const members = membersOf(phase.inForce);
+  if (phase.name === 'training') return members.filter((peer) => phase.reports.every((one) => one.peer !== peer));
+  const evaluators = evaluatorsOf(phase.inForce.plan).filter((peer) => phase.answers.every((one) => one.peer !== peer));
+  const waits = phase.progress.filter(({ at }) => at.waitsFor.length > 0).map(({ peer }) => peer);
+  return members.filter((peer) => evaluators.includes(peer) || waits.includes(peer));
+}
 
 /**
  * All who are late wait for each other, or for one who says that its part is done: `isLate` false: before the deadline,

@@ -16,11 +16,11 @@ import { passageText } from '../ways/wentBy.ts';
 import { isPair } from './blame.ts';
 import type { Pair, RelaySeen } from './events.ts';
 import { fromPeers } from './newEpoch.ts';
-import type { CoordinatorState, Preparing, Training } from './state.ts';
+import type { CoordinatorState, Evaluating, Preparing, Training } from './state.ts';
 
 interface Watching {
   readonly state: CoordinatorState;
-  readonly phase: Training | Preparing;
+  readonly phase: Training | Preparing | Evaluating;
   readonly seen: RelaySeen;
   /** Who has not answered. */
   readonly open: readonly PeerId[];
@@ -39,8 +39,14 @@ interface Station {
 export function owing(watching: Watching, among: readonly PeerId[]): PeerId[] {
   const { state, phase, seen } = watching;
   const { plan, filling } = phase.inForce;
-  // What is gathered, copied beside the step or met with comes in an order of its own.
-  if (filling !== null || state.config.train.islands || plan.stages.some(({ gathered }) => gathered)) return [];
+  // What is gathered, evaluated, copied beside the step or met with comes in an order of its own.
+  if (
+    phase.name === 'evaluating' ||
+    filling !== null ||
+    state.config.train.islands ||
+    plan.stages.some(({ gathered }) => gathered)
+  )
+    return [];
   // Its connection takes nothing: whoever sends it something waits for that.
   const deaf = among.filter((peer) => seen.full.some(([, to]) => to === peer));
   if (deaf.length > 0) return deaf;
@@ -49,8 +55,8 @@ export function owing(watching: Watching, among: readonly PeerId[]): PeerId[] {
 }
 
 /** Who sends whom something. */
-export const waysOf = (state: CoordinatorState, phase: Training | Preparing): Pair[] =>
-  (phase.name === 'training' ? inStep(state, phase) : arriving(state, phase)).map(({ from, to }): Pair => [from, to]);
+export const waysOf = (state: CoordinatorState, phase: Training | Preparing | Evaluating): Pair[] =>
+  (phase.name === 'preparing' ? arriving(state, phase) : inStep(state, phase)).map(({ from, to }): Pair => [from, to]);
 
 function owes({ phase, seen, open }: Watching, peer: PeerId, stations: readonly Station[]): boolean {
   const waits = phase.progress.find((one) => one.peer === peer)?.at.waitsFor ?? [];
@@ -71,7 +77,7 @@ const sizesIn = ({ config }: CoordinatorState): Sizes => ({
   ...{ asked: config.compute ?? 'f32', islands: config.train.islands },
 });
 
-function inStep(state: CoordinatorState, { inForce }: Training): Passage[] {
+function inStep(state: CoordinatorState, { inForce }: Training | Evaluating): Passage[] {
   const sizes = sizesIn(state);
   return stepTensors(sizes.model, inForce.plan, sizes);
 }

@@ -371,7 +371,7 @@ function train(transition: Transition, { filling, ...before }: PlanInForce, step
   const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
     phase: {
-      ...{ name: 'training', step, reports: [], reportedMs: null, deadline, seen: null },
+      ...{ name: 'training', step, reports: [], reportedMs: null, deadline },
       ...watchedFrom(inForce, transition.now, patience(transition)),
     },
   });

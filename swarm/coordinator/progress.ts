@@ -24,7 +24,7 @@ const isSame = (one: StepProgress, other: StepProgress): boolean =>
 
 /** `patience`: so much longer nobody is looked at, as a step has so much more time. */
 export const watchedFrom = (inForce: PlanInForce, now: number, patience = 1): Watched => ({
-  ...{ inForce, progress: [], startedAt: now },
+  ...{ inForce, progress: [], startedAt: now, seen: null },
   lookAt: now + patience * lookMs(inForce, inForce.predicted),
 });
 

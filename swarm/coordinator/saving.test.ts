@@ -155,6 +155,27 @@ it.each<readonly [what: string, goes: string, words: readonly Word[]]>([
   expect(swarm.run.state.committedSteps).toBe(1);
 });
 
+it('[CO98] nobody is refused where all wait for each other: what they send goes through the server, then one rests', () => {
+  const swarm = evaluating(['a', ['c']], ['b', ['a']], ['c', ['b']]);
+  let hasRested = false;
+  for (let time = 0; time < 4 && !hasRested; time++) {
+    swarm.settle('* evaluated');
+    const { epoch } = swarm.run.state;
+    swarm.pass(2_000);
+    for (const [name = '', other = ''] of ['ac', 'ba', 'cb']) {
+      const at = { epoch, step: 0, done: time, waitsFor: [swarm.peer(other)], hasReported: true };
+      swarm.say(name, { type: 'heartbeat', at });
+    }
+    swarm.expire();
+    hasRested = swarm.logs().some((text) => text.includes('rests for a minute'));
+  }
+  expect(hasRested).toBe(true);
+  expect(swarm.run.state.donors).toHaveLength(3);
+  expect(swarm.run.state.relayed.length).toBeGreaterThan(0);
+  swarm.settle();
+  expect(swarm.run.ended).toBe('finished');
+});
+
 it('[CO93] nobody where who owes its answer has something to do', () => {
   const swarm = evaluating(['a', []], ['b', []], ['c', [], true]);
   expect(swarm.trace()).toEqual([]);

@@ -106,7 +106,7 @@ export type Source =
   | { readonly from: 'kept' }
   | { readonly from: 'peers'; readonly inForce: PlanInForce };
 
-export interface Preparing extends Watched, Relayed {
+export interface Preparing extends Watched {
   readonly name: 'preparing';
   readonly source: Source;
   readonly waitingFor: readonly PeerId[];
@@ -135,14 +135,11 @@ export interface Watched {
   readonly progress: readonly MemberProgress[];
   readonly startedAt: number;
   readonly lookAt: number;
-}
-
-interface Relayed {
   /** What went through the server, and since when that has not moved; null: nobody has asked. */
   readonly seen: (RelaySeen & { readonly sinceMs: number }) | null;
 }
 
-export interface Training extends Watched, Relayed {
+export interface Training extends Watched {
   readonly name: 'training';
   readonly step: number;
   readonly reports: readonly Reported[];

@@ -14,7 +14,7 @@ import { considerCheckpoint } from './contested.ts';
 import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
-import { lateArrival, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
+import { lateArrival, lateEvaluation, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { stuckBehind, stuckIn, stuckInEvaluation, withoutWaiting } from './progress.ts';
 import { considerReturn, missedReturn } from './returning.ts';
@@ -272,9 +272,8 @@ function expirePhase(transition: Transition) {
       if (missing.length > 0) return lateStep(transition, phase, missing);
       return withoutLateCopies(transition, phase);
     }
-    case 'evaluating': {
-      return overdue(transition, evaluatorsOf(phase.inForce.plan), notAnswered(phase));
-    }
+    case 'evaluating':
+      return lateEvaluation(transition, phase, notAnswered(phase));
     case 'holding':
     case 'saving': {
       if (phase.name === 'holding' && phase.awaits !== 'checkpoint') return;
