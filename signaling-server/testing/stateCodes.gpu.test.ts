@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { at, got, invariant, peerId } from '../../swarm/base.ts';
-import { predictedBytes } from '../../swarm/memory/memory.ts';
+import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { keepersOf, type Plan } from '../../swarm/plan/plan.ts';
@@ -27,6 +27,15 @@ beforeAll(async () => {
 
 const lanes = (model: Model): Plan => equalSplit(model, 8, [peerId('a'), peerId('b')], { stages: 1, microBatches: 4 });
 
+/** Every other block. */
+const inMainMemory = ({ state, ...plan }: Plan): Plan => ({
+  ...plan,
+  state: state.map(({ block, shards }, place) => ({
+    block,
+    shards: place % 2 === 0 ? shards.map((shard) => ({ ...shard, in: 'host' as const })) : shards,
+  })),
+});
+
 function open({ model, run, readState: read, tokens }: GoldenCase, plan: Plan): Promise<OneProcess> {
   invariant(gpu, 'a device');
   return OneProcess.open({ engine: gpuEngine(gpu, model, run.train), model, train: run.train, plan, read, tokens });
@@ -47,8 +56,10 @@ async function computedWith({ stages, uses }: Role): Promise<Map<string, Buffer>
 async function trained(golden: GoldenCase, plan: Plan, steps: number) {
   const swarm = await open(golden, plan);
   const { sequenceLength: sequence } = golden.run.train;
-  for (const role of swarm.roles)
+  for (const role of swarm.roles) {
     expect(roleBytes(role), role.peer).toBe(predictedBytes(golden.model, plan, role.peer, sequence));
+    expect(role.shards.hostBytes, role.peer).toBe(hostBytes(plan, role.peer, undefined));
+  }
   const done: DoneStep[] = [];
   for (let step = 0; step < steps; step++) done.push(await swarm.step(step));
   const { slice, values, activation, gradient } = stepTraffic(golden.model, plan, { sequence, wire: 'f32' });
@@ -63,6 +74,7 @@ describe('state as int8', () => {
   test.each([
     ['two lanes', lanes, 20],
     ['lanes, a keeper and replicas', (model: Model) => planWith(model, 2), 6],
+    ['the same, partly in main memory', (model: Model) => inMainMemory(planWith(model, 1)), 4],
   ] as const)('[WI30] [WI31] [WI35] %s: near the golden curve, the same bits twice', async (_, planOf, steps) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('gpt2-tiny');
