@@ -79,7 +79,7 @@ function changesOf(seed: number, drafts: number | undefined): Change[] {
 }
 
 function planned(problem: ClusterProblem, drafts = quickWork(problem.cluster.peers.length)): ClusterPlan | null {
-  const found = planCluster({ ...problem, keepers: true, gathers: true }, ({ work }) => work < drafts);
+  const found = planCluster(problem, ({ work }) => work < drafts);
   return found.ok ? found.value : null;
 }
 

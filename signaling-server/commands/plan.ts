@@ -58,10 +58,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const [model, replicas] = [modelOf(run), replicaWish(run.state?.replicas)];
   const batch = batchOf(run);
-  const problemOf = (of: Cluster): ClusterProblem => ({
-    ...{ model, batch, replicas, cluster: of },
-    ...{ keepers: true, gathers: true },
-  });
+  const problemOf = (of: Cluster): ClusterProblem => ({ model, batch, replicas, cluster: of });
   const search = (problem: ClusterProblem): Result<ClusterPlan> =>
     planCluster(problem, patience(seconds, problem.cluster.peers.length));
   if (islands) {

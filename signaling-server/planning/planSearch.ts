@@ -8,7 +8,8 @@ import { type ClusterPlan, planCluster, planning } from '../../swarm/planner/clu
 import type { Progress } from '../../swarm/planner/search.ts';
 
 /** Drafts that are judged; of those of a few donors a free machine judges some thousands in a tenth of a second. */
-const [AT_ONCE_WORK, IN_SLICES_WORK] = [2_000, 6_000];
+export const AT_ONCE_WORK = 2_000;
+const IN_SLICES_WORK = 6_000;
 /** With more donors it is looked for among the fastest first: nobody is answered meanwhile. */
 const AT_ONCE_PEERS = 24;
 /** Looks between two rests; in each some twenty drafts are judged. */

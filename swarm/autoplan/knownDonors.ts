@@ -215,7 +215,6 @@ export const clusterProblem = (
   model: acceptedModel(config),
   batch: config.batch,
   cluster,
-  keepers: true,
   shares: new Map(Object.entries(shares)),
   computes: new Map(Object.entries(computes)),
   serverSeconds: new Map(Object.entries(serverSeconds)),

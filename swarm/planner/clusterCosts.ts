@@ -13,6 +13,7 @@ import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
+import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 import type { ReplicaWish } from './replicas.ts';
 
@@ -34,10 +35,8 @@ export interface ClusterProblem {
     readonly islands?: Islands;
   };
   readonly cluster: Cluster;
-  /** May peers keep state who compute nothing? */
-  readonly keepers?: boolean;
-  /** May stages gather their layers? Those of a run cannot yet. */
-  readonly gathers?: boolean;
+  /** What no plan may do, to say what it gains. */
+  readonly without?: 'gathering' | 'mainMemory';
   /** Shares of their GPU's time that peers give, where that is less than all: the rest follows each piece of work. */
   readonly shares?: ReadonlyMap<string, number>;
   /** How peers compute, where that is known. In a run that asks for f16 others may have halves or not. */
@@ -56,7 +55,7 @@ export interface ClusterProblem {
 export interface PlannedPeer {
   readonly id: PeerId;
   readonly memoryBytes: number;
-  /** Main memory that it gives beside that, for planes. */
+  /** Main memory that it gives beside that: for planes, or for state that is updated there. */
   readonly hostBytes: number;
   readonly region: string;
   /** How long it stays on average; 0 where nobody knows. */
@@ -127,8 +126,7 @@ export function clusterCosts({
   shares,
   computes,
   serverSeconds,
-  keepers = false,
-  gathers = false,
+  without,
   planeBytes = 0,
 }: ClusterProblem) {
   const { sequence, wire = 'f32' } = batch;
@@ -142,6 +140,11 @@ export function clusterCosts({
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const rates: Float64Array[] = [];
   const memory = stageMemory(model, batch);
+  /** Whose state a peer can keep in main memory. */
+  const isWhole = batch.islands !== undefined || batch.stateWire !== undefined;
+  const hasPlanes = isWhole || planeBytes > 0;
+  const hostElements = ({ hostBytes }: PlannedPeer): number =>
+    hasPlanes || without === 'mainMemory' ? 0 : Math.floor(hostBytes / HOST_ELEMENT_BYTES);
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
   const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
@@ -153,10 +156,12 @@ export function clusterCosts({
     model,
     batch,
     peers,
-    keepers,
-    gathers,
     planeBytes,
     memory,
+    /** May stages gather their layers? With islands, and where sums and values go as codes, they are whole. */
+    gathers: !isWhole && without !== 'gathering',
+    hostElements,
+    givesMainMemory: peers.some((peer) => hostElements(peer) > 0),
     /** Layers a second there and back, a sample at a time; of each peer by its place. */
     speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
     /** Bytes of an activation, or its gradient, of one sample on its way; with `auto` the fewest that the plan may choose. */

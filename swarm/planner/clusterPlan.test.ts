@@ -233,9 +233,11 @@ describe('a plan for a cluster', () => {
       links: { default: { latencySeconds: 0.01, bytesPerSecond: 1e7 } },
     });
     const problem = problemOf(cluster);
-    const computing = quick(cluster);
+    const evenly = planCluster(problem, () => false);
+    invariant(evenly.ok, 'a plan');
+    const computing = evenly.value;
     expect(computing.plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toContain('slow');
-    const found = planCluster({ ...problem, keepers: true }, ({ work }) => work < 2_500);
+    const found = planCluster(problem, ({ work }) => work < 2_500);
     invariant(found.ok, 'a plan');
     const { plan, predicted, reasons } = found.value;
     expect(problems(model, batch, plan)).toEqual([]);
@@ -248,7 +250,7 @@ describe('a plan for a cluster', () => {
     }
     // Without who keeps it there is no such plan, and nothing else fits.
     const left = { ...cluster, peers: cluster.peers.filter(({ id }) => id === 'fast') };
-    expect(planCluster({ ...problemOf(left), keepers: true, inForce: plan }, () => false).ok).toBe(false);
+    expect(planCluster({ ...problemOf(left), inForce: plan }, () => false).ok).toBe(false);
   });
 
   it('[CL9] more memory is no slower where the best plan has a peer that keeps state alone', () => {
@@ -272,7 +274,7 @@ describe('a plan for a cluster', () => {
           regions: [{ between: ['us', 'eu'], latencySeconds: 0.011, bytesPerSecond: 2.6e6 }],
         },
       });
-      const problem = { model: six.value, batch: { samples: 12, sequence: 48 }, cluster, keepers: true };
+      const problem = { model: six.value, batch: { samples: 12, sequence: 48 }, cluster };
       const found = planCluster(problem, ({ work }) => work < 4_000);
       invariant(found.ok, 'a plan');
       return found.value.predicted.stepSeconds;

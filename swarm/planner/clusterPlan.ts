@@ -11,6 +11,7 @@ import { memoryOf, planOf, withLinks } from './draft.ts';
 import { forecast } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
+import { HOST_ELEMENT_BYTES, hostUpdateSeconds } from './mainMemory.ts';
 import { regrouped } from './moves.ts';
 import { orderReason, orderSentence, orderText } from './orderReason.ts';
 import { otherOrders } from './otherOrders.ts';
@@ -21,6 +22,8 @@ import { whatFits } from './whatFits.ts';
 
 /** Idle peers for whom drafts with them are judged, beside those that the search found. */
 const MOST_TRIED_IDLE = 6;
+/** Peers that one sentence names. */
+const MOST_NAMED = 6;
 
 export interface ClusterPlan {
   readonly plan: Plan;
@@ -109,7 +112,10 @@ function answer(search: Search, best: Candidate, chosen: readonly Reason[]): Clu
     },
     idle: idleReasons(search, best),
     reasons: [
-      ...[...planReasons(search, best), ...gatherReasons(search, best)].map((text) => ({ peer: null, text })),
+      ...[...planReasons(search, best), ...gatherReasons(search, best), ...hostReasons(search, best)].map((text) => ({
+        peer: null,
+        text,
+      })),
       ...chosen,
       ...used.map((peer) => ({ peer: peer.id, text: sizeReason(costs, best, peer) })),
     ],
@@ -134,7 +140,8 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
     .map(([stages, judged]) => `${counted(stages, 'stage')} ${seconds(judged.seconds)}`);
   const chosen = `${counted(own, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${orderText(plan)}: ${seconds(forecast.stepSeconds)} a step`;
   // Drafts are judged without copies of state: like is compared with like.
-  const bare = seconds(byStages.get(own)?.seconds ?? forecast.stepSeconds);
+  const isGathered = plan.stages.some(({ gathered }) => gathered);
+  const bare = seconds((isGathered ? undefined : byStages.get(own)?.seconds) ?? forecast.stepSeconds);
   const alike = bare === seconds(forecast.stepSeconds) ? '' : `, of that ${bare} without copies`;
   const compared =
     others.length === 0
@@ -154,9 +161,27 @@ function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate)
     const least = Math.min(...places.map((place) => 1 / (costs.speeds[place] ?? 1)));
     const kept = gathered === 1 ? 'one at a time' : 'two at a time, so that one comes while the other is computed with';
     return [
-      `Stage ${stage + 1} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}. No run gathers layers so far.`,
+      `Stage ${stage + 1} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}.`,
     ];
   });
+}
+
+/** That state lies in main memory, with whom and why. */
+function hostReasons({ costs, withoutMainMemory }: Search, { plan }: Candidate): string[] {
+  const kept = costs.peers
+    .map(({ id }) => ({ id, bytes: hostBytes(plan, id, undefined) }))
+    .filter(({ bytes }) => bytes > 0);
+  const most = Math.max(0, ...kept.map(({ bytes }) => bytes));
+  if (most === 0) return [];
+  const without = withoutMainMemory();
+  const other =
+    without === null ? 'no plan without fits' : `the best plan without takes ${seconds(without.seconds)} a step`;
+  const who = kept.map(({ id, bytes }) => `${id} (${bytesText(bytes)})`).slice(0, MOST_NAMED);
+  const more = kept.length > who.length ? ` and ${counted(kept.length - who.length, 'other')}` : '';
+  const update = hostUpdateSeconds(most / HOST_ELEMENT_BYTES);
+  return [
+    `A part of the state lies in main memory and is updated there, for want of memory on GPUs: with ${who.join(', ')}${more}, which takes up to ${seconds(update)} of a step; ${other}.`,
+  ];
 }
 
 /** What of a step nothing else hides, and which part of it is most. */

@@ -26,6 +26,7 @@ import { forecast, linksCountedOn, shapeOf } from './forecast.ts';
 import { isFast, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
 import { type Draft, layoutOf, orderOf } from './layout.ts';
+import { inMainMemory } from './mainMemory.ts';
 import type { Shares } from './stageFit.ts';
 import { withChosenWires, withTightestWires } from './streamWires.ts';
 
@@ -69,7 +70,25 @@ export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
   const bare = withStateWire(drawn, costs.batch);
   const plan = costs.batch.wire === 'auto' ? withTightestWires(bare) : bare;
   const state = stateOf(costs, plan, shares);
-  return { plan: withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state }), missingBytes };
+  const whole = withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state });
+  return { plan: relieved(costs, whole), missingBytes };
+}
+
+/** With as few shards in main memory as its peers' GPUs have no room for. */
+function relieved(costs: ClusterCosts, plan: Plan): Plan {
+  const giving = costs.peers.filter((peer) => costs.hostElements(peer) > 0);
+  if (giving.length === 0) return plan;
+  const room = new Map(costs.peers.map(({ id, memoryBytes }) => [id, memoryBytes]));
+  const bytes = memoryWith(costs, plan);
+  return inMainMemory(
+    plan,
+    peersOf(plan).filter((peer) => giving.some(({ id }) => id === peer)),
+    {
+      lacks: (moved, peer) => bytes(peer, stateByPeer(moved).get(peer) ?? []) - got(room, peer),
+      hosts: new Map(giving.map((peer) => [peer.id, peer.hostBytes])),
+      mayCut: true,
+    },
+  );
 }
 
 function batchesOf(sizes: Int32Array): MicroBatch[] {
@@ -221,7 +240,8 @@ export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
   const keepers = [...new Set(primaries)].filter((place) => !groups.some((group) => group.includes(place)));
   return {
     groups,
-    ...(costs.keepers && keepers.length > 0 && { keepers }),
+    ...(keepers.length > 0 && { keepers }),
+    ...(plan.state.some(({ shards }) => shards.some((shard) => shard.in === 'host')) && { inHost: true }),
     layers,
     microBatches: isEven ? sizes.length : 'sized',
     schedule: plan.schedule === 'gpipe' || plan.schedule === 'breadth-first' ? 'gpipe' : '1f1b',

@@ -142,7 +142,7 @@ function reliefs(problem: FitProblem): readonly ((plan: Plan) => Plan)[] {
   if (hosts === undefined || hosts.size === 0) return onGpus;
   const lacks = (plan: Plan, peer: PeerId): number =>
     plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Number.POSITIVE_INFINITY);
-  const inHost = (plan: Plan): Plan => inMainMemory(plan, peersOf(plan), { lacks, hosts });
+  const inHost = (plan: Plan): Plan => inMainMemory(plan, peersOf(plan), { lacks, hosts, mayCut: !batch.islands });
   return [...onGpus, inHost, (plan) => inHost(smaller(plan))];
 }
 

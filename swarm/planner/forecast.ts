@@ -28,6 +28,7 @@ import { packedBytes } from '../wire.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';
+import { hostSumSeconds, hostUpdateSeconds } from './mainMemory.ts';
 
 interface PeerForecast {
   readonly busySeconds: number;
@@ -107,6 +108,7 @@ function withExchange(
     values,
     copies,
     kept,
+    hosted,
   }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow; readonly gathered: Flow },
 ): Forecast {
   let committed = 0;
@@ -116,9 +118,10 @@ function withExchange(
   const workEnds = new Map<number, number>();
   const count = (place: number, busy: number, reportedSeconds: number, reduce: number): void => {
     const peer = at(costs.peers, place);
-    const update = costs.updateSeconds(peer, kept.get(place) ?? 0);
-    committed = Math.max(committed, reportedSeconds + peer.serverSeconds);
-    mostSlices = Math.max(mostSlices, reduce);
+    const inHost = hosted.get(place) ?? 0;
+    const update = Math.max(costs.updateSeconds(peer, (kept.get(place) ?? 0) - inHost), hostUpdateSeconds(inHost));
+    committed = Math.max(committed, reportedSeconds + hostSumSeconds(inHost) + peer.serverSeconds);
+    mostSlices = Math.max(mostSlices, reduce + hostSumSeconds(inHost));
     after = Math.max(after, peer.serverSeconds + update + flowSeconds(costs, place, values));
     const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
     found.set(peer.id, { busySeconds: busy + update, sentBytes: sent });
@@ -294,12 +297,12 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   };
 }
 
-/** Gradient slices from every holder to the shard's keepers, values from its primary to holders, copies of them to replicas; elements that each one keeps. */
+/** Gradient slices from every holder to the shard's keepers, values from its primary to holders, copies of them to replicas; elements that each one keeps, and those of them in main memory. */
 function stateExchange(costs: ClusterCosts, plan: Plan) {
   const { model } = costs;
   const [slices, values, copies] = [flow(), flow(), flow()];
   const encoding = plan.stateWire ?? 'f32';
-  const kept = new Map<number, number>();
+  const [kept, hosted] = [new Map<number, number>(), new Map<number, number>()];
   const uses = plan.stages.flatMap((stage) => {
     const places = stage.members.map(({ peer }) => costs.placeOf(peer));
     return blocksOfStage(model, stage.layers)
@@ -317,7 +320,9 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       const codes = plan.stateWire && codedParts(usesOf.get(block) ?? [], range);
       // Who computes with all of it gets its values anyway.
       const served = new Set([primary]);
-      for (const keeper of keepers) kept.set(keeper, (kept.get(keeper) ?? 0) + elements);
+      for (const keeper of keepers)
+        for (const of of shard.in === 'host' ? [kept, hosted] : [kept])
+          of.set(keeper, (of.get(keeper) ?? 0) + elements);
       for (const { places, ranges } of usesOf.get(block) ?? []) {
         const used = ranges.reduce((sum, part) => {
           const [from, to] = overlap(part, range) ?? [0, 0];
@@ -340,5 +345,5 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
         if (!served.has(keeper)) copies.add(primary, keeper, packedBytes(encoding, elements));
     }
   }
-  return { slices, values, copies, kept };
+  return { slices, values, copies, kept, hosted };
 }

@@ -37,7 +37,7 @@ function clusterOf(peers: readonly Partial<ClusterPeer>[], link: object = FAST):
 }
 
 const alike = (count: number, memoryBytes = 1e12) => Array.from({ length: count }, () => ({ memoryBytes }));
-const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster, keepers: true, gathers: true });
+const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster });
 
 function drafted(costs: ClusterCosts, draft: Partial<Draft> & Pick<Draft, 'groups' | 'layers'>): Plan {
   const found = planOf(costs, { microBatches: costs.batch.samples, schedule: '1f1b', ...draft });
@@ -186,7 +186,7 @@ describe('when it is chosen', () => {
   const tight = clusterOf(alike(3, 40e6));
 
   it('[CL13] a cluster where nothing else fits has a plan that gathers its layers, and says so', () => {
-    const without = planCluster({ ...problemOf(tight), gathers: false }, ({ work }) => work < 8_000);
+    const without = planCluster({ ...problemOf(tight), without: 'gathering' }, ({ work }) => work < 8_000);
     expect(without).toMatchObject({ ok: false });
     const found = planned(problemOf(tight));
     expect(gathering(found)).not.toEqual([]);
@@ -205,14 +205,17 @@ describe('when it is chosen', () => {
 
   it('[CL13] with room for whole layers nothing is gathered, however fast the links', () => {
     const roomy = problemOf(clusterOf(alike(3), { latencySeconds: 0, bytesPerSecond: 2e7 }));
-    expect(planned(roomy).plan).toEqual(planned({ ...roomy, gathers: false }).plan);
+    expect(planned(roomy).plan).toEqual(planned({ ...roomy, without: 'gathering' }).plan);
   });
 
   it('[CL13] where another plan fits, one that gathers makes the step shorter; none is a hundredth longer with more memory', () => {
     let [seen, before] = [0, Number.POSITIVE_INFINITY];
     for (const megabytes of [50, 57, 60]) {
       const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
-      const [one, other] = [planned(problem), planCluster({ ...problem, gathers: false }, ({ work }) => work < 4_000)];
+      const [one, other] = [
+        planned(problem),
+        planCluster({ ...problem, without: 'gathering' }, ({ work }) => work < 4_000),
+      ];
       expect(one.predicted.stepSeconds).toBeLessThanOrEqual(1.01 * before);
       before = one.predicted.stepSeconds;
       if (gathering(one).length === 0 || !other.ok) continue;
@@ -284,7 +287,7 @@ describe('when it is chosen', () => {
   });
 
   it('no group of the world-wide cluster gathers', () => {
-    expect(gathering(planned({ ...worldwideProblem(256), gathers: true }, 2_000))).toEqual([]);
+    expect(gathering(planned(worldwideProblem(256), 2_000))).toEqual([]);
   });
 
   /** Peers with room for a layer and a half, on links that are fast for some of them. */

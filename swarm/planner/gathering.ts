@@ -15,6 +15,7 @@ import { stageBuffers } from '../memory/memory.ts';
 import { block, layerBlock } from '../model/model.ts';
 import type { Gathered } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
+import { aloneBytes } from './aloneBytes.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 
 /** Of an element of a shard: value, moments, sum of gradients. */
@@ -86,6 +87,23 @@ export function isFast(costs: ClusterCosts, group: readonly number[], samples: n
     return peer ? costs.passSeconds(peer, samples) : 0;
   });
   return gatherSeconds(costs, group) <= Math.min(...passes);
+}
+
+/** Peers among whom a fast link is looked for: those with most of a sample and layer to do in a second. */
+const MOST_PAIRED = 48;
+
+/** No draft takes more of a peer than so many times what it takes alone: beside that it has others' slices. */
+const MOST_OF_ALONE = 1.5;
+
+/** May any draft gather: does some peer lack memory for all of the model, and are some two links fast enough? */
+export function mayBeGathered(costs: ClusterCosts): boolean {
+  const { samples, sequence } = costs.batch;
+  const needs = aloneBytes(costs.model, samples, sequence);
+  if (costs.peers.every(({ memoryBytes }) => memoryBytes >= MOST_OF_ALONE * needs)) return false;
+  const places = [...costs.peers.keys()]
+    .sort((a, b) => (costs.speeds[b] ?? 0) - (costs.speeds[a] ?? 0))
+    .slice(0, MOST_PAIRED);
+  return places.some((one, index) => places.slice(index + 1).some((other) => isFast(costs, [one, other], samples)));
 }
 
 /** How many times as long a layer takes there and back where it is gathered: on average over the group. */

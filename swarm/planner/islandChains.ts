@@ -135,7 +135,7 @@ function scales(asked: GroupsAsked): Weigh {
     if (found) return found;
     const peer = at(peers, place);
     const members = { places: [place], largest: Int32Array.of(1) };
-    const inSlots = { slots: Int32Array.of(slots), gathered: 0 } as const;
+    const inSlots = { slots: Int32Array.of(slots), gathered: 0, inHost: false } as const;
     const seconds = new Float64Array(model.layers + 1).fill(Number.POSITIVE_INFINITY);
     let most = 0;
     for (let layers = 1; layers <= model.layers; layers++) {

@@ -3,7 +3,7 @@ import { at } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { isFast } from './gathering.ts';
 import { type Draft, type Layout, type Order, orderOf, shapesOf } from './layout.ts';
-import { fitStage, keepersOf, mostLayers } from './stageFit.ts';
+import { fitStage, hostedByKeepers, keepersOf, mostLayers } from './stageFit.ts';
 import { type Fit, leastSeconds, partOf, secondsOf } from './stepTime.ts';
 
 /** A draft whose layers may still have to be cut, and whose stages gather where they must. */
@@ -14,6 +14,8 @@ export interface Judged {
   /** Infinity where the peers' memory does not hold it. */
   readonly seconds: number;
   readonly missingBytes: number;
+  /** Some of its state lies in main memory. */
+  readonly isHosted: boolean;
 }
 
 type Laid = readonly [Layout, Order];
@@ -22,15 +24,17 @@ export function fitDraft(costs: ClusterCosts, draft: Draft, [layout, order]: Lai
   const keepers = keepersOf(costs, draft.keepers ?? []);
   const fitted = shapesOf(draft).map((shape, stage) => {
     const own = at(layout.stages, stage);
-    const load = { shape, slots: at(order.slots, stage), gathered: draft.gathered?.[stage] ?? 0 } as const;
+    const gathered = draft.gathered?.[stage] ?? 0;
+    const load = { shape, slots: at(order.slots, stage), gathered, inHost: draft.inHost ?? false };
     return fitStage(costs, own, load, draft.placement ?? 'room', keepers);
   });
-  const lacking = fitted.map(({ missingBytes }) => missingBytes);
   return {
-    missingBytes: lacking.reduce((sum, bytes) => sum + bytes, 0),
-    lacking,
+    missingBytes: fitted.reduce((sum, { missingBytes }) => sum + missingBytes, 0),
+    missing: fitted.map(({ missingBytes }) => missingBytes),
+    lacking: fitted.map(({ lacking }) => lacking),
     recomputed: fitted.map(({ recomputed }) => recomputed),
     shares: fitted.map(({ shares }) => shares),
+    hosted: new Map([...fitted.flatMap(({ hosted }) => [...hosted]), ...hostedByKeepers(costs, keepers)]),
   };
 }
 
@@ -56,11 +60,23 @@ export function judge(
   const laid = [layout, orderOf(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, laid, fit);
-  if (fit.missingBytes > 0 && mayGather) [draft, fit] = gathering(costs, draft, laid, fit);
-  const { missingBytes } = fit;
-  if (missingBytes > 0) return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes };
+  const own = timed(costs, draft, laid, fit, limit);
+  if (!mayGather || !fit.lacking.some((bytes) => bytes > 1)) return own;
+  const [gathered, sparing] = gathering(costs, draft, laid, fit);
+  if (gathered === draft) return own;
+  const other = timed(costs, gathered, laid, sparing, limit);
+  if (own === null || other === null) return own ?? other;
+  const isBetter = other.missingBytes < own.missingBytes || (other.missingBytes === 0 && other.seconds < own.seconds);
+  return isBetter ? other : own;
+}
+
+/** Null: it takes longer than `limit`. */
+function timed(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit, limit: number): Judged | null {
+  const { missingBytes, hosted } = fit;
+  const isHosted = hosted.size > 0;
+  if (missingBytes > 0) return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes, isHosted };
   const seconds = secondsOf(costs, draft, laid, fit, limit);
-  return seconds > limit ? null : { draft, seconds, missingBytes };
+  return seconds > limit ? null : { draft, seconds, missingBytes, isHosted };
 }
 
 /** Work alone, were a stage's shared out among its peers to the second. */
@@ -95,19 +111,19 @@ function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGath
   return most.includes(0) || most.reduce((sum, layers) => sum + layers, 0) < costs.model.layers;
 }
 
-/** Where a stage lacks memory and its links are fast it gathers its layers, two at a time or one. */
+/** Where the GPUs of a stage lack memory and its links are fast it gathers its layers, two at a time or one. */
 function gathering(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): [Draft, Fit] {
   const [layout] = laid;
   const largest = Math.max(...layout.sizes);
+  const lacks = layout.stages.map(({ places }, stage) => at(fit.lacking, stage) > 1 && isFast(costs, places, largest));
+  if (!lacks.includes(true)) return [draft, fit];
   let [best, least] = [draft, fit];
   for (const whole of [2, 1] as const) {
-    const gathered = layout.stages.map(({ places }, stage) =>
-      at(fit.lacking, stage) > 0 && isFast(costs, places, largest) ? whole : 0,
-    );
-    const tried = { ...draft, gathered };
+    const tried = { ...draft, gathered: lacks.map((own) => (own ? whole : 0)) };
     const now = fitDraft(costs, tried, laid);
-    if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
-    if (least.missingBytes === 0) break;
+    const isFirst = best === draft && now.missingBytes <= least.missingBytes;
+    if (isFirst || now.missingBytes < least.missingBytes) [best, least] = [tried, now];
+    if (least.missingBytes === 0 && best !== draft) break;
   }
   return [best, least];
 }
@@ -140,7 +156,7 @@ function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): 
   let [tried, now]: [Draft, Fit] = [draft, fit];
   let [best, least]: [Draft, Fit] = [draft, fit];
   while (now.missingBytes > 0) {
-    for (const [stage, bytes] of now.lacking.entries())
+    for (const [stage, bytes] of now.missing.entries())
       if (bytes > 0) most[stage] = Math.min(at(most, stage), at(tried.layers, stage) - 1);
     const room = most.reduce((sum, layers) => sum + layers, 0);
     if (room < costs.model.layers || most.includes(0)) break;

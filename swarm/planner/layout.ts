@@ -65,6 +65,8 @@ export interface Draft {
   readonly placement?: Placement;
   /** Peers who compute nothing, and keep what members have no room for. */
   readonly keepers?: readonly number[];
+  /** Main memory takes what has no room before layers are computed twice for it; else only what is left over then. */
+  readonly inHost?: boolean;
   /** How many blocks of each stage are whole at a time; 0, or absent: all of them. */
   readonly gathered?: readonly (Gathered | 0)[];
 }

@@ -3,10 +3,20 @@
  * then of a parameter that is computed with the GPU keeps its value and its gradient, 8 bytes, and main memory 16. As much
  * stays on the GPU as fits there, since what lies in main memory comes and goes over the bus. Replicas are placed later.
  */
-import type { PeerId, Range } from '../base.ts';
+import { at, type PeerId, type Range } from '../base.ts';
 import { HOST_FLOATS, hostBytes } from '../memory/memory.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
+
+/** Seconds an element: its gradient is read from the GPU, added up and squared before the commit. */
+const SUM_SECONDS = 10e-9;
+/** It is updated, and its value written to the GPU, after the commit: a core does some seventy million a second. */
+const UPDATE_SECONDS = 15e-9;
+/** Shards begin at multiples of so many elements. */
+const SHARD_ALIGNMENT = 64;
+
+export const hostSumSeconds = (elements: number): number => SUM_SECONDS * elements;
+export const hostUpdateSeconds = (elements: number): number => UPDATE_SECONDS * elements;
 
 /** Bytes of main memory that each peer gives; one that is not in it gives none. */
 export type HostMemory = ReadonlyMap<PeerId, number>;
@@ -18,6 +28,8 @@ interface Room {
   /** Bytes that a peer lacks on its GPU under a plan; 0 or less: none. */
   readonly lacks: (plan: Plan, peer: PeerId) => number;
   readonly hosts: HostMemory;
+  /** Whether a shard may be cut anywhere, where main memory holds no whole one more. */
+  readonly mayCut: boolean;
 }
 
 /** Bytes of main memory that a peer has left beside its shards there; without bounds where it has none. */
@@ -26,18 +38,40 @@ export function hostRoom(plan: Plan, peer: PeerId, given = 0): number {
   return needs === 0 ? Number.POSITIVE_INFINITY : given - needs;
 }
 
-/** The plan with as few shards in main memory as make its peers fit, the largest ones first. */
-export function inMainMemory(plan: Plan, peers: readonly PeerId[], { lacks, hosts }: Room): Plan {
+/** The plan with as few shards in main memory as make its peers fit: the largest ones, and last the smallest that is enough. */
+export function inMainMemory(plan: Plan, peers: readonly PeerId[], { lacks, hosts, mayCut }: Room): Plan {
   let relieved = plan;
   for (const peer of peers) {
-    for (const { block, range } of onGpu(plan, peer)) {
-      if (lacks(relieved, peer) <= 0) break;
-      const moved = withHost(relieved, block, range);
-      if (hostBytes(moved, peer, undefined) <= (hosts.get(peer) ?? 0)) relieved = moved;
+    const given = hosts.get(peer) ?? 0;
+    if (given < HOST_ELEMENT_BYTES) continue;
+    const inHost = ({ block, range }: Located): Plan => withHost(relieved, block, range);
+    while (lacks(relieved, peer) > 0) {
+      const free = (given - hostBytes(relieved, peer, undefined)) / HOST_ELEMENT_BYTES;
+      const all = onGpu(relieved, peer);
+      const whole = all.filter((shard) => sizeOf(shard) <= free);
+      const [largest] = whole;
+      if (largest === undefined) {
+        const elements = Math.floor(free / SHARD_ALIGNMENT) * SHARD_ALIGNMENT;
+        const [cut] = all;
+        if (cut && mayCut && elements > 0)
+          relieved = inHost({ ...cut, range: [cut.range[0], cut.range[0] + elements] });
+        break;
+      }
+      // The sizes fall: of those that are enough alone the last one.
+      let [enough, most] = [-1, whole.length - 1];
+      while (enough < most) {
+        const middle = (enough + most + 1) >> 1;
+        const isEnough = lacks(inHost(at(whole, middle)), peer) <= 0;
+        if (isEnough) enough = middle;
+        else most = middle - 1;
+      }
+      relieved = inHost(enough < 0 ? largest : at(whole, enough));
     }
   }
   return relieved;
 }
+
+type Located = { readonly block: string } & Pick<Shard, 'range'>;
 
 function onGpu({ state }: Plan, peer: PeerId) {
   return state
@@ -48,14 +82,13 @@ function onGpu({ state }: Plan, peer: PeerId) {
 
 const sizeOf = ({ range: [from, to] }: Pick<Shard, 'range'>): number => to - from;
 
-function withHost(plan: Plan, block: string, range: Range): Plan {
-  const state = plan.state.map((one) =>
-    one.block === block
-      ? {
-          ...one,
-          shards: one.shards.map((shard) => (shard.range[0] === range[0] ? { ...shard, in: 'host' as const } : shard)),
-        }
-      : one,
-  );
+/** With a shard, or its beginning, in main memory. */
+function withHost(plan: Plan, block: string, [from, to]: Range): Plan {
+  const moved = (shard: Shard): Shard[] => {
+    if (shard.range[0] !== from) return [shard];
+    const inHost: Shard = { ...shard, range: [from, to], in: 'host' };
+    return to === shard.range[1] ? [inHost] : [inHost, { ...shard, range: [to, shard.range[1]] }];
+  };
+  const state = plan.state.map((one) => (one.block === block ? { ...one, shards: one.shards.flatMap(moved) } : one));
   return { ...plan, state };
 }

@@ -143,9 +143,11 @@ function* regroupings(groups: Groups, order: readonly number[]): Generator<Group
 }
 
 /** The same peers: a layer moved, more or fewer micro-batches, another order of work, the state elsewhere. */
-function* rearranged({ batch: { samples } }: ClusterCosts, draft: Draft): Generator<Sketch> {
+function* rearranged(costs: ClusterCosts, draft: Draft): Generator<Sketch> {
+  const { samples } = costs.batch;
   const { layers, microBatches, groups } = draft;
   for (const placement of PLACEMENTS) yield { ...draft, placement };
+  if (costs.givesMainMemory) yield { ...draft, inHost: !draft.inHost };
   for (let from = 0; from < layers.length; from++)
     for (let to = 0; to < layers.length; to++)
       if (to !== from && at(layers, from) > 1) yield layerMoved(draft, from, to);
@@ -265,11 +267,12 @@ function otherOrders({ schedule, warmup, ...draft }: Draft): Draft[] {
   return others.map((order) => ({ ...draft, ...order }));
 }
 
-/** State by room or by links, or on a hub; or with one more, or one less, who keeps state and computes nothing. */
+/** State by room or by links, or on a hub; in main memory; or with one more, or one less, who keeps state and computes nothing. */
 function stateMoves(around: Around, draft: Draft): Sketch | null {
   const { costs, random } = around;
   const { groups, keepers = [], layers: _, ...sketch } = draft;
-  const kind = below(random, costs.keepers ? 6 : 3);
+  const kind = below(random, costs.givesMainMemory ? 7 : 6);
+  if (kind === 6) return { ...draft, inHost: !draft.inHost };
   if (kind < 3) return { ...draft, placement: at(PLACEMENTS, kind) };
   if (kind === 3 && keepers.length > 0) {
     const gone = below(random, keepers.length);

@@ -65,7 +65,8 @@ describe('a plan for a cluster has the order with the shortest step', () => {
   ] as const)(
     '[CL40] [CL41] %s, %i layers, %i samples, links %j, %d bytes',
     (schedule, layers, samples, link, bytes, gain) => {
-      const problem = problemOf(layers, samples, clusterOf([1, 1, 1, 1], link, bytes));
+      const cluster = clusterOf([1, 1, 1, 1], link, bytes);
+      const problem = { ...problemOf(layers, samples, cluster), without: 'gathering' } as const;
       const { plan, predicted, reasons } = planned(problem);
       expect(plan.schedule).toBe(schedule);
       expect(problems(problem.model, problem.batch, plan)).toEqual([]);

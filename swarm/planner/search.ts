@@ -8,10 +8,12 @@
  * order, whatever the machine.
  */
 import { at, below, type PeerId, type Random, seededRandom } from '../base.ts';
+import { hostBytes as inMainBytes } from '../memory/memory.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf, planOf, sketchOf } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
+import { mayBeGathered } from './gathering.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 import { exchanges, neighbour } from './moves.ts';
@@ -37,8 +39,6 @@ const MUCH_LONGER = 1.5;
 const [MOST_KEPT, JOINED] = [10, 8];
 /** What takes longer than so many times the best is not improved by exchanges, nor by peers past so many. */
 const [NEAR, MOST_EXCHANGED] = [1.03, 48];
-/** Drafts before any that gather layers. */
-const PLAIN_WORK = 1_000;
 /** Whoever asks has other things to do: after so many drafts it rests. */
 const RESTS_EVERY = 20;
 /** A gain less than this part is none: sums in another order differ. */
@@ -68,6 +68,8 @@ export interface Search {
   readonly nearest: () => Judged | null;
   /** The best draft that gathers no layers. */
   readonly withoutGathering: () => Judged | null;
+  /** The best one whose state lies on GPUs alone. */
+  readonly withoutMainMemory: () => Judged | null;
   readonly judge: (sketch: Sketch) => Judged | null;
   readonly progress: Generator<Progress, void>;
 }
@@ -77,8 +79,11 @@ export function searchPlan(problem: ClusterProblem): Search {
   const byStages = new Map<number, Judged>();
   let nearest: Judged | null = null;
   let plain: Judged | null = null;
+  let onGpus: Judged | null = null;
   let best: Candidate | null = null;
   let work = 0;
+  const mayGather = costs.gathers && mayBeGathered(costs);
+  /** Of the drafts that are looked at, those that lack memory gather. */
   let isGathering = false;
   let gathered: Judged | null = null;
 
@@ -87,17 +92,17 @@ export function searchPlan(problem: ClusterProblem): Search {
     const stages = sketch.groups.length;
     const known = byStages.get(stages)?.seconds ?? Number.POSITIVE_INFINITY;
     const found = judge(costs, sketch, {
-      mayGather: isGathering && costs.gathers,
+      mayGather: isGathering,
       limit: Math.max(limit, known),
     });
     if (found === null) return null;
     if (isShorter(found, nearest)) nearest = found;
-    const gathers = found.draft.gathered?.some((whole) => whole > 0) ?? false;
-    if (!gathers && found.missingBytes === 0 && isShorter(found, plain)) plain = found;
-    // Where plans without gathering fit, drafts that gather are gone on from in rounds of their own.
-    const isRoot = !gathers || plain === null;
-    if (isRoot && isShorter(found, byStages.get(stages) ?? null)) byStages.set(stages, found);
-    if (gathers && isShorter(found, gathered)) gathered = found;
+    const isGathered = gathers(found);
+    if (!isGathered && found.missingBytes === 0 && isShorter(found, plain)) plain = found;
+    if (!found.isHosted && found.missingBytes === 0 && isShorter(found, onGpus)) onGpus = found;
+    // Drafts that gather are gone on from beside the others.
+    if (!isGathered && isShorter(found, byStages.get(stages) ?? null)) byStages.set(stages, found);
+    if (isGathered && isShorter(found, gathered)) gathered = found;
     return found;
   };
   /** A draft's plan, with what it really takes. */
@@ -174,6 +179,8 @@ export function searchPlan(problem: ClusterProblem): Search {
     kept = [...kept, found].sort((a, b) => heightOf(a) - heightOf(b)).slice(0, MOST_KEPT);
   };
   const settled = new Set<string>();
+  /** Beside the best draft that gathers nothing. */
+  const isHopeful = (found: Judged): boolean => plain === null || found.seconds < MUCH_LONGER * plain.seconds;
   const isNear = (found: Judged): boolean =>
     found.missingBytes === 0 && (best === null || found.seconds < NEAR * best.forecast.stepSeconds);
 
@@ -183,6 +190,7 @@ export function searchPlan(problem: ClusterProblem): Search {
     const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
     // Plans are compared without replicas: those are placed once one is chosen.
     const inForce = problem.inForce && withoutReplicas(problem.inForce);
+    isGathering = mayGather;
     const known = inForce ? sketchOf(costs, inForce) : null;
     const draft = known && judged(known)?.draft;
     if (inForce && draft) best = fitting(costs, inForce, draft);
@@ -201,15 +209,14 @@ export function searchPlan(problem: ClusterProblem): Search {
         if (work % RESTS_EVERY === 0) yield { best, work };
       }
       const [root] = byHeight();
-      if (root) adopt(root);
+      for (const one of [root, gathered]) if (one) adopt(one);
       yield { best, work };
     }
+    isGathering = false;
     for (let round = 0; best !== null || work < quickWork(order.length) / 4; round++) {
-      // What gathers its layers is looked for where nothing else fits, and in every second round once others were looked at.
-      isGathering = costs.gathers && (plain === null ? work > PLAIN_WORK : round % 2 === 1);
-      if (isGathering && gathered === null)
-        for (const sketch of starts(costs, order, [1, FEW_PEERS])) judged(sketch, 0);
-      const isApart = isGathering && plain !== null;
+      // A draft that gathers is gone on from with the best others, and in every second round while it is not much longer.
+      const root: Judged | null = gathered;
+      const isApart = round % 2 === 1 && root !== null && isHopeful(root);
       if (!isApart && round > 0 && kept.length > 1) {
         for (let turn = 0; turn < JOINED; turn++) {
           const [one, other] = [at(kept, below(random, kept.length)), at(kept, below(random, kept.length))];
@@ -222,13 +229,19 @@ export function searchPlan(problem: ClusterProblem): Search {
         continue;
       }
       // From the best draft of each number of stages; the better half of what came of them goes on, down to one.
-      let field = isApart ? (gathered ? [gathered] : []) : byHeight().slice(0, FIELD);
-      if (field.length === 0 && !isGathering) return;
+      let field = byHeight().slice(0, FIELD);
+      if (isApart) field = [root];
+      else if (root !== null && (field.length === 0 || field.some((other) => isShorter(root, other))))
+        field = [root, ...field].sort((a, b) => heightOf(a) - heightOf(b)).slice(0, FIELD);
+      if (field.length === 0) return;
       while (field.length > 0) {
         const found: Judged[] = [];
-        for (const start of field)
+        for (const start of field) {
+          isGathering = mayGather && gathers(start);
           found.push(yield* cool(start, around(costs, order, start.draft, FEW_PEERS * 2 ** round), random));
-        if (!isApart) for (const draft of found) keep(draft);
+        }
+        isGathering = false;
+        for (const draft of found) if (!gathers(draft)) keep(draft);
         field = found.sort((a, b) => heightOf(a) - heightOf(b)).slice(0, field.length >> 1);
       }
     }
@@ -238,10 +251,13 @@ export function searchPlan(problem: ClusterProblem): Search {
     byStages,
     nearest: () => nearest,
     withoutGathering: () => plain,
+    withoutMainMemory: () => onGpus,
     judge: judged,
     progress: progress(),
   };
 }
+
+const gathers = ({ draft }: Judged): boolean => draft.gathered?.some((whole) => whole > 0) ?? false;
 
 /** Logarithmic, so that differences are parts; what does not fit stands above everything that does. */
 const heightOf = ({ seconds, missingBytes }: Judged): number =>
@@ -260,6 +276,9 @@ function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
 
 function fitting(costs: ClusterCosts, plan: Plan, draft: Draft): Candidate | null {
   const memory = memoryOf(costs, plan);
-  for (const { id, memoryBytes } of costs.peers) if ((memory.get(id) ?? 0) > memoryBytes) return null;
+  for (const { id, memoryBytes, hostBytes } of costs.peers) {
+    if ((memory.get(id) ?? 0) > memoryBytes) return null;
+    if (costs.givesMainMemory && inMainBytes(plan, id, undefined) > hostBytes) return null;
+  }
   return { plan, draft, forecast: forecast(costs, plan), memory };
 }

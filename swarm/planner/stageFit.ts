@@ -2,7 +2,8 @@
  * A stage within the memory of its members: as few layers computed twice as leave room, and the stage's state where there
  * is room for it (Cephalo: batch follows speed, state follows the memory that the batch leaves). With its members, the
  * largest share as small as can be; or by what their links carry; or on one of them, the hub, so that nobody else sends
- * values out; and what its members have no room for with peers who keep state and compute nothing.
+ * values out; what its members' GPUs have no room for in their main memory, before layers are computed twice for it or
+ * after; and what they have no room for with peers who keep state and compute nothing.
  */
 import { at, int } from '../base.ts';
 import { COUNTERS } from '../memory/memory.ts';
@@ -29,7 +30,7 @@ const MOST_ARRAYS = 5;
 /** Peers who keep what others have no room for, and how many bytes each has left. */
 export type Keepers = Map<number, number>;
 
-/** Who has how much of a stage's state, members first; the parts in any unit. */
+/** Who has how much of a stage's state, on its GPU and in main memory, members first; the parts in any unit. */
 export type Shares = ReadonlyMap<number, number>;
 
 export interface StageLoad {
@@ -37,12 +38,18 @@ export interface StageLoad {
   /** How many micro-batches each member has in flight. */
   readonly slots: Int32Array;
   readonly gathered: Gathered | 0;
+  /** Main memory comes before layers that are computed twice. */
+  readonly inHost: boolean;
 }
 
 interface Fitted {
   /** Layers that each member computes twice. */
   readonly recomputed: readonly number[];
   readonly shares: Shares;
+  /** Elements whose state lies in a member's main memory. */
+  readonly hosted: ReadonlyMap<number, number>;
+  /** Bytes that its GPUs have no room for. */
+  readonly lacking: number;
   readonly missingBytes: number;
 }
 
@@ -63,7 +70,7 @@ export function fitStage(
   const known = knownFits.get(members) ?? new Map<string, Fitted>();
   knownFits.set(members, known);
   const { first, last, layers } = load.shape;
-  const key = `${layers} ${first} ${last} ${load.gathered} ${placement} ${load.slots.join()}`;
+  const key = `${layers} ${first} ${last} ${load.gathered} ${load.inHost} ${placement} ${load.slots.join()}`;
   const found = known.get(key) ?? fitAnew(costs, members, load, placement, new Map());
   known.set(key, found);
   return found;
@@ -96,7 +103,7 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
       costs.memory.stageBytes(shape, { samples: int(largest, member), slots: 1, recomputed }, peer.compute);
     const room = roomOf(costs, peer, needs) - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
     if (room < 0) return false;
-    free += room;
+    free += room + hostRoom(costs, peer, needs);
   }
   return free >= needs.state - 1;
 }
@@ -104,7 +111,7 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
 function fitAnew(
   costs: ClusterCosts,
   { places, largest }: Members,
-  { shape, slots, gathered }: StageLoad,
+  { shape, slots, gathered, inHost }: StageLoad,
   placement: Placement,
   keepers: Keepers,
 ): Fitted {
@@ -119,8 +126,10 @@ function fitAnew(
   };
   const rooms = places.map((_, member) => room(member));
   const free = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0);
+  const hosts = places.map((place) => hostRoom(costs, at(costs.peers, place), needs));
+  const before = inHost ? hosts.reduce((sum, own) => sum + own, 0) : 0;
   // Who has keepers need not compute layers twice to keep state.
-  const lacks = () => keepers.size === 0 && free() < needs.state;
+  const lacks = () => keepers.size === 0 && free() + before < needs.state;
   for (let more = 1; more <= shape.layers; more++) {
     const short = lacks();
     if (!short && rooms.every((own) => own >= 0)) break;
@@ -139,14 +148,35 @@ function fitAnew(
     placement,
   );
   const shares = new Map(places.map((place, member) => [place, at(own, member)]));
+  const hosted = new Map<number, number>();
   let left = Math.max(0, needs.state - free());
-  if (left > 0 && keepers.size > 0)
+  const lacking = under + left;
+  const toKeepers = (): void => {
+    if (left <= 0 || keepers.size === 0) return;
     for (const [place, share] of takenByKeepers(keepers, left, needs)) {
       shares.set(place, share);
       left -= share;
     }
-  return { recomputed, shares, missingBytes: Math.ceil(under + (left > 1 ? left : 0)) };
+  };
+  const toHosts = (): void => {
+    if (left <= 0) return;
+    for (const [member, share] of levelShares(hosts, left).entries()) {
+      if (share <= 0) continue;
+      const place = at(places, member);
+      shares.set(place, (shares.get(place) ?? 0) + share);
+      hosted.set(place, share / bytesAnElement(needs));
+      left -= share;
+    }
+  };
+  for (const takes of inHost ? [toHosts, toKeepers] : [toKeepers, toHosts]) takes();
+  return { recomputed, shares, hosted, lacking, missingBytes: Math.ceil(under + (left > 1 ? left : 0)) };
 }
+
+const bytesAnElement = ({ state, elements }: StateNeeds): number => state / (elements || 1);
+
+/** In bytes of the state as it is on the GPU. */
+const hostRoom = (costs: ClusterCosts, peer: PlannedPeer, needs: StateNeeds): number =>
+  costs.hostElements(peer) * bytesAnElement(needs);
 
 /** Its main memory holds planes, so it counts for no more than all of them take. What is in it is settled with the plan (memoryOf). */
 const roomOf = (costs: ClusterCosts, peer: PlannedPeer, { elements }: StateNeeds): number =>
@@ -266,12 +296,28 @@ export function levelShares(rooms: readonly number[], state: number): number[] {
   return [...rooms];
 }
 
+/** With its main memory, in bytes of the GPU's. */
 export function keepersOf(costs: ClusterCosts, places: readonly number[]): Keepers {
   const { peers, model, batch } = costs;
   const sizes = model.blocks.map(({ elements }) => elements);
   const beside = KEEPER_BYTES + wayOutBytes(sizes) + codecBytes(costs, sizes);
   const share = batch.stateWire ? KEPT_BYTES / (KEPT_BYTES + HELD_BYTES) : 1;
-  return new Map(places.map((place) => [place, share * (at(peers, place).memoryBytes - beside)]));
+  return new Map(
+    places.map((place) => {
+      const peer = at(peers, place);
+      return [place, share * Math.max(0, peer.memoryBytes - beside) + KEPT_BYTES * costs.hostElements(peer)];
+    }),
+  );
+}
+
+/** Elements that lie in keepers' main memory, once all stages have taken what they need. */
+export function hostedByKeepers(costs: ClusterCosts, keepers: Keepers): Map<number, number> {
+  const found = new Map<number, number>();
+  for (const [place, left] of keepers) {
+    const elements = costs.hostElements(at(costs.peers, place)) - left / KEPT_BYTES;
+    if (elements > 0) found.set(place, elements);
+  }
+  return found;
 }
 
 /** Takes `lack` of a state to keepers with room; what each takes, in the state's bytes. */

@@ -6,6 +6,7 @@ import { at, float } from '../base.ts';
 import { block, layerBlock } from '../model/model.ts';
 import { type ClusterCosts, remembered } from './clusterCosts.ts';
 import type { Draft, Layout } from './layout.ts';
+import { hostSumSeconds, hostUpdateSeconds } from './mainMemory.ts';
 import type { Shares } from './stageFit.ts';
 
 /** The end of the work of who computes nothing: its slices begin with the work's ends of those who send them. */
@@ -45,7 +46,7 @@ export function exchangeSeconds(
   costs: ClusterCosts,
   draft: Draft,
   { stages }: Layout,
-  shares: readonly Shares[],
+  { shares, hosted }: { readonly shares: readonly Shares[]; readonly hosted: ReadonlyMap<number, number> },
   ends: Float64Array,
   least = 0,
 ): number {
@@ -83,11 +84,15 @@ export function exchangeSeconds(
   let [before, after] = [least, 0];
   for (const place of taking) {
     const peer = at(costs.peers, place);
-    const update = costs.updateSeconds(peer, float(kept, place));
+    const inHost = hosted.get(place) ?? 0;
+    const update = Math.max(
+      costs.updateSeconds(peer, Math.max(0, float(kept, place) - inHost)),
+      hostUpdateSeconds(inHost),
+    );
     const [out, into] = [float(outLatency, place), float(inLatency, place)];
     const [worked, arrived] = [float(end, place), float(slicesIn, place) + into];
     const reported = worked === NO_WORK ? arrived : worked + Math.max(float(slicesOut, place) + out, arrived);
-    before = Math.max(before, peer.serverSeconds + reported);
+    before = Math.max(before, peer.serverSeconds + reported + hostSumSeconds(inHost));
     after = Math.max(
       after,
       peer.serverSeconds + update + Math.max(float(valuesOut, place) + into, float(valuesIn, place) + out),

@@ -21,10 +21,14 @@ const PARTS = 3;
 /** A draft's stages in its peers' memory. */
 export interface Fit {
   readonly missingBytes: number;
-  /** Of each stage. */
+  /** The same of each stage. */
+  readonly missing: readonly number[];
+  /** Of each stage, bytes for which its members' GPUs have no room. */
   readonly lacking: readonly number[];
   readonly recomputed: readonly (readonly number[])[];
   readonly shares: readonly Shares[];
+  /** Of each peer by its place, elements whose state lies in main memory; whoever has none is not in it. */
+  readonly hosted: ReadonlyMap<number, number>;
 }
 
 /**
@@ -105,9 +109,9 @@ export function secondsOf(
   const pace = paceOf(costs, draft, layout, fit.recomputed);
   if (limit < Number.POSITIVE_INFINITY) {
     const { ends, seconds } = leastEnds(layout, pace);
-    if (exchangeSeconds(costs, draft, layout, fit.shares, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
+    if (exchangeSeconds(costs, draft, layout, fit, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
   }
-  const step = (ends: Float64Array): number => exchangeSeconds(costs, draft, layout, fit.shares, ends);
+  const step = (ends: Float64Array): number => exchangeSeconds(costs, draft, layout, fit, ends);
   if (count === 'sized' || count <= most) return step(workEnds(layout, order, pace));
   const part = Math.ceil(most / PARTS);
   const short = layoutOf(costs, draft, part);

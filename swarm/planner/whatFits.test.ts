@@ -11,7 +11,7 @@ function problemOf(memory: readonly number[], layers: number, sequence: number) 
   const peers = memory.map((memoryBytes, index) => ({ id: `p${index}`, memoryBytes, flopsPerSecond: 1e9 }));
   const cluster = parseCluster({ peers }, 'c.json');
   invariant(model.ok && cluster.ok, 'a problem');
-  return { model: model.value, batch: { samples: 4, sequence }, cluster: cluster.value, keepers: true };
+  return { model: model.value, batch: { samples: 4, sequence }, cluster: cluster.value };
 }
 
 const isPlanned = (problem: ReturnType<typeof problemOf>): boolean => planCluster(problem, () => false).ok;

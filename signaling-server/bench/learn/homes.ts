@@ -156,8 +156,6 @@ function plannedRun(file: unknown, cluster: Cluster) {
     batch,
     replicas: replicaWish(0),
     cluster,
-    keepers: true,
-    gathers: true,
   };
   return { problem, islands };
 }

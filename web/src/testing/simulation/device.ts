@@ -24,6 +24,11 @@ export class Device {
     return leftMs <= 0 ? Promise.resolve() : this.#process.wait(leftMs);
   }
 
+  /** Work of the processor, beside the queue. */
+  works(ms: number): Promise<void> {
+    return ms > 0 ? this.#process.wait(ms * this.#process.machine.slowness) : Promise.resolve();
+  }
+
   /** These values, once the queue has come to them. */
   read(values: Float32Array<ArrayBuffer>): Reading {
     const copy = values.slice();

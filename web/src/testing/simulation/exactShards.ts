@@ -86,13 +86,25 @@ export class ExactShards implements Shards {
       return { block: work.block, range: work.range, sumSquares: sum.reduce((all, one) => all + squared(one), 0) };
     });
     await this.#device.settled();
+    await this.#device.works(this.#pace.hostSumMs(this.#elementsIn('host')));
     return norms;
   }
 
-  update(scalars: UpdateScalars): void {
-    const elements = this.#shards.reduce((sum, { work: { range } }) => sum + range[1] - range[0], 0);
-    this.#device.submit(this.#pace.updateMs(elements));
+  async update(scalars: UpdateScalars): Promise<void> {
+    this.#device.submit(this.#pace.updateMs(this.#elementsIn('gpu')));
+    this.#updateIn('gpu', scalars);
+    const inHost = this.#elementsIn('host');
+    if (inHost > 0) await this.#device.works(this.#pace.hostUpdateMs(inHost));
+    this.#updateIn('host', scalars);
+  }
+
+  #elementsIn(place: ShardWork['in']): number {
+    return this.#shards.reduce((sum, { work, own }) => (work.in === place ? sum + own.m.length : sum), 0);
+  }
+
+  #updateIn(place: ShardWork['in'], scalars: UpdateScalars): void {
     for (const shard of this.#shards) {
+      if (shard.work.in !== place) continue;
       const { late } = shard;
       const isLate = this.#otherwise.isReplicaLate && !shard.work.isPrimary;
       if (isLate) shard.late = { sum: shard.sum, scalars };

@@ -3,6 +3,7 @@ import { at, type PeerId } from '../../../../swarm/base.ts';
 import type { StageSize } from '../../../../swarm/memory/memory.ts';
 import { type Plan, peers } from '../../../../swarm/plan/plan.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from '../../../../swarm/planner/clusterCosts.ts';
+import { hostSumSeconds, hostUpdateSeconds } from '../../../../swarm/planner/mainMemory.ts';
 import { againAhead } from '../../../../swarm/schedule/recompute.ts';
 
 export interface WorkPace {
@@ -13,6 +14,9 @@ export interface WorkPace {
   backwardMs(shape: StageShape, samples: number, again: number): number;
   /** Of so many elements. */
   updateMs(elements: number): number;
+  /** The same of elements in main memory, and before it of adding up their gradients. */
+  hostUpdateMs(elements: number): number;
+  hostSumMs(elements: number): number;
   /** A norm, or a copy. */
   readonly smallMs: number;
 }
@@ -35,6 +39,8 @@ export const PLAIN: WorkPace = {
   recomputeMs: () => SMALL_MS,
   backwardMs: ({ layers }) => 2 * FORWARD_MS * layers,
   updateMs: () => SMALL_MS,
+  hostUpdateMs: () => SMALL_MS,
+  hostSumMs: () => SMALL_MS,
   smallMs: SMALL_MS,
 };
 
@@ -55,6 +61,8 @@ export function clusterPace(costs: ClusterCosts, planned: Plan, seated: () => Pl
         1_000 *
         (costs.backwardSeconds(peerOf(peer()), shape, samples) + again * costs.layerSeconds(peerOf(peer()), samples)),
       updateMs: (elements) => 1_000 * costs.updateSeconds(peerOf(peer()), elements),
+      hostUpdateMs: (elements) => 1_000 * hostUpdateSeconds(elements),
+      hostSumMs: (elements) => 1_000 * hostSumSeconds(elements),
       smallMs: 0,
     }),
     link(from, to) {

@@ -46,6 +46,8 @@ export interface Scenario {
   readonly wishes?: PlanWishes;
   /** Of the model; 3 where absent. */
   readonly layers?: number;
+  /** 4 where absent. */
+  readonly width?: number;
   readonly checkpointEverySteps?: number;
   readonly evaluation?: boolean;
   /** As in the coordinator's config: with 0 every copy is made beside the steps. */
@@ -87,8 +89,8 @@ export interface Ending {
 }
 
 function configOf(scenario: Scenario) {
-  const { donors, steps, layers, checkpointEverySteps = 4, evaluation = false, lateBytes } = scenario;
-  const config = { ...MODEL, n_layer: layers ?? MODEL.n_layer };
+  const { donors, steps, layers, width, checkpointEverySteps = 4, evaluation = false, lateBytes } = scenario;
+  const config = { ...MODEL, n_layer: layers ?? MODEL.n_layer, n_embd: width ?? MODEL.n_embd };
   const batch = { samples: SAMPLES, sequence: SEQUENCE };
   const train: Train = {
     ...{ steps, globalBatchSize: SAMPLES, sequenceLength: SEQUENCE, gradientClipNorm: 9_000 },

@@ -3,7 +3,7 @@
  * files around them. It stands where `donor.ts` and `worker.ts` do, without a page to show.
  */
 import { type PeerId, type Random, seededRandom } from '../../../../swarm/base.ts';
-import { NO_LIMITS } from '../../../../swarm/limits.ts';
+import { type Limits, NO_LIMITS } from '../../../../swarm/limits.ts';
 import { HEARTBEAT_MS, type PeerMessage, type ServerMessage } from '../../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../../swarm/messages/profile.ts';
 import { ADAPTER } from '../../../../swarm/testing/rehearsalTerms.ts';
@@ -22,6 +22,9 @@ import type { Line, Network } from './network.ts';
 import type { Pace } from './pace.ts';
 import type { SimulatedServer } from './simulatedServer.ts';
 import { VirtualSocket } from './sockets.ts';
+
+/** Whatever a plan has in main memory, everyone gives. */
+const LIMITS: Limits = { ...NO_LIMITS, hostBytes: 2 ** 30 };
 
 const MEASURING_MS = 300;
 const RESTART_MS = 1_000;
@@ -176,7 +179,7 @@ export class Tab {
         adapter: ADAPTER,
         entry: { invite: null, own: null },
         key: null,
-        limits: () => NO_LIMITS,
+        limits: () => LIMITS,
         relayOnly: () => false,
         wait: (ms) => process.wait(ms),
         onState: (state) => this.#onState(state, session),
