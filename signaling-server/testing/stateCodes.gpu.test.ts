@@ -110,4 +110,16 @@ describe('state as int8', () => {
     again.swarm.close();
     await golden.weights.close();
   });
+
+  test('[WI30] what a stage gathers stays float32, beside a stage that keeps its blocks', async () => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase('gpt2-tiny');
+    const names = ['a', 'b', 'c', 'd'].map(peerId);
+    const split = equalSplit(golden.model, 8, names, { stages: 2, microBatches: 4 });
+    const stages = split.stages.map((stage, place) => (place === 0 ? { ...stage, gathered: 1 as const } : stage));
+    const { swarm, done } = await trained(golden, withStateWire({ ...split, stages }, INT8), 4);
+    expect(farthest(done, golden)).toBeLessThan(1e-2);
+    swarm.close();
+    await golden.weights.close();
+  });
 });
