@@ -18,7 +18,8 @@ export class IslandReference {
   readonly #names: readonly string[];
   readonly #ranges: Range[] = [];
   readonly #planes: SharedPlanes;
-  readonly #islands: readonly Island[];
+  /** By number: those that have ended are not in it. */
+  readonly #islands = new Map<number, Island>();
 
   constructor(run: RunFile, initial: ReadonlyMap<string, Float32Array>, text: Uint8Array, count: number) {
     this.#run = run;
@@ -28,24 +29,33 @@ export class IslandReference {
       const from = this.#ranges.at(-1)?.[1] ?? 0;
       this.#ranges.push([from, from + got(initial, tensor).length]);
     }
-    const { exchange, publish } = this.#settings;
+    const { publish } = this.#settings;
     const shared = this.#joined(initial);
     this.#planes = {
       shared,
       velocity: new Float32Array(shared.length),
       published: publish === 'int8' ? shared.slice() : null,
     };
-    const model = modelOf(run);
-    this.#islands = Array.from({ length: count }, () => ({
-      trainer: referenceTrainer(
-        model,
-        new Map([...initial].map(([tensor, values]) => [tensor, Float64Array.from(values)])),
-        run.train,
-      ),
-      leftOver: exchange === 'f32' ? null : new Float32Array(shared.length),
+    for (let island = 0; island < count; island++) this.begin(island);
+  }
+
+  /** A new island, at what the last meeting came to. */
+  begin(island: number): void {
+    const published = this.#planes.published ?? this.#planes.shared;
+    const values = this.#names.map((tensor, index): [string, Float64Array] => {
+      const [from, to] = at(this.#ranges, index);
+      return [tensor, Float64Array.from(published.subarray(from, to))];
+    });
+    this.#islands.set(island, {
+      trainer: referenceTrainer(modelOf(this.#run), new Map(values), this.#run.train),
+      leftOver: this.#settings.exchange === 'f32' ? null : new Float32Array(published.length),
       done: 0,
       before: null,
-    }));
+    });
+  }
+
+  has(island: number): boolean {
+    return this.#islands.has(island);
   }
 
   get #settings() {
@@ -56,7 +66,7 @@ export class IslandReference {
 
   /** The next step of this island. */
   step(island: number, number: number) {
-    const own = at(this.#islands, island);
+    const own = got(this.#islands, island);
     own.done++;
     return own.trainer.step(this.#windows(number), number);
   }
@@ -70,13 +80,14 @@ export class IslandReference {
   /** The round is over, and its meeting is held while the next one goes on. */
   meetBeside(): void {
     invariant(
-      this.#islands.every(({ before }) => before === null),
+      [...this.#islands.values()].every(({ before }) => before === null),
       'what comes of a meeting is taken in before the next one',
     );
-    const planes = this.#islands.map(({ trainer, leftOver }) => ({ own: this.#joined(trainer.tensors), leftOver }));
-    const steps = this.#islands.map(({ done }) => done);
+    const islands = [...this.#islands].toSorted(([a], [b]) => a - b).map(([, island]) => island);
+    const planes = islands.map(({ trainer, leftOver }) => ({ own: this.#joined(trainer.tensors), leftOver }));
+    const steps = islands.map(({ done }) => done);
     Array.from(meet(this.#settings, this.#ranges, this.#planes, planes, steps));
-    for (const island of this.#islands) {
+    for (const island of islands) {
       island.done = 0;
       island.before = new Map([...island.trainer.tensors].map(([tensor, values]) => [tensor, values.slice()]));
     }
@@ -84,7 +95,7 @@ export class IslandReference {
 
   /** What came of the last meeting moves this island as far as that was from what it had then; once. */
   takeIn(number: number): void {
-    const island = at(this.#islands, number);
+    const island = got(this.#islands, number);
     const { before } = island;
     if (before === null) return;
     island.before = null;
