@@ -224,3 +224,60 @@ describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
     for (const server of servers) server.kill();
   });
 });
+
+/** Two servers of a site, the first of which leads and has a run. */
+async function pair() {
+  const random = seededRandom(7);
+  const nats = new VirtualNats();
+  const tell = vi.fn();
+  const [one, other] = [new Server(nats, 0, random, tell), new Server(nats, 1, random, tell)];
+  await awaited(one.open());
+  await awaited(other.open());
+  invariant(await awaited(one.lead()), 'it leads');
+  one.act();
+  await passes(5_000);
+  invariant(one.site && other.site, 'both are open');
+  return { one, other, store: one.site.data.store, otherStore: other.site.data.store };
+}
+
+it('[NA51] [NA52] of two who believe that they lead the first one keeps nothing, says nothing, and has what the other has', async () => {
+  const { one, other, store, otherStore } = await pair();
+  one.link.isCut = true;
+  const [said, refused] = [vi.fn(), vi.fn()];
+  store.saveNote(RUN, 'of the first');
+  store.whenKept(said);
+  store.kept().catch(refused);
+  expect(await awaited(other.lead())).toBe(true);
+  otherStore.saveNote(RUN, 'of the other');
+  expect([store.note(RUN), one.coordinates]).toEqual(['of the first', true]);
+  one.link.isCut = false;
+  await passes(10_000);
+  expect([said.mock.calls.length, refused.mock.calls.length, one.fences]).toEqual([0, 1, 1]);
+  expect(storageProblem(refused.mock.calls[0]?.[0])).not.toBeNull();
+  expect([store.note(RUN), otherStore.note(RUN)]).toEqual(['of the other', 'of the other']);
+  for (const server of [one, other]) server.kill();
+});
+
+it('[NA53] half a minute without NATS: what is written waits, is kept once, and is said in order', async () => {
+  const { one, other, store, otherStore } = await pair();
+  const stalls = vi.fn();
+  store.onStall(stalls);
+  one.link.isCut = true;
+  const said: number[] = [];
+  const first = store.committedSteps(RUN);
+  const steps = [first, first + 1, first + 2];
+  for (const step of steps) {
+    store.commitStep(RUN, commit(step, step), [{ peer: peerId('p'), tokens: 2 }]);
+    store.whenKept(() => said.push(step));
+  }
+  await passes(30_000);
+  expect(stalls.mock.calls).toEqual([['NATS does not answer']]);
+  expect([said, otherStore.committedSteps(RUN)]).toEqual([[], first]);
+  one.link.isCut = false;
+  await passes(10_000);
+  expect(said).toEqual(steps);
+  expect(otherStore.steps(RUN)).toEqual(store.steps(RUN));
+  expect(otherStore.committedSteps(RUN)).toBe(first + 3);
+  expect([one.fences, one.coordinates]).toEqual([0, true]);
+  for (const server of [one, other]) server.kill();
+});
