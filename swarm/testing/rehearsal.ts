@@ -301,6 +301,8 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       store.paused = effect.paused;
       return;
     case 'refuse':
+      // A checkpoint that it owed a part of is never whole, as where it had gone.
+      if (run.connected.has(effect.peer)) run.departures++;
       disconnect(run, effect.peer);
       return;
     case 'finished':
