@@ -96,7 +96,7 @@ export function attentionSource(body: AttentionBody, family: AdapterFamily, D: n
     workgroupSize: isGpu ? TILE_INVOCATIONS : HEADS,
     body: () => {
       const tile = width === 4 ? tilesOfLanes : tilesOfFloats;
-      const steps = scoresText('strip_scores', STRIP) + scoresText('last_scores', chunks % STRIP) + weightedText();
+      const steps = scoresText(chunks) + weightedText();
       return lanePrelude(width) + tile + cut + code + (isGpu ? tiles + steps : '') + body.code[family];
     },
     workgroups: (dims) => [

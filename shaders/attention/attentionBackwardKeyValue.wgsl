@@ -4,7 +4,7 @@
 fn stage_dy(at: Place, v_at: vec4u, y_at: vec4u, strip: u32) {
   let chunk = in_strip(strip + at.c);
   stage_own(at, qkv_tile(v_at, chunk));
-  stage_other(at, dy_tile(y_at, chunk));
+  stage_other(at, in_width(dy_tile(y_at, chunk), strip + at.c));
   workgroupBarrier();
 }
 
@@ -33,12 +33,12 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
       keep_weights(at, p_of(scores_of(at, k_at, q_at), keys, queries, rows));
       var dp = mat4x4f();
       stage_dy(at, v_at, y_at, 0u);
-      if (WHOLE > 0u) { dp = strip_scores(dp, at); } else { dp = last_scores(dp, at); }
+      dp = strip_scores(dp, at, 0u);
       dv0 = weighted(dv0, at);
       workgroupBarrier();
       if (CHUNKS > STRIP) {
         stage_dy(at, v_at, y_at, STRIP);
-        if (WHOLE > STRIP) { dp = strip_scores(dp, at); } else { dp = last_scores(dp, at); }
+        dp = strip_scores(dp, at, STRIP);
         dv1 = weighted(dv1, at);
         workgroupBarrier();
       }

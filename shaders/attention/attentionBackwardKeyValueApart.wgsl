@@ -11,18 +11,11 @@ fn add_dy(before: Tile, at: Place, y_at: vec4u, chunk: u32) -> Tile {
 // dy·v of a tile.
 fn dp_of(at: Place, v_at: vec4u, y_at: vec4u) -> mat4x4f {
   var dp = mat4x4f();
-  for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-    stage_own(at, qkv_tile(v_at, strip + at.c));
-    stage_other(at, dy_tile(y_at, strip + at.c));
+  for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+    stage_own(at, qkv_tile(v_at, in_strip(strip + at.c)));
+    stage_other(at, in_width(dy_tile(y_at, in_strip(strip + at.c)), strip + at.c));
     workgroupBarrier();
-    dp = strip_scores(dp, at);
-    workgroupBarrier();
-  }
-  if (LAST > 0u) {
-    stage_own(at, qkv_tile(v_at, in_strip(WHOLE + at.c)));
-    stage_other(at, dy_tile(y_at, in_strip(WHOLE + at.c)));
-    workgroupBarrier();
-    dp = last_scores(dp, at);
+    dp = strip_scores(dp, at, strip);
     workgroupBarrier();
   }
   return dp;

@@ -18,18 +18,11 @@ fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
 // q·k of a tile.
 fn scores_of(at: Place, k_at: vec4u, q_at: vec4u) -> mat4x4f {
   var s = mat4x4f();
-  for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-    stage_own(at, qkv_tile(k_at, strip + at.c));
-    stage_other(at, qkv_tile(q_at, strip + at.c));
+  for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+    stage_own(at, qkv_tile(k_at, in_strip(strip + at.c)));
+    stage_other(at, in_width(qkv_tile(q_at, in_strip(strip + at.c)), strip + at.c));
     workgroupBarrier();
-    s = strip_scores(s, at);
-    workgroupBarrier();
-  }
-  if (LAST > 0u) {
-    stage_own(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
-    stage_other(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
-    workgroupBarrier();
-    s = last_scores(s, at);
+    s = strip_scores(s, at, strip);
     workgroupBarrier();
   }
   return s;

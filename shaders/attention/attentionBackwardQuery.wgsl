@@ -51,18 +51,11 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     let k_at = staged + k_lane;
     let v_at = staged + v_lane;
     var s = mat4x4f();
-    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-      stage_own(at, qkv_tile(q_at, strip + at.c));
-      stage_other(at, qkv_tile(k_at, strip + at.c));
+    for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+      stage_own(at, qkv_tile(q_at, in_strip(strip + at.c)));
+      stage_other(at, in_width(qkv_tile(k_at, in_strip(strip + at.c)), strip + at.c));
       workgroupBarrier();
-      s = strip_scores(s, at);
-      workgroupBarrier();
-    }
-    if (LAST > 0u) {
-      stage_own(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
-      stage_other(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
-      workgroupBarrier();
-      s = last_scores(s, at);
+      s = strip_scores(s, at, strip);
       workgroupBarrier();
     }
     // p waits in workgroup memory: with dp and the sums beside it the registers would not do.
@@ -74,18 +67,11 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
       select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries),
     ));
     var dp = mat4x4f();
-    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-      stage_own(at, dy_tile(y_at, strip + at.c));
-      stage_other(at, qkv_tile(v_at, strip + at.c));
+    for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+      stage_own(at, dy_tile(y_at, in_strip(strip + at.c)));
+      stage_other(at, in_width(qkv_tile(v_at, in_strip(strip + at.c)), strip + at.c));
       workgroupBarrier();
-      dp = strip_scores(dp, at);
-      workgroupBarrier();
-    }
-    if (LAST > 0u) {
-      stage_own(at, dy_tile(y_at, in_strip(WHOLE + at.c)));
-      stage_other(at, qkv_tile(v_at, in_strip(WHOLE + at.c)));
-      workgroupBarrier();
-      dp = last_scores(dp, at);
+      dp = strip_scores(dp, at, strip);
       workgroupBarrier();
     }
     let p = kept_weights(at);

@@ -37,18 +37,11 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   for (var key = 0u; key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     var s = mat4x4f();
-    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-      stage_own(at, qkv_tile(q_at, strip + at.c));
-      stage_other(at, qkv_tile(staged + k_lane, strip + at.c));
+    for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+      stage_own(at, qkv_tile(q_at, in_strip(strip + at.c)));
+      stage_other(at, in_width(qkv_tile(staged + k_lane, in_strip(strip + at.c)), strip + at.c));
       workgroupBarrier();
-      s = strip_scores(s, at);
-      workgroupBarrier();
-    }
-    if (LAST > 0u) {
-      stage_own(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
-      stage_other(at, qkv_tile(staged + k_lane, in_strip(WHOLE + at.c)));
-      workgroupBarrier();
-      s = last_scores(s, at);
+      s = strip_scores(s, at, strip);
       workgroupBarrier();
     }
     // Those keys that a query may not see get a score whose exp is 0.

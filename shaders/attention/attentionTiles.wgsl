@@ -9,8 +9,7 @@
 const TILE = 32u;
 const SIDE = 8u; // invocations along a tile's side, four rows each
 const STRIP = SIDE; // lanes of the width that are staged at once
-const LAST = CHUNKS % STRIP; // lanes of the last strip, where it is shorter than the others
-const WHOLE = CHUNKS - LAST;
+const WHOLE = CHUNKS / STRIP * STRIP; // lanes of whole strips; the last one may be shorter
 // One lane more than a strip, so that neighbouring rows begin in different banks.
 const PITCH = STRIP + 1u;
 
@@ -25,8 +24,12 @@ fn place_of(local: u32) -> Place { return Place(local / SIDE, local % SIDE); }
 // Four rows of a tile: the first, and those SIDE apart. Rows past the end are the last one again, and count nothing.
 fn rows_of(first: u32) -> vec4u { return first + SIDE * STEPS; }
 fn inside(rows: vec4u) -> vec4u { return min(rows, vec4u(dims.T - 1u)); }
-// Lanes past the width are the last one again, and make no score and no sum.
+// Lanes past the width are the last one again, and make no sum; of one side they are zero, and make no score.
 fn in_strip(chunk: u32) -> u32 { return min(chunk, CHUNKS - 1u); }
+fn in_width(tile: Tile, chunk: u32) -> Tile {
+  if (WHOLE < CHUNKS && chunk >= CHUNKS) { return Tile(); }
+  return tile;
+}
 
 // Lane c of rows r, r + 8, … of a strip.
 fn stage_own(at: Place, tile: Tile) {

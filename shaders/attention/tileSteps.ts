@@ -1,6 +1,8 @@
 /**
- * The steps of attentionTiles.wgsl that are written out, since Tint unrolls no loop: scores of a strip, lane by lane, and
- * sums over the 32 other rows. Each index is a remainder and a constant, so that its range is known and nothing bounds it.
+ * The steps of attentionTiles.wgsl that are written out, since Tint unrolls no loop: scores of a strip, two lanes at a time
+ * (128 multiply-adds), and sums over the 32 other rows, four at a time. The loops around them have constant bounds, so that a
+ * driver may go on unrolling, and each index is a remainder and constants: its range is known and nothing bounds it. (With
+ * all eight lanes written out llvmpipe took up to four times as long to compile a kernel: half a minute.)
  */
 import { plus, range } from '../family/widths.ts';
 
@@ -9,34 +11,44 @@ export const TILE = 32;
 export const STRIP = 8;
 const SIDE = STRIP;
 const PITCH = STRIP + 1;
+const LANES_AT_ONCE = 2;
+const ROWS_AT_ONCE = 4;
 
 /** The staged strips' part of the scores: a column for each other row, in it an entry for each own row. */
-export function scoresText(name: string, lanes: number): string {
+export function scoresText(chunks: number): string {
+  const steps = Math.min(LANES_AT_ONCE, chunks);
   const four = (memory: string, first: string, k: number): string =>
     `Tile(${range(4)
       .map((i) => `${memory}[${plus(first, i * SIDE * PITCH + k)}]`)
       .join(', ')})`;
-  const steps = range(lanes).map((k) => `  s = add_scores(s, ${four('own', 'a', k)}, ${four('other', 'b', k)});\n`);
-  return `fn ${name}(before: mat4x4f, at: Place) -> mat4x4f {
-  let a = at.r % SIDE * PITCH;
-  let b = at.c % SIDE * PITCH;
+  const turns = Math.ceil(Math.min(STRIP, chunks) / steps);
+  const lines = range(steps).map((k) => `    s = add_scores(s, ${four('own', 'a', k)}, ${four('other', 'b', k)});\n`);
+  // Of the last strip only what is in it, to the next multiple of what is done at once: lanes past the width are zero.
+  const last = Math.ceil((chunks % STRIP) / steps);
+  const isShort = chunks > STRIP && last > 0 && last < turns;
+  const ends = isShort ? `    if (turn >= ${last}u && strip == WHOLE) { break; }\n` : '';
+  return `fn strip_scores(before: mat4x4f, at: Place, strip: u32) -> mat4x4f {
   var s = before;
-${steps.join('')}  return s;
+  for (var turn = 0u; turn < ${turns}u; turn++) {
+${ends}    let a = turn * ${steps}u + at.r % SIDE * PITCH;
+    let b = turn * ${steps}u + at.c % SIDE * PITCH;
+${lines.join('')}  }
+  return s;
 }
 `;
 }
 
-/** Sums of the other rows' lane c of the staged strip, by weight: one column for each own row. Eight other rows at a time. */
+/** Sums of the other rows' lane c of the staged strip, by weight: one column for each own row. */
 export function weightedText(): string {
-  const steps = range(SIDE).map((row) => {
+  const steps = range(ROWS_AT_ONCE).map((row) => {
     const [v, w] = [plus('v', row * PITCH), plus('w', row * PITCH)];
     return `    sum = add_outer(sum, other[${v}], weights[${w}]);\n`;
   });
   return `fn weighted(before: Tile, at: Place) -> Tile {
   var sum = before;
-  for (var eight = 0u; eight < ${TILE / SIDE}u; eight++) {
-    let v = eight * (SIDE * PITCH) + at.c % SIDE;
-    let w = eight * (SIDE * PITCH) + at.r % SIDE;
+  for (var four = 0u; four < ${TILE / ROWS_AT_ONCE}u; four++) {
+    let v = four * (${ROWS_AT_ONCE}u * PITCH) + at.c % SIDE;
+    let w = four * (${ROWS_AT_ONCE}u * PITCH) + at.r % SIDE;
 ${steps.join('')}  }
   return sum;
 }

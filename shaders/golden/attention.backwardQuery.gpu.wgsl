@@ -86,8 +86,7 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
 const TILE = 32u;
 const SIDE = 8u; // invocations along a tile's side, four rows each
 const STRIP = SIDE; // lanes of the width that are staged at once
-const LAST = CHUNKS % STRIP; // lanes of the last strip, where it is shorter than the others
-const WHOLE = CHUNKS - LAST;
+const WHOLE = CHUNKS / STRIP * STRIP; // lanes of whole strips; the last one may be shorter
 // One lane more than a strip, so that neighbouring rows begin in different banks.
 const PITCH = STRIP + 1u;
 
@@ -102,8 +101,12 @@ fn place_of(local: u32) -> Place { return Place(local / SIDE, local % SIDE); }
 // Four rows of a tile: the first, and those SIDE apart. Rows past the end are the last one again, and count nothing.
 fn rows_of(first: u32) -> vec4u { return first + SIDE * STEPS; }
 fn inside(rows: vec4u) -> vec4u { return min(rows, vec4u(dims.T - 1u)); }
-// Lanes past the width are the last one again, and make no score and no sum.
+// Lanes past the width are the last one again, and make no sum; of one side they are zero, and make no score.
 fn in_strip(chunk: u32) -> u32 { return min(chunk, CHUNKS - 1u); }
+fn in_width(tile: Tile, chunk: u32) -> Tile {
+  if (WHOLE < CHUNKS && chunk >= CHUNKS) { return Tile(); }
+  return tile;
+}
 
 // Lane c of rows r, r + 8, … of a strip.
 fn stage_own(at: Place, tile: Tile) {
@@ -150,40 +153,24 @@ fn total_across(at: Place) -> vec4f {
   sum += across[i + 6u];
   return sum + across[i + 7u];
 }
-fn strip_scores(before: mat4x4f, at: Place) -> mat4x4f {
-  let a = at.r % SIDE * PITCH;
-  let b = at.c % SIDE * PITCH;
+fn strip_scores(before: mat4x4f, at: Place, strip: u32) -> mat4x4f {
   var s = before;
-  s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
-  s = add_scores(s, Tile(own[a + 1u], own[a + 73u], own[a + 145u], own[a + 217u]), Tile(other[b + 1u], other[b + 73u], other[b + 145u], other[b + 217u]));
-  s = add_scores(s, Tile(own[a + 2u], own[a + 74u], own[a + 146u], own[a + 218u]), Tile(other[b + 2u], other[b + 74u], other[b + 146u], other[b + 218u]));
-  s = add_scores(s, Tile(own[a + 3u], own[a + 75u], own[a + 147u], own[a + 219u]), Tile(other[b + 3u], other[b + 75u], other[b + 147u], other[b + 219u]));
-  s = add_scores(s, Tile(own[a + 4u], own[a + 76u], own[a + 148u], own[a + 220u]), Tile(other[b + 4u], other[b + 76u], other[b + 148u], other[b + 220u]));
-  s = add_scores(s, Tile(own[a + 5u], own[a + 77u], own[a + 149u], own[a + 221u]), Tile(other[b + 5u], other[b + 77u], other[b + 149u], other[b + 221u]));
-  s = add_scores(s, Tile(own[a + 6u], own[a + 78u], own[a + 150u], own[a + 222u]), Tile(other[b + 6u], other[b + 78u], other[b + 150u], other[b + 222u]));
-  s = add_scores(s, Tile(own[a + 7u], own[a + 79u], own[a + 151u], own[a + 223u]), Tile(other[b + 7u], other[b + 79u], other[b + 151u], other[b + 223u]));
-  return s;
-}
-fn last_scores(before: mat4x4f, at: Place) -> mat4x4f {
-  let a = at.r % SIDE * PITCH;
-  let b = at.c % SIDE * PITCH;
-  var s = before;
-  s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
+  for (var turn = 0u; turn < 1u; turn++) {
+    let a = turn * 1u + at.r % SIDE * PITCH;
+    let b = turn * 1u + at.c % SIDE * PITCH;
+    s = add_scores(s, Tile(own[a], own[a + 72u], own[a + 144u], own[a + 216u]), Tile(other[b], other[b + 72u], other[b + 144u], other[b + 216u]));
+  }
   return s;
 }
 fn weighted(before: Tile, at: Place) -> Tile {
   var sum = before;
-  for (var eight = 0u; eight < 4u; eight++) {
-    let v = eight * (SIDE * PITCH) + at.c % SIDE;
-    let w = eight * (SIDE * PITCH) + at.r % SIDE;
+  for (var four = 0u; four < 8u; four++) {
+    let v = four * (4u * PITCH) + at.c % SIDE;
+    let w = four * (4u * PITCH) + at.r % SIDE;
     sum = add_outer(sum, other[v], weights[w]);
     sum = add_outer(sum, other[v + 9u], weights[w + 9u]);
     sum = add_outer(sum, other[v + 18u], weights[w + 18u]);
     sum = add_outer(sum, other[v + 27u], weights[w + 27u]);
-    sum = add_outer(sum, other[v + 36u], weights[w + 36u]);
-    sum = add_outer(sum, other[v + 45u], weights[w + 45u]);
-    sum = add_outer(sum, other[v + 54u], weights[w + 54u]);
-    sum = add_outer(sum, other[v + 63u], weights[w + 63u]);
   }
   return sum;
 }
@@ -256,18 +243,11 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     let k_at = staged + k_lane;
     let v_at = staged + v_lane;
     var s = mat4x4f();
-    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-      stage_own(at, qkv_tile(q_at, strip + at.c));
-      stage_other(at, qkv_tile(k_at, strip + at.c));
+    for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+      stage_own(at, qkv_tile(q_at, in_strip(strip + at.c)));
+      stage_other(at, in_width(qkv_tile(k_at, in_strip(strip + at.c)), strip + at.c));
       workgroupBarrier();
-      s = strip_scores(s, at);
-      workgroupBarrier();
-    }
-    if (LAST > 0u) {
-      stage_own(at, qkv_tile(q_at, in_strip(WHOLE + at.c)));
-      stage_other(at, qkv_tile(k_at, in_strip(WHOLE + at.c)));
-      workgroupBarrier();
-      s = last_scores(s, at);
+      s = strip_scores(s, at, strip);
       workgroupBarrier();
     }
     // p waits in workgroup memory: with dp and the sums beside it the registers would not do.
@@ -279,18 +259,11 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
       select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries),
     ));
     var dp = mat4x4f();
-    for (var strip = 0u; strip < WHOLE; strip += STRIP) {
-      stage_own(at, dy_tile(y_at, strip + at.c));
-      stage_other(at, qkv_tile(v_at, strip + at.c));
+    for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+      stage_own(at, dy_tile(y_at, in_strip(strip + at.c)));
+      stage_other(at, in_width(qkv_tile(v_at, in_strip(strip + at.c)), strip + at.c));
       workgroupBarrier();
-      dp = strip_scores(dp, at);
-      workgroupBarrier();
-    }
-    if (LAST > 0u) {
-      stage_own(at, dy_tile(y_at, in_strip(WHOLE + at.c)));
-      stage_other(at, qkv_tile(v_at, in_strip(WHOLE + at.c)));
-      workgroupBarrier();
-      dp = last_scores(dp, at);
+      dp = strip_scores(dp, at, strip);
       workgroupBarrier();
     }
     let p = kept_weights(at);
