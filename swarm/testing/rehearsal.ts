@@ -191,7 +191,8 @@ export function happen(run: Rehearsal, event: RehearsedEvent, now: number, perfo
   if (event.type === 'donorSaid' && event.message.type === 'ready' && event.message.epoch === run.store.epoch) {
     run.ready.add(event.peer);
     const members = run.store.plan === null ? [] : peers(run.store.plan);
-    if (members.every((peer) => run.ready.has(peer))) hold(run, members);
+    // Where the epoch is given up its plan has not taken over, whoever says so too late.
+    if (before.phase.name !== 'planning' && members.every((peer) => run.ready.has(peer))) hold(run, members);
   }
   if (event.type === 'donorSaid' && event.message.type === 'resumed') {
     const { role } = event.message;
