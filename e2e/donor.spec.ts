@@ -208,6 +208,8 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
   await openDonor(server.url);
   await page.locator('.figures > summary').click();
   await page.getByText('0 direct, 1 through the server, because you hide your IP address').waitFor();
+  // The link is there before the plan of two is: until then the page speaks to one who trains alone.
+  await page.getByText('2 donors training').waitFor();
   await page.locator('.trace').waitFor();
   await page.locator('.stat', { hasText: /GPU busy\d+(\.\d)? %/ }).waitFor();
   const shifts = await shiftsOf(page);

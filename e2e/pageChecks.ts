@@ -155,10 +155,14 @@ interface Shift extends PerformanceEntry {
   /** Share of the window that moved, times how far, of the window. */
   readonly value: number;
   readonly hadRecentInput: boolean;
-  readonly sources: readonly { readonly node: Node | null }[];
+  readonly sources: readonly {
+    readonly node: Node | null;
+    readonly previousRect: DOMRectReadOnly;
+    readonly currentRect: DOMRectReadOnly;
+  }[];
 }
 
-/** What moves from now on though nobody touched anything; asked for what it was. */
+/** What moves from now on though nobody touched anything; asked for what it was, from where to where, and below what. */
 export async function shiftsOf(page: Page): Promise<() => Promise<readonly string[]>> {
   await page.evaluate((noticed) => {
     const shifts: string[] = [];
@@ -166,7 +170,11 @@ export async function shiftsOf(page: Page): Promise<() => Promise<readonly strin
     new PerformanceObserver((list) => {
       for (const { value, hadRecentInput, sources } of list.getEntries() as Shift[]) {
         if (hadRecentInput || value < noticed) continue;
-        shifts.push(sources.map(({ node }) => node?.textContent?.slice(0, 60)).join(' and '));
+        const moved = sources.map(({ node, previousRect, currentRect }) => {
+          const text = node?.textContent?.slice(0, 60);
+          return `${text} from ${previousRect.x}, ${previousRect.y} to ${currentRect.x}, ${currentRect.y}`;
+        });
+        shifts.push(`${moved.join(' and ')}; ${document.querySelector('main')?.textContent.slice(0, 600)}`);
       }
     }).observe({ type: 'layout-shift' });
   }, NOTICED);

@@ -60,7 +60,7 @@ export function StopControls({ state, actions }: StopProps) {
         )}
         <Press onPress={() => actions.ask('leave')}>Leave</Press>
       </div>
-      <p class="soft small">{words(state, rests)}</p>
+      <p class={`soft small${rests ? '' : ' stop-words'}`}>{words(state, rests)}</p>
     </>
   );
 }
