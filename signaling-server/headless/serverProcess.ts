@@ -1,18 +1,16 @@
 /**
  * A training's server in a process of its own, so that it can be killed and started again as a machine's crash would:
- * the same port, the same data directory, donors reconnect by themselves. Orders and status go over the process's own
- * channel; when that closes, whoever is left ends.
+ * the same port, the same data directory, donors reconnect by themselves.
  */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { HELD, type Held } from '../../swarm/coordinator/events.ts';
 import { planSchema, SCHEDULE_NAMES, WARM_UPS } from '../../swarm/plan/plan.ts';
-import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { openDataDirectory } from '../store/dataDirectory.ts';
+import { awaitOrders, exit, forkCommand, tell } from './childServer.ts';
 import { openTrainingServer, type RunStatus, runStatusSchema, type TrainingServer } from './trainingServer.ts';
 
 /** The hidden command that the child runs. */
@@ -130,7 +128,7 @@ class Process implements ServerProcess {
 
   /** Resolves when it serves. */
   async start(gatherLimitMs: number | null): Promise<Result<null>> {
-    const child = fork(COMMAND_FILE, [SERVER_PROCESS_COMMAND], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    const child = forkCommand(SERVER_PROCESS_COMMAND);
     this.#child = child;
     this.#tell({ type: 'open', ...this.#options, gatherLimitMs });
     return new Promise((resolve) => {
@@ -161,12 +159,8 @@ class Process implements ServerProcess {
   }
 
   #tell(order: Order): void {
-    if (this.#child?.connected) this.#child.send(order, () => {}); // one that has ended hears nothing
+    if (this.#child !== null) tell(this.#child, order);
   }
-}
-
-export async function exit(child: ChildProcess): Promise<void> {
-  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
 }
 
 export function addServerProcessCommand(program: Command): void {
@@ -175,11 +169,7 @@ export function addServerProcessCommand(program: Command): void {
 
 /** What the child does: serves until it is told to end, or nobody is there to tell it. */
 async function serveAsProcess(): Promise<void> {
-  const say = (word: Word): void => void process.send?.(word, undefined, undefined, () => {});
-  // Ctrl-C reaches the whole group: when this server ends is the other process's to say.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-  process.on('disconnect', () => process.exit(1));
-  const first = orderSchema.parse((await once(process, 'message'))[0]);
+  const { first, say, onOrder } = await awaitOrders<Order, Word>(orderSchema);
   invariant(first.type === 'open', 'the first order opens the server');
   const { directory, gatherLimitMs, ...options } = first;
   const data = await openDataDirectory(directory);
@@ -190,8 +180,7 @@ async function serveAsProcess(): Promise<void> {
   if (!opened.ok) return say({ type: 'refused', reason: opened.reason });
   const server = opened.value;
   const ended = new Promise<void>((resolve, reject) => {
-    process.on('message', (message) => {
-      const order = orderSchema.parse(message);
+    onOrder((order) => {
       if (order.type === 'hold') return server.hold(order.held);
       if (order.type === 'open') return;
       (order.type === 'stop' ? server.stop() : server.close()).then(resolve, reject);

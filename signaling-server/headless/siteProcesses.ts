@@ -2,8 +2,7 @@
  * The servers of a training as several processes of one site, over a NATS of their own, so that the one that leads can be
  * killed while the others go on. To the command they are one server: what it asks goes to whichever leads.
  */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,14 +10,14 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { got, invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { HELD, type Held } from '../../swarm/coordinator/events.ts';
-import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import type { Server } from '../server.ts';
 import { createServer } from '../server.ts';
 import { SiteMember } from '../site/member.ts';
 import { type NatsServer, startNatsServer } from '../site/natsServer.ts';
 import { openSite, type Site } from '../site/site.ts';
-import { exit, GATHER_LIMIT_MS, trainingSchema } from './serverProcess.ts';
+import { awaitOrders, exit, forkCommand, tell } from './childServer.ts';
+import { GATHER_LIMIT_MS, trainingSchema } from './serverProcess.ts';
 import {
   type RunStatus,
   runStatusSchema,
@@ -209,7 +208,7 @@ class Processes implements SiteProcesses {
 
   /** Resolves when it serves. */
   #fork(number: number, port: number, isBack: boolean): Promise<Result<null>> {
-    const child = fork(COMMAND_FILE, [SITE_PROCESS_COMMAND], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    const child = forkCommand(SITE_PROCESS_COMMAND);
     const { servers, prepare, onChange, ...training } = { ...this.#options, onChange: null };
     const directory = join(this.#folder, `server-${number}`);
     const member: Member = { child, directory, url: '', operatorToken: '' };
@@ -261,21 +260,13 @@ class Processes implements SiteProcesses {
   }
 }
 
-function tell(child: ChildProcess, order: Order): void {
-  if (child.connected) child.send(order, () => {}); // one that has ended hears nothing
-}
-
 export function addSiteProcessCommand(program: Command): void {
   program.command(SITE_PROCESS_COMMAND, { hidden: true }).action(serveAsMember);
 }
 
 /** What each child does: is a process of the site until it is told to end, or nobody is there to tell it. */
 async function serveAsMember(): Promise<void> {
-  const say = (word: Word): void => void process.send?.(word, undefined, undefined, () => {});
-  // Ctrl-C reaches the whole group: when this server ends is the other process's to say.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-  process.on('disconnect', () => process.exit(1));
-  const first = orderSchema.parse((await once(process, 'message'))[0]);
+  const { first, say, onOrder } = await awaitOrders<Order, Word>(orderSchema);
   invariant(first.type === 'open', 'the first order opens the server');
   const { directory, nats, port, pages, isBack, type, ...training } = first;
   let held: Held = 'none';
@@ -285,8 +276,7 @@ async function serveAsMember(): Promise<void> {
   const ended = new Promise<'stop' | 'close'>((resolve) => {
     end = resolve;
   });
-  process.on('message', (message) => {
-    const order = orderSchema.parse(message);
+  onOrder((order) => {
     if (order.type === 'hold') {
       held = order.held;
       server?.run.hold(held);
