@@ -16,16 +16,8 @@ interface SiteOptions extends ServeOptions {
   readonly nats: readonly string[];
 }
 
-/** A cluster of NATS that has just begun answers late, or not at all. */
-const OPEN_TRIES = 5;
-
-async function openPatiently(options: Parameters<typeof openSite>[0]): ReturnType<typeof openSite> {
-  for (let left = OPEN_TRIES - 1; ; left--) {
-    const opened = await openSite(options);
-    if (opened.ok || left === 0 || !/timeout/.test(opened.reason)) return opened;
-    options.log('warn', `NATS has not answered in time; trying again (${opened.reason})`);
-  }
-}
+/** A cluster of NATS that has just begun, or begins meanwhile, is waited for. */
+const NATS_PATIENCE_MS = 60_000;
 
 /** `directory`: the working folder, of which nothing need be kept; null: a new one, removed at the end. */
 export async function serveSite(
@@ -41,7 +33,13 @@ export async function serveSite(
   const folder = directory ?? mkdtempSync(join(tmpdir(), 'shoal-site-'));
   const { nats: urls, site: name, natsCreds } = options;
   const creds = natsCreds === undefined ? {} : { creds: natsCreds };
-  const site = need(await openPatiently({ urls, site: name, directory: folder, log, ...creds }), failed);
+  const site = need(
+    await openSite({
+      ...{ urls, site: name, directory: folder, log, ...creds },
+      ...{ patienceMs: NATS_PATIENCE_MS, signal: interrupt.signal },
+    }),
+    failed,
+  );
   const { data } = site;
   const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
   const shared = sharedOptions(options, access);

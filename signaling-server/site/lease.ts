@@ -28,6 +28,10 @@ interface LeaseHost {
   leads(process: string | null): void;
 }
 
+/** The site's keys, which are gone when they were not renewed. */
+export const openLeases = (nats: NatsConnection, site: string, replicas: number): Promise<KV> =>
+  new Kvm(nats).create(`shoal-${site}-lease`, { ttl: LEASE_MS, history: 1, replicas });
+
 export class Lease {
   readonly #kv: KV;
   readonly #process: string;
@@ -41,21 +45,12 @@ export class Lease {
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  static async open(
-    nats: NatsConnection,
-    { site, replicas, process }: { readonly site: string; readonly replicas: number; readonly process: string },
-    host: LeaseHost,
-  ): Promise<Lease> {
-    const kv = await new Kvm(nats).create(`shoal-${site}-lease`, { ttl: LEASE_MS, history: 1, replicas });
-    const lease = new Lease(kv, process, host);
-    lease.#look();
-    return lease;
-  }
-
-  private constructor(kv: KV, process: string, host: LeaseHost) {
+  /** Looks from now on; `process`: this one's name in the site. */
+  constructor(kv: KV, process: string, host: LeaseHost) {
     this.#kv = kv;
     this.#process = process;
     this.#host = host;
+    this.#look();
   }
 
   get isHeld(): boolean {

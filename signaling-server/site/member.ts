@@ -2,7 +2,7 @@
  * One process of a site: it listens, holds donors' sockets and passes calls on to whoever leads; while it leads itself it has
  * the run open, and others pass theirs to it. Rules NA in SPEC.md.
  */
-import { type Result, refusal, success } from '../../swarm/base.ts';
+import { type Result, success } from '../../swarm/base.ts';
 import type { Access } from '../http/access.ts';
 import { type Front, openFront } from '../http/front.ts';
 import type { Log } from '../monitoring/log.ts';
@@ -139,30 +139,18 @@ export class SiteMember {
     }
     this.#front = front.value;
     site.onFenced(() => this.#ceased('another process leads'));
-    const { process } = this.#exchange;
-    const lease = await Lease.open(
-      site.nats,
-      { site: site.name, replicas: site.replicas, process },
-      {
-        won: () => {
-          const term = ++this.#term;
-          this.#opening = this.#lead(term);
-        },
-        lost: () => this.#ceased('its lease ran out, and another process has it'),
-        leads: (leader) => {
-          this.#leader = leader;
-          this.#donors.follow(leader);
-          this.#token.follow(leader);
-        },
+    this.#lease = new Lease(site.leases, this.#exchange.process, {
+      won: () => {
+        const term = ++this.#term;
+        this.#opening = this.#lead(term);
       },
-    ).catch((error: unknown) =>
-      refusal(`the lease of the site cannot be opened: ${error instanceof Error ? error.message : error}`),
-    );
-    if ('ok' in lease) {
-      await this.close();
-      return lease;
-    }
-    this.#lease = lease;
+      lost: () => this.#ceased('its lease ran out, and another process has it'),
+      leads: (leader) => {
+        this.#leader = leader;
+        this.#donors.follow(leader);
+        this.#token.follow(leader);
+      },
+    });
     return success(undefined);
   }
 

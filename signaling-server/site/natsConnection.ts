@@ -1,8 +1,9 @@
 /** The connection of one process to the site's NATS, which lasts: it is made again however often it breaks. */
 import { readFileSync } from 'node:fs';
 import { jetstreamManager } from '@nats-io/jetstream';
-import { connect, credsAuthenticator, type NatsConnection } from '@nats-io/transport-node';
+import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { isNotReady, type Patience } from './patience.ts';
 
 /** Who says nothing to so many of these is not there. */
 const PING_MS = 2_000;
@@ -17,28 +18,30 @@ export interface NatsAddress {
 }
 
 /** Refuses with one sentence, without the password of an address. */
-export async function connectNats({ urls, creds }: NatsAddress): Promise<Result<NatsConnection>> {
+export async function connectNats({ urls, creds }: NatsAddress, patience: Patience): Promise<Result<NatsConnection>> {
   const shown = urls.map(withoutPassword).join(', ');
   const authenticator = creds === undefined ? undefined : credentialsIn(creds);
   if (authenticator?.ok === false) return authenticator;
+  const options: NodeConnectionOptions = {
+    ...credentialsOf(urls),
+    servers: urls.map(serverOf),
+    ...(urls.some((url) => url.startsWith('tls:')) ? { tls: {} } : {}),
+    ...(authenticator === undefined ? {} : { authenticator: authenticator.value }),
+    ...{ timeout: CONNECT_LIMIT_MS, maxReconnectAttempts: -1, reconnectTimeWait: RECONNECT_MS },
+    ...{ pingInterval: PING_MS, maxPingOut: PINGS_UNANSWERED, ignoreAuthErrorAbort: true, name: 'shoal' },
+  };
   let nats: NatsConnection;
   try {
-    nats = await connect({
-      ...credentialsOf(urls),
-      servers: urls.map(serverOf),
-      ...(urls.some((url) => url.startsWith('tls:')) ? { tls: {} } : {}),
-      ...(authenticator === undefined ? {} : { authenticator: authenticator.value }),
-      ...{ timeout: CONNECT_LIMIT_MS, maxReconnectAttempts: -1, reconnectTimeWait: RECONNECT_MS },
-      ...{ pingInterval: PING_MS, maxPingOut: PINGS_UNANSWERED, ignoreAuthErrorAbort: true, name: 'shoal' },
-    });
+    nats = await patience.has(() => connect(options));
   } catch (error) {
     return refusal(`NATS at ${shown} cannot be reached: ${messageOf(error)}`);
   }
   try {
-    await jetstreamManager(nats);
+    await patience.has(() => jetstreamManager(nats));
     return success(nats);
-  } catch {
+  } catch (error) {
     await nats.close();
+    if (isNotReady(error)) return refusal(`NATS at ${shown} is not ready: ${messageOf(error)}`);
     return refusal(`NATS at ${shown} has no JetStream: start it with it (nats-server -js)`);
   }
 }

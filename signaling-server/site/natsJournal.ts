@@ -1,6 +1,6 @@
 /** A journal in a stream of JetStream, on file, whose last sequence an append names: NATS lets one of two through. */
 import { DeliverPolicy, type JetStreamManager, jetstream, jetstreamManager, StorageType } from '@nats-io/jetstream';
-import type { NatsConnection } from '@nats-io/transport-node';
+import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
 import type { JournalMessage, JournalStream } from './journalStream.ts';
 
 const APPEND_LIMIT_MS = 2_000;
@@ -50,7 +50,7 @@ export async function openNatsJournal(
           next = message.seq + 1;
           yield { sequence: message.seq, bytes: message.data };
         }
-        if (next === before) throw new Error('NATS sends no entries');
+        if (next === before) throw new TimeoutError(); // NATS sends none of them
       }
     },
     follow(from, came) {

@@ -32,8 +32,12 @@ export function hasNatsServer(): boolean {
   }
 }
 
-/** Keeps what it is given in `folder`, and listens on this machine alone; 0: on any free port. */
-export async function startNatsServer(folder: string, port = 0): Promise<Result<NatsServer>> {
+/** Keeps what it is given in `folder`, and listens on this machine alone; 0: on any free port. `more`: options of the program. */
+export async function startNatsServer(
+  folder: string,
+  port = 0,
+  more: readonly string[] = [],
+): Promise<Result<NatsServer>> {
   if (!hasNatsServer()) return refusal(NO_NATS_SERVER);
   const own = port === 0 ? await freePort() : port;
   let child: ChildProcess | null = null;
@@ -46,7 +50,7 @@ export async function startNatsServer(folder: string, port = 0): Promise<Result<
     await exit;
   };
   const start = async (): Promise<Result<void>> => {
-    const args = ['-js', '-sd', folder, '-a', '127.0.0.1', '-p', String(own)];
+    const args = ['-js', '-sd', folder, '-a', '127.0.0.1', '-p', String(own), ...more];
     const started = spawn(PROGRAM, args, { stdio: 'ignore' });
     child = started;
     for (let waitedMs = 0; waitedMs < START_LIMIT_MS; waitedMs += LOOK_MS) {
@@ -70,7 +74,7 @@ export async function startNatsServer(folder: string, port = 0): Promise<Result<
   });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { invariant, peerId, type Result } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
-import { hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
+import { freePort, hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
 import { openSite, type Site } from './site.ts';
 
 function need<T>(result: Result<T>): T {
@@ -115,5 +115,40 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     const other = await open();
     expect(other.data.store.steps('a')).toEqual([commit(0), commit(1), commit(2)]);
     expect(other.data.store.ledger('a')).toEqual([{ peer: 'p', tokens: 385.5 }]);
+  });
+
+  it('[NA57] a cluster of three that has just begun, and one of which comes up later, is waited for', async () => {
+    const ports = [await freePort(), await freePort(), await freePort()];
+    const routes = [await freePort(), await freePort(), await freePort()];
+    const cluster: NatsServer[] = [];
+    const start = async (number: number): Promise<void> => {
+      const more = [
+        ...['--name', `n${number}`, '--cluster_name', 'c', '--cluster', `nats://127.0.0.1:${routes[number]}`],
+        ...['--routes', routes.map((port) => `nats://127.0.0.1:${port}`).join(',')],
+      ];
+      cluster.push(need(await startNatsServer(join(folder, `cluster-${number}`), ports[number], more)));
+    };
+    try {
+      const urls = ports.map((port) => `nats://127.0.0.1:${port}`);
+      let told: (text: string) => void = () => {};
+      const saysWhy = new Promise<string>((resolve) => {
+        told = resolve;
+      });
+      const log = (_level: string, text: string): void => told(text);
+      const opening = openSite({ urls, site: 'cluster', directory: join(folder, 'of-3'), patienceMs: 100_000, log });
+      expect(await saysWhy).toMatch(/^NATS is not ready \(.+\): trying for \d+ s$/);
+      await start(0);
+      await start(1);
+      await start(2);
+      const site = need(await opening);
+      sites.push(site);
+      need(await site.lead());
+      site.data.store.addRun('a', 'hash', DOCUMENT, MANIFEST, 0);
+      await site.data.store.kept();
+      expect(site.data.store.runNames()).toEqual(['a']);
+      await sites.pop()?.close();
+    } finally {
+      for (const server of cluster) await server.stop();
+    }
   });
 });

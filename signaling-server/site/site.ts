@@ -4,6 +4,7 @@
  */
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import type { KV } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { openBlobs } from '../files/blobs.ts';
@@ -12,9 +13,11 @@ import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts'
 import { lockDataDirectory } from '../store/dataLock.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import { Journal } from './journal.ts';
+import { openLeases } from './lease.ts';
 import { connectNats } from './natsConnection.ts';
 import { openNatsFolder } from './natsFolder.ts';
 import { openNatsJournal } from './natsJournal.ts';
+import { isNotReady, Patience } from './patience.ts';
 import { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 import { siteBlobs } from './siteBlobs.ts';
@@ -42,8 +45,8 @@ export interface SiteData {
 export interface Site extends SiteData {
   readonly nats: NatsConnection;
   readonly name: string;
-  /** Copies that this NATS keeps of what it is given: for whatever else is made there. */
-  readonly replicas: number;
+  /** Who leads (lease.ts). */
+  readonly leases: KV;
 }
 
 interface SiteOptions {
@@ -53,35 +56,49 @@ interface SiteOptions {
   /** This process's own, of which nothing need be kept. */
   readonly directory: string;
   readonly log: Log;
+  /** So long NATS may take to be ready. */
+  readonly patienceMs?: number;
+  /** Where it is aborted, nobody waits for that any more. */
+  readonly signal?: AbortSignal;
 }
 
 /** Refuses with one sentence. */
-export async function openSite({ urls, site, creds, directory, log }: SiteOptions): Promise<Result<Site>> {
+export async function openSite(options: SiteOptions): Promise<Result<Site>> {
+  const { urls, site, creds, directory, log, patienceMs = 0, signal } = options;
   if (!SITE_NAME.test(site))
     return refusal(`"${site}" is no name of a site: expected up to 32 of a-z, 0-9 and hyphens between them`);
-  const nats = await connectNats({ urls, ...(creds === undefined ? {} : { creds }) });
-  if (!nats.ok) return nats;
+  const patience = new Patience(patienceMs, log, signal);
+  const connected = await connectNats({ urls, ...(creds === undefined ? {} : { creds }) }, patience);
+  if (!connected.ok) return connected;
+  const nats = connected.value;
   try {
-    const { journal, replicas } = await openNatsJournal(nats.value, `shoal-${site}-journal`);
-    const blobs = await openNatsFolder(nats.value, `shoal-${site}-blobs`, replicas);
-    const snapshots = await openNatsFolder(nats.value, `shoal-${site}-snapshots`, replicas);
-    const opened = await openSiteData({ journal, blobs, snapshots }, directory, log);
+    const { leases, ...shared } = await patience.has(() => openShared(nats, site));
+    const opened = await patience.has(() => openSiteData(shared, directory, log));
     if (!opened.ok) {
-      await nats.value.close();
+      await nats.close();
       return opened;
     }
     const close = async (): Promise<void> => {
       await opened.value.close();
-      await nats.value.close();
+      await nats.close();
     };
-    return success({ ...opened.value, close, nats: nats.value, name: site, replicas });
+    return success({ ...opened.value, close, nats, name: site, leases });
   } catch (error) {
-    await nats.value.close();
+    await nats.close();
     return refusal(`the site ${site} cannot be opened: ${error instanceof Error ? error.message : error}`);
   }
 }
 
-/** The same over whatever it is shared by. */
+/** What the site has in NATS, made where it is not there. */
+async function openShared(nats: NatsConnection, site: string): Promise<SharedSite & { readonly leases: KV }> {
+  const { journal, replicas } = await openNatsJournal(nats, `shoal-${site}-journal`);
+  const blobs = await openNatsFolder(nats, `shoal-${site}-blobs`, replicas);
+  const snapshots = await openNatsFolder(nats, `shoal-${site}-snapshots`, replicas);
+  const leases = await openLeases(nats, site, replicas);
+  return { journal, blobs, snapshots, leases };
+}
+
+/** The same over whatever it is shared by. Rejects where NATS is not ready. */
 export async function openSiteData(shared: SharedSite, path: string, log: Log): Promise<Result<SiteData>> {
   const directory = resolve(path);
   const lock = lockDataDirectory(directory);
@@ -136,6 +153,7 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
   } catch (error) {
     replica?.close();
     lock.value.release();
+    if (isNotReady(error)) throw error;
     return refusal(
       `the working folder ${directory} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
     );
