@@ -72,8 +72,9 @@ export async function serveSite(
   opened = member;
   announceAddress({ url: member.url, token: member.operatorToken, run: `site:           ${name}` }, access, options);
   await aborted(interrupt.signal);
-  log('info', member.isAlone ? 'stopping after this step' : 'the other servers of the site go on');
-  await (member.isAlone ? member.stop() : member.close());
+  const left = await member.leave();
+  log('info', left === 'alone' ? 'stopping after this step' : 'the other servers of the site go on');
+  await (left === 'alone' ? member.stop() : member.close());
   await site.close();
   if (directory === null) rmSync(folder, { recursive: true, force: true });
 }

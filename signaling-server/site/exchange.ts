@@ -12,6 +12,8 @@ import { isOpening, isReset, Pipe, RESET_TEXT } from './pipe.ts';
 const LOOK_MS = 1_000;
 /** A process of which nothing is heard for so long is gone, with its pipes. */
 const SILENCE_MS = 5_000;
+/** Who is asked whether it lives, and does, has said so by then. */
+const ROLL_CALL_MS = 1_000;
 const PIPE_ID_BYTES = 12;
 /** Before the id: which of the two ends it is for, who may both be in one process. */
 const FOR_OPENER = Buffer.from([0]);
@@ -48,6 +50,7 @@ export class Exchange {
   readonly #timer: NodeJS.Timeout;
   #lookedMs = monotonicMs();
   #isConnected = true;
+  #isLeaving = false;
   #accept: Accept = () => false;
 
   constructor({ nats, site, log }: ExchangeOptions) {
@@ -64,6 +67,11 @@ export class Exchange {
         if (error === null) this.#heardAlive(message.string());
       },
     });
+    nats.subscribe(`${this.#prefix}.who`, {
+      callback: (error) => {
+        if (error === null && !this.#isLeaving) this.#tell('here');
+      },
+    });
     this.#timer = setInterval(() => this.#look(), LOOK_MS);
     void this.#followConnection(log);
   }
@@ -76,6 +84,24 @@ export class Exchange {
   /** Other processes of the site that live. */
   get others(): number {
     return this.#heardMs.size;
+  }
+
+  /**
+   * From now on this process is none that others count on. Resolves when it is known whether there is one on which they can:
+   * all are asked, since who died a moment ago is still thought to live.
+   */
+  leave(): Promise<'alone' | 'others'> {
+    this.#isLeaving = true;
+    return new Promise((resolve) => {
+      if (!this.#nats.isClosed())
+        this.#nats.subscribe(`${this.#prefix}.here`, {
+          callback: (error, message) => {
+            if (error === null && message.string() !== this.process) resolve('others');
+          },
+        });
+      this.#tell('who');
+      setTimeout(() => resolve('alone'), ROLL_CALL_MS);
+    });
   }
 
   accept(accept: Accept): void {
@@ -146,12 +172,17 @@ export class Exchange {
     if (process !== this.process) this.#heardMs.set(process, monotonicMs());
   }
 
+  /** All processes of the site. */
+  #tell(what: 'alive' | 'who' | 'here'): void {
+    if (!this.#nats.isClosed()) this.#nats.publish(`${this.#prefix}.${what}`, this.process);
+  }
+
   /** While NATS was away, or this process stood still, nobody was silent. */
   #look(): void {
     const nowMs = monotonicMs();
     const passedMs = this.#isConnected ? Math.min(nowMs - this.#lookedMs, 2 * LOOK_MS) : 0;
     this.#lookedMs = nowMs;
-    if (!this.#nats.isClosed()) this.#nats.publish(`${this.#prefix}.alive`, this.process);
+    this.#tell('alive');
     for (const [process, heardMs] of this.#heardMs) if (nowMs - heardMs > SILENCE_MS) this.#heardMs.delete(process);
     const living = new Set<string>();
     for (const { pipe, process } of [...this.#pipes.values()]) {

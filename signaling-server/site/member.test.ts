@@ -127,6 +127,18 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     for (const donor of [back, other]) donor.leave();
   });
 
+  test('[NA58] who leaves knows at once whether others go on: one that died a moment ago does not, nor one that leaves', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    const [second, third] = [await openMember(), await openMember()];
+    await expect.poll(() => first.member.isAlone, { timeout: 20_000 }).toBe(false);
+    expect(await third.member.leave()).toBe('others');
+    await second.kill();
+    expect(await first.member.leave()).toBe('alone');
+  });
+
   test('[NA3] calls at one that does not lead are answered by the one that does: what is kept, tokens, uploads, sessions and their feed', {
     timeout: TIMEOUT_MS,
   }, async () => {

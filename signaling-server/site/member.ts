@@ -97,6 +97,11 @@ export class SiteMember {
     return this.#exchange.others === 0;
   }
 
+  /** It is about to end: whether others of the site go on, or it is the last one. */
+  leave(): Promise<'alone' | 'others'> {
+    return this.#exchange.leave();
+  }
+
   /** The step in progress is done and saved first, where it leads. */
   async stop(): Promise<void> {
     await this.#server?.stop();
