@@ -1,12 +1,14 @@
 /** A nats-server of this process's own, with JetStream: for `swarm --servers`, for benchmarks and tests. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
 const PROGRAM = 'nats-server';
 const START_LIMIT_MS = 20_000;
 const LOOK_MS = 50;
+const OWN_PORTS = [20_000, 32_000] as const;
 
 export const NO_NATS_SERVER =
   'there is no program nats-server: install it (Debian and Ubuntu: apt-get install nats-server; else https://nats.io/download), or name a NATS with --nats';
@@ -74,13 +76,23 @@ export async function startNatsServer(
   });
 }
 
+/**
+ * One that nobody listens on, below those that systems give to connections that go out (Linux: from 32,768): so nobody's
+ * connection takes it while the server is away, not even a client's that tries to reach the server again.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(...OWN_PORTS);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }
 
 /** It greets whoever connects. */
