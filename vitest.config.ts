@@ -35,6 +35,16 @@ export default defineConfig({
         },
       },
       { extends: true, test: { name: 'dashboard', include: [FEED], testTimeout: 300_000 } },
+      {
+        extends: true,
+        // No test: docs/pictures.md.
+        test: {
+          name: 'pictures',
+          include: ['e2e/pictures/*.pictures.ts'],
+          testTimeout: 600_000,
+          fileParallelism: false,
+        },
+      },
     ],
   },
 });

@@ -93,6 +93,11 @@ const TABLE: readonly ImportRule[] = [
   { files: /^e2e\/firefox\.spec\.ts$/, may: [/^signaling-server\/headless\/(findBrowser\.mjs|firefox\.ts)$/] },
   // Donors without a browser, of whom some are hostile.
   { files: /^e2e\/(strangers|crowds|storms)/, may: [TESTING] },
+  // A simulated run of many, as the dashboard's bench feeds it.
+  {
+    files: /^e2e\/pictures\/dashboard\.pictures\.ts$/,
+    may: [/^signaling-server\/bench\/(benchDashboard|dashboardFeed)\.ts$/],
+  },
   // The one contract of two implementations: here the real one, in a page of its own.
   { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/testing\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/, TESTING] },

@@ -109,7 +109,7 @@ async function benchDashboard(donors: number, seconds: number): Promise<Dashboar
 }
 
 /** What the page asks of a server, and nothing that changes anything. */
-async function feedServer(feed: DashboardFeed): Promise<{ app: FastifyInstance; quiet: () => void }> {
+export async function feedServer(feed: DashboardFeed): Promise<{ app: FastifyInstance; quiet: () => void }> {
   const app = Fastify({ logger: false, forceCloseConnections: true });
   await addPages(app, PAGES_FOLDER);
   const first = feed.next();

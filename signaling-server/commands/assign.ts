@@ -12,7 +12,7 @@ const ROUNDING = 1e-6;
 export function addAssignCommand(program: Command): void {
   program
     .command('assign')
-    .description('the sizing of micro-batches and state inside one group of unequal peers')
+    .description('share micro-batches and training state among unequal peers of one stage')
     .argument('<problem.json>', 'measured times and memory of the peers, the batch and the state they share')
     .option('--json', 'one JSON document on standard output')
     .action(assignFile);

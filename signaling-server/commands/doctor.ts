@@ -24,7 +24,7 @@ const VULKAN_FOLDERS = ['/usr/lib', '/usr/lib64', '/usr/lib/x86_64-linux-gnu', '
 export function addDoctorCommand(program: Command): void {
   program
     .command('doctor')
-    .description('what this machine can do, with a fix for each thing missing')
+    .description('check what this machine can do, and how to fix what is missing')
     .option('--json', 'one JSON document')
     .action(doctor);
 }

@@ -20,7 +20,7 @@ export const wholeNumber =
   };
 
 export const REPLICAS_OPTION =
-  "copies of each part of the training state beside its first, 0 to 3, in place of the run file's state.replicas";
+  "extra copies of each part of the training state, 0 to 3; overrides the run file's state.replicas";
 export const replicas = wholeNumber('--replicas', 0, MOST_REPLICAS);
 
 /** auto: whatever plan has the best predicted step time. */
@@ -34,11 +34,11 @@ export function schedule(text: string): ScheduleWish {
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
 }
 
-export const CHUNKS_OPTION = 'with interleaved or breadth-first: stages of each donor (default: 2)';
+export const CHUNKS_OPTION = 'stages for each donor, with interleaved or breadth-first (default: 2)';
 export const chunks = wholeNumber('--chunks', 1);
-export const PAIRS_OPTION = 'with chimera: pairs of pipelines in opposite directions (default: 1)';
+export const PAIRS_OPTION = 'pairs of pipelines in opposite directions, with chimera (default: 1)';
 export const pairs = wholeNumber('--pairs', 1);
-export const WARMUP_OPTION = `overlap, with ${WARMED_UP.join(' or ')}: more micro-batches at the start, so that transfers hide behind work`;
+export const WARMUP_OPTION = `overlap: start with more micro-batches, so that transfers hide behind work (with ${WARMED_UP.join(' or ')})`;
 
 export function warmup(text: string): WarmUp {
   if (text === 'overlap') return text;
@@ -50,7 +50,7 @@ export function donorSpec(text: string, before: readonly DonorSpec[] = []): read
   return [...before, need(parseDonorSpec(text), (reason) => badInput(`--donor ${text}: ${reason}`))];
 }
 
-export const RECORD_OPTION = 'append every event of the decisions, one JSON object a line, for `shoal replay`';
+export const RECORD_OPTION = 'append every event to this file, one JSON object a line, for `shoal replay`';
 
 export function checkRecord(path: string | undefined): void {
   const fault = path === undefined ? null : recordFault(path);

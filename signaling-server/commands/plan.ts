@@ -30,11 +30,11 @@ interface PlanOptions {
 export function addPlanCommand(program: Command): void {
   program
     .command('plan')
-    .description('the plan that the server would make for a cluster, with its predicted step time and memory')
+    .description('show the plan that the server would make for a cluster, with its predicted step time and memory')
     .argument('<run.json>', 'the run: its model and its batch')
-    .option('--cluster <file>', 'peers and links: CLUSTER.json')
-    .option('--seconds <s>', 'the best plan found within so many seconds (without: a quick search)', positiveSeconds)
-    .option('--what-if <text>', 'plan for an edited cluster too: "add 4 like a; remove b; uploadBytesPerSecond x2"')
+    .option('--cluster <file>', 'a JSON file that names the peers and their links')
+    .option('--seconds <s>', 'search for this many seconds (default: a quick search)', positiveSeconds)
+    .option('--what-if <text>', 'also plan for an edited cluster: "add 4 like a; remove b; uploadBytesPerSecond x2"')
     .option('--json', 'one JSON document on standard output')
     .action(planCommand);
 }

@@ -32,7 +32,9 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
 /** With the named command alone; with all of them where there is none of that name. */
 export async function program(name = ''): Promise<Command> {
   const shoal = new Command('shoal')
-    .description('Turns web pages into a training cluster: many small fish that move as one.')
+    .description(
+      'Trains one model in many browser tabs: a web page that turns anyone’s GPU into part of a training cluster.',
+    )
     .version(projectVersion())
     .exitOverride()
     // Its suggestion stands on a line of its own: a mistake is one line here, and the terminal obeys no word of it.
@@ -40,7 +42,7 @@ export async function program(name = ''): Promise<Command> {
     .configureHelp({ showGlobalOptions: false });
   const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);
-  shoal.command('test').description('every test (node setup.mjs test [types lint unit gpu dashboard e2e] [--long])');
+  shoal.command('test').description('run every test, or some lanes: types, lint, unit, gpu, dashboard, e2e [--long]');
   return shoal;
 }
 

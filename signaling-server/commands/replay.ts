@@ -20,9 +20,7 @@ const NEWLINE = 10;
 export function addReplayCommand(program: Command): void {
   program
     .command('replay')
-    .description(
-      'feed a recording (--record of serve and swarm) to the same decisions again, and say whether they are equal',
-    )
+    .description('check a recording (--record of serve and swarm): do the same events lead to the same decisions?')
     .argument('<file.jsonl>', 'the recording')
     .option('--json', 'one JSON document on standard output')
     .action(replayCommand);

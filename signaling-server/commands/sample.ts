@@ -23,7 +23,7 @@ interface SampleOptions {
 export function addSampleCommand(program: Command): void {
   program
     .command('sample')
-    .description('text from an exported model; one byte a token where it has no tokenizer.json')
+    .description('let an exported model write; without a tokenizer.json each token is one byte')
     .requiredOption('--weights <dir>', 'a folder with config.json, weights and perhaps tokenizer.json')
     .requiredOption('--prompt <text>', 'what the text begins with')
     .option('--tokens <n>', 'tokens to add', wholeNumber('--tokens', 1), 200)

@@ -64,16 +64,16 @@ export function addServeCommand(program: Command): void {
       DEFAULT_PORT,
     )
     .option('--data-dir <dir>', 'where runs are kept', join(WORK_FOLDER, 'serve'))
-    .option('--donors <n>', 'headless donors beside it', wholeNumber('--donors', 0), 0)
+    .option('--donors <n>', 'headless donors that the server opens itself', wholeNumber('--donors', 0), 0)
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--schedule <name>',
-      `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: auto, the plan whose step is predicted to be shortest; the others over every donor alike)`,
+      `how a step’s work is ordered: ${SCHEDULE_WISHES.join(', ')} (default: auto, which takes the plan with the shortest predicted step; each of the others gives every donor a part)`,
       schedule,
     )
     .option(
       '--stages <p>',
-      'pipeline stages, over which every donor is shared out (gpipe, if nothing else is said); fewer donors have fewer',
+      'split the model into this many pipeline stages and give every donor a part (with gpipe, unless you name a schedule)',
       wholeNumber('--stages', 1),
     )
     .option('--chunks <v>', CHUNKS_OPTION, chunks)
@@ -82,16 +82,14 @@ export function addServeCommand(program: Command): void {
     .option('--replicas <n>', REPLICAS_OPTION, replicas)
     .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
     .option('--tls-key <file>', 'the key of the certificate (PEM)')
-    .option('--public-url <url>', 'the address that donors and operator use, where a proxy stands before', (text) =>
+    .option('--public-url <url>', 'the address that people use, if a proxy stands in front', (text) =>
       need(parsePublicUrl(text), badInput),
     )
     .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded headers are believed', (text) =>
       need(parseTrustProxy(text), badInput),
     )
-    .option(
-      '--embed-on <sites>',
-      'sites that may show /embed in a frame: https://HOST, with commas between them',
-      (text) => need(parseEmbedOn(text), badInput),
+    .option('--embed-on <sites>', 'sites that may show /embed in a frame: https://HOST, separated by commas', (text) =>
+      need(parseEmbedOn(text), badInput),
     )
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
@@ -101,10 +99,10 @@ export function addServeCommand(program: Command): void {
         'what anyone may see of a run that is by invitation: its status, and samples',
       ).choices(PUBLIC_VIEWS),
     )
-    .option('--nats <urls>', 'be one of several servers, of a site that this NATS keeps: nats://HOST:PORT,…', natsUrls)
-    .option('--site <name>', 'which site of that NATS', 'shoal')
+    .option('--nats <urls>', 'be one of several servers that share a site over NATS: nats://HOST:PORT,…', natsUrls)
+    .option('--site <name>', 'the name of that site', 'shoal')
     .option('--nats-creds <file>', 'a credentials file for that NATS')
-    .option('--invite <token>', 'only donors whose link carries it may join', inviteToken)
+    .option('--invite <token>', 'only donors whose link carries this token may join', inviteToken)
     .action(serve);
 }
 

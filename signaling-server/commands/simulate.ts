@@ -18,7 +18,7 @@ interface SimulateOptions {
 export function addSimulateCommand(program: Command): void {
   program
     .command('simulate')
-    .description('one schedule through the simulator: how long it takes, and what each peer does when')
+    .description('simulate one schedule: how long it takes, and what each peer does when')
     .argument('<problem.json>', 'the schedule, its micro-batches, stages and links')
     .option('--json', 'one JSON document, with the timeline')
     .option('--svg <file>', 'draw the timeline into this file')

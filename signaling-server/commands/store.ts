@@ -27,13 +27,13 @@ interface Place {
 const isNats = (place: string): boolean => /^(nats|tls):\/\//.test(place);
 
 export function addStoreCommand(program: Command): void {
-  const store = program.command('store').description('what a data directory, or a site, keeps');
+  const store = program.command('store').description('move what a data directory or a site keeps');
   store
     .command('copy')
     .description('copy all runs from a data directory to a site over NATS, or back')
     .option('--from <place>', 'a data directory, or nats://HOST:PORT,…: no server may be using the directory')
     .option('--to <place>', 'the same, with no run in it yet')
-    .option('--site <name>', 'which site of that NATS', 'shoal')
+    .option('--site <name>', 'the name of that site', 'shoal')
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--json', 'one JSON document')
     .action(copyCommand);

@@ -75,36 +75,37 @@ export function addSwarmCommand(program: Command): void {
     .command('swarm')
     .description('train a run with N headless donors on this machine, each in a browser of its own')
     .argument('<run.json>', 'the run file')
-    .option('--donors <n>', 'headless donors; every one computes', wholeNumber('--donors', 1))
-    .option('--steps <k>', 'until K steps stand committed in all', wholeNumber('--steps', 1))
+    .option('--donors <n>', 'how many headless donors; each gets a part', wholeNumber('--donors', 1))
+    .option('--steps <k>', 'stop after K steps in all', wholeNumber('--steps', 1))
     .option(
       '--micro-batches <m>',
       'micro-batches a step (default: min(B, 4 x stages))',
       wholeNumber('--micro-batches', 1),
     )
-    .option('--metrics <file>', 'one JSON line a committed step; the file is replaced')
+    .option('--metrics <file>', 'write one JSON line for each step; an existing file is replaced')
     .option('--export <dir>', 'write the trained weights as a Hugging Face folder')
-    .option('--data-dir <dir>', 'keep the run here and go on with it (default: a temporary folder)')
-    .option('--stages <p>', 'pipeline stages, over which the donors are shared out', wholeNumber('--stages', 1))
-    .option('--schedule <name>', `order of the work, one of ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`, schedule)
+    .option('--data-dir <dir>', 'keep the run here, and continue it if it is there (default: a temporary folder)')
+    .option('--stages <p>', 'split the model into this many pipeline stages', wholeNumber('--stages', 1))
+    .option(
+      '--schedule <name>',
+      `how a step’s work is ordered: ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`,
+      schedule,
+    )
     .option('--chunks <v>', CHUNKS_OPTION, chunks)
     .option('--pairs <f>', PAIRS_OPTION, pairs)
     .option('--warmup <name>', WARMUP_OPTION, warmup)
     .option('--replicas <n>', REPLICAS_OPTION, replicas)
-    .option('--plan <file>', 'a plan in place of the equal split; its peers are the donors in the order opened')
+    .option('--plan <file>', 'use this plan; its peers are the donors in the order in which they are opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option(
       '--chaos <script>',
-      'faults to happen, as in kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,leave:1@8,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
+      'faults to cause, for example kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,leave:1@8,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
     )
-    .option(
-      '--report <file>',
-      'faults that happened and what they cost, roll-backs, memory and who was thrown out, as JSON',
-    )
+    .option('--report <file>', 'write what each fault cost, roll-backs, memory and who was removed, as JSON')
     .option('--record <file>', RECORD_OPTION)
     .option(
       '--servers <n>',
-      'so many server processes over a NATS of their own, the donors shared out over them',
+      'run this many server processes over a NATS of their own, and spread the donors over them',
       wholeNumber('--servers', 1),
     )
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')

@@ -1,5 +1,5 @@
 /** When this tab may compute: what a person chooses, and beside it what this browser can see of it. */
-import { trafficText } from '../page/format.ts';
+import { timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES } from './conditions.ts';
 import { Amount, MEGABYTE, Switch, TimeOfDay } from './fields.tsx';
 import { LEAST_DAY_BYTES, type Preferences } from './preferences.ts';
@@ -58,13 +58,16 @@ export function ConditionsForm({ state, prefer }: ConditionsProps) {
   );
 }
 
+/** As this computer's clock shows it. */
+const ofDay = (minute: number): string => timeText(new Date(2000, 0, 1, 0, minute).getTime());
+
 function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; prefer: ConditionsProps['prefer'] }) {
   const { from, to } = hours ?? { from: EVENING, to: MORNING };
   return (
     <>
       <Switch
         name="Only at certain hours"
-        note="By this computer’s clock. From 22:00 to 06:00 means overnight."
+        note={`By this computer’s clock. From ${ofDay(EVENING)} to ${ofDay(MORNING)} means overnight.`}
         value={hours !== null}
         onChange={(isWanted) => prefer({ hours: isWanted ? { from, to } : null })}
       />

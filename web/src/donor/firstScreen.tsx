@@ -30,7 +30,7 @@ export function FirstScreen({ state, actions, status, about, sample }: FirstScre
       <VisitorsShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
       <RunWords status={status} about={about} />
-      <Writing sample={sample} />
+      <Writing sample={sample} steps={status?.steps ?? 0} />
       <Outcome state={state} />
       <OtherTabs count={state.otherTabs} />
       {barred && (
@@ -76,6 +76,15 @@ function Outcome({ state }: { state: DonorState }) {
         </p>
       )}
       {phase.kind === 'failed' && !isSaidBelow(state) && <FailureNotice reason={phase.reason} detail={phase.detail} />}
+      {isSaidBelow(state) && (
+        <div class="notice bad">
+          <p>
+            <span aria-hidden="true">✕ </span>
+            <strong>{failureText(phase.kind === 'failed' ? phase.reason : 'noAdapter').what}</strong> What you can do
+            stands below, under “Your GPU”.
+          </p>
+        </div>
+      )}
       {phase.kind === 'left' && (
         <div class="notice">
           <p>
@@ -88,9 +97,10 @@ function Outcome({ state }: { state: DonorState }) {
   );
 }
 
-/** The card of this browser's GPU says the same, with what to do in this browser. */
+/** The card of this browser's GPU says what to do in this browser; beside the button that is off it is said why. */
 const isSaidBelow = ({ phase, machine }: DonorState): boolean =>
-  phase.kind === 'failed' && phase.reason === 'noAdapter' && machine.gpu.kind === 'missing';
+  machine.gpu.kind === 'missing' &&
+  (phase.kind === 'failed' ? ['noWebGpu', 'noAdapter'].includes(phase.reason) : machine.gpu.why === 'noAdapter');
 
 export function OtherTabs({ count }: { count: number }) {
   if (count === 0) return null;

@@ -122,7 +122,7 @@ function Speed({ state, onChange }: { state: DonorState; onChange: (speed: numbe
       </div>
       <p class="soft small">
         {status && status.busyShare !== null
-          ? `Measured: busy for ${percentText(status.busyShare)} of the last minute. Waiting for the others lowers it, too.`
+          ? `Measured: busy for ${percentText(status.busyShare)} of the last minute. Waiting for other donors lowers it. Other work on this computer raises it, because the same part takes longer.`
           : 'The measured share shows here while you donate.'}
       </p>
     </>

@@ -34,8 +34,23 @@ describe('a step in words', () => {
     );
     expect(workSentence(half, TRACE)).toMatch(/^Mostly waiting/);
     expect(workSentence({ ...half, eased: 0.5 }, { ...TRACE, waits: [] })).toBe(
-      'Easing off, because this computer feels slow: your GPU was busy for 40 % of the last step.',
+      'Easing off for this computer: your GPU was busy for 40 % of the last step.',
     );
+  });
+
+  test('[DO13] who is busy for more than it gives reads why: other work stretches the same part', () => {
+    const quarter = { ...INITIAL_STATE, limits: { ...INITIAL_STATE.limits, speed: 0.25 } };
+    expect(workSentence(quarter, TRACE)).toBe(
+      'You give 25 %. Other work here slows it down: busy for 40 % of the last step.',
+    );
+  });
+
+  test('every sentence of a step fits into the three lines that are kept for it', () => {
+    const half = { ...INITIAL_STATE, limits: { ...INITIAL_STATE.limits, speed: 0.5 } };
+    const sentences = [half, INITIAL_STATE, { ...half, eased: 0.5 }].flatMap((state) =>
+      [TRACE, { ...TRACE, waits: [] }, { ...TRACE, seconds: 4 }].map((trace) => workSentence(state, trace)),
+    );
+    for (const sentence of sentences) expect(sentence.length, sentence).toBeLessThanOrEqual(80);
   });
 
   test('who trains alone is not said to wait for others', () => {
@@ -46,7 +61,7 @@ describe('a step in words', () => {
       donors: [{ peer: OTHER, adapter, state: 'computing' as const, stages: [], tokens: 0 }],
     };
     expect(workSentence({ ...INITIAL_STATE, snapshot: alone }, TRACE)).toBe(
-      'You train it alone right now: your GPU was busy for 40 % of the last step, and the rest went into reading and saving.',
+      'You train it alone right now: your GPU was busy for 40 % of the last step.',
     );
   });
 

@@ -13,6 +13,8 @@ import { type DonorState, isAlone } from './state.ts';
 
 /** From here on a tab works hard. */
 const HARD_SHARE = 0.6;
+/** So much above what is given: something else on the computer stretches the work, which is no more of it. */
+const STRETCHED = 0.1;
 
 /** Share of a step in which something of it was being computed. */
 export const workShare = ({ spans, seconds }: StepTrace): number =>
@@ -36,14 +38,17 @@ function peerText(state: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
 export function workSentence(state: DonorState, trace: StepTrace): string {
   const share = workShare(trace);
   const busy = `your GPU was busy for ${percentText(share)} of the last step`;
+  const { speed } = state.limits;
+  if (state.eased === 1 && share > speed + STRETCHED)
+    return `You give ${percentText(speed)}. Other work here slows it down: busy for ${percentText(share)} of the last step.`;
   if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
   const wait = longestWaitOf(trace);
   const idleSeconds = trace.seconds * (1 - share);
   if ((wait?.seconds ?? 0) < idleSeconds / 2) {
-    if (state.eased < 1) return `Easing off, because this computer feels slow: ${busy}.`;
+    if (state.eased < 1) return `Easing off for this computer: ${busy}.`;
     if (state.limits.speed < 1) return `Taking it easy, as you chose: ${busy}.`;
   }
-  if (isAlone(state)) return `You train it alone right now: ${busy}, and the rest went into reading and saving.`;
+  if (isAlone(state)) return `You train it alone right now: ${busy}.`;
   if (wait === null) return `Part of the time: ${busy}.`;
   return `Mostly waiting for the others: ${busy}.`;
 }

@@ -7,12 +7,19 @@ import { countText } from '../page/format.ts';
 const TICK_MS = 250;
 const TICK_CHARACTERS = 8;
 
-export function Writing({ sample }: { sample: PublicSample }) {
+/** Share of a run before which what the model writes is mostly noise. */
+const NOISE = 0.05;
+
+/** `steps`: of the whole run. */
+export function Writing({ sample, steps }: { readonly sample: PublicSample; readonly steps: number }) {
   const shown = useTyped(sample?.text ?? '');
   if (sample === null) return null;
   return (
     <figure class="sample writing">
-      <figcaption>What it writes after step {countText(sample.committedSteps)}:</figcaption>
+      <figcaption>
+        What it writes after step {countText(sample.committedSteps)}
+        {sample.committedSteps < NOISE * steps ? ', while it has only begun to learn' : ''}:
+      </figcaption>
       <blockquote>
         <span class="hidden">{`${sample.prompt}${sample.text}`}</span>
         <span aria-hidden="true">

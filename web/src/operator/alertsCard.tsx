@@ -54,7 +54,9 @@ export function AlertsCard({ alerts, snapshot, state: { alertLimits, connection,
       <div class="alerts" aria-live="polite">
         {alerts.length === 0 ? (
           <p class="soft">
-            {isSeen ? 'Nothing to worry about.' : 'There was nothing when the run was last seen. Nobody knows of now.'}
+            {isSeen
+              ? 'Nothing to worry about.'
+              : 'None when the run was last seen. What has happened since isn’t known.'}
           </p>
         ) : (
           alerts.map(({ kind, text }) => (
