@@ -68,7 +68,7 @@ async function steer(operator: Operator, donor: Donor): Promise<void> {
 
   await operator.press('Stop');
   const stopped = await operator.until(({ phase }) => phase === 'paused');
-  await operator.page.getByText(`Stopped after ${stopped.committedSteps} steps; everything is saved.`).waitFor();
+  await operator.page.getByText(`Stopped after ${stopped.committedSteps} steps. Everything is saved.`).waitFor();
 
   await operator.press('Start');
   await operator.untilFurther(2);

@@ -1,6 +1,6 @@
 /** Every state of the dashboard: of a real run, and of a simulated one where many donors are wanted. */
 import type { Page } from 'playwright';
-import { test } from 'vitest';
+import { expect, test } from 'vitest';
 import { feedServer } from '../../signaling-server/bench/benchDashboard.ts';
 import { DashboardFeed } from '../../signaling-server/bench/dashboardFeed.ts';
 import { openBrowser, openDonor, openOperator } from '../browser.ts';
@@ -30,8 +30,9 @@ async function draft(page: Page): Promise<void> {
   await form.getByText('Plan for other donors').click();
   await form.getByLabel(/^Cluster file/).fill(CLUSTER.replace('4e9', '4'));
   await form.getByRole('button', { name: 'Check plan' }).click();
-  await form.locator('.answer', { hasText: '✕' }).first().waitFor();
+  await expect.poll(() => form.getByRole('button', { name: 'Check plan' }).isEnabled()).toBe(true);
   await picture(page, 'operator-23-new-run-refused');
+  await form.getByLabel(/^Cluster file/).fill('');
   await form.getByRole('button', { name: 'Create' }).click();
   await form.getByText('second is created.').waitFor();
   await form.getByRole('button', { name: 'Close' }).click();

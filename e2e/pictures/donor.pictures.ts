@@ -190,8 +190,6 @@ test('back, gone and over', async () => {
   await operator.page.getByRole('button', { name: /^Yes, go back/ }).click();
   await page.getByText(/The run went back from step/).waitFor();
   await picture(page, 'donor-40-went-back');
-  await operator.until(({ phase }) => phase === 'paused');
-  await operator.press('Resume');
   await donor.until('computing');
   const session = await donor.browser.newBrowserCDPSession();
   await session.send('Browser.crashGpuProcess');
@@ -268,9 +266,13 @@ test('standby, and the end', async () => {
   await picture(second.page, 'donor-60-standby');
   await operator.until(({ phase }) => phase === 'finished');
   await first.until('spare');
+  await first.page.getByRole('heading', { name: 'gpt2-long is finished' }).waitFor();
   await picture(first.page, 'donor-61-finished');
-  const visitor = await openVisitor(server.url).catch(() => null);
-  if (visitor) await picture(visitor, 'donor-62-visitor-of-a-finished-run');
+  const visitor = await second.context.newPage();
+  await visitor.goto(server.url);
+  await visitor.getByRole('heading', { name: 'This model is finished' }).waitFor();
+  await visitor.locator('.writing').waitFor();
+  await picture(visitor, 'donor-62-visitor-of-a-finished-run');
   await picture(operator.page, 'operator-40-finished');
 });
 

@@ -32,6 +32,7 @@ export async function picture(page: Page, name: string, { passing = false } = {}
     if (!passing) {
       await page.setViewportSize(view.viewport);
       await page.emulateMedia({ colorScheme: view.colorScheme });
+      await page.evaluate(() => scrollTo(0, 0));
     }
     await page.screenshot({ path: join(FOLDER, `${name}.${view.name}.png`), fullPage: true });
   }

@@ -169,7 +169,10 @@ export class DashboardFeed {
     );
     return {
       run: this.run,
-      ...{ phase: 'training', sentence: `${this.#peers.length} donors at step ${this.#committed} of ${RUN_STEPS}.` },
+      ...{
+        phase: 'training',
+        sentence: `${this.#peers.length} donors are training step ${this.#committed} of ${RUN_STEPS}.`,
+      },
       ...{ generation: 0, epoch, committedSteps: this.#committed, steps: RUN_STEPS, loss },
       ...{ evaluationLoss: loss + 0.1, tokensPerSecond: tokens / seconds },
       donors: this.#peers.map((peer, index) => ({

@@ -64,7 +64,7 @@ it('[OP51] prints a table for people, who count from 1, with what a change of th
   expect(command.out).toContain('before the change: ');
   expect(command.out).toContain('slow is left idle: ');
   expect(command.out).toContain('a-2');
-  expect(command.out).toMatch(/what limits it is /);
+  expect(command.out).toMatch(/The bottleneck is /);
   // Why each has its size.
   for (const peer of ['a', 'a-2', 'b'])
     expect(command.out).toMatch(new RegExp(`^${peer}: stage [1-9], layers \\d–\\d, `, 'm'));

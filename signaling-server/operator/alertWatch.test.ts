@@ -53,7 +53,7 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
     await watch.look();
     await watch.look();
     expect(taken.map(({ kind, state }) => [kind, state])).toEqual([['donors', 'begins']]);
-    expect(taken[0]?.text).toBe('Shoal, tiny: Too few donors: 0 at work, at least 1 wanted.');
+    expect(taken[0]?.text).toBe('Shoal, tiny: Too few donors: 0 training, and you want at least 1.');
     expect(taken[0]?.content).toBe(taken[0]?.text);
     disk.free = 1e9;
     await watch.look();

@@ -51,7 +51,9 @@ describe('a run with islands', () => {
     swarm.join('a');
     while (swarm.run.state.committedSteps < 5) swarm.settleOne();
     swarm.operator('pause');
-    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 6 of 10. At the next meeting the run pauses.');
+    expect(snapshot(swarm.run.state, 0).sentence).toBe(
+      '1 donor is training step 6 of 10. At the next meeting the run pauses.',
+    );
     swarm.trace();
     swarm.settle();
     expect(swarm.run.state.phase.name).toBe('paused');

@@ -41,7 +41,7 @@ describe('snapshot', () => {
     swarm.join('a');
     swarm.settle('a report');
     swarm.operator('pause');
-    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor at step 1 of 6. Then the run pauses.');
+    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor is training step 1 of 6. Then the run pauses.');
     swarm.settle();
     expect(snapshot(swarm.run.state, 0).sentence).toBe('Paused by the operator after 1 step.');
     expect(snapshot(swarm.run.state, 0)).not.toHaveProperty('isStopped');

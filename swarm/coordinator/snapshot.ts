@@ -103,35 +103,37 @@ function sentence(state: CoordinatorState): string {
     case 'waiting':
       return waitingSentence(phase.lack);
     case 'returning':
-      return `The server is back, and so are ${phase.back.length} of its donors. Step ${committedSteps + 1} comes when the others are, or soon without them.${then}`;
+      return `The server is back, and so are ${phase.back.length} of its donors. Step ${committedSteps + 1} begins when the others are back, or soon without them.${then}`;
     case 'diverged':
       return phase.sentence;
     case 'preparing':
       return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps + 1}.${then}`;
     case 'planning':
       if (state.ask?.answer?.answer === 'none')
-        return `No plan for these donors: ${state.ask.answer.reason}. They keep what there is until another one comes.${then}`;
+        return `No plan for these donors: ${state.ask.answer.reason}. They wait until another one comes.${then}`;
       return `Working out who does what, for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps + 1}.${then}`;
     case 'holding':
       if (phase.awaits === 'groups') return `Waiting for the other groups, before step ${committedSteps + 1}.${then}`;
       if (phase.awaits === 'checkpoint') return `Finishing a save before step ${committedSteps + 1}.${then}`;
       return `Waiting a moment for a donor that is joining, before step ${committedSteps + 1}.${then}`;
     case 'training':
-      return `${counted(reportersOf(phase.inForce.duties).length, 'donor')} at step ${phase.step + 1} of ${config.steps}.${then}`;
+      return `${trainingText(reportersOf(phase.inForce.duties).length)} step ${phase.step + 1} of ${config.steps}.${then}`;
     case 'evaluating':
-      return `Computing the held-out loss after ${counted(committedSteps, 'step')}.${then}`;
+      return `Testing the model on unseen text after ${counted(committedSteps, 'step')}.${then}`;
     case 'saving':
       return `Saving the state after ${counted(committedSteps, 'step')}.${then}`;
     case 'paused':
       return `Paused by the operator after ${counted(committedSteps, 'step')}.`;
     case 'stopped':
-      return `Stopped after ${counted(committedSteps, 'step')}; everything is saved.`;
+      return `Stopped after ${counted(committedSteps, 'step')}. Everything is saved.`;
     case 'finished':
       return `Finished: all ${counted(config.steps, 'step')} are done.`;
     default:
       return assertNever(phase);
   }
 }
+
+const trainingText = (donors: number): string => `${counted(donors, 'donor')} ${donors === 1 ? 'is' : 'are'} training`;
 
 function waitingSentence(lack: Lack): string {
   switch (lack.of) {

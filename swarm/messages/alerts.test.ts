@@ -34,7 +34,7 @@ describe('alerts', () => {
 
   test('a run that stalls: five times the usual step, half a minute at least', () => {
     expect(alertsOf(input({ stillMs: 51_000 }))).toEqual([
-      { kind: 'stalled', text: 'The run stalls: no step for 51 s.' },
+      { kind: 'stalled', text: 'Training is stuck: no step for 51 s.' },
     ]);
     expect(alertsOf(input({ curve: [stepOf(0.1)], stillMs: 29_000 }))).toEqual([]);
     expect(alertsOf(input({ curve: [], stillMs: 31_000 }))).toHaveLength(1);
@@ -53,12 +53,12 @@ describe('alerts', () => {
 
   test('too few donors, a run that diverges', () => {
     expect(alertsOf(input({ computing: 0 }))).toEqual([
-      { kind: 'donors', text: 'Too few donors: 0 at work, at least 1 wanted.' },
+      { kind: 'donors', text: 'Too few donors: 0 training, and you want at least 1.' },
     ]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0, stillMs: 90_000 }))).toHaveLength(1);
     expect(alertsOf(input({ phase: 'paused', hasDiverged: true }))).toEqual([
-      { kind: 'diverged', text: 'The run stands: NaN.' },
+      { kind: 'diverged', text: 'The run has stopped by itself: NaN.' },
     ]);
   });
 

@@ -62,7 +62,7 @@ export interface Alert {
 
 export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs, freeBytes }: AlertInput): Alert[] {
   const { phase, donors, committedSteps } = snapshot;
-  if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run stands: ${snapshot.sentence}` }];
+  if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run has stopped by itself: ${snapshot.sentence}` }];
   if (phase === 'paused' || phase === 'finished') return [];
   const found: Alert[] = [];
   const alert = (kind: Alert['kind'], text: string) => found.push({ kind, text });
@@ -75,11 +75,12 @@ export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs, fr
   const computing = donors.filter(({ state }) => state === 'computing').length;
   // Between two plans everyone gets ready: that is a moment, or else the run stalls.
   if (phase !== 'preparing' && computing < limits.donors)
-    alert('donors', `Too few donors: ${computing} at work, at least ${limits.donors} wanted.`);
+    alert('donors', `Too few donors: ${computing} training, and you want at least ${limits.donors}.`);
   const still = stillMs / 1000;
   const usual = median(curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds));
   const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (usual ?? 0));
-  if (phase !== 'waiting' && still > allowed) alert('stalled', `The run stalls: no step for ${durationText(still)}.`);
+  if (phase !== 'waiting' && still > allowed)
+    alert('stalled', `Training is stuck: no step for ${durationText(still)}.`);
   const saved = newestCheckpoint(events);
   if (saved && committedSteps > saved.step && savedMs > limits.checkpointMinutes * 60_000)
     alert(
@@ -111,5 +112,5 @@ function jumpOf(curve: readonly WatchedStep[]): string | null {
 function fallOf(curve: readonly WatchedStep[]): string | null {
   const speeds = compared(curve, ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : 0));
   if (speeds === null || speeds.now * FALL_TIMES > speeds.then) return null;
-  return `Training has become slower: ${speedText(speeds.now)} tokens a second, before ${speedText(speeds.then)}. Look under Swarm who holds it up.`;
+  return `Training has slowed down: ${speedText(speeds.now)} tokens a second, ${speedText(speeds.then)} before. Swarm shows who holds it up.`;
 }

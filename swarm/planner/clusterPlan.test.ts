@@ -243,7 +243,7 @@ describe('a plan for a cluster', () => {
     expect(problems(model, batch, plan)).toEqual([]);
     expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => String(peer)))).toEqual(['fast']);
     expect(predicted.stepSeconds).toBeLessThan(step(computing) / 2);
-    expect(reasons.map(reasonText).join(' ')).toMatch(/slow: computes nothing.*keeps state alone, \d+ elements/);
+    expect(reasons.map(reasonText).join(' ')).toMatch(/slow: computes nothing.*keeps [\d,]+ elements of the state/);
     for (const { peer, memoryBytes, memoryLimitBytes } of predicted.peers) {
       expect(memoryBytes).toBe(predictedBytes(model, plan, peer, batch.sequence));
       expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);

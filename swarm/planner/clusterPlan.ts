@@ -198,7 +198,7 @@ function limit({ forecast: { stepSeconds, stateSeconds, peers } }: Candidate): s
     { part: waiting, name: 'the way through the pipeline and its links' },
   ];
   const most = parts.reduce((first, next) => (next.part > first.part ? next : first));
-  return `${peer} is busy for ${seconds(busy)} of it, exchanging gradients and values takes ${seconds(stateSeconds)}, waiting for others ${seconds(waiting)}: what limits it is ${most.name}.`;
+  return `The bottleneck is ${most.name}. Of a step ${peer} is busy for ${seconds(busy)}, exchanging gradients and values takes ${seconds(stateSeconds)}, and waiting for others ${seconds(waiting)}.`;
 }
 
 function sizeReason(costs: ClusterCosts, { plan, memory, forecast }: Candidate, peer: PlannedPeer): string {
@@ -227,10 +227,12 @@ function keptWords(plan: Plan, { id }: PlannedPeer): string {
       if (replicas.includes(id)) copied += range[1] - range[0];
     }
   const kept = [
-    ...(elements > 0 ? [`${elements} elements for which the others have no room`] : []),
-    ...(copied > 0 ? [`replicas of ${copied} elements`] : []),
+    ...(elements > 0
+      ? [`${elements.toLocaleString('en')} elements of the state for which the others have no room`]
+      : []),
+    ...(copied > 0 ? [`copies of ${copied.toLocaleString('en')} elements of the state`] : []),
   ];
-  return `computes nothing, which would slow the rest, and keeps state alone, ${kept.join(' and ')}`;
+  return `computes nothing, because that would slow the others, and keeps ${kept.join(' and ')}`;
 }
 
 function idleReasons(search: Search, best: Candidate): ClusterPlan['idle'] {
@@ -246,18 +248,18 @@ function idleReasons(search: Search, best: Candidate): ClusterPlan['idle'] {
     if (peer.memoryBytes < needed)
       return {
         peer: peer.id,
-        reason: `its ${bytesText(peer.memoryBytes)} of memory do not hold one layer and one sample, ${bytesText(needed)}`,
+        reason: `its ${bytesText(peer.memoryBytes)} of memory are too little for one layer and one sample, which need ${bytesText(needed)}`,
       };
     const tried = index < MOST_TRIED_IDLE ? withOneLaneMore(search, best, place) : [];
     const found = [...search.byStages.values()].filter(({ draft }) => uses(draft, place));
     const step = Math.min(...[...tried, ...found].map(({ seconds }) => seconds));
-    const links = `a sample takes ${seconds(slowestHop(costs, best, peer))} over its links, ${seconds(costs.slowness(peer))} a layer`;
+    const links = `a sample needs ${seconds(slowestHop(costs, best, peer))} over its links, and ${seconds(costs.slowness(peer))} in each layer`;
     if (step === Number.POSITIVE_INFINITY)
       return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
     const verdict =
       step > now
         ? `with it the shortest step found takes ${seconds(step)} instead of ${seconds(now)}`
-        : 'it makes no step faster';
+        : 'it would not make a step shorter';
     return { peer: peer.id, reason: `${verdict}: ${links}` };
   });
 }

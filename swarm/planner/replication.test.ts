@@ -92,7 +92,7 @@ describe('replicas of a plan for a cluster', () => {
     expect(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer))).not.toContain('spare');
     expect(new Set(countsIn(plan))).toEqual(new Set([2]));
     expect(idle).toEqual([]);
-    expect(reasons.find(({ peer }) => peer === 'spare')?.text).toMatch(/keeps state alone, replicas of \d+ elements/);
+    expect(reasons.find(({ peer }) => peer === 'spare')?.text).toMatch(/keeps copies of [\d,]+ elements of the state/);
     expect(predicted.peers.find(({ peer }) => peer === 'spare')?.memoryBytes).toBeGreaterThan(0);
   });
 });

@@ -180,7 +180,9 @@ function shortfall({ state }: Plan, wanted: number, peers: number, growth: numbe
   const place = short === copies.length ? 'No shard has' : `${short} of ${copies.length} shards do not have`;
   const why =
     growth !== null
-      ? `a step would take ${rounded(100 * growth, 2)} % longer`
+      ? growth < 1
+        ? `a step would take ${rounded(100 * growth, 2)} % longer`
+        : `a step would take ${rounded(1 + growth, 2)} times as long`
       : wanted >= peers
         ? `there are ${counted(peers, 'donor')}`
         : 'the memory that donors give has no room for more';

@@ -19,7 +19,11 @@ export function RunWords({ status, about }: RunWordsProps) {
       {card && (card.text !== '' || card.licence !== '' || card.link !== '') && (
         <p class="soft small">
           {card.text !== '' && <>Text: {card.text}. </>}
-          {card.licence !== '' && <>Licence of the model: {card.licence}. </>}
+          {card.licence !== '' && (
+            <>
+              Licence of the model: <span class="whole">{card.licence}</span>.{' '}
+            </>
+          )}
           {card.link !== '' && (
             <a href={card.link} target="_blank" rel="noopener noreferrer nofollow">
               More about it (in a new tab)

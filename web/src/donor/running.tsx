@@ -37,19 +37,21 @@ export function Running({ state, actions, about, heldOutAt }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
   const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
   const steps = snapshot?.steps ?? run?.steps ?? null;
+  // Their room is there before they are.
+  const isComing = state.phase.kind === 'starting' || state.phase.kind === 'joined';
   return (
     <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
       <h1 id="state" tabIndex={-1}>
         {run ? run.name : 'Your GPU'}
       </h1>
-      {steps !== null && (
+      {(steps !== null || isComing) && (
         <StepProgress
           done={snapshot?.committedSteps ?? null}
-          steps={steps}
+          steps={steps ?? 0}
           note={snapshot ? donorsNote(snapshot) : ''}
         />
       )}
-      {snapshot && <DonorsShoal state={state} about={about} />}
+      {(snapshot || isComing) && <DonorsShoal state={state} about={about} />}
       <StopControls state={state} actions={actions} />
       {incident && (
         <p class="soft small incident">
@@ -64,7 +66,7 @@ export function Running({ state, actions, about, heldOutAt }: RunningProps) {
         </p>
       )}
       <h2 class="hidden">So far</h2>
-      {(snapshot || status) && <RunNumbers state={state} heldOutAt={heldOutAt} />}
+      {(snapshot || status || isComing) && <RunNumbers state={state} heldOutAt={heldOutAt} />}
       {adapter?.software && <SoftwareNotice />}
       <details class="figures">
         <summary>Details</summary>

@@ -188,7 +188,7 @@ function pausedHeadline(state: DonorState, isConnected: boolean): Headline {
   const { rest, surroundings } = state;
   if (rest?.kind === 'snooze') {
     const until = new Date(rest.untilMs);
-    const day = surroundings.day === '' || dayOf(until) === surroundings.day ? '' : 'tomorrow, ';
+    const day = surroundings.day === '' || dayOf(until) === surroundings.day ? '' : 'tomorrow at ';
     return paused(`Your GPU rests until ${day}${timeText(rest.untilMs)}. Then it goes on by itself.`);
   }
   const reason = restReason(state);

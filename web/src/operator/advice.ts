@@ -15,13 +15,13 @@ const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
 
 const FIRST: Readonly<Record<Alert['kind'], string>> = {
   diverged:
-    'Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, draft a run with a lower learning rate.',
+    'Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, make a new run with a lower learning rate.',
   rollBack: 'Nothing to do: it catches up by itself. More donors make that rarer.',
-  donors: 'Share the donor page’s link, or lower the number at Alerts.',
-  stalled: 'Look under Peers who holds the step up. You can let that donor go; the others go on without it.',
-  checkpoint: 'Look at the server’s log: something keeps it from saving.',
+  donors: 'Share the donor page’s link, or lower the number under Alerts.',
+  stalled: 'Open Peers to see who holds the step up. You can let that donor go, and the others go on without it.',
+  checkpoint: 'Something keeps the server from saving. Its log says what.',
   loss: 'Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
-  speed: 'Look under Swarm which donor, or which way between two, is the bottleneck.',
+  speed: 'Open Swarm to see which donor or connection is the bottleneck.',
   disk: 'Make room on the server’s disk, or delete checkpoints that nobody needs.',
 };
 
