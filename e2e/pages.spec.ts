@@ -173,6 +173,21 @@ test('the server is killed and comes back, the tab goes on without a reload; a s
   expect(curveFaults('gpt2-long', 60, steps)).toEqual([]);
 });
 
+test('[DO14] who presses the button while the server is gone is told so, and trains once it is back', async () => {
+  const runFile = copyOfRun('gpt2-long', withSteps(200));
+  const first = await startServer(runFile);
+  const { context } = await openBrowser();
+  const page = await context.newPage();
+  await page.goto(first.url);
+  await page.locator('.chip', { hasText: 'Ready' }).waitFor();
+  await first.kill();
+  await page.getByRole('button', { name: 'Donate this GPU' }).click();
+  await page.getByText('The server doesn’t answer. This page keeps trying by itself.').waitFor();
+  const { dataDirectory, port } = first;
+  await startServer(runFile, { dataDirectory, port });
+  await untilState(page, 'computing');
+});
+
 test('the operator’s page wants the token that was printed last, once', async () => {
   const server = await startServer(TINY);
   const operator = await openOperator(server);

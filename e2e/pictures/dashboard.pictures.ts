@@ -28,7 +28,7 @@ async function draft(page: Page): Promise<void> {
   await form.getByText(/30 steps take about/).waitFor();
   await picture(page, 'operator-22-new-run-planned');
   await form.getByText('Plan for other donors').click();
-  await form.getByLabel(/^Cluster file/).fill(CLUSTER.replace('4e9', '4'));
+  await form.getByLabel(/^Cluster file/).fill(CLUSTER.replace('4000000000', '4'));
   await form.getByRole('button', { name: 'Check plan' }).click();
   await expect.poll(() => form.getByRole('button', { name: 'Check plan' }).isEnabled()).toBe(true);
   await picture(page, 'operator-23-new-run-refused');

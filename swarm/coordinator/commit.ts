@@ -283,10 +283,10 @@ const testimoniesOf = (phase: Training | Evaluating): Parameters<typeof verdictO
 function diverge(transition: Transition, sentence: string) {
   const { phase } = transition.state;
   if ('inForce' in phase) sendAbandon(transition, membersOf(phase.inForce), phase.inForce.epoch, sentence);
-  const why = `${sentence}, and nobody's part in it is wrong: the run diverges, and is paused`;
+  const why = `${sentence}, though nobody computed wrongly. The run diverges, so it is paused`;
   change(transition, {
     doubt: null,
-    phase: { name: 'diverged', sentence: `${why}. Resume tries it again from the newest checkpoint.` },
+    phase: { name: 'diverged', sentence: `${why}. Resume tries again from the newest checkpoint.` },
   });
   log(transition, 'warn', `${why}.`);
 }

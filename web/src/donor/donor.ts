@@ -7,10 +7,11 @@ import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
 import { todayPlaceSchema } from '../../../swarm/messages/leaderboard.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/profile.ts';
+import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../executor/protocol.ts';
 import type { Mesh } from '../net/mesh.ts';
 import type { Entry, SignalingState } from '../net/signaling.ts';
-import { ask } from '../page/ask.ts';
+import { ask, UNREACHABLE } from '../page/ask.ts';
 import { monotonicMs, thisMoment, wallMs } from '../page/clock.ts';
 import type { Live } from '../page/live.ts';
 import { saveBlob } from '../page/save.ts';
@@ -32,6 +33,8 @@ const PULSE_MS = 1_000;
 /** How often a snooze looks whether it is over or was ended: one long timer may come late after a sleep. */
 const SNOOZE_LOOK_MS = 5_000;
 const COUNT_MS = 1_000;
+/** Between two looks for a server that was gone before this tab had begun. */
+const GONE_PAUSE_MS = 3_000;
 
 export class Donor implements DonorPage {
   readonly #live: Live<DonorState, DonorEvent>;
@@ -199,6 +202,7 @@ export class Donor implements DonorPage {
   }
 
   fail(reason: WorkerFailure, detail: string): void {
+    const isFirst = this.#conversation === null;
     this.#stop();
     if (this.#live.current.pending === 'leave') {
       this.#live.dispatch({ type: 'leftUnconfirmed' });
@@ -208,6 +212,25 @@ export class Donor implements DonorPage {
       this.#live.dispatch({ type: 'failed', reason, detail });
       return;
     }
+    if (reason === 'internal' && isFirst) void this.#failAtStart(detail);
+    else this.#again(reason, detail);
+  }
+
+  /** What could not even be loaded is no fault of this page where its server is gone: that one is waited for. */
+  async #failAtStart(detail: string): Promise<void> {
+    const answer = await ask('/api/status', publicStatusSchema);
+    const { kind } = this.#live.current.phase;
+    if (this.#bridge || (kind !== 'starting' && kind !== 'reconnecting')) return;
+    if (answer.ok || answer.reason !== UNREACHABLE) {
+      this.#again('internal', detail);
+      return;
+    }
+    const closed: SignalingState = { kind: 'closed', pauseMs: GONE_PAUSE_MS, isKept: false };
+    this.#live.dispatch({ type: 'signalingChanged', state: closed });
+    this.#startIn(GONE_PAUSE_MS);
+  }
+
+  #again(reason: Exclude<WorkerFailure, 'wrongGpu'>, detail: string): void {
     this.#trouble = nextTrouble(this.#trouble, monotonicMs());
     const pauseMs = restartPauseMs(this.#trouble, reason);
     if (pauseMs === null) {
@@ -215,7 +238,11 @@ export class Donor implements DonorPage {
       return;
     }
     this.#live.dispatch({ type: 'restarting', reason });
-    // The one timer of the page: there is no worker now whose clock could be used.
+    this.#startIn(pauseMs);
+  }
+
+  /** The one timer of the page: there is no worker now whose clock could be used. */
+  #startIn(pauseMs: number): void {
     setTimeout(() => {
       if (this.#live.current.phase.kind === 'reconnecting' && !this.#bridge) void this.#start();
     }, pauseMs);

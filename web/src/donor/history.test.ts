@@ -76,8 +76,16 @@ test('[DO2] progress that goes back is told of, another run’s is not', () => {
     ...INITIAL_STATE,
     snapshot: { run, committedSteps } as DonorState['snapshot'], // all that is asked for
   });
-  const back = remembered(seen('whale', 40), seen('whale', 36), at(1_000)).incident;
-  expect(back?.text).toMatch(/^The run went back from step 40 to step 36, its last save/);
-  expect(remembered(seen('whale', 36), seen('whale', 37), at(1_000)).incident).toBeNull();
-  expect(remembered(seen('whale', 40), seen('other', 0), at(1_000)).incident).toBeNull();
+  /** What is told when the first is followed by the second, perhaps over a lost connection. */
+  const told = (first: DonorState, second: DonorState, isCut = false): string | undefined => {
+    let state = remembered(INITIAL_STATE, first, at(0));
+    if (isCut) state = remembered(state, { ...state, snapshot: null }, at(500));
+    return remembered(state, { ...state, snapshot: second.snapshot }, at(1_000)).incident?.text;
+  };
+  expect(told(seen('whale', 40), seen('whale', 36))).toMatch(
+    /^The run went back from step 40 to step 36, its last save/,
+  );
+  expect(told(seen('whale', 40), seen('whale', 36), true)).toMatch(/^The run went back from step 40 to step 36/);
+  expect(told(seen('whale', 36), seen('whale', 37))).toBeUndefined();
+  expect(told(seen('whale', 40), seen('other', 0))).toBeUndefined();
 });

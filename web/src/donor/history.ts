@@ -18,11 +18,13 @@ function endured(before: DonorState, after: DonorState, at: Moment): DonorState 
 }
 
 /** Progress that goes back says why. */
-function rolledBack({ snapshot: before }: DonorState, after: DonorState, atMs: number): DonorState {
+function rolledBack({ snapshot: before, seen }: DonorState, after: DonorState, atMs: number): DonorState {
   const { snapshot } = after;
-  if (before === null || snapshot === null || snapshot === before || snapshot.run !== before.run) return after;
-  if (snapshot.committedSteps >= before.committedSteps) return after;
-  return { ...after, incident: wentBack(before.committedSteps, snapshot.committedSteps, atMs) };
+  if (snapshot === null || snapshot === before) return after;
+  const { run, committedSteps } = snapshot;
+  const now = { ...after, seen: { run, committedSteps } };
+  if (seen === null || run !== seen.run || committedSteps >= seen.committedSteps) return now;
+  return { ...now, incident: wentBack(seen.committedSteps, committedSteps, atMs) };
 }
 
 /** A change of the headline's word is news, and so is an incident of the tab; a sentence changes with every step. */

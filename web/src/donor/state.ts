@@ -48,6 +48,8 @@ export interface DonorState {
   readonly me: PeerId | null;
   readonly run: ReturnType<typeof runSummary> | null;
   readonly snapshot: Snapshot | null;
+  /** How far the run was when it was seen last, also by a connection that is gone. */
+  readonly seen: Pick<Snapshot, 'run' | 'committedSteps'> | null;
   readonly status: DonorStatus | null;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
   readonly links: readonly LinkReport[];
@@ -84,6 +86,7 @@ export const INITIAL_STATE: DonorState = {
   me: null,
   run: null,
   snapshot: null,
+  seen: null,
   status: null,
   links: [],
   uploadBytesPerSecond: null,
