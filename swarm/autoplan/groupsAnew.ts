@@ -5,10 +5,12 @@
  */
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import { peers } from '../plan/plan.ts';
+import type { Cluster } from '../planner/cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from '../planner/clusterCosts.ts';
 import { type IslandPlan, planGroups, planIslands } from '../planner/islandPlan.ts';
 import { islandsAsked } from '../planner/plannedRun.ts';
 import { clusterProblem, type PlanningConfig, type SearchProblem } from './knownDonors.ts';
+import { UNMEASURED_LINK } from './lines.ts';
 import { isWorth, loadingSeconds, savingSeconds } from './worth.ts';
 
 export type Groups = readonly (readonly PeerId[])[];
@@ -86,4 +88,40 @@ export function groupsWorth({ kept, best, costSeconds }: GroupsFound, steps: num
   if (best.stepSeconds === null) return kept.groups;
   const nowSeconds = kept.stepSeconds ?? Number.MAX_VALUE;
   return isWorth({ nowSeconds, nextSeconds: best.stepSeconds, costSeconds, steps }) ? best.groups : kept.groups;
+}
+
+/** A donor's speed or line that is so many times as high or as low as when groups were sought makes others worth seeking. */
+const DRIFT_FACTOR = 1.5;
+
+/** What groups are sought by of one donor: the seconds a layer takes there and back with one sample, its line in bytes a second. */
+export interface DonorPace {
+  readonly peer: string;
+  readonly layerSeconds: number;
+  readonly upload: number;
+  readonly download: number;
+}
+
+/** In the order of the cluster. A line that nobody has measured is taken for a good one, as in a plan. */
+export const pacesOf = ({ peers }: Cluster): DonorPace[] =>
+  peers.map(({ id, measured, uploadBytesPerSecond, downloadBytesPerSecond }) => ({
+    peer: id,
+    layerSeconds: (measured?.forwardSecondsPerLayer[0] ?? 0) + (measured?.backwardSecondsPerLayer[0] ?? 0),
+    upload: uploadBytesPerSecond ?? UNMEASURED_LINK.bytesPerSecond,
+    download: downloadBytesPerSecond ?? UNMEASURED_LINK.bytesPerSecond,
+  }));
+
+const isFar = (one: number, other: number): boolean => Math.max(one, other) > DRIFT_FACTOR * Math.min(one, other);
+
+/** Whether one who is in both lists is not what it was. Who came or went is no drift. */
+export function haveDrifted(before: readonly DonorPace[], now: readonly DonorPace[]): boolean {
+  const known = new Map(before.map((pace) => [pace.peer, pace]));
+  return now.some((pace) => {
+    const was = known.get(pace.peer);
+    return (
+      was !== undefined &&
+      (isFar(was.layerSeconds, pace.layerSeconds) ||
+        isFar(was.upload, pace.upload) ||
+        isFar(was.download, pace.download))
+    );
+  });
 }

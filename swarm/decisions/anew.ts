@@ -1,5 +1,5 @@
 /** What is known, between two meetings, of groups that are made anew (newGroups.ts). */
-import type { Groups, GroupsFound } from '../autoplan/groupsAnew.ts';
+import type { DonorPace, Groups, GroupsFound } from '../autoplan/groupsAnew.ts';
 import { at } from '../base.ts';
 import type { Group } from './group.ts';
 import { isTogether } from './groups.ts';
@@ -9,6 +9,8 @@ import type { Giving } from './recordedRounds.ts';
 export interface Anew {
   /** The donors for whom groups were sought last; null: they were not yet. */
   readonly sought: string | null;
+  /** What these donors and their lines were then. */
+  readonly paces: readonly DonorPace[];
   /** Numbers of all searches so far. */
   readonly searches: number;
   /** The search that is not answered yet. */
@@ -23,7 +25,7 @@ export interface Anew {
 }
 
 export const NOTHING_ANEW: Anew = {
-  ...{ sought: null, searches: 0, search: null, found: null },
+  ...{ sought: null, paces: [], searches: 0, search: null, found: null },
   ...{ starts: [], waitingSince: null, late: null },
 };
 

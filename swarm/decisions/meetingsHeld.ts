@@ -24,7 +24,7 @@ import {
   standing,
   withWord,
 } from './meeting.ts';
-import { isDueAnew, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
+import { isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
 import { afterRound, keptAt, nextTurn } from './recordedRounds.ts';
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
@@ -136,6 +136,7 @@ function beginRound(deciding: Deciding, committedSteps: number, isBeside: boolea
   const giving = before && afterRound(before, statesOf(deciding));
   deciding.apart = { ...deciding.apart, giving };
   if (!isBeside) makeAnew(deciding, committedSteps);
+  lookAgain(deciding);
   const { apart } = deciding;
   const states = statesOf(deciding);
   const saved = isBeside ? 'no' : savedAt(deciding, committedSteps);

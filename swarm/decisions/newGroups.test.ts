@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Groups } from '../autoplan/groupsAnew.ts';
 import { peerId, success } from '../base.ts';
+import { NO_LIMITS } from '../limits.ts';
 import type { Profile } from '../messages/profile.ts';
 import { autoIslands, overlapping } from '../testing/islands.ts';
 import { RecordedRun } from '../testing/recordedRun.ts';
@@ -193,5 +194,41 @@ describe('by what the planner finds', () => {
   it('[IS88] what gains little, or does not pay for the change in the steps that are left, changes nothing', () => {
     for (const run of [found([group('a'), group('b', 'c')], 1.04), found([group('a'), group('b', 'c')], 1.2, 21)])
       expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c']);
+  });
+
+  /** Three alone at first. Where one of them gives this part of its speed, the others are to go together. */
+  function drifting(speed: number) {
+    const run = runOf({ steps: 200, islands: autoIslands(1), expectedDonors: 3, checkpointEverySteps: 200 });
+    const speeds: (number | undefined)[] = [];
+    run.find = (_config, { problem, standing }) => {
+      speeds.push(problem.shares.c);
+      const best = problem.shares.c === undefined ? standing : [group('a'), group('b', 'c')];
+      return success({
+        kept: { groups: standing, stepSeconds: 1.2 },
+        best: { groups: best, stepSeconds: 1 },
+        costSeconds: 0,
+      });
+    };
+    for (const name of ['a', 'b', 'c']) run.join(name, 20, measured(0.001, 1e9));
+    while (run.commits.length < 50) run.advance();
+    const before = speeds.length;
+    run.tell({ type: 'donorSaid', peer: peerId('c'), message: { type: 'limits', limits: { ...NO_LIMITS, speed } } });
+    run.finish();
+    expectEach(run);
+    return { after: speeds.slice(before), epochs: epochs(run) };
+  }
+
+  it('[IS110] a donor that is less than 1 / 1.5 as fast as when groups were sought: they are sought again after a meeting, once', () => {
+    const { after, epochs } = drifting(0.6);
+    expect(after[0]).toBe(0.6);
+    expect(epochs.at(-1)).toBe('epoch 1: b c');
+    // Before the change, and for those who are left after it.
+    expect(after.length).toBeLessThanOrEqual(2);
+  });
+
+  it('[IS110] one that is a little slower changes nothing, and nothing is sought', () => {
+    const { after, epochs } = drifting(0.7);
+    expect(after).toEqual([]);
+    expect(new Set(epochs)).toEqual(new Set(['epoch 0: a', 'epoch 1: b', 'epoch 2: c']));
   });
 });

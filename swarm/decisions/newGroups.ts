@@ -4,7 +4,14 @@
  * as soon as that is saved, or is taken into a group; and where other groups of all donors would do enough more to pay for
  * it, islands end there. Rules IS in SPEC.md.
  */
-import { type Groups, type GroupsFound, groupsWorth } from '../autoplan/groupsAnew.ts';
+import {
+  type DonorPace,
+  type Groups,
+  type GroupsFound,
+  groupsWorth,
+  haveDrifted,
+  pacesOf,
+} from '../autoplan/groupsAnew.ts';
 import { searchProblem } from '../autoplan/knownDonors.ts';
 import { at, type PeerId, type Result } from '../base.ts';
 import { type CoordinatorState, type Donor, dutiesIn, planInForce } from '../coordinator/state.ts';
@@ -41,7 +48,22 @@ function freeIn(states: readonly CoordinatorState[]): PeerId[] {
   );
 }
 
-/** Other donors are at hand than groups were sought for. */
+/** Without doubt in who was not seen at work: that it goes is no drift. */
+function pacesNow({ groups }: Deciding, peers: readonly PeerId[]): DonorPace[] {
+  const known = groups.flatMap(({ replanner }) => replanner.donors);
+  return pacesOf(searchProblem(at(groups, 0).replanner.config, known, peers, undefined, 'now').cluster);
+}
+
+/** After a meeting: where donors or their lines are not what they were, groups are sought again. */
+export function lookAgain(deciding: Deciding) {
+  const { sought, paces, search } = deciding.apart.anew;
+  if (sought === null || search !== null || !waitForMeetings(deciding)) return;
+  const states = statesOf(deciding);
+  const peers = [...states.flatMap(membersIn), ...freeIn(states)];
+  if (haveDrifted(paces, pacesNow(deciding, peers))) changeAnew(deciding, { sought: null });
+}
+
+/** Other donors are at hand than groups were sought for, or these are not what they were. */
 export function seek(deciding: Deciding): boolean {
   const { groups, apart, effects } = deciding;
   const states = statesOf(deciding);
@@ -51,7 +73,8 @@ export function seek(deciding: Deciding): boolean {
   const sought = all.toSorted().join(' ');
   if (sought === apart.anew.sought) return false;
   const { searches } = apart.anew;
-  changeAnew(deciding, { sought, found: null, search: searches, searches: searches + 1 });
+  const paces = pacesNow(deciding, all);
+  changeAnew(deciding, { sought, paces, found: null, search: searches, searches: searches + 1 });
   const known = groups.flatMap(({ replanner }) => replanner.donors);
   const problem = searchProblem(at(groups, 0).replanner.config, known, all);
   if (problem.cluster.peers.length === 0) groupsFound(deciding, searches, null);
