@@ -62,8 +62,16 @@ export class FourStages {
     store.saveSessions(JSON.stringify([over]));
     const access = { trustProxy: ['127.0.0.1', '::1'] };
     this.#server = await servers.serve({ pages, plan, invite: INVITE, access });
-    this.#members = SEATS.map(() => this.visitor());
-    await Promise.all(this.#members.map((donor) => donor.hears('committed')));
+    const members = SEATS.map(() => this.visitor());
+    await Promise.all(members.map((donor) => donor.hears('committed')));
+    // Seats go to donors as they come, which need not be as they set out.
+    this.#members = members.toSorted((a, b) => this.#stageOf(a) - this.#stageOf(b));
+  }
+
+  #stageOf({ welcome }: ScriptedDonor): number {
+    const [own] = this.server.run.snapshot().donors.find(({ peer }) => peer === welcome.peer)?.stages ?? [];
+    invariant(own, 'each has a stage');
+    return own.stage;
   }
 
   /** From an address of its own: what one says costs no other its place. */

@@ -195,6 +195,7 @@ export class ScriptedDonor {
   /** Looked at anew after each message; rejects where its connection ends before. */
   async until(holds: () => boolean): Promise<void> {
     const ended = this.closed.then(() => Promise.reject(new Error(`the connection ended: ${this.#refusal()}`)));
+    ended.catch(() => {}); // later than anybody waits here it is no fault
     while (!holds()) await Promise.race([new Promise<void>((resolve) => this.#waiting.add(resolve)), ended]);
   }
 
