@@ -7,7 +7,7 @@ import { invariant } from '../../swarm/base.ts';
 import { isRecorded, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
-import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { orderOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
 import type { BlobHash } from '../files/blobs.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
@@ -50,6 +50,7 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
   evaluation,
   wire: file.precision.wire,
   compute: file.precision.compute,
+  ...stateWireOf(file),
 });
 
 /** How often, and over how many windows, the held-out loss is taken: with islands, at meetings. */

@@ -34,5 +34,7 @@ export const runFactsSchema = z.object({
   wire: z.enum(RUN_WIRES),
   /** What the run asks for; absent: f32. */
   compute: z.enum(COMPUTE_PRECISIONS).optional(),
+  /** How gradient sums and values go between holders and keepers; absent: as floats. */
+  stateWire: z.literal('int8').exactOptional(),
 });
 export type RunFacts = z.infer<typeof runFactsSchema>;

@@ -12,6 +12,7 @@ import { type Result, success } from '../../../swarm/base.ts';
 import { DETAIL_LENGTH_LIMIT } from '../../../swarm/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
+import type { CodedState } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
@@ -30,6 +31,8 @@ export interface Examinee {
   readonly step: StepShape;
   readonly wire: RunWire;
   readonly compute: Compute;
+  /** Absent: gradient sums and values travel as floats. */
+  readonly stateWire?: CodedState | undefined;
   readonly memory: Memory;
   /** The most that the donor gives; null or absent: no cap. */
   readonly memoryBytes?: number | null;
@@ -62,8 +65,8 @@ async function checked(
   concerns: (one: KernelCase) => boolean,
   forSeconds: number,
 ): Promise<Result<number>> {
-  const { gpu, model, step, wire, compute, memory, memoryBytes, now } = examinee;
-  const cases = kernelCases({ ...gpu, units }, model, step, wire, compute).filter(concerns);
+  const { gpu, model, step, wire, compute, stateWire, memory, memoryBytes, now } = examinee;
+  const cases = kernelCases({ ...gpu, units }, model, step, wire, compute, stateWire).filter(concerns);
   if (cases.length === 0) return success(0);
   const key = `checked ${await fingerprint(examinee, cases)}`;
   if ((await memory.recall(key)) !== null) return success(0);

@@ -13,9 +13,12 @@ import { textKey } from '../../../shaders/kernel/text.ts';
 import { compareKernel } from '../../../shaders/kernel/verify.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
+import { addInt8 } from '../../../shaders/wire/addInt8.ts';
+import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
+import type { CodedState } from '../../../swarm/plan/plan.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { type RunWire, WIRE_ENCODINGS } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
@@ -39,6 +42,8 @@ export interface KernelCase {
 const POSITIONS = 8;
 /** Elements of a shard's gradient: some for each partial sum. */
 const SQUARES = 16_384;
+/** Elements of a piece of coded state: one that is read by fours, and one that is read one by one. */
+const CODED = [4_096, 4_095];
 /** A reference makes some 10⁸ multiplications a second, and fills some 10⁷ elements. */
 const LARGEST_ELEMENTS = 1_500_000;
 const LARGEST_FLOPS = 60_000_000;
@@ -62,6 +67,7 @@ export function kernelCases(
   { sequence, samples }: StepShape,
   wire: RunWire,
   compute: Compute = 'f32',
+  stateWire?: CodedState,
 ): KernelCase[] {
   const { device, family } = gpu;
   const wires = wire === 'auto' ? WIRE_ENCODINGS : [wire];
@@ -107,6 +113,7 @@ export function kernelCases(
   none.destroy();
   for (const one of [compute === 'f16' ? adamwShadow : adamw, addInto].map(ownCase)) add(one.kernel, one.dims);
   add(sumSquares, { n: SQUARES });
+  if (stateWire) for (const n of CODED) for (const one of [packInt8Rest, packInt8Difference, addInt8]) add(one, { n });
   const few = [...found.values()].toSorted((a, b) => flops(a) - flops(b));
   return [...few, ...[...real.values()].toSorted((a, b) => flops(b) - flops(a))];
 }

@@ -88,8 +88,9 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       remember: (key: string, value: string) => page.remember(key, value),
     };
     const { memoryBytes } = limits;
-    const { train, wire, compute: asked } = run;
-    const applicant = { gpu, adapter: profile, model: model.value, train, wire, asked, memoryBytes, memory, now };
+    const { train, wire, compute: asked, stateWire } = run;
+    const ofRun = { model: model.value, train, wire, asked, stateWire };
+    const applicant = { ...ofRun, gpu, adapter: profile, memoryBytes, memory, now };
     const machineGibibytes = 'deviceMemory' in navigator ? Number(navigator.deviceMemory) : undefined;
     const admitted = await admit({ ...applicant, drafted: welcome.memory, machineGibibytes });
     if (welcome !== newest) return;
