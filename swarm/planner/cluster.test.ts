@@ -26,6 +26,11 @@ describe('[CL1] what is refused, in one sentence with the file and the field', (
       withFirst({ uploadBytesPerSecond: 0 }),
       /peers\[0\]\.uploadBytesPerSecond must be a number above 0, or null, not 0/,
     ],
+    [
+      { peers: PEERS.map((peer) => ({ ...peer, line: 'home' })) },
+      /peers\[2\]\.uploadBytesPerSecond must be the same as peers\[0\]\.uploadBytesPerSecond: both are on the line "home"/,
+    ],
+    [withFirst({ line: '' }), /peers\[0\]\.line must be a name/],
     [withFirst({ speed: 2 }), /peers\[0\]\.speed is unknown/],
     [withFirst({ id: '\u001b[2Ja' }), /peers\[0\]\.id must be a name without control characters/],
     [withFirst({ id: 'b' }), /peers\[1\]\.id must be a name of its own, not "b"/],
@@ -53,6 +58,25 @@ describe('[CL1] what is refused, in one sentence with the file and the field', (
     expect(found.ok ? '' : found.reason).toMatch(sentence);
     expect(found.ok ? '' : found.reason).not.toContain('\n');
   });
+});
+
+it('[PL60] of a line that peers share each has an equal part, both ways; other lines are their own', () => {
+  const caps = { uploadBytesPerSecond: 3e6, downloadBytesPerSecond: 9e6 };
+  const named = ['home', 'home', 'flat', 'home', undefined].map((line, place) => ({
+    ...{ id: `p${place}`, memoryBytes: 1e9, flopsPerSecond: 1e9, ...caps },
+    ...(line && { line }),
+  }));
+  const unlimited = { id: 'u', memoryBytes: 1e9, flopsPerSecond: 1e9, line: 'office' };
+  const found = parseCluster({ peers: [...named, unlimited, { ...unlimited, id: 'v' }] }, 'c.json');
+  invariant(found.ok, 'a cluster');
+  const { peers } = found.value;
+  expect(peers.map(({ uploadBytesPerSecond }) => uploadBytesPerSecond)).toEqual([1e6, 1e6, 3e6, 1e6, 3e6, null, null]);
+  expect(peers.map(({ downloadBytesPerSecond }) => downloadBytesPerSecond)).toEqual([
+    ...[3e6, 3e6, 9e6, 3e6, 9e6],
+    ...[null, null],
+  ]);
+  // Read again, as for a what-if, nothing is shared out twice.
+  expect(parseCluster(found.value, 'c.json')).toEqual(found);
 });
 
 it('[CL2] [CL3] the most exact rule wins, what it leaves out is the default; as many streams as help, at most 8', () => {

@@ -49,6 +49,7 @@ const peer = fields({
   uploadBytesPerSecond: unlimited.default(null),
   downloadBytesPerSecond: unlimited.default(null),
   region: name('a name').optional(),
+  line: name('a name').optional(),
   meanSessionSeconds: rate.optional(),
   hostBytes: amount.optional(),
   measured: fields({
@@ -70,8 +71,11 @@ const CLUSTER = fields({
   }).default({ default: {}, regions: [], pairs: [] }),
 });
 
-export type Cluster = z.output<typeof CLUSTER>;
-export type ClusterPeer = Cluster['peers'][number];
+type Read = z.output<typeof CLUSTER>;
+type ReadPeer = Read['peers'][number];
+/** Caps are the peer's own: of a line that several share, its part. */
+export type ClusterPeer = Omit<ReadPeer, 'line'>;
+export type Cluster = Omit<Read, 'peers'> & { peers: ClusterPeer[] };
 type LinkRule = Cluster['links']['default'];
 
 /** `fileName` opens every sentence. */
@@ -80,11 +84,11 @@ export function parseCluster(json: unknown, fileName: string): Result<Cluster> {
   const parsed = CLUSTER.safeParse(json);
   if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the cluster')}`);
   const fault = disagreement(parsed.data);
-  return fault === null ? success(parsed.data) : refusal(`${fileName}: ${fault}`);
+  return fault === null ? success(sharedOut(parsed.data)) : refusal(`${fileName}: ${fault}`);
 }
 
 /** What is wrong although each field for itself is right. */
-function disagreement({ peers, links }: Cluster): string | null {
+function disagreement({ peers, links }: Read): string | null {
   const first = new Map<string, number>();
   for (const [index, { id, flopsPerSecond, measured }] of peers.entries()) {
     const other = first.get(id);
@@ -98,10 +102,48 @@ function disagreement({ peers, links }: Cluster): string | null {
   }
   const regions = new Set(peers.flatMap(({ region }) => region ?? []));
   return (
+    unlikeCaps(peers) ??
     unknownEnd('regions', links.regions, 'a region of a peer', (name) => regions.has(name)) ??
     unknownEnd('pairs', links.pairs, 'the id of a peer', (name) => first.has(name)) ??
     selfLink(links.pairs)
   );
+}
+
+/** Caps of peers on one line are that line's: all say the same. */
+function unlikeCaps(peers: readonly ReadPeer[]): string | null {
+  const first = new Map<string, number>();
+  for (const [index, peer] of peers.entries()) {
+    if (peer.line === undefined) continue;
+    const place = first.get(peer.line) ?? index;
+    first.set(peer.line, place);
+    const cap = CAPS.find((each) => peer[each] !== peers[place]?.[each]);
+    if (cap !== undefined)
+      return `peers[${index}].${cap} must be the same as peers[${place}].${cap}: both are on the line "${peer.line}"`;
+  }
+  return null;
+}
+
+const CAPS = ['uploadBytesPerSecond', 'downloadBytesPerSecond'] as const;
+
+/**
+ * Of a line that several peers share, as donors behind one router do, each has an equal part, both ways, whoever else of
+ * them sends: what all of them get when all send at once, and on the safe side else.
+ */
+function sharedOut({ peers, links }: Read): Cluster {
+  const counts = new Map<string, number>();
+  for (const { line } of peers) if (line !== undefined) counts.set(line, (counts.get(line) ?? 0) + 1);
+  return {
+    links,
+    peers: peers.map(({ line, ...peer }) => {
+      const sharers = line === undefined ? 1 : got(counts, line);
+      const part = (cap: number | null): number | null => (cap === null ? null : cap / sharers);
+      return {
+        ...peer,
+        uploadBytesPerSecond: part(peer.uploadBytesPerSecond),
+        downloadBytesPerSecond: part(peer.downloadBytesPerSecond),
+      };
+    }),
+  };
 }
 
 function unknownEnd(
