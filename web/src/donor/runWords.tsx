@@ -33,7 +33,7 @@ export function RunWords({ status, about }: RunWordsProps) {
       )}
       {status && (
         <p class="here">
-          <strong>{hereText(status)}</strong> {progressText(status, about)}
+          <strong>{hereText(status)}</strong> <span class="whole">{progressText(status, about)}</span>
         </p>
       )}
     </>
@@ -45,7 +45,7 @@ function hereText({ phase, donors, committedSteps }: PublicStatus): string {
   if (phase === 'paused') return 'Paused by its operator.';
   if (donors === 0)
     return committedSteps === 0
-      ? 'Nobody has trained it yet. You could be the first.'
+      ? 'Many browsers can train it together. Yours could be the first.'
       : 'Nobody is training it right now. It goes on as soon as you join.';
   return donors === 1 ? 'One GPU is training it right now.' : `${countText(donors)} GPUs are training it right now.`;
 }
