@@ -5,6 +5,7 @@ import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../..
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
 import { findFirefox, noFirefox } from '../headless/findBrowser.mjs';
 import { recordFault } from '../run/recorder.ts';
+import { parseSiteName } from '../site/siteName.ts';
 import { badInput, failed, need } from './failure.ts';
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
@@ -81,6 +82,24 @@ export function learningRate(text: string): number {
 /** Addresses of one NATS, with commas between them. */
 export function natsUrls(text: string): string[] {
   const urls = text.split(',').map((part) => part.trim());
-  if (urls.every((url) => /^(nats|tls):\/\/[^\s/]+$/.test(url))) return urls;
+  if (urls.every(isNatsUrl)) return urls;
   throw badInput('a NATS must be nats://HOST:PORT or tls://HOST:PORT, with commas between them');
+}
+
+/** A host, a port where one is named, and credentials that can be read. */
+function isNatsUrl(text: string): boolean {
+  if (!/^(nats|tls):\/\/[^\s/]+$/.test(text) || !URL.canParse(text)) return false;
+  const { username, password } = new URL(text);
+  try {
+    decodeURIComponent(username + password);
+    return true;
+  } catch {
+    return false; // a percent sign that stands for nothing
+  }
+}
+
+export function siteName(text: string): string {
+  const name = parseSiteName(text);
+  if (!name.ok) throw badInput(name.reason);
+  return name.value;
 }

@@ -30,6 +30,7 @@ import {
   replicas,
   SCHEDULE_WISHES,
   schedule,
+  siteName,
   WARMUP_OPTION,
   warmup,
   wholeNumber,
@@ -100,7 +101,7 @@ export function addServeCommand(program: Command): void {
       ).choices(PUBLIC_VIEWS),
     )
     .option('--nats <urls>', 'be one of several servers that share a site over NATS: nats://HOST:PORT,…', natsUrls)
-    .option('--site <name>', 'the name of that site', 'shoal')
+    .option('--site <name>', 'the name of that site', siteName, 'shoal')
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--invite <token>', 'only donors whose link carries this token may join', inviteToken)
     .action(serve);

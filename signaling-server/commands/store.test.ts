@@ -76,10 +76,24 @@ describe('shoal store copy', () => {
     }
   });
 
-  it.each([
+  it.each<[string[], string]>([
     [['--from', 'a', '--to', 'b'], 'one of --from and --to must be a data directory, the other a NATS\n'],
     [['--from', 'nats://x', '--to', 'nats://y'], 'one of --from and --to must be a data directory, the other a NATS\n'],
     [['--from', '/no/such', '--to', 'nats://127.0.0.1:1'], '--from /no/such: there is no such folder\n'],
+    [
+      ['--from', import.meta.dirname, '--to', 'nats://127.0.0.1:1'],
+      `--from ${import.meta.dirname}: holds no runs: there is no shoal.sqlite\n`,
+    ],
+    ...['nats://127.0.0.1:99999', 'nats://[::1', 'nats://user%:x@h', 'nats://us%ffer:x@h'].map(
+      (url): [string[], string] => [
+        ['--from', url, '--to', 'a'],
+        'a NATS must be nats://HOST:PORT or tls://HOST:PORT, with commas between them\n',
+      ],
+    ),
+    [
+      ['--from', 'nats://h', '--to', 'a', '--site', 'Ä'],
+      '"Ä" is no name of a site: expected up to 32 of a-z, 0-9 and hyphens between them\n',
+    ],
     [['--from', 'a'], "required option '--to <place>' not specified\n"],
   ])('[NA56] refuses %j in one sentence', async (words, sentence) => {
     expect([await runCommand(['store', 'copy', ...words]), written]).toEqual([2, [sentence]]);

@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { terminalLog } from '../monitoring/log.ts';
 import { openSite } from '../site/site.ts';
+import { COPY_FILES, STORE_FILE } from '../store/copies.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { copyData } from '../store/storeCopy.ts';
 import { badInput, failed, mustHave, need } from './failure.ts';
 import { openData } from './openData.ts';
-import { natsUrls } from './options.ts';
+import { natsUrls, siteName } from './options.ts';
 
 interface CopyOptions {
   readonly from?: string;
@@ -24,6 +25,10 @@ interface Place {
   close(): Promise<void>;
 }
 
+/** Where the file itself is lost, a copy of it may be there. */
+const mayHoldStore = (path: string): boolean =>
+  [STORE_FILE, ...COPY_FILES].some((file) => existsSync(join(path, file)));
+
 const isNats = (place: string): boolean => /^(nats|tls):\/\//.test(place);
 
 export function addStoreCommand(program: Command): void {
@@ -33,7 +38,7 @@ export function addStoreCommand(program: Command): void {
     .description('copy all runs from a data directory to a site over NATS, or back')
     .option('--from <place>', 'a data directory, or nats://HOST:PORT,…: no server may be using the directory')
     .option('--to <place>', 'the same, with no run in it yet')
-    .option('--site <name>', 'the name of that site', 'shoal')
+    .option('--site <name>', 'the name of that site', siteName, 'shoal')
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--json', 'one JSON document')
     .action(copyCommand);
@@ -47,7 +52,9 @@ async function copyCommand(options: CopyOptions): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-copy-'));
   const places: Place[] = [];
   const open = async (place: string, isTarget: boolean): Promise<DataDirectory> => {
-    const opened = isNats(place) ? await openedSite(place, options, folder, isTarget) : await openedDirectory(place);
+    const opened = isNats(place)
+      ? await openedSite(place, options, folder, isTarget)
+      : await openedDirectory(place, isTarget);
     places.push(opened);
     return opened.data;
   };
@@ -63,7 +70,9 @@ async function copyCommand(options: CopyOptions): Promise<void> {
   }
 }
 
-async function openedDirectory(path: string): Promise<Place> {
+async function openedDirectory(path: string, isTarget: boolean): Promise<Place> {
+  // One that holds nothing is not made into one that does.
+  if (!isTarget && !mayHoldStore(path)) throw badInput(`--from ${path}: holds no runs: there is no ${STORE_FILE}`);
   const data = await openData(path, false);
   return { data, close: async () => data.close() };
 }

@@ -21,13 +21,12 @@ import { isNotReady, Patience } from './patience.ts';
 import { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 import { siteBlobs } from './siteBlobs.ts';
+import { parseSiteName } from './siteName.ts';
 import { siteStore } from './siteStore.ts';
 import { Snapshots } from './snapshots.ts';
 
 /** What waits to be kept when a site is closed is waited for so long. */
 const CLOSE_LIMIT_MS = 5_000;
-/** NATS has these alone in the names of streams that people can read. */
-const SITE_NAME = /^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/;
 
 export interface SiteData {
   /** This process's replica and its blobs: to be read by any process, to be written by the one that leads. */
@@ -65,8 +64,8 @@ interface SiteOptions {
 /** Refuses with one sentence. */
 export async function openSite(options: SiteOptions): Promise<Result<Site>> {
   const { urls, site, creds, directory, log, patienceMs = 0, signal } = options;
-  if (!SITE_NAME.test(site))
-    return refusal(`"${site}" is no name of a site: expected up to 32 of a-z, 0-9 and hyphens between them`);
+  const named = parseSiteName(site);
+  if (!named.ok) return named;
   const patience = new Patience(patienceMs, log, signal);
   const connected = await connectNats({ urls, ...(creds === undefined ? {} : { creds }) }, patience);
   if (!connected.ok) return connected;

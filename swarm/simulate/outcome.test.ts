@@ -75,4 +75,13 @@ describe('outcome', () => {
     const outcome = outcomeOf(chain('1f1b', 1, 4, { stages: [{ forwardSeconds: 1e308, backwardSeconds: 1e308 }] }));
     expect(outcome).toEqual({ ok: false, reason: 'the times are too long to add up' });
   });
+
+  test('times that add up to no number while several share a line', () => {
+    const second = { forwardSeconds: 1, backwardSeconds: 1 };
+    const problem = chain('1f1b', 2, 8, {
+      ...{ stages: [{ forwardSeconds: 1e308, backwardSeconds: 2 }, second], pipelines: 4, sharedLinks: [0] },
+      ...{ sharing: 'turns', link: [{ bytesPerSecond: 4e6 }], activationBytes: 4e6, gradientBytes: 4e6 },
+    });
+    expect(outcomeOf(problem)).toEqual({ ok: false, reason: 'the times are too long to add up' });
+  });
 });

@@ -123,7 +123,8 @@ function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     }
     choose(run);
   }
-  const stuck = run.endSeconds.findIndex(Number.isNaN);
+  // Past all numbers nothing ends any more: that is no deadlock.
+  const stuck = Number.isFinite(run.now) ? run.endSeconds.findIndex(Number.isNaN) : -1;
   if (stuck !== -1) {
     const { peer, action } = workOf(graph, stuck);
     invariant(false, `${peer} cannot start ${formatAction(action)}: see SC9`);
