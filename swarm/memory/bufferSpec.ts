@@ -15,3 +15,6 @@ export const readback = (name: string, floats: number): BufferSpec => ({ ...stor
 
 /** Name of the counter of a stage's or the shards' passes, which is read back behind the values that they made. */
 export const PASSES = 'passes';
+
+/** There is no room on the device for what was to be made; the message says so to a person. */
+export class NoRoom extends Error {}

@@ -3,6 +3,7 @@
  */
 
 import { assertNever, at, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
+import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
@@ -12,7 +13,6 @@ import type { Compute } from '../../../swarm/precision.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import type { MicroTokens } from '../../../web/src/executor/engine.ts';
 import { layerTimes } from '../../../web/src/gpu/admission.ts';
-import { NoRoom } from '../../../web/src/gpu/buffers.ts';
 import { measurable, type OpenDevice } from '../../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../../web/src/gpu/engine.ts';
 import { Solo } from '../../../web/src/testing/solo.ts';

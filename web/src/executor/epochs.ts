@@ -3,6 +3,7 @@
  * when that of the one before has ended, so nothing of two plans ever runs at once.
  */
 import type { PeerId } from '../../../swarm/base.ts';
+import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 
 /** One epoch: aborted as a whole. */
 export interface Epoch {
@@ -115,5 +116,6 @@ export class Epochs {
 
 export function faultOf(error: unknown): Fault {
   if (error instanceof BadTensorError) return ['badFrame', error.message, error.from];
+  if (error instanceof NoRoom) return ['outOfMemory', error.message];
   return [isOutOfMemory(error) ? 'outOfMemory' : 'internal', String(error)];
 }

@@ -5,6 +5,7 @@
 import { emptyWaitOf } from '../../../shaders/kernel/queueWait.ts';
 import { learnRates } from '../../../shaders/kernel/watchdog.ts';
 import { type Result, seededRandom, success } from '../../../swarm/base.ts';
+import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 import { type StageSize, stageBuffers } from '../../../swarm/memory/memory.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';
@@ -13,7 +14,6 @@ import { aloneBytes } from '../../../swarm/planner/aloneBytes.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stream } from '../executor/engine.ts';
-import { NoRoom } from './buffers.ts';
 import { canHalve } from './device.ts';
 import { type Examinee, examine } from './examination.ts';
 import { PATIENCE_SECONDS, timePasses } from './layerTime.ts';

@@ -1,7 +1,7 @@
 /** Buffers past what a device allows are refused by name, and none is made. */
 import { expect, test } from 'vitest';
-import type { BufferSpec } from '../../../swarm/memory/bufferSpec.ts';
-import { BufferSet, NoRoom } from './buffers.ts';
+import { type BufferSpec, NoRoom } from '../../../swarm/memory/bufferSpec.ts';
+import { BufferSet } from './buffers.ts';
 
 function stub(): { readonly device: GPUDevice; readonly made: number[] } {
   const made: number[] = [];

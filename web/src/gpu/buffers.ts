@@ -4,7 +4,7 @@
  */
 import { mapped } from '../../../shaders/kernel/queueWait.ts';
 import { invariant } from '../../../swarm/base.ts';
-import type { BufferSpec } from '../../../swarm/memory/bufferSpec.ts';
+import { type BufferSpec, NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 import type { Reading } from '../executor/engine.ts';
 
 const STORAGE = 0x80 | 0x04 | 0x08; // STORAGE | COPY_SRC | COPY_DST, spelled out: Node has no such global before Dawn is loaded
@@ -12,9 +12,6 @@ const READBACK = 0x01 | 0x08; // MAP_READ | COPY_DST
 
 /** A binding is a whole number of words; an odd number of halves is followed by one that nobody reads. */
 export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
-
-/** There is no room on the device for what was to be made; the message says so to a person. */
-export class NoRoom extends Error {}
 
 /** WebGPU would only say the number of bytes. */
 function refuseOversized({ limits }: GPUDevice, owner: string, specs: readonly BufferSpec[]): void {

@@ -1,0 +1,99 @@
+/** Stages on a device with only the limits that WebGPU guarantees, as a phone has them: each trains, or is refused by name. */
+import { beforeAll, expect, test } from 'vitest';
+import { dawnDevice } from '../../../shaders/testing/dawn.ts';
+import { at, invariant, seededRandom } from '../../../swarm/base.ts';
+import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import type { Gpu } from './device.ts';
+import { gpuOf } from './engine.ts';
+import { createStage } from './stage.ts';
+
+const BINDING_BYTES = 134_217_728;
+
+let dawn: Awaited<ReturnType<typeof dawnDevice>>;
+beforeAll(async () => {
+  dawn = await dawnDevice('software', [], 'guaranteed');
+});
+
+function guaranteed(): Gpu | null {
+  if (dawn.ok) return gpuOf({ device: dawn.value.device, family: dawn.value.family });
+  console.warn(`skipped: ${dawn.reason}`);
+  return null;
+}
+
+function gpt2(config: Readonly<Record<string, number>>): Model {
+  const parsed = modelFromConfig({ model_type: 'gpt2', ...config });
+  invariant(parsed.ok, 'a valid model');
+  return parsed.value;
+}
+
+const planOf = (layers: readonly [number, number], sequence: number) => ({
+  size: { layers, samples: 1, sequence, slots: 1 },
+  ...{ globalBatch: 1, sizes: [1] },
+});
+
+test('the device has the limits that a phone has', () => {
+  if (!guaranteed() || !dawn.ok) return;
+  expect(dawn.value.device.limits).toMatchObject({
+    ...{ maxStorageBufferBindingSize: BINDING_BYTES, maxStorageBuffersPerShaderStage: 8 },
+    maxComputeWorkgroupStorageSize: 16_384,
+  });
+});
+
+test.each([64, 80, 128])(
+  '[KE44] one sample, heads %i wide: the loss falls along its gradient as that says',
+  async (width) => {
+    const sequence = 70;
+    const gpu = guaranteed();
+    if (!gpu) return;
+    const model = gpt2({ n_layer: 1, n_head: 1, n_embd: width, n_positions: sequence, vocab_size: 40 });
+    const stage = await createStage(gpu, model, planOf([0, 1], sequence));
+    const random = seededRandom(1);
+    const values = model.blocks.map(({ elements }) =>
+      Float32Array.from({ length: elements }, () => random() / 2 - 0.25),
+    );
+    const ids = Uint32Array.from({ length: sequence }, (_, index) => (index * 7) % 40);
+    const work = { microBatch: 0, samples: 1, input: null, tokens: { ids, targets: ids } };
+    const lossAt = async (directions: readonly Float32Array[], by: number, evaluation = true): Promise<number> => {
+      model.blocks.forEach(({ name, elements }, block) => {
+        const direction = directions[block];
+        const moved = at(values, block).map((value, index) => value + by * (direction?.[index] ?? 0));
+        stage.writeValues(name, [0, elements], moved);
+      });
+      stage.forward({ ...work, evaluation });
+      const rows = await (await stage.readLoss(0)).take((losses: Float32Array) => losses.slice());
+      if (evaluation) stage.free(0);
+      return rows.reduce((sum, loss) => sum + loss, 0);
+    };
+    stage.begin();
+    const first = await lossAt([], 0, false);
+    expect(first).toBeGreaterThan(0);
+    stage.backward(0, null);
+    const gradients = await Promise.all(
+      model.blocks.map(async ({ name, elements }) =>
+        (await stage.readGradient(name, [0, elements])).take((sums: Float32Array) => sums.slice()),
+      ),
+    );
+    stage.free(0);
+    const norm = Math.sqrt(gradients.reduce((sum, part) => part.reduce((so, value) => so + value * value, sum), 0));
+    const directions = gradients.map((part) => part.map((value) => value / norm));
+    const step = 0.01;
+    const rise = (await lossAt(directions, step)) - (await lossAt(directions, -step));
+    // The losses are summed over the rows, the gradient is of their mean.
+    expect(Math.abs(rise / (2 * step * sequence) / norm - 1)).toBeLessThan(0.005);
+    stage.close();
+  },
+);
+
+test('[KE44] a token table past a binding is refused by name; a layer of the same model fits', async () => {
+  const gpu = guaranteed();
+  if (!gpu) return;
+  const model = gpt2({ n_layer: 3, n_head: 12, n_embd: 768, n_positions: 32, vocab_size: 50_257 });
+  const refused: unknown = await createStage(gpu, model, planOf([0, 1], 32)).catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(NoRoom);
+  expect(String(refused)).toMatch(
+    /layers 0-1: \S+ needs a buffer of 154\d{6} bytes, and this GPU allows at most 134217728$/,
+  );
+  (await createStage(gpu, model, planOf([1, 2], 32))).close();
+});
