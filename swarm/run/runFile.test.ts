@@ -273,7 +273,7 @@ test('[WI30] precision.state int8 goes with float32 arithmetic', () => {
   const asked = (precision: object) => parseRunFile(changed('precision', precision), 'run.json');
   expect(asked({ state: 'int8', wire: 'int4' })).toMatchObject({ ok: true, value: { precision: { state: 'int8' } } });
   expect(reason(changed('precision', { state: 'int8', compute: 'f16' }))).toBe(
-    'run.json: precision.state must be "f32" where precision.compute is "f16", not "int8"',
+    'run.json: precision.state "int8" needs precision.compute "f32": its codes are added to float32 values, which "f16" does not keep',
   );
 });
 

@@ -255,7 +255,9 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
       `${fileName}: train.sequenceLength must be at most the model's ${model.value.positions} positions, not ${sequenceLength}`,
     );
   if (run.precision.compute === 'f16' && run.precision.state === 'int8')
-    return refusal(`${fileName}: precision.state must be "f32" where precision.compute is "f16", not "int8"`);
+    return refusal(
+      `${fileName}: precision.state "int8" needs precision.compute "f32": its codes are added to float32 values, which "f16" does not keep`,
+    );
   if (run.evaluation && run.train.islands?.publish === 'int8')
     return refusal(
       `${fileName}: evaluation must be null where train.islands.publish is "int8": a held-out loss of the shared values is not supported yet there`,
