@@ -9,10 +9,13 @@ import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { stepTraffic } from '../swarm/ways/stepTraffic.ts';
 import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
 
-const expected = jsonLines(goldenFile('gpt2-tiny/expected.jsonl')) as CommitRecord[];
-const run = (): string => copyOfRun('gpt2-tiny', (file) => ({ ...file, precision: { state: 'int8' } }));
+const goldenLines = (name: string) => jsonLines(goldenFile(`${name}/expected.jsonl`)) as CommitRecord[];
+const run = (golden = 'gpt2-tiny'): string => copyOfRun(golden, (file) => ({ ...file, precision: { state: 'int8' } }));
 
-function expectNearGolden(metrics: readonly { readonly loss: number }[]): void {
+/** None of them holds the model alone. */
+const SMALL = Array.from({ length: 2 }, () => ['--donor', 'memory=4MiB']).flat();
+
+function expectNearGolden(metrics: readonly { readonly loss: number }[], expected = goldenLines('gpt2-tiny')): void {
   expect(metrics).toHaveLength(expected.length);
   for (const [step, { loss }] of expected.entries())
     expect(Math.abs((metrics[step]?.loss ?? Number.NaN) / loss - 1), `step ${step}`).toBeLessThan(1e-2);
@@ -57,4 +60,16 @@ test('[WI34] [WI36] with replicas a kill, a join and a server that dies cost no 
   const { rollbacks, chaos: fired } = JSON.parse(readFileSync(report, 'utf8'));
   expect(rollbacks).toEqual([]);
   for (const { entry, firedAtStep } of fired) expect(firedAtStep, entry).not.toBeNull();
+});
+
+test.each([
+  ['plans that are sought', 'gpt2-tiny', ['--schedule', 'auto', ...SMALL]],
+  ['two groups of two lanes each, with an island each', 'islands-f32', ['--donors', '4', '--stages', '1']],
+])('[WI30] [WI34] %s: near the golden curve, and nothing is lost', async (_name, golden, options) => {
+  const report = join(temporaryFolder(), 'report.json');
+  const { metrics } = await runSwarm(run(golden), ...options, '--report', report);
+  expectNearGolden(metrics, goldenLines(golden));
+  for (const { bytesDirect } of metrics) expect(bytesDirect).toBeGreaterThan(0);
+  const { rollbacks } = JSON.parse(readFileSync(report, 'utf8'));
+  expect(rollbacks).toEqual([]);
 });
