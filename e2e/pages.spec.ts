@@ -157,6 +157,10 @@ test('the server is killed and comes back, the tab goes on without a reload; a s
   await operator.page
     .getByText(/The server has not answered since .*\. Everything below is as it was then\./)
     .waitFor();
+  // Every card below the first, also the first of its row.
+  const inColour = (cards: (HTMLElement | SVGElement)[]): number =>
+    cards.slice(1).filter((card) => getComputedStyle(card).filter !== 'grayscale(1)').length;
+  expect(await operator.page.locator('main .card').evaluateAll(inColour)).toBe(0);
 
   const { dataDirectory, port } = first;
   await startServer(runFile, { dataDirectory, port });
