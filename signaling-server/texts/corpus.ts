@@ -49,7 +49,7 @@ export const LONG_RUN: BundledRun = {
   book: ADDRESSES,
   card: {
     purpose:
-      'A small model that learns to write like two centuries of speeches. It begins with noise, and by the end it writes sentences: watch it learn, letter by letter.',
+      'Can people’s own computers train a language model together, without a data centre? This small one learns to write like two centuries of speeches, from noise to sentences. Everyone who helps may keep it.',
     text: 'the State of the Union addresses of 1790 to 2021',
     licence: '',
     link: '',
