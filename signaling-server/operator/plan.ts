@@ -12,7 +12,8 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import { comparedPlans } from '../../swarm/planner/comparedPlans.ts';
-import { predictedTimeline } from '../../swarm/planner/forecast.ts';
+import { predictedStep } from '../../swarm/planner/forecast.ts';
+import { predictedBeside } from '../../swarm/planner/predictedBeside.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replication.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
@@ -45,7 +46,10 @@ export function clusterOf(run: ActiveRun): Cluster {
 export function predictedSpans(problem: ClusterProblem, plan: Plan): SpanRow[] {
   const known = new Set(problem.cluster.peers.map(({ id }) => id));
   const isKnown = plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
-  return isKnown ? rowsOf(predictedTimeline(clusterCosts(problem), plan)) : [];
+  if (!isKnown) return [];
+  const costs = clusterCosts(problem);
+  const step = predictedStep(costs, plan);
+  return rowsOf(step.timeline, predictedBeside(costs, plan, step));
 }
 
 export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuestion): Promise<Result<DryRun>> {

@@ -13,6 +13,9 @@ const PLAN = {
   ...{ microBatches: [{ id: 0, samples: [0, 1] }], state: [], schedule: 'gpipe' },
 };
 
+/** One span behind a step. */
+type Behind = NonNullable<ReportMessage['behind']>['spans'][number] & { readonly step: number };
+
 /** A step of one second that began at its own number of tens, and what its report says of a turn's end. */
 function runOf(islands: object | null = {}, plan: object = PLAN) {
   const saved: TraceRow[] = [];
@@ -28,13 +31,19 @@ function runOf(islands: object | null = {}, plan: object = PLAN) {
   const history = new RunHistory(store as unknown as Store, run as unknown as Observed, () => 0);
   const effect = (given: unknown): void => history.effect(given as DecisionEffect);
   effect({ type: 'storeEpoch', epoch: 1, reason: '', plan });
-  const report = (peer: PeerId, number: number, microBatch: number, turnEnd?: ReportMessage['turnEnd']): void => {
+  const report = (peer: PeerId, number: number, microBatch: number, behind?: Behind): void => {
     const spans = [{ action: `0F${microBatch}`, start: 10 * number, end: 10 * number + 1 }];
-    const message = { type: 'report', epoch: 1, step: number, spans, ...(turnEnd && { turnEnd }) };
+    const message = {
+      type: 'report',
+      epoch: 1,
+      step: number,
+      spans,
+      ...(behind && { behind: { step: behind.step, spans: [behind] } }),
+    };
     history.event({ type: 'said', connection: { peer }, message } as unknown as DonorEvent);
   };
-  const step = (number: number, turnEnd?: ReportMessage['turnEnd'], ofB?: ReportMessage['turnEnd']): void => {
-    report(A, number, 0, turnEnd);
+  const step = (number: number, behind?: Behind, ofB?: Behind): void => {
+    report(A, number, 0, behind);
     if (plan !== PLAN) report(B, number, 1, ofB);
     effect({ type: 'storeCommit', record: { step: number, plan: 1 } });
   };
@@ -117,4 +126,30 @@ it('[IS22] in a run without islands no turn ends', () => {
   step(1);
   step(2, { ...MEETING, step: 1 });
   expect(shown(1)).toEqual([WORK]);
+});
+
+it('[ST22] a report’s sends stand with its step, its update with the step before, and nobody else’s', () => {
+  const { history, shown } = runOf(null, {
+    ...PLAN,
+    state: [{ block: 'x', shards: [{ peer: A, range: [0, 4], replicas: [] }] }],
+  });
+  const said = (step: number, spans: readonly object[], behind?: object): void => {
+    const work = { action: '0F0', start: 10 * step, end: 10 * step + 1 };
+    const message = { type: 'report', epoch: 1, step, spans: [work, ...spans], ...(behind && { behind }) };
+    history.event({ type: 'said', connection: { peer: A }, message } as unknown as DonorEvent);
+    history.effect({ type: 'storeCommit', record: { step, plan: 1 } } as unknown as DecisionEffect);
+  };
+  const update = { action: 'UPDATE_HOST', start: 12, end: 12.5 };
+  said(1, [
+    { action: '0GATHER_F0', start: 10, end: 10.25 },
+    { action: '4SEND_F0', start: 10, end: 11 },
+  ]);
+  said(2, [], { step: 1, spans: [update, { ...update, start: 10.5 }, { action: '0REDUCE', start: 10.75, end: 11.5 }] });
+  expect(shown(1)).toEqual([
+    WORK,
+    ['a', '0GATHER_F0', 0, 0.25],
+    ['a', 'UPDATE_HOST', 2, 2.5],
+    ['a', '0REDUCE', 0.75, 1.5],
+  ]);
+  expect(shown(2)).toEqual([WORK]);
 });

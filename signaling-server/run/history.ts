@@ -9,8 +9,9 @@ import { isRecorded } from '../../swarm/islands/rounds.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import { isTurnEnd, readAction } from '../../swarm/schedule/action.ts';
-import { aligned, alignedBehind, type WorkEnd, workEnds } from '../../swarm/timeline/alignment.ts';
+import { isTurnEnd } from '../../swarm/schedule/action.ts';
+import { aligned, alignedBehind, alignedBeside, type WorkEnd, workEnds } from '../../swarm/timeline/alignment.ts';
+import { type BesideSpan, besideSpans } from '../../swarm/timeline/beside.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
 import { OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
@@ -22,10 +23,8 @@ const BATCH = 16;
 
 /** Groups of islands take turns of their own: of so many the newest step is known. */
 const TURNS_AT_ONCE = 64;
-/** Longer than any deadline lets a donor take. */
-const TURN_END_LIMIT_SECONDS = 3_600;
 
-type Reported = Pick<ReportMessage, 'spans' | 'turnEnd'>;
+type Reported = Pick<ReportMessage, 'spans' | 'behind'>;
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
 /** Its kind is a column of its own. */
@@ -48,7 +47,7 @@ export class RunHistory implements RunObserver {
   /** Why the newest epoch began; empty: none did since the server started. */
   epochReason = '';
   #unsaved: TraceRow[] = [];
-  /** By steps of islands: whose next report may tell what its turn ended with behind that step. */
+  /** By steps: whose next report may tell what it did behind that step. */
   readonly #mayEnd = new Map<number, Map<PeerId, WorkEnd>>();
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
@@ -95,11 +94,11 @@ export class RunHistory implements RunObserver {
     if (isNews) this.#add({ kind: 'fault', peer, reason, about, detail });
   }
 
-  #reportedBy(peer: PeerId, { epoch, step, spans, turnEnd }: ReportMessage): void {
+  #reportedBy(peer: PeerId, { epoch, step, spans, behind }: ReportMessage): void {
     const key = `${epoch} ${step}`;
     if (key !== this.#reported) this.#reports = new Map();
     this.#reported = key;
-    this.#reports.set(peer, { spans, turnEnd });
+    this.#reports.set(peer, { spans, behind });
   }
 
   effect(effect: DecisionEffect): void {
@@ -200,33 +199,37 @@ export class RunHistory implements RunObserver {
   }
 
   #trace(step: number, epoch: number, plan: Plan, reported: ReadonlyMap<PeerId, Reported>): void {
-    this.#turnEnded(reported);
+    this.#behind(plan, reported);
     const reports = new Map([...reported].map(([peer, { spans }]) => [peer, spans]));
     const timeline = aligned(plan, reports);
     if (timeline.length === 0) return;
     const computing = [...new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))];
     const bubble = Math.max(0, bubbleRatio(timeline, computing));
-    this.#keep({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline)) });
-    if (!this.#run.document.file.train.islands) return;
-    this.#mayEnd.set(step, workEnds(plan, reports));
+    const ends = workEnds(plan, reports);
+    const beside = [...reports].flatMap(([peer, spans]) => alignedBeside(ends, besideSpans(plan, peer, spans)));
+    this.#keep({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline, beside)) });
+    this.#mayEnd.set(step, ends);
     const oldest = this.#mayEnd.size > TURNS_AT_ONCE ? this.#mayEnd.keys().next().value : undefined;
     if (oldest !== undefined) this.#mayEnd.delete(oldest);
   }
 
-  /** What a turn ended with stands behind its own last step; each donor says so once. */
-  #turnEnded(reported: ReadonlyMap<PeerId, Reported>): void {
-    for (const [peer, { turnEnd }] of reported) {
-      const ends = turnEnd && this.#mayEnd.get(turnEnd.step);
-      const action = turnEnd ? readAction(turnEnd.action) : null;
-      if (!ends || action === null || !isTurnEnd(action)) continue;
-      const { step, start, end } = turnEnd;
-      if (end < start || end - start > TURN_END_LIMIT_SECONDS) continue;
-      const behind = alignedBehind(ends, [{ peer, action, startSeconds: start, endSeconds: end }]);
-      ends.delete(peer);
+  /** What donors tell of behind a step stands with its spans; each donor says so once. */
+  #behind(plan: Plan, reported: ReadonlyMap<PeerId, Reported>): void {
+    const found = new Map<number, BesideSpan[]>();
+    for (const [peer, { behind }] of reported) {
+      const ends = behind && this.#mayEnd.get(behind.step);
+      if (!ends) continue;
+      const { islands } = this.#run.document.file.train;
+      const spans = besideSpans(plan, peer, behind.spans).filter(({ action }) => islands || !isTurnEnd(action));
+      const own = alignedBehind(ends, spans);
+      if (own.length > 0) ends.delete(peer);
+      found.set(behind.step, [...(found.get(behind.step) ?? []), ...own]);
+    }
+    for (const [step, spans] of found) {
       const trace = this.#traceUpTo(step);
-      if (behind.length === 0 || trace?.step !== step) continue;
-      const spans: unknown[] = JSON.parse(trace.spans); // own words
-      this.#keep({ ...trace, spans: JSON.stringify([...spans, ...rowsOf(behind)]) });
+      if (spans.length === 0 || trace?.step !== step) continue;
+      const before: unknown[] = JSON.parse(trace.spans); // own words
+      this.#keep({ ...trace, spans: JSON.stringify([...before, ...rowsOf([], spans)]) });
     }
   }
 

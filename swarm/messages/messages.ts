@@ -68,6 +68,8 @@ export type SpareReason = (typeof SPARE_REASONS)[number];
 
 /** A report tells of so many spans of its step at most, the first ones: it has to fit a message. */
 export const MOST_SPANS = 1_000;
+/** And of so many behind a step. */
+export const MOST_SPANS_BEHIND = 64;
 const spanSchema = z.object({
   action: z.string().max(40),
   start: instant,
@@ -75,6 +77,7 @@ const spanSchema = z.object({
   /** At a share of the GPU's time: what this work takes alone, as the donor spaces its work by. */
   aloneSeconds: z.number().positive().max(1e6).optional(),
 });
+const behindSchema = spanSchema.omit({ aloneSeconds: true });
 
 /** Words of the other end since this conversation began, on whatever connections (`Spoken`). */
 const heard = count;
@@ -162,8 +165,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     bytesDirect: bytes,
     bytesRelayed: bytes,
     spans: z.array(spanSchema).max(MOST_SPANS),
-    /** With islands: how the turn ended of which `step` was the last, by a switch or a meeting. Absent: none did since it reported last. */
-    turnEnd: spanSchema.omit({ aloneSeconds: true }).extend({ step: count }).optional(),
+    /** Behind the report of that step: its update, its new values, with islands how its turn ended. Absent: told already. */
+    behind: z.object({ step: count, spans: z.array(behindSchema).max(MOST_SPANS_BEHIND) }).optional(),
     links: z.array(linkReportSchema).max(1_024).optional(),
     /** What all its links carried at once. */
     uploadBytesPerSecond: rate.optional(),

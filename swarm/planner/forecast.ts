@@ -40,6 +40,21 @@ export interface Forecast {
   /** Seconds after the commit, and of slices before it, at the peer that takes longest. */
   readonly stateSeconds: number;
   readonly peers: ReadonlyMap<PeerId, PeerForecast>;
+  readonly exchange: {
+    /** All have reported, and the server knows it. */
+    readonly committedSeconds: number;
+    readonly peers: readonly Exchange[];
+  };
+}
+
+/** Of one peer, in seconds: when its slices are sent, what that takes, its updates on the GPU and in main memory, its new values out and in. */
+interface Exchange {
+  readonly place: number;
+  readonly reportedSeconds: number;
+  readonly reduce: number;
+  readonly onGpu: number;
+  readonly onHost: number;
+  readonly passed: number;
 }
 
 export const shapeOf = (plan: Plan, stage: number): StageShape => {
@@ -52,6 +67,7 @@ const STEPS = 3;
 
 interface Simulation {
   readonly graph: WorkGraph;
+  readonly gathers: Gathers;
   readonly times: Costs;
   readonly forecast: Forecast;
 }
@@ -70,7 +86,7 @@ function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulatio
     return { ends, forecast: withExchange(costs, graph, ends, { pipeline, gathered: gathers.sent, ...exchange }) };
   };
   const { rest } = times;
-  let current = { graph, times, ...step(times) };
+  let current = { graph, gathers, times, ...step(times) };
   if (!rest) return current;
   for (let count = 1; count < STEPS; count++) {
     const { ends, forecast } = current;
@@ -81,16 +97,23 @@ function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulatio
       }),
     );
     const after = { ...times, rest: { ...rest, restedSeconds: (peer: PeerId) => got(rested, peer) } };
-    current = { graph, times: after, ...step(after) };
+    current = { graph, gathers, times: after, ...step(after) };
   }
   return current;
 }
 
-/** The work of a step as it is predicted, without the exchange of state. */
-export function predictedTimeline(costs: ClusterCosts, plan: Plan): Timeline {
-  const { graph, times } = simulation(costs, plan, build(plan));
-  return simulateGraph(graph, times, policyOf(plan) ?? undefined);
+/** A step as it is predicted: its work on micro-batches, and all that stands beside that (predictedBeside.ts). */
+export interface PredictedStep extends Omit<Simulation, 'graph'> {
+  readonly timeline: Timeline;
 }
+
+export function predictedStep(costs: ClusterCosts, plan: Plan): PredictedStep {
+  const { graph, ...simulated } = simulation(costs, plan, build(plan));
+  return { ...simulated, timeline: simulateGraph(graph, simulated.times, policyOf(plan) ?? undefined) };
+}
+
+/** The work of a step as it is predicted, without the exchange of state. */
+export const predictedTimeline = (costs: ClusterCosts, plan: Plan): Timeline => predictedStep(costs, plan).timeline;
 
 /** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
 export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast =>
@@ -114,15 +137,18 @@ function withExchange(
   let committed = 0;
   let after = 0;
   let mostSlices = 0;
+  const exchange: Exchange[] = [];
   const found = new Map<PeerId, PeerForecast>();
   const workEnds = new Map<number, number>();
   const count = (place: number, busy: number, reportedSeconds: number, reduce: number): void => {
     const peer = at(costs.peers, place);
     const inHost = hosted.get(place) ?? 0;
-    const update = Math.max(costs.updateSeconds(peer, (kept.get(place) ?? 0) - inHost), hostUpdateSeconds(inHost));
+    const [onGpu, onHost] = [costs.updateSeconds(peer, (kept.get(place) ?? 0) - inHost), hostUpdateSeconds(inHost)];
+    const [update, passed] = [Math.max(onGpu, onHost), flowSeconds(costs, place, values)];
+    exchange.push({ place, reportedSeconds, reduce, onGpu, onHost, passed });
     committed = Math.max(committed, reportedSeconds + hostSumSeconds(inHost) + peer.serverSeconds);
     mostSlices = Math.max(mostSlices, reduce + hostSumSeconds(inHost));
-    after = Math.max(after, peer.serverSeconds + update + flowSeconds(costs, place, values));
+    after = Math.max(after, peer.serverSeconds + update + passed);
     const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
     found.set(peer.id, { busySeconds: busy + update, sentBytes: sent });
   };
@@ -147,7 +173,8 @@ function withExchange(
     const copied = flowSeconds(costs, place, copies);
     count(place, 0, Math.max(arrivedSeconds(costs, place, slices, workEnds), copied), 0);
   }
-  return { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
+  const times = { stepSeconds: committed + after, stateSeconds: mostSlices + after, peers: found };
+  return { ...times, exchange: { committedSeconds: committed, peers: exchange } };
 }
 
 /** When all that is sent to a peer is there, where each sender begins as its work ends. */

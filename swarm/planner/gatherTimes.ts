@@ -31,6 +31,8 @@ interface Units {
 interface StageGathers {
   readonly forwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
   readonly backwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
+  /** What comes for one forward and for one backward, all of it one after the other. */
+  readonly gatherSeconds: (op: 'F' | 'B', layers: number) => number;
 }
 
 export interface Gathers {
@@ -118,6 +120,8 @@ function stageGathers(costs: ClusterCosts, { embedding, layer, head }: Units, ga
   const shape = { first: false, last: false, layers: 0 };
   const layers = (count: number, piece: Piece): Piece[] => Array.from({ length: count }, () => piece);
   return {
+    gatherSeconds: (op, count) =>
+      layer.gather * count + (op === 'F' ? (embedding?.gather ?? 0) + (head?.gather ?? 0) : 0),
     forwardSeconds(peer, { layers: count }, samples) {
       const seconds = (of: Partial<StageShape>) => costs.forwardSeconds(peer, { ...shape, ...of }, samples);
       const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });

@@ -74,7 +74,7 @@ export const isCompute = (action: Action): action is ComputeAction =>
 export const isTransfer = ({ op }: Action): boolean =>
   op === 'SEND_F' || op === 'RECV_F' || op === 'SEND_B' || op === 'RECV_B';
 
-export const isTurnEnd = (action: Action): action is { readonly op: TurnEnd } =>
+export const isTurnEnd = (action: { readonly op: string }): action is { readonly op: TurnEnd } =>
   action.op === 'SWITCH' || action.op === 'MEET';
 
 /** One line a peer: `a: 0F0 0F1 0B0 0B1`. */

@@ -58,7 +58,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
     ...{ type: 'report', epoch: 1, step: 0, losses: LOSSES, bytesDirect: 1, bytesRelayed: 0 },
     shards: [{ block: 'head', range: [0, 16], sumSquares: 0.5, digests: [HASH.slice(0, 22)] }],
     spans: [{ action: '0F0', start: 1, end: 2, aloneSeconds: 0.8 }],
-    turnEnd: { step: 0, action: 'MEET', start: 0, end: 1 },
+    behind: { step: 0, spans: [{ action: 'MEET', start: 0, end: 1 }] },
     links: [LINK],
   },
   { type: 'probed', peer: B, roundTripMs: 3, bytesPerSecond: null },

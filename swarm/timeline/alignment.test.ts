@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { formatAction, parseAction } from '../schedule/action.ts';
+import { formatAction } from '../schedule/action.ts';
 import { aligned, alignedBehind, workEnds } from './alignment.ts';
 import type { ReportedSpan } from './measured.ts';
 
@@ -108,7 +108,7 @@ describe('spans of several clocks', () => {
       [B, spans(b)],
     ]);
     const meeting = (peer: typeof A, startSeconds: number, endSeconds: number) => ({
-      ...{ peer, action: parseAction('MEET'), startSeconds, endSeconds },
+      ...{ peer, action: { op: 'MEET' as const }, startSeconds, endSeconds },
     });
     const behind = [meeting(A, 17, 18), meeting(B, 1007.5, 1008), meeting(peerId('c'), 1, 2)];
     const times = (at: typeof behind) =>

@@ -7,8 +7,9 @@
 import { got, type PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
+import type { BesideSpan } from './beside.ts';
 import { type MeasuredSpan, measuredSpans, type ReportedSpan } from './measured.ts';
-import type { Timeline } from './timeline.ts';
+import { shifted, type Timeline } from './timeline.ts';
 
 type Reports = ReadonlyMap<PeerId, readonly ReportedSpan[]>;
 
@@ -39,13 +40,22 @@ export function workEnds(plan: Plan, reports: Reports): Map<PeerId, WorkEnd> {
   );
 }
 
-/** What these peers did behind the step, on its clock: of those alone whose own work in it is known, and came first. */
-export function alignedBehind(ends: ReadonlyMap<PeerId, WorkEnd>, behind: Timeline): Timeline {
-  return behind.flatMap((span) => {
+/** What these peers did beside their work in the step, on its clock: of those alone whose own work in it is known. */
+export const alignedBeside = (ends: ReadonlyMap<PeerId, WorkEnd>, beside: readonly BesideSpan[]): BesideSpan[] =>
+  beside.flatMap((span) => {
     const end = ends.get(span.peer);
-    return end && span.startSeconds >= end.endSeconds ? onClock([span], end.shiftSeconds) : [];
+    return end ? [shifted(span, end.shiftSeconds)] : [];
   });
-}
+
+/** What they did behind the step: their own work came first. What was sent may have begun before that ended. */
+export const alignedBehind = (ends: ReadonlyMap<PeerId, WorkEnd>, behind: readonly BesideSpan[]): BesideSpan[] =>
+  alignedBeside(
+    ends,
+    behind.filter(({ peer, action, startSeconds, endSeconds }) => {
+      const end = ends.get(peer)?.endSeconds ?? Number.POSITIVE_INFINITY;
+      return ('stage' in action ? endSeconds : startSeconds) >= end;
+    }),
+  );
 
 /** Of those whose reports have any. */
 const measuredByPeer = (plan: Plan, reports: Reports): ReadonlyMap<PeerId, readonly MeasuredSpan[]> =>

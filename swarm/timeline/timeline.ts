@@ -28,7 +28,7 @@ export const shifted = <T extends Interval>(interval: T, seconds: number): T => 
   endSeconds: interval.endSeconds + seconds,
 });
 
-export function spansByPeer<T extends Span>(timeline: readonly T[]): Map<PeerId, T[]> {
+export function spansByPeer<T extends Pick<Span, 'peer'>>(timeline: readonly T[]): Map<PeerId, T[]> {
   const found = new Map<PeerId, T[]>();
   for (const span of timeline) {
     const own = found.get(span.peer);

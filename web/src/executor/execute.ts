@@ -5,7 +5,7 @@
  */
 import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
-import { MOST_SPANS } from '../../../swarm/messages/messages.ts';
+import { MOST_SPANS, MOST_SPANS_BEHIND } from '../../../swarm/messages/messages.ts';
 import type { Route } from '../../../swarm/messages/profile.ts';
 import { owner } from '../../../swarm/plan/plan.ts';
 import type { Action, ComputeAction, MicroAction } from '../../../swarm/schedule/action.ts';
@@ -17,7 +17,9 @@ import { type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import { beginningTensor, streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
+import { endTurn, passOn, takeNew, update } from './afterCommit.ts';
 import { samplesOf } from './aloneSeconds.ts';
+import { BesideLog, besideReported } from './besideLog.ts';
 import { afterMicroBatches, runByMessages } from './byMessages.ts';
 import { compute } from './compute.ts';
 import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
@@ -26,7 +28,7 @@ import type { CopyTurn } from './lateCopies.ts';
 import type { Role } from './role.ts';
 import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
-import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
+import { gatherAsReplica, holderParts, replicaParts, sendToReplicas } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'MEET', 'SEND_V']);
@@ -47,6 +49,7 @@ export class StepRun {
   readonly #received = new Map<string, Stream>();
   /** In seconds of the clock of `now`. */
   readonly #timeline: MeasuredSpan[] = [];
+  readonly #beside: BesideLog;
   readonly #bytesSent: Record<Route, number> = { direct: 0, relayed: 0 };
   #counted: (microBatch: number, row: number) => boolean = () => true;
   #freed: ReturnType<typeof freedBy> = () => [];
@@ -62,9 +65,11 @@ export class StepRun {
     this.#around = around;
     this.#step = step;
     this.#round = round;
+    this.#beside = new BesideLog(role.peer, around.now);
     this.#gathering = new Gathering(role, step, round, {
       receive: (key, from) => around.receive(key, from),
       send: (to, key, values) => this.#send(to, key, { take: async (use) => use(values) }),
+      awaited: (action, coming) => this.#beside.until(action, coming),
     });
   }
 
@@ -87,6 +92,7 @@ export class StepRun {
     const policy = policyOf(this.#role.plan);
     await (policy ? this.#runByMessages(actions, policy) : this.#runAll(actions));
     await Promise.all(this.#pending);
+    for (const span of this.#beside.take(MOST_SPANS_BEHIND)) this.#around.didBehind?.(span);
     if (!endsTurn) this.#role.leftOver.keep(lossScale);
     return this.#timeline;
   }
@@ -170,23 +176,16 @@ export class StepRun {
         return this.#update();
       case 'SWITCH':
       case 'MEET':
-        return this.#endTurn(action);
+        return endTurn(this.#committed, action.op);
       case 'SEND_V':
-        return sendValues(this.#role, this.#step, (...sent) => this.#send(...sent), this.#around.endsTurn);
+        return passOn(this.#committed, (...sent) => this.#send(...sent));
       case 'GATHER':
-        return gatherValues(this.#role, action.stage, this.#step, this.#around.receive, this.#around.endsTurn);
+        return takeNew(this.#committed, action.stage);
       case 'R':
         return this.#recompute(action.stage, action.microBatch);
       default:
         return assertNever(action);
     }
-  }
-
-  async #endTurn(action: Action): Promise<void> {
-    const { now, turnEnded } = this.#around;
-    const startSeconds = now();
-    await this.#role.islands?.stepDone(this.#step);
-    turnEnded?.({ peer: this.#role.peer, action, startSeconds, endSeconds: now() });
   }
 
   async #forward(index: number, microBatch: number): Promise<void> {
@@ -284,6 +283,7 @@ export class StepRun {
     const losses = await Promise.all(this.#losses);
     await this.#settled();
     await this.#copied;
+    const spans = this.#timeline.slice(0, MOST_SPANS).map(reported);
     this.#around.report({
       type: 'report',
       epoch,
@@ -298,8 +298,8 @@ export class StepRun {
       ...(sent.length > 0 ? { sent } : {}),
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
-      spans: this.#timeline.slice(0, MOST_SPANS).map(reported),
-      ...(this.#around.turnEnd && { turnEnd: this.#around.turnEnd }),
+      spans: [...spans, ...this.#beside.take(MOST_SPANS - spans.length).map(besideReported)],
+      ...(this.#around.behind && { behind: this.#around.behind }),
       links: [...links],
       ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }),
     });
@@ -316,16 +316,13 @@ export class StepRun {
   }
 
   async #update(): Promise<void> {
-    const scalars = this.#scalars;
-    invariant(scalars, 'a step is committed before its update');
     // Where a part of a copy does not come its shard is stale, and all others have their update.
     await this.#taken?.catch(() => undefined);
-    let updated: Promise<void> | undefined;
-    const submit = (): void => {
-      updated = this.#role.shards.update(scalars) ?? undefined;
-    };
-    await this.#around.throttle.run({ op: 'update' }, submit, () => this.#settled());
-    await updated;
+    await update(this.#committed, this.#scalars, () => this.#settled());
+  }
+
+  get #committed() {
+    return { role: this.#role, around: this.#around, step: this.#step, beside: this.#beside };
   }
 
   #send(to: PeerId, key: TensorKey, reading: Reading): void {
@@ -347,6 +344,7 @@ export class StepRun {
     const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step
     this.#pending.push(sent);
+    this.#beside.sent(key, sent);
     if (!UNCOUNTED.includes(key.kind)) for (const one of to) this.#count(one, key);
     const looked = taken.then(({ seen }) => seen);
     looked.catch(() => undefined); // awaited with the report, which a step that is left never comes to

@@ -8,6 +8,7 @@ import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';
+import type { BesideAction } from '../../../swarm/timeline/beside.ts';
 import {
   evaluatedNumber,
   evaluatedOccasions,
@@ -27,6 +28,8 @@ interface GatherWays {
   readonly receive: Receive;
   /** Beside the step's work. */
   send(to: PeerId, key: TensorKey, values: Float32Array<ArrayBuffer>): void;
+  /** What the members of its stage were asked for, until all of it is here. */
+  awaited(action: BesideAction, coming: Promise<unknown>): void;
 }
 
 /** Of one unit, as they came. */
@@ -127,6 +130,9 @@ export class Gathering {
         return { block, range, values };
       }),
     );
+    const { stage, microBatch, pass } = occasion;
+    if (keepers.size > 0 && pass !== 'evaluation')
+      this.#ways.awaited({ op: `GATHER_${pass}`, stage, microBatch }, pieces);
     pieces.catch(() => undefined); // awaited when the unit's turn comes, unless the step ends before
     return pieces;
   }

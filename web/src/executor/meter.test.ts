@@ -169,20 +169,19 @@ test('[IS22] a meeting is told with the next report, until one was, and stands i
     (status) => shown.push(status),
   );
   const own = peerId('own');
-  const [meeting] = spansOf(own, 'MEET 3-4');
-  if (!meeting) throw new Error('a span was given');
-  expect(meter.turnEnd).toBeNull();
+  const meeting = { peer: own, action: { op: 'MEET' as const }, startSeconds: 3, endSeconds: 4 };
+  expect(meter.behind).toBeNull();
   meter.begin(1, 5, 1);
-  meter.turnEnded(5, meeting);
+  meter.didBehind(5, meeting);
   meter.end(spansOf(own, '0F0 1-2'));
   expect(shown.at(-1)?.lastStep?.spans).toEqual(spansOf(own, '0F0 1-2, MEET 3-4'));
   for (let attempt = 0; attempt < 2; attempt++) {
     meter.begin(1, 6, 1);
-    expect(meter.turnEnd).toEqual({ step: 5, action: 'MEET', start: 3, end: 4 });
+    expect(meter.behind).toEqual({ step: 5, spans: [{ action: 'MEET', start: 3, end: 4 }] });
   }
   meter.end(spansOf(own, '0F0 5-6'));
   expect(shown.at(-1)?.lastStep?.spans).toEqual(spansOf(own, '0F0 5-6'));
-  expect(meter.turnEnd).toBeNull();
+  expect(meter.behind).toBeNull();
 });
 
 test('[IS22] a meeting apart from the steps stands behind the newest one, however long it was waited for', async () => {
@@ -202,5 +201,5 @@ test('[IS22] a meeting apart from the steps stands behind the newest one, howeve
   now = 14;
   arrive('all of it');
   expect(await meeting).toBe('all of it');
-  expect(meter.turnEnd).toEqual({ step: 5, action: 'MEET', start: 10, end: 14 });
+  expect(meter.behind).toEqual({ step: 5, spans: [{ action: 'MEET', start: 10, end: 14 }] });
 });

@@ -4,11 +4,13 @@
  * nothing is sampled. Seconds of the worker's clock.
  */
 import type { PeerId } from '../../../swarm/base.ts';
-import type { ReportMessage, StepProgress } from '../../../swarm/messages/messages.ts';
+import { MOST_SPANS_BEHIND, type ReportMessage, type StepProgress } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
-import { type ComputeAction, formatAction } from '../../../swarm/schedule/action.ts';
-import { type Interval, lengthSeconds, type Span, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
+import { type ComputeAction, isTurnEnd } from '../../../swarm/schedule/action.ts';
+import type { BesideSpan } from '../../../swarm/timeline/beside.ts';
+import { type Interval, lengthSeconds, shifted, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { LEAST_WAIT_SECONDS, type Wait } from '../../../swarm/timeline/waits.ts';
+import { besideReported } from './besideLog.ts';
 import type { DonorStatus } from './protocol.ts';
 import { RateWindow } from './rateWindow.ts';
 
@@ -84,7 +86,7 @@ export class Meter {
   readonly #takers: PeerId[] = [];
   /** Sent and received of files: they are no part of what a step moves. */
   #fileBytes = 0;
-  #turnEnd: { readonly step: number; readonly span: Span } | null = null;
+  #behind: { readonly step: number; readonly spans: readonly BesideSpan[] } | null = null;
   /** Pieces that the GPU has still to hand out, beside what the step stands still for. */
   #readingBack = 0;
   #done = 0;
@@ -117,15 +119,16 @@ export class Meter {
     return { ...at, done: this.#done, waitsFor, hasReported: this.#preparing === null && this.#hasReported };
   }
 
-  /** For the next report: this one went before it. Null: no turn ended, or that is told. */
-  get turnEnd(): ReportMessage['turnEnd'] | null {
-    if (this.#turnEnd === null) return null;
-    const { step, span } = this.#turnEnd;
-    return { step, action: formatAction(span.action), start: span.startSeconds, end: span.endSeconds };
+  /** For the next report: this one went before it. Null: nothing was done behind it, or that is told. */
+  get behind(): ReportMessage['behind'] | null {
+    if (this.#behind === null) return null;
+    const { step, spans } = this.#behind;
+    return { step, spans: spans.map(besideReported) };
   }
 
-  turnEnded(step: number, span: Span): void {
-    this.#turnEnd = { step, span };
+  didBehind(step: number, span: BesideSpan): void {
+    const before = this.#behind?.step === step ? this.#behind.spans : [];
+    this.#behind = { step, spans: [...before, span].slice(0, MOST_SPANS_BEHIND) };
   }
 
   /** Of groups that meet apart from their steps: behind this donor's newest step. */
@@ -133,7 +136,7 @@ export class Meter {
     const startSeconds = this.#now();
     const outcome = await held;
     const span = { peer, action: { op: 'MEET' as const }, startSeconds, endSeconds: this.#now() };
-    if (this.#at !== null) this.turnEnded(this.#at.step, span);
+    if (this.#at !== null) this.didBehind(this.#at.step, span);
     return outcome;
   }
 
@@ -212,8 +215,8 @@ export class Meter {
       computed: (action: ComputeAction) => this.computed(action),
       awaited: (from: PeerId, coming: Promise<void>) => this.awaited(from, coming),
       readingBack: (read: Promise<unknown>) => void this.#readBack(read),
-      turnEnd: this.turnEnd,
-      turnEnded: (span: Span) => this.turnEnded(step, span),
+      behind: this.behind,
+      didBehind: (span: BesideSpan) => this.didBehind(step, span),
     };
   }
 
@@ -256,9 +259,10 @@ export class Meter {
     this.#recording = null;
     if (!recording) return;
     const { epoch, step, begun, bytesBefore, waits } = recording;
-    const ends = this.#turnEnd?.step === step ? [this.#turnEnd.span] : [];
+    const behind = this.#behind?.step === step ? this.#behind.spans : [];
     // Of a step before, and this one's report told of it.
-    if (ends.length === 0) this.#turnEnd = null;
+    if (behind.length === 0) this.#behind = null;
+    const ends = behind.flatMap(({ action, ...span }) => (isTurnEnd(action) ? [{ ...span, action }] : []));
     const measured = { seconds: this.#now() - begun, bytes: this.#bytes - bytesBefore };
     const spans = longest([...timeline, ...ends], begun);
     const lastStep = { epoch, step, ...measured, spans, waits: longest(waits, begun) };

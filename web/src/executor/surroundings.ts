@@ -4,7 +4,7 @@ import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
-import type { Span } from '../../../swarm/timeline/timeline.ts';
+import type { BesideSpan } from '../../../swarm/timeline/beside.ts';
 import type { Throttle } from './dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from './engine.ts';
 
@@ -31,12 +31,12 @@ export interface Surroundings extends MeasuredLinks {
   computed?(action: ComputeAction): void;
   /** Beside the list: until then its GPU has not done this. */
   readingBack?(read: Promise<unknown>): void;
-  /** How this donor's newest turn of an island ended, before this step; null: none did, or it was told. */
-  readonly turnEnd?: ReportMessage['turnEnd'] | null;
+  /** What this donor did behind its report of the step before; null: nothing, or it was told. */
+  readonly behind?: ReportMessage['behind'] | null;
   /** This step is the last one of an island's turn; absent: it is not. */
   readonly endsTurn?: boolean;
-  /** So it ended with this step. */
-  turnEnded?(span: Span): void;
+  /** Of this step, after its report. */
+  didBehind?(span: BesideSpan): void;
   /** The server's answer to this step. */
   committed(): Promise<UpdateScalars>;
 }

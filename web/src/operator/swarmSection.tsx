@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { reasonText } from '../../../swarm/planner/reason.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
+import { besideOfRows, timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
 import { shortId } from '../page/format.ts';
 import { query, read } from './api.ts';
@@ -39,7 +39,8 @@ function useTimeline(chosen: number | null, newest: number | null): ShownStep | 
       if (!answer.ok || (chosen !== null && latest.current !== wanted)) return;
       const { measured, predicted, ...step } = answer.value;
       const spans = { measured: timelineOfRows(measured), turnEnds: turnEndsOfRows(measured) };
-      show({ ...step, ...spans, predicted: timelineOfRows(predicted) });
+      const beside = { measured: besideOfRows(measured), predicted: besideOfRows(predicted) };
+      show({ ...step, ...spans, predicted: timelineOfRows(predicted), beside });
     }, pause);
     return () => clearTimeout(timer);
   }, [wanted, chosen]);

@@ -4,6 +4,7 @@ import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { type ComputeAction, formatAction, isCompute } from '../../../swarm/schedule/action.ts';
+import type { BesideSpan } from '../../../swarm/timeline/beside.ts';
 import {
   type ComputeSpan,
   lengthSeconds,
@@ -13,6 +14,7 @@ import {
 } from '../../../swarm/timeline/timeline.ts';
 import { NOTHING, percentText, shortId } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { BesideBars, BesideTable } from './besideBars.tsx';
 
 /** Rows that are drawn unasked. */
 const MOST_ROWS = 24;
@@ -24,7 +26,11 @@ export interface ShownStep extends Omit<SentStep, 'measured' | 'predicted'> {
   /** With islands: what each donor's turn ended with, behind the step. */
   readonly turnEnds: Timeline;
   readonly predicted: readonly ComputeSpan[];
+  /** What donors do beside their micro-batches. */
+  readonly beside: { readonly measured: readonly BesideSpan[]; readonly predicted: readonly BesideSpan[] };
 }
+
+type BesideOf = ReadonlyMap<string, readonly BesideSpan[]>;
 
 interface TimelineProps {
   readonly step: ShownStep;
@@ -48,7 +54,12 @@ export function timelineText({ step, measured, predicted, bubble, turnEnds }: Sh
     : `${words} Then came the next island’s turn: its state was there after ${longest}.`;
 }
 
-function stepText({ step, measured, predicted, bubble }: Omit<ShownStep, 'turnEnds' | 'epoch' | 'plan'>): string {
+function stepText({
+  step,
+  measured,
+  predicted,
+  bubble,
+}: Omit<ShownStep, 'turnEnds' | 'beside' | 'epoch' | 'plan'>): string {
   const [took, should] = [makespanSeconds(measured), makespanSeconds(predicted)];
   const idle = `Of the donors’ time ${percentText(bubble)} was idle.`;
   if (predicted.length === 0)
@@ -58,7 +69,7 @@ function stepText({ step, measured, predicted, bubble }: Omit<ShownStep, 'turnEn
   return `Step ${step + 1} took ${millisText(took)} from its first to its last work, ${compared}. ${idle}`;
 }
 
-export function StepTimeline({ step: { measured, predicted, turnEnds }, peers }: TimelineProps) {
+export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, peers }: TimelineProps) {
   const [followed, follow] = useState<string>('');
   const [isWhole, whole] = useState(false);
   const batches = useMemo(
@@ -70,9 +81,12 @@ export function StepTimeline({ step: { measured, predicted, turnEnds }, peers }:
     [measured, turnEnds],
   );
   const predictedBy = useMemo<ReadonlyMap<string, readonly ComputeSpan[]>>(() => spansByPeer(predicted), [predicted]);
+  const besideBy = useMemo<BesideOf>(() => spansByPeer(beside.measured), [beside]);
+  const besidePredicted = useMemo<BesideOf>(() => spansByPeer(beside.predicted), [beside]);
   const rows = [...new Set([...peers, ...measuredBy.keys()])];
   const shown = isWhole ? rows : rows.slice(0, MOST_ROWS);
-  const seconds = Math.max(makespanSeconds(measured), makespanSeconds(predicted), makespanSeconds(turnEnds), 1e-6);
+  const all = [...measured, ...predicted, ...turnEnds, ...beside.measured, ...beside.predicted];
+  const seconds = all.reduce((latest, { endSeconds }) => Math.max(latest, endSeconds), 1e-6);
   return (
     <figure class="spans">
       <div class="controls">
@@ -112,8 +126,14 @@ export function StepTimeline({ step: { measured, predicted, turnEnds }, peers }:
             <span class="soft small">{shortId(peer)}</span>
             <div>
               <Bars spans={measuredBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="measured" />
+              {beside.measured.length > 0 && (
+                <BesideBars spans={besideBy.get(peer) ?? []} seconds={seconds} followed={followed} />
+              )}
               {predicted.length > 0 && (
-                <Bars spans={predictedBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="predicted" />
+                <>
+                  <Bars spans={predictedBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="predicted" />
+                  <BesideBars spans={besidePredicted.get(peer) ?? []} seconds={seconds} followed={followed} />
+                </>
               )}
             </div>
           </div>
@@ -131,6 +151,7 @@ export function StepTimeline({ step: { measured, predicted, turnEnds }, peers }:
           {isWhole ? 'Fewer donors' : `All ${rows.length} donors`}
         </button>
       )}
+      <BesideTable measured={beside.measured} predicted={beside.predicted} text={millisText} />
       {followed !== '' && <Path spans={measured} followed={followed} />}
     </figure>
   );

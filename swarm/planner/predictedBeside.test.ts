@@ -1,0 +1,88 @@
+import { describe, expect, test } from 'vitest';
+import { at, peerId } from '../base.ts';
+import type { Plan } from '../plan/plan.ts';
+import { outlineModel } from '../testing/randomPlan.ts';
+import { besideText } from '../timeline/beside.ts';
+import { lengthSeconds, makespanSeconds } from '../timeline/timeline.ts';
+import { clusterCosts } from './clusterCosts.ts';
+import { equalSplit } from './equalSplit.ts';
+import { predictedStep } from './forecast.ts';
+import { predictedBeside } from './predictedBeside.ts';
+
+const [A, B] = [peerId('a'), peerId('b')];
+const model = outlineModel(4, false);
+const [LATENCY, RATE] = [0.5, 1_000];
+const batch = { samples: 2, sequence: 4 };
+const costs = clusterCosts({
+  model,
+  batch,
+  cluster: {
+    peers: [A, B].map((id) => ({
+      ...{ id, memoryBytes: 1e9, uploadBytesPerSecond: null, downloadBytesPerSecond: null },
+      measured: { forwardSecondsPerLayer: [1], backwardSecondsPerLayer: [2] },
+    })),
+    links: { default: { latencySeconds: LATENCY, bytesPerSecond: RATE }, regions: [], pairs: [] },
+  },
+});
+const split = equalSplit(model, batch.samples, [A, B], { microBatches: 2 });
+
+function predicted(plan: Plan) {
+  const step = predictedStep(costs, plan);
+  const spans = new Map(
+    predictedBeside(costs, plan, step).map((span) => [`${span.peer} ${besideText(span.action)}`, span]),
+  );
+  const of = (text: string) => {
+    const span = spans.get(text);
+    if (!span) throw new Error(`no ${text} among ${[...spans.keys()].join(', ')}`);
+    return span;
+  };
+  return { step, of, names: [...spans.keys()] };
+}
+
+const inHost = (plan: Plan): Plan => ({
+  ...plan,
+  state: plan.state.map((one) => ({ ...one, shards: one.shards.map((shard) => ({ ...shard, in: 'host' as const })) })),
+});
+
+describe('[ST23] what stands beside the work of a predicted step', () => {
+  test('what is sent begins as its work ends, and is there when the next owner may begin', () => {
+    const { step, of } = predicted(split);
+    const at0 = step.timeline.find(({ peer, action }) => peer === A && action.op === 'F');
+    const send = of('a 0SEND_F0');
+    const bytes = (at(split.microBatches, 0).samples[1] - at(split.microBatches, 0).samples[0]) * 4 * model.width * 4;
+    expect(send.startSeconds).toBe(at0?.endSeconds);
+    expect(lengthSeconds(send)).toBeCloseTo(LATENCY + bytes / RATE, 9);
+    const first = step.timeline.find(({ peer, action }) => peer === B && action.op === 'F');
+    expect(first?.startSeconds).toBeCloseTo(send.endSeconds, 9);
+  });
+
+  test('updates come after the commit, each in its own memory, and the last of them ends the step', () => {
+    const { step, of, names } = predicted(split);
+    expect(names.some((name) => name.endsWith('UPDATE_HOST'))).toBe(false);
+    expect(of('a UPDATE').startSeconds).toBeGreaterThanOrEqual(makespanSeconds(step.timeline));
+    const host = predicted(inHost(split));
+    expect(host.names.some((name) => name.endsWith('UPDATE'))).toBe(false);
+    const ends = ['a', 'b'].map((peer) => host.of(`${peer} UPDATE_HOST`).endSeconds);
+    expect(Math.max(...ends)).toBeCloseTo(host.step.forecast.stepSeconds, 9);
+  });
+
+  test('a stage that gathers has its gathers within its passes', () => {
+    const one: Plan = {
+      ...split,
+      stages: [
+        {
+          layers: [0, 4],
+          members: [A, B].map((peer, id) => ({ peer, microBatches: [id], samples: 1, recompute: [] })),
+          gathered: 1,
+        },
+      ],
+    };
+    const { step, of } = predicted(one);
+    const pass = step.timeline.find(({ peer, action }) => peer === A && action.op === 'F');
+    const gather = of('a 0GATHER_F0');
+    expect(gather.startSeconds).toBe(pass?.startSeconds);
+    expect(gather.endSeconds).toBeLessThanOrEqual(pass?.endSeconds ?? 0);
+    // Each block of the other's half comes over a link of this latency, the embedding and the head among them.
+    expect(lengthSeconds(gather)).toBeGreaterThanOrEqual(LATENCY * 4);
+  });
+});

@@ -1,0 +1,58 @@
+/**
+ * What a predicted step has beside its work on micro-batches, in the words of measured spans: what is handed on, layers that
+ * are gathered, slices, updates and new values. A send lasts as long as it does on a line that has nothing else to carry.
+ */
+import { at } from '../base.ts';
+import { owner, type Plan } from '../plan/plan.ts';
+import type { BesideAction, BesideSpan } from '../timeline/beside.ts';
+import { lengthSeconds, type Span } from '../timeline/timeline.ts';
+import type { ClusterCosts } from './clusterCosts.ts';
+import type { PredictedStep } from './forecast.ts';
+
+export const predictedBeside = (costs: ClusterCosts, plan: Plan, step: PredictedStep): BesideSpan[] =>
+  [...step.timeline.flatMap((span) => ofWork(plan, step, span)), ...ofState(costs, plan, step)].filter(
+    (span) => lengthSeconds(span) > 0,
+  );
+
+/** The gathers that a forward or a backward waits for, and where its outcome goes. */
+function ofWork(plan: Plan, { times, gathers }: PredictedStep, span: Span): BesideSpan[] {
+  const { peer, action, startSeconds } = span;
+  if (action.op !== 'F' && action.op !== 'B') return [];
+  const { op, stage, microBatch } = action;
+  const found: BesideSpan[] = [];
+  const gathering = gathers.stages[stage];
+  if (gathering) {
+    const [from, to] = at(plan.stages, stage).layers;
+    const endSeconds = Math.min(span.endSeconds, startSeconds + gathering.gatherSeconds(op, to - from));
+    found.push({ peer, action: { op: `GATHER_${op}`, stage, microBatch }, startSeconds, endSeconds });
+  }
+  const next = stage + (op === 'F' ? 1 : -1);
+  const receiver = next < 0 || next >= plan.stages.length ? peer : owner(plan, next, microBatch);
+  if (receiver === peer) return found;
+  const { latencySeconds, bytesPerSecond } = times.link(peer, receiver, action);
+  const bytes = (op === 'F' ? times.activationBytes : times.gradientBytes)(stage, microBatch);
+  // Who gives a share of its time rests after it has handed on.
+  const sent = span.endSeconds - (times.rest?.seconds(peer, lengthSeconds(span)) ?? 0);
+  const endSeconds = sent + latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond);
+  return [...found, { peer, action: { op: `SEND_${op}`, stage, microBatch }, startSeconds: sent, endSeconds }];
+}
+
+/** Slices before the commit, updates and values after it. */
+function ofState(costs: ClusterCosts, plan: Plan, { forecast }: PredictedStep): BesideSpan[] {
+  const { committedSeconds, peers } = forecast.exchange;
+  return peers.flatMap(({ place, reportedSeconds, reduce, onGpu, onHost, passed }) => {
+    const { id: peer, serverSeconds } = at(costs.peers, place);
+    const span = (action: BesideAction, startSeconds: number, seconds: number): BesideSpan => ({
+      ...{ peer, action, startSeconds, endSeconds: startSeconds + seconds },
+    });
+    const stage = plan.stages.findIndex(({ members }) => members.some((member) => member.peer === peer));
+    const begun = committedSeconds + serverSeconds;
+    const updated = begun + Math.max(onGpu, onHost);
+    return [
+      ...(stage < 0 ? [] : [span({ op: 'REDUCE', stage }, reportedSeconds - reduce, reduce)]),
+      span({ op: 'UPDATE' }, begun, onGpu),
+      span({ op: 'UPDATE_HOST' }, begun, onHost),
+      span(stage < 0 ? { op: 'SEND_V' } : { op: 'GATHER', stage }, updated, passed),
+    ];
+  });
+}

@@ -1,0 +1,60 @@
+/**
+ * What a step does beside its micro-batches, noted when it begins and when it ends: what was over before the report goes
+ * with it, all else is told with the next one. Parts of one hand-over count as one span, from the first to the last.
+ */
+import type { PeerId } from '../../../swarm/base.ts';
+import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import { type BesideAction, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
+import type { ReportedSpan } from '../../../swarm/timeline/measured.ts';
+
+export class BesideLog {
+  readonly #peer: PeerId;
+  readonly #now: () => number;
+  readonly #spans = new Map<string, BesideSpan>();
+  /** Parts of a hand-over that are still under way. */
+  readonly #open = new Map<string, number>();
+  readonly #told = new Set<string>();
+
+  constructor(peer: PeerId, now: () => number) {
+    this.#peer = peer;
+    this.#now = now;
+  }
+
+  /** From now until then; what fails is no span. Each gather of a block is one of its own. */
+  until(action: BesideAction, done: Promise<unknown>): void {
+    const startSeconds = this.#now();
+    const isOne = action.op === 'GATHER_F' || action.op === 'GATHER_B';
+    const key = isOne ? `${besideText(action)} ${startSeconds}` : besideText(action);
+    this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
+    done.then(
+      () => {
+        const first = this.#spans.get(key)?.startSeconds ?? startSeconds;
+        const span = { startSeconds: Math.min(first, startSeconds), endSeconds: this.#now() };
+        this.#spans.set(key, { peer: this.#peer, action, ...span });
+        this.#open.set(key, (this.#open.get(key) ?? 1) - 1);
+      },
+      () => undefined, // whose it is hears of it
+    );
+  }
+
+  /** A tensor on its way to another peer. */
+  sent({ kind, stage, index }: Pick<TensorKey, 'kind' | 'stage' | 'index'>, done: Promise<unknown>): void {
+    if (kind === 'activation') this.until({ op: 'SEND_F', stage: stage - 1, microBatch: index }, done);
+    else if (kind === 'gradient') this.until({ op: 'SEND_B', stage: stage + 1, microBatch: index }, done);
+    else if (kind === 'slice' || kind === 'share') this.until({ op: 'REDUCE', stage }, done);
+    else if (kind === 'values') this.until({ op: 'SEND_V' }, done);
+  }
+
+  /** Those that are over, at most so many, each once. */
+  take(most: number): BesideSpan[] {
+    const over = [...this.#spans].filter(([key]) => !this.#told.has(key) && !this.#open.get(key)).slice(0, most);
+    for (const [key] of over) this.#told.add(key);
+    return over.map(([, span]) => span);
+  }
+}
+
+export const besideReported = ({ action, startSeconds, endSeconds }: BesideSpan): ReportedSpan => ({
+  action: besideText(action),
+  start: startSeconds,
+  end: endSeconds,
+});

@@ -1,0 +1,99 @@
+/** What donors do beside their micro-batches: sends, gathers, updates. A strip for each donor, and a table in words. */
+import { type BesideOp, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
+import { lengthSeconds } from '../../../swarm/timeline/timeline.ts';
+import { NOTHING } from '../page/format.ts';
+import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+
+interface Kind {
+  readonly name: string;
+  readonly patch: 'sending' | 'gathering' | 'reducing' | 'updating' | 'hosting' | 'values';
+  readonly ops: readonly BesideOp[];
+}
+
+const KINDS: readonly Kind[] = [
+  { name: 'sends to the next donor', patch: 'sending', ops: ['SEND_F', 'SEND_B'] },
+  { name: 'layers gathered', patch: 'gathering', ops: ['GATHER_F', 'GATHER_B'] },
+  { name: 'gradient sums sent', patch: 'reducing', ops: ['REDUCE'] },
+  { name: 'update on the GPU', patch: 'updating', ops: ['UPDATE'] },
+  { name: 'update in main memory', patch: 'hosting', ops: ['UPDATE_HOST'] },
+  { name: 'new values out and in', patch: 'values', ops: ['SEND_V', 'GATHER'] },
+];
+
+const kindOf = ({ action }: BesideSpan): Kind | undefined => KINDS.find(({ ops }) => ops.includes(action.op));
+const patchOf = (span: BesideSpan): string => kindOf(span)?.patch ?? '';
+
+const WIDTH = 1_000;
+const LEAST_WIDTH = 1.5;
+
+interface BesideBarsProps {
+  readonly spans: readonly BesideSpan[];
+  /** All of the drawing's width. */
+  readonly seconds: number;
+  readonly followed: string;
+}
+
+export function BesideBars({ spans, seconds, followed }: BesideBarsProps) {
+  const scale = WIDTH / seconds;
+  return (
+    <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class="beside" aria-hidden="true">
+      {spans.map((span) => {
+        const { action, startSeconds } = span;
+        const isFaint = followed !== '' && (!('microBatch' in action) || String(action.microBatch) !== followed);
+        return (
+          <rect
+            key={`${besideText(action)} ${startSeconds}`}
+            class={`${patchOf(span)}${isFaint ? ' faint' : ''}`}
+            x={startSeconds * scale}
+            y={0}
+            height={1}
+            width={Math.max(lengthSeconds(span) * scale, LEAST_WIDTH)}
+          />
+        );
+      })}
+    </svg>
+  );
+}
+
+/** The sum at the donor that spends most on it; null: nobody does. */
+function mostSeconds(spans: readonly BesideSpan[], { ops }: Kind): number | null {
+  const sums = new Map<string, number>();
+  for (const span of spans)
+    if (ops.includes(span.action.op)) sums.set(span.peer, (sums.get(span.peer) ?? 0) + lengthSeconds(span));
+  return sums.size === 0 ? null : Math.max(...sums.values());
+}
+
+interface BesideTableProps {
+  readonly measured: readonly BesideSpan[];
+  readonly predicted: readonly BesideSpan[];
+  readonly text: (seconds: number) => string;
+}
+
+const HEADS: readonly Head[] = [
+  { name: 'Beside the micro-batches' },
+  { name: 'Measured', isNumber: true },
+  { name: 'Predicted', isNumber: true },
+];
+
+/** Of each kind, at the donor that takes longest with it. */
+export function BesideTable({ measured, predicted, text }: BesideTableProps) {
+  const rows = KINDS.map((kind) => ({ kind, took: mostSeconds(measured, kind), should: mostSeconds(predicted, kind) }));
+  const shown = rows.filter(({ took, should }) => took !== null || should !== null);
+  if (shown.length === 0) return null;
+  return (
+    <Stacks
+      label="Beside the micro-batches"
+      heads={HEADS}
+      caption="All of a step’s together, at the donor that takes longest"
+    >
+      {shown.map(({ kind: { name, patch }, took, should }) => (
+        <tr key={patch} {...ROW}>
+          <th {...ROW_HEAD}>
+            <span class={`patch ${patch}`} aria-hidden="true" /> {name}
+          </th>
+          <td {...cell('Measured', 'number')}>{took === null ? NOTHING : text(took)}</td>
+          <td {...cell('Predicted', 'number')}>{should === null ? NOTHING : text(should)}</td>
+        </tr>
+      ))}
+    </Stacks>
+  );
+}
