@@ -22,7 +22,7 @@ import { addLineBench } from './benchLine.ts';
 import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { addPlannerBench } from './benchPlanner.ts';
-import { benchServer, printServerBench } from './benchServer.ts';
+import { addServerBench } from './benchSite.ts';
 import { addTransportBench } from './benchTransport.ts';
 import { addWanBench } from './benchWan.ts';
 import type { BenchPage } from './page/main.ts';
@@ -85,17 +85,7 @@ export function addBenchCommand(program: Command): void {
   addWanBench(bench);
   addLearnBench(bench);
   addDashboardBench(bench);
-  bench
-    .command('server')
-    .description(
-      'donors that one server holds, how fast they join, messages it takes, and what a crowd of strangers costs',
-    )
-    .option('--json', 'one JSON document on standard output')
-    .action(async ({ json }: { readonly json?: boolean }) => {
-      const result = await benchServer();
-      if (json) console.log(JSON.stringify(result));
-      else printServerBench(result);
-    });
+  addServerBench(bench);
 }
 
 async function step(options: StepOptions): Promise<void> {

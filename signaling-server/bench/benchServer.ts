@@ -11,7 +11,7 @@ import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts'
 import { TinyServers } from '../testing/tinyServers.ts';
 import { benchCrowd, type CrowdBench, printCrowdBench } from './benchCrowd.ts';
 
-const DONORS = 1_000;
+export const DONORS = 1_000;
 /** Donors who knock at the same time. */
 const WAVE = 20;
 /** A server in the open lets in no more (http/arrivals.ts). */
@@ -32,7 +32,7 @@ interface ServerBench {
   readonly crowd: CrowdBench;
 }
 
-interface Client {
+export interface Client {
   readonly socket: WebSocket;
   readonly joinMs: number;
 }
@@ -54,7 +54,7 @@ async function benchDonors(): Promise<Omit<ServerBench, 'crowd'>> {
     }
     const joins = clients.map(({ joinMs }) => joinMs).sort((a, b) => a - b);
     const messagesPerSecond = await wordsPerSecond(clients);
-    const donorsHeld = clients.filter(({ socket }) => socket.readyState === WebSocket.OPEN).length;
+    const donorsHeld = clients.filter(isOpen).length;
     const at = (share: number): number => joins[Math.floor(share * (joins.length - 1))] ?? 0;
     return {
       ...{ donorsHeld, donors: DONORS, joinMsP50: at(0.5), joinMsP95: at(0.95), messagesPerSecond },
@@ -65,9 +65,13 @@ async function benchDonors(): Promise<Omit<ServerBench, 'crowd'>> {
   }
 }
 
-function knock(url: string): Promise<Client> {
+export const isOpen = ({ socket }: Client): boolean => socket.readyState === WebSocket.OPEN;
+
+/** `address`: from which it seems to come, to a server that trusts this machine as a proxy. Rejects where it is not let in. */
+export function knock(url: string, address?: string): Promise<Client> {
   const startMs = performance.now();
-  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`);
+  const headers = address === undefined ? {} : { 'x-forwarded-for': address };
+  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`, { headers });
   return new Promise((resolve, reject) => {
     socket.on('error', reject);
     socket.on('close', () => reject(new Error('the server closed a connection')));
