@@ -11,6 +11,7 @@ import { openSite } from '../site/site.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { badInput, failed, need } from './failure.ts';
 import { announceAddress, checkServed, chooseRun, type ServeOptions, sharedOptions } from './servedRun.ts';
+import { UnusedRunFile } from './unusedRunFile.ts';
 
 interface SiteOptions extends ServeOptions {
   readonly nats: readonly string[];
@@ -47,6 +48,7 @@ export async function serveSite(
   let chosen: string | null = null;
   let hasLed = false;
   let opened: SiteMember | null = null;
+  const unused = new UnusedRunFile(path, data.store, log);
   const member = need(
     await SiteMember.open({
       ...{ site, access, host: options.host, port: options.port, pages: shared.pages, log, onOperatorToken },
@@ -55,6 +57,7 @@ export async function serveSite(
         // What others have led meanwhile goes on; a file says what a site begins with.
         const isOurs = data.store.activeRun() === null || (!hasLed && (opened?.isAlone ?? true));
         hasLed = true;
+        if (!isOurs) unused.look();
         const runName = chosen ?? (await chooseRun(data, isOurs ? path : undefined, log));
         checkServed(options, storedDocument(data.store, runName).file, path ?? runName);
         const onActivate = (run: string): void => {
@@ -63,6 +66,7 @@ export async function serveSite(
         };
         return createServer({ ...shared, data, log, runName, knownAs: url, onActivate });
       },
+      onFollow: () => unused.look(),
       onRole: (server) => {
         if (server !== null) log('info', `${server.run.name}: ${server.run.snapshot().sentence}`);
       },

@@ -16,6 +16,11 @@ const FILES = new Map([
 /** What keeps is another machine, and it does not: for the reason given, as in "The server cannot keep anything now: …". */
 export class NotKept extends Error {}
 
+/** NATS answers, and has nothing of what it had kept. Only a person can say what it is to have. */
+export const JOURNAL_GONE =
+  'the journal of this site is gone from NATS: stop NATS, put the folder of its streams back and start it, ' +
+  'or stop all servers, fill the site from a backup (shoal store copy --from DIR --to nats://…) and start them';
+
 /** Null: it is another error. */
 export function storageProblem(error: unknown): string | null {
   if (error instanceof NotKept) return error.message;
@@ -26,4 +31,6 @@ export function storageProblem(error: unknown): string | null {
 
 /** For people, while the run waits until it can. */
 export const standsSentence = (problem: string): string =>
-  `The server cannot keep anything now: ${problem}. Nothing is lost, and the run goes on by itself when that is mended.`;
+  problem === JOURNAL_GONE
+    ? `Nothing can be committed: ${problem}.`
+    : `The server cannot keep anything now: ${problem}. Nothing is lost, and the run goes on by itself when that is mended.`;

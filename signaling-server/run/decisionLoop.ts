@@ -25,7 +25,7 @@ export interface LoopHost {
   perform(effect: DecisionEffect): void;
   /** Throws where nothing can be kept. */
   tryDisk(): Promise<void>;
-  /** Told once of each stand. */
+  /** Told once of each stand, and of each other reason that it comes to have. */
   stands(reason: string): void;
   /** Something threw over this event. `isHalfDone`: while its effects were performed; else nothing has changed. */
   failed(event: DecisionEvent | null, error: unknown, isHalfDone: boolean): void;
@@ -101,6 +101,13 @@ export class DecisionLoop {
     this.#host.stands(reason);
   }
 
+  /** What is in the way now may be another thing than what was. */
+  #standBecause(reason: string): void {
+    if (this.#stand === null || this.#stand.reason === reason) return;
+    this.#stand = { ...this.#stand, reason };
+    this.#host.stands(reason);
+  }
+
   #handleAll(): void {
     if (this.#busy) return;
     this.#busy = true;
@@ -118,12 +125,13 @@ export class DecisionLoop {
   }
 
   async #goOn(): Promise<void> {
-    const isMended = await this.#host.tryDisk().then(
-      () => true,
-      () => false,
+    const failure = await this.#host.tryDisk().then(
+      () => null,
+      (error: unknown) => ({ problem: storageProblem(error) }),
     );
     if (this.#closed || this.#stand === null) return;
-    if (!isMended) {
+    if (failure !== null) {
+      this.#standBecause(failure.problem ?? this.#stand.reason);
       this.#timer = setTimeout(() => void this.#goOn(), RETRY_MS);
       return;
     }

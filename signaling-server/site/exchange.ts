@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { endsWithin } from './patience.ts';
 import { isOpening, isReset, Pipe, RESET_TEXT } from './pipe.ts';
 
 /** How often a process says that it lives, and looks after what was lost. */
@@ -120,7 +121,7 @@ export class Exchange {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     for (const { pipe } of [...this.#pipes.values()]) pipe.reset();
-    await this.#nats.flush().catch(() => {}); // it may be away
+    await endsWithin(this.#nats.flush(), LOOK_MS); // it may be away
   }
 
   #subjectOf = (process: string): string => `${this.#prefix}.to.${process}`;

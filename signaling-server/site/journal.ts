@@ -67,6 +67,16 @@ export class Journal {
     return this.#writer?.isKept ?? true;
   }
 
+  /** Transactions that wait to be kept. */
+  get unkept(): number {
+    return this.#writer?.unkept ?? 0;
+  }
+
+  /** Why they do. */
+  get problem(): string {
+    return this.#writer?.problem ?? SILENT;
+  }
+
   /** Number of a message: the replica has all up to it, and it is kept. */
   get sequence(): number {
     return this.#writer?.tail ?? this.#read;
@@ -141,7 +151,7 @@ export class Journal {
       {
         fenced: () => this.#fenced(),
         stalls: () => {
-          for (const listener of this.#stallListeners) listener(SILENT);
+          for (const listener of this.#stallListeners) listener(this.problem);
         },
         log: this.#log,
       },

@@ -15,7 +15,10 @@ export interface JournalStream {
    * before is missing, and where no answer came: then it may be kept all the same, and `read` says whether.
    */
   append(message: JournalMessage): Promise<void>;
-  /** Numbers of the first message that is still there, and of the last one; where there is none, `first` is above `last`. */
+  /**
+   * Numbers of the first message that is still there, and of the last one; where there is none, `first` is above `last`.
+   * Rejects with `JournalGone` where the list is not there at all.
+   */
   bounds(): Promise<{ readonly first: number; readonly last: number }>;
   /** From this number, or from the first that is still there, to the one that is last when it is called. */
   read(from: number): AsyncIterable<JournalMessage>;
@@ -24,3 +27,6 @@ export interface JournalStream {
   /** Forgets the messages below this number. */
   purge(below: number): Promise<void>;
 }
+
+/** There was a journal, and it is no more. */
+export class JournalGone extends Error {}

@@ -44,6 +44,7 @@ export class Lease {
   #notBeforeMs = 0;
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
+  #isAnswered = false;
 
   /** Looks from now on; `process`: this one's name in the site. */
   constructor(kv: KV, process: string, host: LeaseHost) {
@@ -55,6 +56,11 @@ export class Lease {
 
   get isHeld(): boolean {
     return this.#revision !== null;
+  }
+
+  /** NATS answered when it was asked last who leads. */
+  get isAnswered(): boolean {
+    return this.#isAnswered;
   }
 
   /** Others hear of it with the next renewal, which is at once. */
@@ -92,7 +98,11 @@ export class Lease {
   #lookNow(): Promise<void> {
     this.#looking = this.#looking
       .then(() => this.#step())
+      .then(() => {
+        this.#isAnswered = true;
+      })
       .catch(() => {
+        this.#isAnswered = false;
         // NATS is away: whoever led goes on leading until another does.
         this.#notBeforeMs = monotonicMs() + COURTESY_MS;
       });

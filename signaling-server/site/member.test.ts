@@ -5,13 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
+import { UnusedRunFile } from '../commands/unusedRunFile.ts';
+import { JOURNAL_GONE } from '../files/storageProblem.ts';
+import type { Log } from '../monitoring/log.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
 import { SiteMember } from './member.ts';
 import { hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
-import { openSite } from './site.ts';
+import { openSite, type Site } from './site.ts';
 
 let folder: string;
 let nats: NatsServer;
@@ -40,15 +43,16 @@ function contentOf<T>(result: Result<T>): T {
 }
 
 /** A process of the site; `kill`: as far as others see, it is gone from one moment to the next. */
-async function openMember({ port = 0 } = {}) {
+async function openMember({ port = 0, log = () => {} }: { port?: number; log?: Log } = {}, onFollow = (_: Site) => {}) {
   const directory = join(folder, `member-${members++}`);
-  const site = contentOf(await openSite({ urls: [nats.url], site: 'test', directory, log: () => {} }));
+  const site = contentOf(await openSite({ urls: [nats.url], site: 'test', directory, log }));
   let told: () => void = () => {};
   const tokens: string[] = [];
   const led: { server: Server | null } = { server: null };
   const member = contentOf(
     await SiteMember.open({
-      ...{ site, access: {}, host: 'localhost', port, pages: undefined, log: () => {} },
+      ...{ site, access: {}, host: 'localhost', port, pages: undefined, log },
+      onFollow: () => onFollow(site),
       onOperatorToken: (token) => tokens.push(token),
       open: async (url) => {
         const runName = contentOf(await addRun(site.data, tiny.runPath));
@@ -78,7 +82,7 @@ async function openMember({ port = 0 } = {}) {
     isGone = true;
     await member.close();
   };
-  return { member, leads, kill, end, led, tokens };
+  return { site, member, leads, kill, end, led, tokens };
 }
 
 const TIMEOUT_MS = 60_000;
@@ -194,5 +198,58 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect((await fetch(`${url}/api/status`)).status).toBe(503);
     await second.leads;
     await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 20_000, interval: 100 }).toBe(200);
+  });
+
+  test('[NA59] [NA60] [NA6] NATS comes back without its streams: the run stands and says what to do, no gateway is ready, and the one that leads still ends', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const said: string[] = [];
+    const first = await openMember({ log: (_level, text) => said.push(text) });
+    await first.leads;
+    const { url } = (await openMember()).member;
+    const ready = async (): Promise<number> => (await fetch(`${url}/readyz`)).status;
+    await expect.poll(ready, { timeout: 20_000 }).toBe(200);
+    const donor = await ScriptedDonor.joined(first.member.url);
+    const run = first.led.server?.run;
+    invariant(run, 'it leads');
+    await donor.until(() => run.committedSteps > 3);
+    await nats.kill();
+    await expect.poll(ready, { timeout: 20_000 }).toBe(503);
+    rmSync(join(folder, 'jetstream'), { recursive: true });
+    contentOf(await nats.start());
+    await expect
+      .poll(() => run.snapshot().sentence, { timeout: 20_000 })
+      .toBe(`Nothing can be committed: ${JOURNAL_GONE}.`);
+    await expect.poll(ready, { timeout: 20_000 }).toBe(503);
+    const { store } = first.site.data;
+    const heard = donor.heardCount('committed');
+    await first.end();
+    expect(donor.heardCount('committed')).toBe(heard);
+    expect(store.committedSteps('tiny')).toBeGreaterThan(3);
+    expect(said.filter((text) => text.includes('given up')).join()).toMatch(
+      /^What this server wrote last is not kept, and given up \(\d+ transactions\): the journal of this site is gone/,
+    );
+    donor.vanish();
+  });
+
+  test('[NA61] a run file that another server’s choice leaves unused is named, once', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    tiny.writeRun({ ...tinyRunFile({ steps: 1_000 }), name: 'other' });
+    const said: string[] = [];
+    let looks = 0;
+    let unused: UnusedRunFile | null = null;
+    const follow = (site: Site): void => {
+      unused ??= new UnusedRunFile(tiny.runPath, site.data.store, (_level, text) => said.push(text));
+      unused.look();
+      looks++;
+    };
+    await openMember({}, follow);
+    await expect.poll(() => said.length > 0 && looks > 2, { timeout: 20_000 }).toBe(true);
+    expect(said).toEqual([
+      `${tiny.runPath} is not used: the site trains tiny; to train other, add it on the dashboard (New run) or take another --site`,
+    ]);
   });
 });

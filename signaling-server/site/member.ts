@@ -14,12 +14,15 @@ import { HeldDonors } from './heldDonors.ts';
 import { Lease } from './lease.ts';
 import { decodeOpening, encodeOpening } from './opening.ts';
 import { OwnToken, USED } from './ownToken.ts';
+import { endsWithin } from './patience.ts';
 import type { Pipe } from './pipe.ts';
 import type { Site } from './site.ts';
 import { type Client, Tunnel } from './tunnel.ts';
 
 /** A process that could not open the run leaves it to others for so long. */
 const PAUSE_MS = 5_000;
+/** Nothing that waits for NATS holds up an end for longer. */
+const END_LIMIT_MS = 2_000;
 
 export interface MemberOptions {
   readonly site: Site;
@@ -35,6 +38,8 @@ export interface MemberOptions {
   onOperatorToken?(token: string): void;
   /** It leads from now on with this server, or no more. */
   onRole?(server: Server | null): void;
+  /** After each look at which another leads. */
+  onFollow?(): void;
 }
 
 export class SiteMember {
@@ -112,19 +117,19 @@ export class SiteMember {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.#opening;
+    await endsWithin(this.#opening, END_LIMIT_MS);
     const server = this.#server;
     this.#term++;
     this.#server = null;
     if (server !== null) {
       this.#front?.handTo((this.#gateway as Gateway).http);
-      await server.close();
-      await this.#options.site.data.store.kept().catch(() => {}); // NATS is away: the journal's end is where it is
+      await endsWithin(server.close(), END_LIMIT_MS); // a request may wait for what is not kept
+      await this.#options.site.keepLast();
     }
-    await this.#lease?.close();
+    if (this.#lease !== null) await endsWithin(this.#lease.close(), END_LIMIT_MS);
     this.#donors.close();
-    await this.#gateway?.close();
-    await this.#front?.close();
+    if (this.#gateway !== null) await endsWithin(this.#gateway.close(), END_LIMIT_MS);
+    if (this.#front !== null) await endsWithin(this.#front.close(), END_LIMIT_MS);
     await this.#exchange.close();
   }
 
@@ -133,7 +138,7 @@ export class SiteMember {
     this.#gateway = await openGateway({
       ...{ access, host, pages, embedOn, donors: this.#donors },
       isLeading: () => this.#server !== null,
-      isLed: () => this.#leader !== null,
+      isLed: () => this.#leader !== null && this.#exchange.isConnected && (this.#lease?.isAnswered ?? false),
       tunnel: (client) => this.#tunnel(client),
     });
     const front = await openFront(host, port, access, this.#gateway.http);
@@ -154,6 +159,7 @@ export class SiteMember {
         this.#leader = leader;
         this.#donors.follow(leader);
         this.#token.follow(leader);
+        if (leader !== null && leader !== this.#exchange.process) this.#options.onFollow?.();
       },
     });
     return success(undefined);

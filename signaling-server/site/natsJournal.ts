@@ -1,7 +1,15 @@
 /** A journal in a stream of JetStream, on file, whose last sequence an append names: NATS lets one of two through. */
-import { DeliverPolicy, type JetStreamManager, jetstream, jetstreamManager, StorageType } from '@nats-io/jetstream';
+import {
+  DeliverPolicy,
+  JetStreamApiError,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  StorageType,
+} from '@nats-io/jetstream';
 import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
-import type { JournalMessage, JournalStream } from './journalStream.ts';
+import { JOURNAL_GONE } from '../files/storageProblem.ts';
+import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
 
 const APPEND_LIMIT_MS = 2_000;
 /** Of a message, beside its bytes. */
@@ -12,6 +20,8 @@ const FOLLOW_MS = 5_000;
 const RETRY_MS = 500;
 /** Replicas are for clusters: this NATS is one server. */
 const NOT_CLUSTERED = 10074;
+/** There is no such stream. */
+const NO_STREAM = 10059;
 /** Of a site in a cluster, of everything that it keeps. */
 const REPLICAS = 3;
 
@@ -25,7 +35,10 @@ export async function openNatsJournal(
   const replicas = await made(manager, stream, subject);
   const client = jetstream(nats, { timeout: APPEND_LIMIT_MS });
   const bounds: JournalStream['bounds'] = async () => {
-    const { state } = await manager.streams.info(stream);
+    const { state } = await manager.streams.info(stream).catch((error: unknown) => {
+      if (error instanceof JetStreamApiError && error.code === NO_STREAM) throw new JournalGone(JOURNAL_GONE);
+      throw error;
+    });
     return { first: Math.max(1, state.first_seq), last: state.last_seq };
   };
   const consumerFrom = (from: number) =>

@@ -62,3 +62,16 @@ export class Patience {
     this.#log('warn', `NATS is not ready (${reason}): trying for ${Math.ceil(leftMs / 1_000)} s`);
   }
 }
+
+/** Whether it was done in time; it goes on all the same, and how it fails is nobody's affair. */
+export async function endsWithin(work: Promise<unknown>, limitMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), limitMs);
+  });
+  const done = work.then(
+    () => true,
+    () => false,
+  );
+  return await Promise.race([done, late]).finally(() => clearTimeout(timer));
+}

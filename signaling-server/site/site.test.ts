@@ -1,12 +1,14 @@
 /** Sites over a real NATS. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { invariant, peerId, type Result } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
+import { JOURNAL_GONE } from '../files/storageProblem.ts';
 import { freePort, hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
 import { openSite, type Site } from './site.ts';
+import { RETRY_MS } from './writer.ts';
 
 function need<T>(result: Result<T>): T {
   invariant(result.ok, result.ok ? '' : result.reason);
@@ -115,6 +117,39 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     const other = await open();
     expect(other.data.store.steps('a')).toEqual([commit(0), commit(1), commit(2)]);
     expect(other.data.store.ledger('a')).toEqual([{ peer: 'p', tokens: 385.5 }]);
+  });
+
+  it('[NA59] NATS without its streams keeps and says nothing, also made anew by a server that starts; with them put back all goes on', async () => {
+    const one = await open();
+    need(await one.lead());
+    const { store } = one.data;
+    store.addRun('a', 'hash', DOCUMENT, MANIFEST, 0);
+    await store.kept();
+    await nats.kill();
+    const [streams, away] = [join(folder, 'nats', 'jetstream'), join(folder, 'away')];
+    renameSync(streams, away);
+    need(await nats.start());
+    const said: number[] = [];
+    store.commitStep('a', commit(0), [{ peer: peerId('p'), tokens: 128.5 }]);
+    store.whenKept(() => said.push(0));
+    const problem = (): Promise<string> =>
+      one.data.blobs.tryDisk().then(
+        () => 'none',
+        (error: Error) => error.message,
+      );
+    await expect.poll(problem, { timeout: 20_000 }).toBe(JOURNAL_GONE);
+    const other = await open();
+    expect(other.data.store.runNames()).toEqual([]);
+    await new Promise((resolve) => setTimeout(resolve, 3 * RETRY_MS));
+    expect([await problem(), said]).toEqual([JOURNAL_GONE, []]);
+    await sites.pop()?.close();
+    await nats.kill();
+    rmSync(streams, { recursive: true });
+    renameSync(away, streams);
+    need(await nats.start());
+    await store.kept();
+    expect(said).toEqual([0]);
+    expect((await open()).data.store.steps('a')).toEqual([commit(0)]);
   });
 
   it('[NA57] a cluster of three that has just begun, and one of which comes up later, is waited for', async () => {

@@ -17,7 +17,7 @@ import { openLeases } from './lease.ts';
 import { connectNats } from './natsConnection.ts';
 import { openNatsFolder } from './natsFolder.ts';
 import { openNatsJournal } from './natsJournal.ts';
-import { isNotReady, Patience } from './patience.ts';
+import { endsWithin, isNotReady, Patience } from './patience.ts';
 import { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 import { siteBlobs } from './siteBlobs.ts';
@@ -38,6 +38,8 @@ export interface SiteData {
    * replica is made anew then: whoever has a run open on it closes it at once, within this call.
    */
   onFenced(listener: () => void): void;
+  /** Waits some seconds, once, for what is written and not kept; says what is given up. */
+  keepLast(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -127,12 +129,24 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
       get isKept() {
         return journal.isKept;
       },
+      get problem() {
+        return journal.problem;
+      },
       kept: () => store.kept(),
     });
     const close = (): void => {
       journal.close();
       store.close();
       lock.value.release();
+    };
+    let last: Promise<void> | null = null;
+    const keepLast = (): Promise<void> => {
+      last ??= endsWithin(store.kept(), CLOSE_LIMIT_MS).then((isKept) => {
+        const { unkept, problem } = journal;
+        if (!isKept && unkept > 0)
+          log('warn', `What this server wrote last is not kept, and given up (${unkept} transactions): ${problem}.`);
+      });
+      return last;
     };
     const data: DataDirectory = { directory, store, blobs, found: lock.value.found, close };
     return success({
@@ -144,8 +158,9 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
         return led;
       },
       onFenced: (listener) => journal.onFenced(listener),
+      keepLast,
       close: async () => {
-        await Promise.race([store.kept().catch(() => {}), pause(CLOSE_LIMIT_MS)]);
+        await keepLast();
         close();
       },
     });
@@ -158,5 +173,3 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
     );
   }
 }
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());

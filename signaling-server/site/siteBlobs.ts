@@ -12,6 +12,8 @@ import { SILENT } from './writer.ts';
 export interface Kept {
   /** Whether nothing waits to be kept. */
   readonly isKept: boolean;
+  /** Why something does. */
+  readonly problem: string;
   /** Resolves once all that was written is kept; rejects where it never is. */
   kept(): Promise<void>;
 }
@@ -95,7 +97,7 @@ export function siteBlobs(local: BlobStore, site: ObjectFolder, journal: Kept): 
     },
     tryDisk: async () => {
       await local.tryDisk();
-      if (!journal.isKept) throw new NotKept(SILENT);
+      if (!journal.isKept) throw new NotKept(journal.problem);
     },
     list: () => reached(() => site.list()),
   };

@@ -3,10 +3,10 @@
  * and the next one when that one is known to be there: were two on their way, the second one could follow another leader's.
  * Transactions that come meanwhile share the next entry.
  */
-import { NotKept } from '../files/storageProblem.ts';
+import { JOURNAL_GONE, NotKept } from '../files/storageProblem.ts';
 import type { Log } from '../monitoring/log.ts';
 import { messagesOf, type Transaction } from './entries.ts';
-import type { JournalMessage, JournalStream } from './journalStream.ts';
+import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
 
 /** Written and not kept: more is not written. */
 const QUEUED_BYTES = 64 * 2 ** 20;
@@ -50,6 +50,7 @@ export class Writer {
   #queuedBytes = 0;
   #isSending = false;
   #isClosed = false;
+  #problem = SILENT;
   readonly #waiting: Waiting[] = [];
   #stallTimer: NodeJS.Timeout | undefined;
 
@@ -81,9 +82,19 @@ export class Writer {
     return this.#kept === this.#written;
   }
 
+  /** Transactions that are not kept yet. */
+  get unkept(): number {
+    return this.#written - this.#kept;
+  }
+
+  /** Why what waits is not kept. */
+  get problem(): string {
+    return this.#problem;
+  }
+
   /** Throws where no more may wait. */
   needRoom(): void {
-    if (this.#queuedBytes > QUEUED_BYTES) throw new NotKept(SILENT);
+    if (this.#queuedBytes > QUEUED_BYTES) throw new NotKept(this.#problem);
   }
 
   write(transaction: Transaction): void {
@@ -167,13 +178,16 @@ export class Writer {
     while (!this.#isClosed) {
       try {
         const found = await messageAt(this.#stream, message.sequence);
+        this.#problem = SILENT;
         if (found === 'lost') {
           this.#host.log('warn', 'NATS has lost entries of the journal that it had kept.');
           return 'other';
         }
         if (found === null) return 'none';
         return isSame(found, message) ? 'own' : 'other';
-      } catch {
+      } catch (error) {
+        // The message waits all the same: the streams' folder may be put back.
+        this.#problem = error instanceof JournalGone ? JOURNAL_GONE : SILENT;
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
     }
@@ -198,9 +212,10 @@ export class Writer {
   }
 }
 
-/** Null: there is none yet; lost: nor is the one before it, which was there. */
+/** Null: there is none yet; lost: nor is the one before it, which was there. Rejects where nothing at all is there any more. */
 export async function messageAt(stream: JournalStream, sequence: number): Promise<JournalMessage | 'lost' | null> {
   const { last } = await stream.bounds();
+  if (last === 0 && sequence > 1) throw new JournalGone(JOURNAL_GONE); // made anew, by a server that started
   if (last < sequence - 1) return 'lost';
   for await (const found of stream.read(sequence)) return found;
   return null;
