@@ -15,9 +15,9 @@ import type { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 
 /** How many there are. */
-const SNAPSHOTS_KEPT = 2;
+export const SNAPSHOTS_KEPT = 2;
 /** As many messages of the journal are worth one. */
-const MESSAGES_BETWEEN = 200;
+export const MESSAGES_BETWEEN = 200;
 /** One that takes a second is followed by none for so many. */
 const REST = 100;
 
