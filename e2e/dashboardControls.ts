@@ -295,3 +295,15 @@ export async function readHistory(page: Page, happen: () => Promise<unknown>): P
   await newer.first().click();
   await newer.waitFor({ state: 'detached' });
 }
+
+/** As the dashboard itself would, without its buttons. */
+export const tell = (page: Page, path: string, body: unknown): Promise<number> =>
+  page.evaluate(
+    ([to, text]) =>
+      fetch(`/api/operator/${to}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: text,
+      }).then(({ status }) => status),
+    [path, JSON.stringify(body)] as const,
+  );

@@ -15,6 +15,7 @@ import {
   readFiles,
   readHistory,
   scrub,
+  tell,
   writeSamples,
 } from './dashboardControls.ts';
 import { byKeyboard, expectAccessible } from './pageChecks.ts';
@@ -132,18 +133,6 @@ async function pressAtOnce(page: Page, other: Page): Promise<void> {
   await expect.poll(() => phaseAtServer(page), POLL).toBe('paused');
   for (const each of [page, other]) await each.locator('body[data-phase="paused"]').waitFor();
 }
-
-/** As the page itself would, without its buttons. */
-const tell = (page: Page, path: string, body: unknown): Promise<number> =>
-  page.evaluate(
-    ([to, text]) =>
-      fetch(`/api/operator/${to}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: text,
-      }).then(({ status }) => status),
-    [path, JSON.stringify(body)] as const,
-  );
 
 const phaseAtServer = (page: Page): Promise<string> =>
   page.evaluate(() => fetch('/api/snapshot').then(async (answer) => (await answer.json()).snapshot.phase));

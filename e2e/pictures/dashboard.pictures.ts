@@ -4,9 +4,9 @@ import { expect, test } from 'vitest';
 import { feedServer } from '../../signaling-server/bench/benchDashboard.ts';
 import { DashboardFeed } from '../../signaling-server/bench/dashboardFeed.ts';
 import { openBrowser, openDonor, openOperator } from '../browser.ts';
-import { go } from '../dashboardControls.ts';
+import { go, tell } from '../dashboardControls.ts';
 import { atTestEnd, copyOfRun, type Json, startServer, withSteps } from '../product.ts';
-import { asDesktop, CARD, picture, tell } from './picture.ts';
+import { asDesktop, CARD, picture } from './picture.ts';
 
 const LIMITS = { donors: 3, stalledSeconds: 60, checkpointMinutes: 30 };
 const CLUSTER = JSON.stringify({ peers: [{ id: 'lighthouse', memoryBytes: 4e9, flopsPerSecond: 1e12 }] });

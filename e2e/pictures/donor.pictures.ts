@@ -2,9 +2,10 @@
 import { devices, type Page } from 'playwright';
 import { test } from 'vitest';
 import { type Operator, openBrowser, openDonor, openOperator, untilState } from '../browser.ts';
+import { tell } from '../dashboardControls.ts';
 import { copyOfRun, goldenFile, type Json, startServer, withSteps } from '../product.ts';
 import { permitIdleness, plug, standIn } from '../surroundings.ts';
-import { asDesktop, CARD, picture, tell } from './picture.ts';
+import { asDesktop, CARD, picture } from './picture.ts';
 
 /** A state that may be over before it is looked at. */
 const BRIEF = { timeout: 15_000 };

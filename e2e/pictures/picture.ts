@@ -49,15 +49,3 @@ export const CARD = {
   purpose: 'A small model that learns to write like a book from 1851, trained by whoever lends a GPU for a while.',
   ...{ text: 'Moby Dick, by Herman Melville', licence: 'Apache-2.0', link: 'https://example.org/whales' },
 };
-
-/** As the dashboard itself would, without its buttons. */
-export const tell = (page: Page, path: string, body: unknown): Promise<number> =>
-  page.evaluate(
-    ([to, text]) =>
-      fetch(`/api/operator/${to}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: text,
-      }).then(({ status }) => status),
-    [path, JSON.stringify(body)] as const,
-  );

@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import type { Page } from 'playwright';
 import { test } from 'vitest';
 import { openBrowser, openOperator, untilState } from '../browser.ts';
+import { tell } from '../dashboardControls.ts';
 import { goldenFile, startServer } from '../product.ts';
-import { CARD, tell } from './picture.ts';
+import { CARD } from './picture.ts';
 
 const FOLDER = join(import.meta.dirname, '..', 'screenshots');
 const WINDOW = { width: 700, height: 860 };
