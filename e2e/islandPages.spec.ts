@@ -15,7 +15,7 @@ test('islands are curves with their mean, boxes on the map, and a meeting on the
   await operator.until(({ phase }) => phase === 'finished');
   const keys = page.locator('section', { has: page.locator('#chart-loss') }).locator('.keys li');
   await keys.filter({ hasText: 'mean' }).waitFor();
-  expect(await keys.locator('span').allTextContents()).toEqual(['island 1', 'island 2', 'mean', 'held-out']);
+  expect(await keys.locator('span').allTextContents()).toEqual(['island 1', 'island 2', 'mean', 'on unseen text']);
 
   await page.getByRole('link', { name: 'Swarm', exact: true }).click();
   const group = page.getByRole('region', { name: 'Islands 1 and 2, by turns' });

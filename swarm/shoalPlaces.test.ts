@@ -13,6 +13,22 @@ describe('[DO11] the fish of a run', () => {
     }
   });
 
+  test('of a few, which are drawn larger, none is in the ring of another, wherever a stroke has carried both', () => {
+    const few = placesFor(12).slice(0, 12);
+    const [grown, own, stroke] = [1.5, 1.25, 9];
+    for (const one of few) {
+      const ring = Math.max(9, one.scale * 15 * grown);
+      for (const other of few) {
+        if (one === other) continue;
+        // Half a fish is 10 long and 6 high: its whole box is outside the circle.
+        const [halfLength, halfHeight] = [10, 6].map((half) => half * other.scale * grown) as [number, number];
+        const dx = Math.max(0, Math.abs(one.x - other.x) - halfLength - stroke);
+        const dy = Math.max(0, Math.abs(one.y - other.y) - halfHeight);
+        expect(Math.hypot(dx, dy)).toBeGreaterThan(Math.max(ring, 10 * one.scale * grown * own));
+      }
+    }
+  });
+
   test('keep it while they are here; who comes takes the first free one', () => {
     const three = nextPlaces(new Map(), ['a', 'b', 'c'], 10);
     expect([...three]).toEqual([

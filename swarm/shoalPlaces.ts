@@ -27,7 +27,12 @@ const GRIDS = [
 ] as const;
 const [HALF_WIDTH, HALF_HEIGHT] = [190, 77.5];
 
-/** Row by row, a little out of line; those in the middle of the body come first. */
+/** So far apart that neither two large fish nor the ring around one's own and its neighbour meet, also in a stroke. */
+const APART = { x: 46, y: 34 };
+const areApart = (one: Place, other: Place): boolean =>
+  Math.hypot((one.x - other.x) / APART.x, (one.y - other.y) / APART.y) >= 1;
+
+/** Row by row, a little out of line; those far apart come first, then those between them, each from the middle on. */
 function placesOn({ rows, columns, size }: (typeof GRIDS)[number]): Place[] {
   const random = seededRandom(7);
   const places: Place[] = [];
@@ -43,7 +48,11 @@ function placesOn({ rows, columns, size }: (typeof GRIDS)[number]): Place[] {
     }
   }
   const fromMiddle = ({ x, y }: Place): number => Math.hypot((x - 30) / 2, y);
-  return places.toSorted((one, other) => fromMiddle(one) - fromMiddle(other));
+  const apart: Place[] = [];
+  const between: Place[] = [];
+  for (const place of places.toSorted((one, other) => fromMiddle(one) - fromMiddle(other)))
+    (apart.every((other) => areApart(place, other)) ? apart : between).push(place);
+  return [...apart, ...between];
 }
 
 const [SHOAL, CROWD] = GRIDS.map(placesOn) as [Place[], Place[]];

@@ -13,8 +13,10 @@ export const wholeNumber =
   (name: string, least: number, most = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text);
-    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least || value > most) {
-      const range = most === Number.MAX_SAFE_INTEGER ? `of ${least} or more` : `from ${least} to ${most}`;
+    if (!/^\d+$/.test(text) || value < least || value > most) {
+      const isTooLarge = /^\d+$/.test(text) && value > most;
+      const hasBound = isTooLarge || most !== Number.MAX_SAFE_INTEGER;
+      const range = hasBound ? `from ${least} to ${most}` : `of ${least} or more`;
       throw badInput(`${name} must be a whole number ${range}, not "${text}"`);
     }
     return value;

@@ -52,6 +52,8 @@ describe('bad arguments', () => {
     [['swarm'], /missing required argument 'run.json'/],
     [['swarm', 'run.json'], /--donors is missing/],
     [['swarm', 'run.json', '--donors', 'two'], /--donors must be a whole number of 1 or more, not "two"/],
+    [['swarm', 'run.json', '--donors', '9'.repeat(20)], /--donors must be a whole number from 1 to 9007199254740991/],
+    [['sample', '--prompt', 'x'], /^required option '--weights <dir>' not specified\n$/],
     [['swarm', 'run.json', '--donors', '0'], /--donors must be a whole number of 1 or more/],
     [['swarm', 'run.json', '--donor', 'speed=2'], /--donor speed=2: speed "2": expected a number from 0.05 to 1/],
     [['swarm', 'run.json', '--donor', 'speed=1', '--donors', '1'], /--donor and --donors exclude each other/],

@@ -37,14 +37,20 @@ export async function program(name = ''): Promise<Command> {
     )
     .version(projectVersion())
     .exitOverride()
-    // Its suggestion stands on a line of its own: a mistake is one line here, and the terminal obeys no word of it.
-    .configureOutput({ outputError: (text, write) => write(`${oneLine(text.trimEnd().replace('\n(Did', ' (Did'))}\n`) })
+    .configureOutput({ outputError: (text, write) => write(`${oneLine(mistakeText(text))}\n`) })
     .configureHelp({ showGlobalOptions: false });
   const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);
   shoal.command('test').description('run every test, or some lanes: types, lint, unit, gpu, dashboard, e2e [--long]');
   return shoal;
 }
+
+/** Commander's suggestion stands on a line of its own: a mistake is one line here, and looks like every other one. */
+const mistakeText = (text: string): string =>
+  text
+    .trimEnd()
+    .replace(/^error: /, '')
+    .replace('\n(Did', ' (Did');
 
 /** Runs a command line (without the program's own name); resolves with its exit code. */
 export async function runCommand(words: readonly string[]): Promise<number> {

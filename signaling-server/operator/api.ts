@@ -57,7 +57,7 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
     const cookie = session.login(body.data.token, isSecure);
     if (cookie === null)
       return problem(reply, 401, 'this is not the token that the server printed last, nor one of a viewer');
-    note(`log in as ${session.roleOf(cookie) === 'viewer' ? 'a viewer' : 'an operator'}`, cookie);
+    note(`logged in as ${session.roleOf(cookie) === 'viewer' ? 'a viewer' : 'an operator'}`, cookie);
     return reply.header('set-cookie', cookie).send({ ok: true });
   });
 
@@ -73,11 +73,11 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
     });
 
     api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }, reply) => {
-      note('log out', cookie);
+      note('logged out', cookie);
       return reply.header('set-cookie', session.logout(cookie)).send({ ok: true });
     });
     api.post('/api/operator/viewer', perMinute(LOGINS_PER_MINUTE), async ({ headers: { cookie } }) => {
-      note('make a viewer’s token', cookie);
+      note('made a viewer’s link', cookie);
       return { token: session.viewerToken() };
     });
 

@@ -18,6 +18,7 @@ import { audit } from '../run/history.ts';
 import { parseManifest, stateProblem } from '../store/checkpointState.ts';
 import { cardOf } from '../store/runCard.ts';
 import type { Store } from '../store/store.ts';
+import { type Deed, deed, deedText } from './deed.ts';
 import { sendExport } from './export.ts';
 import type { OperatorContext } from './operatorContext.ts';
 import { dryRun } from './plan.ts';
@@ -59,7 +60,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   const change = <Body>(
     path: string,
     schema: z.ZodType<Body>,
-    words: (body: Body) => string,
+    words: (body: Body) => Deed,
     act: (body: Body) => Promise<Result<unknown>> | Result<unknown>,
     wrong: (error: z.ZodError) => string = () => NOT_UNDERSTOOD,
   ): void => {
@@ -67,7 +68,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
       const body = schema.safeParse(request.body);
       if (!body.success) return problem(reply, 400, wrong(body.error));
       const done = await act(body.data);
-      const said = done.ok ? words(body.data) : `${words(body.data)}: refused, ${done.reason}`;
+      const said = deedText(words(body.data), done.ok ? null : done.reason);
       const by = session.nameOf(request.headers.cookie);
       audit(store, run.name, said, by, run.committedSteps, wallMs());
       // Every other dashboard sees it too, also while the run rests.
@@ -90,7 +91,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     const query = exportQuery.safeParse(request.query);
     if (!query.success) return problem(reply, 400, 'expected a run and a step');
     const by = session.nameOf(request.headers.cookie);
-    audit(store, run.name, `export ${query.data.run}`, by, run.committedSteps, wallMs());
+    audit(store, run.name, `exported ${query.data.run}`, by, run.committedSteps, wallMs());
     return sendExport(reply, data, query.data.run, query.data.step);
   });
   api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
@@ -101,13 +102,17 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     '/api/operator/runs',
     runDraftSchema,
     ({ name, source, text, checkpoint }) =>
-      `create run ${name} from ${source}${text === null ? '' : `, text ${text}`}${checkpoint === null ? '' : `, checkpoint ${checkpoint}`}`,
+      deed(
+        'create',
+        'created',
+        `run ${name} from ${source}${text === null ? '' : `, text ${text}`}${checkpoint === null ? '' : `, checkpoint ${checkpoint}`}`,
+      ),
     (draft) => createRun(data, draft, wallMs()),
   );
   change(
     '/api/operator/activate',
     runBody,
-    ({ run: name }) => `activate run ${name}`,
+    ({ run: name }) => deed('activate', 'activated', `run ${name}`),
     ({ run: name }) => {
       if (onActivate === undefined) return refusal('this server was started for one run alone');
       if (store.run(name) === null) return refusal('there is no such run');
@@ -120,13 +125,14 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/queue',
     queueBody,
-    ({ run: name, queued }) => `${queued ? 'queue' : 'take out of the queue:'} run ${name}`,
+    ({ run: name, queued }) =>
+      queued ? deed('queue', 'queued', `run ${name}`) : deed('take', 'took', `run ${name} out of the queue`),
     ({ run: name, queued }) => setQueued(store, run.name, name, queued),
   );
   change(
     '/api/operator/card',
     runCardSchema,
-    () => `say what ${run.name} is for`,
+    () => deed('say', 'said', `what ${run.name} is for`),
     (card) => {
       store.saveCard(run.name, JSON.stringify(card));
       return success(null);
@@ -136,13 +142,16 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/back',
     checkpointBody,
-    ({ run: name, step }) => `send ${name} back to checkpoint ${step}`,
+    ({ run: name, step }) => deed('send', 'sent', `${name} back to checkpoint ${step}`),
     ({ run: name, step }) => sendBack(context, name, step),
   );
   change(
     '/api/operator/keep',
     keepBody,
-    ({ run: name, step, kept }) => `${kept ? 'keep' : 'no longer keep'} checkpoint ${step} of ${name}`,
+    ({ run: name, step, kept }) => {
+      const object = `checkpoint ${step} of ${name}`;
+      return kept ? deed('keep', 'chose to keep', object) : deed('let go of', 'let go of', object);
+    },
     ({ run: name, step, kept }) => {
       if (store.checkpoint(name, step) === null) return refusal('this checkpoint is gone already');
       store.keepCheckpoint(name, step, kept);
@@ -157,14 +166,18 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/samples',
     samplesBody,
-    ({ run: name, step }) => `sample checkpoint ${step} of ${name}`,
+    ({ run: name, step }) => deed('let', 'let', `checkpoint ${step} of ${name} write a sample`),
     (question) => sampleCheckpoint(data, question),
   );
   change(
     '/api/operator/alerts',
     alertLimitsSchema,
     ({ donors, checkpointMinutes, stalledSeconds }) =>
-      `alert below ${donors} donors, after ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
+      deed(
+        'set',
+        'set',
+        `alerts: fewer than ${donors} donors, ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
+      ),
     (limits) => {
       store.saveAlertLimits(run.name, JSON.stringify(limits));
       return success(null);
@@ -174,7 +187,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/webhook',
     webhookBody,
-    ({ url }) => (url === '' ? 'tell nobody of alerts' : 'tell an address of alerts'),
+    ({ url }) => deed('have', 'had', `${url === '' ? 'no' : 'an'} address told of alerts`),
     ({ url }) => {
       store.saveWebhook(url);
       return success(null);
@@ -184,13 +197,13 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/webhook/try',
     z.object({}),
-    () => 'try the address of alerts',
+    () => deed('try', 'tried', 'the address of alerts'),
     () => alerts.try(),
   );
   change(
     '/api/operator/note',
     noteBody,
-    ({ run: name }) => `note on ${name}`,
+    ({ run: name }) => deed('write', 'wrote', `a note on ${name}`),
     ({ run: name, note }) => {
       if (store.run(name) === null) return refusal('there is no such run');
       store.saveNote(name, note);
@@ -200,19 +213,19 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/let-go',
     letGoBody,
-    ({ peer, how }) => `${LET_GO_WORDS[how]} ${peer}`,
+    ({ peer, how }) => LET_GO_DEEDS[how](peer),
     ({ peer, how }) => letGo(context, peerId(peer), how),
   );
   change(
     '/api/operator/rehearse',
     rehearsalWishSchema,
-    (wish) => `rehearse on ${wish.peer}: ${rehearsalText(wish)}`,
+    (wish) => deed('rehearse', 'rehearsed', `a fault on ${wish.peer}: ${rehearsalText(wish)}`),
     (wish) => rehearsals.begin(wish),
   );
   change(
     '/api/operator/unblock',
     unblockBody,
-    ({ address }) => `open the door to ${address} again`,
+    ({ address }) => deed('let', 'let', `address ${address} in again`),
     ({ address }) => {
       store.unblock(address);
       return success(null);
@@ -221,10 +234,10 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
 }
 
 type HowToGo = z.infer<typeof letGoBody>['how'];
-const LET_GO_WORDS: Readonly<Record<HowToGo, string>> = {
-  atBoundary: 'let go at the next boundary:',
-  atOnce: 'let go at once:',
-  block: 'block the address of',
+const LET_GO_DEEDS: Readonly<Record<HowToGo, (peer: string) => Deed>> = {
+  atBoundary: (peer) => deed('let', 'let', `${peer} go after its step`),
+  atOnce: (peer) => deed('let', 'let', `${peer} go at once`),
+  block: (peer) => deed('block', 'blocked', `the address of ${peer}`),
 };
 
 async function sendBack({ run, data }: OperatorContext, name: string, step: number): Promise<Result<null>> {

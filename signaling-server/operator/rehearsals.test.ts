@@ -159,7 +159,9 @@ test('[RE45] the call refuses more than its bounds and strangers, says how to ge
     expect((await ask({ kind: 'freeze', peer, seconds: 2 })).status).toBe(409);
     const { events, rehearsals: shown } = await operated.shown();
     expect(shown).toEqual({ donors: [], rows: [] });
-    expect(events.at(-1)).toMatchObject({ what: `rehearse on ${peer}: freeze it for 2 s: refused, ${NO_OWN_DONORS}` });
+    expect(events.at(-1)).toMatchObject({
+      what: `wanted to rehearse a fault on ${peer}: freeze it for 2 s: refused, ${NO_OWN_DONORS}`,
+    });
   } finally {
     await operated.close();
   }

@@ -75,7 +75,7 @@ describe('[OP3] runs', () => {
     expect((await first.post('/api/operator/runs', { ...DRAFT, steps: -1 })).status).toBe(400);
     const { events } = await operated.shown();
     const audit = events.flatMap((event) => (event.kind === 'operator' ? event : []));
-    expect(audit.filter(({ what }) => what === 'create run second from tiny')).toHaveLength(1);
+    expect(audit.filter(({ what }) => what === 'created run second from tiny')).toHaveLength(1);
     expect(audit.filter(({ what }) => what.includes('refused, there is a run "second" already'))).toHaveLength(1);
     expect(new Set(audit.map(({ session }) => session)).size).toBe(2);
   });
@@ -102,7 +102,7 @@ describe('[OP3] runs', () => {
     const gone = await post('/api/operator/runs', { ...DRAFT, name: 'third', text: 'nowhere', model: 'tiny' });
     expect(await errorOf(gone)).toEqual([409, expect.stringContaining('nowhere.txt')]);
     const { events } = await operated.shown();
-    expect(events).toContainEqual(expect.objectContaining({ what: 'create run second from tiny, text sea' }));
+    expect(events).toContainEqual(expect.objectContaining({ what: 'created run second from tiny, text sea' }));
   });
 
   it('[OP9] are planned before they are made, on a cluster in words, with a what-if beside it', async () => {
@@ -244,7 +244,7 @@ describe('[OP6] the limits of the alerts', () => {
     expect((await post('/api/operator/alerts', { ...limits, donors: -1 })).status).toBe(400);
     const { alertLimits, events } = await operated.shown();
     expect(alertLimits).toEqual(limits);
-    const what = 'alert below 3 donors, after 5 min without a checkpoint, 60 s without a step';
+    const what = 'set alerts: fewer than 3 donors, 5 min without a checkpoint, 60 s without a step';
     expect(events.at(-1)).toMatchObject({ kind: 'operator', what });
   });
 });

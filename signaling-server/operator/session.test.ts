@@ -52,7 +52,7 @@ describe('operator', () => {
     await donor.hears('standby');
   });
 
-  it('[OP14] a login and a logout are events of the run', async () => {
+  it('[OP14] [OP59] a login and a logout are events of the run', async () => {
     const server = await serve();
     const cookie = cookieOf(await login(server));
     await fetch(`${server.url}/api/operator/logout`, { method: 'POST', headers: { cookie, origin: server.url } });
@@ -60,9 +60,9 @@ describe('operator', () => {
     const view = await fetch(`${server.url}/api/snapshot`, { headers: { cookie: again } });
     const { events } = (await view.json()) as { events: { kind: string; what?: string }[] };
     expect(events.flatMap(({ what }) => what ?? [])).toEqual([
-      'log in as an operator',
-      'log out',
-      'log in as an operator',
+      'logged in as an operator',
+      'logged out',
+      'logged in as an operator',
     ]);
   });
 

@@ -34,7 +34,7 @@ describe('the dashboard', () => {
       ...{ epoch: 1, donors: 2, stages: 2, microBatches: 4, reason: 'enough donors are here' },
     });
     const session = expect.stringMatching(/^[0-9a-f]{6}$/);
-    expect(events.at(-1)).toMatchObject({ step: STEPS, what: 'stop', session });
+    expect(events.at(-1)).toMatchObject({ step: STEPS, what: 'stopped the run', session });
     expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).toSorted((a, b) => a - b));
   });
 

@@ -12,6 +12,7 @@ import { perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
+import { deed, deedText } from './deed.ts';
 import type { OperatorContext } from './operatorContext.ts';
 
 const TEXT_BYTES_LIMIT = 64 * 1024 * 1024;
@@ -37,7 +38,7 @@ export function addTextUpload(api: FastifyInstance, { run, data, session }: Oper
       return problem(reply, 400, 'expected a text, named by letters, digits, "_" and "-"');
     const saved = await saveText(data, query.data.name, request.body);
     const by = session.nameOf(request.headers.cookie);
-    const said = `bring text ${query.data.name} along${saved.ok ? '' : `: refused, ${saved.reason}`}`;
+    const said = deedText(deed('bring', 'brought', `text ${query.data.name} along`), saved.ok ? null : saved.reason);
     audit(data.store, run.name, said, by, run.committedSteps, wallMs());
     return saved.ok ? { ok: true, value: saved.value } : problem(reply, 409, saved.reason);
   });

@@ -29,7 +29,7 @@ import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
-import { audit } from './history.ts';
+import { audit, COMMANDED } from './history.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
@@ -176,7 +176,7 @@ export class ActiveRun implements Observed {
   /** What the operator says. A stop holds until a start, also over a restart of the server. */
   command(command: OperatorCommand, session = ''): void {
     const { store } = this.#options;
-    audit(store, this.name, command, session, this.committedSteps, wallMs());
+    audit(store, this.name, COMMANDED[command], session, this.committedSteps, wallMs());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain(true);
     this.#loop.dispatch({ type: 'operatorSaid', command });

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
-import { shown } from './inputFields.ts';
+import { shown, withBound } from './inputFields.ts';
 
 export type Config = Readonly<Record<string, unknown>>;
 
@@ -38,7 +38,7 @@ export function readConfig<Schema extends z.ZodType>(
   const parsed = schema.safeParse(given);
   if (!parsed.success) {
     const field = String(parsed.error.issues[0]?.path[0]);
-    return refusal(fieldReason(field, expected[field] ?? 'a positive integer', given));
+    return refusal(fieldReason(field, expected[field] ?? withBound('a positive integer', given[field]), given));
   }
   for (const [field, value] of fixed) {
     const actual = given[field];

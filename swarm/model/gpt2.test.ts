@@ -112,6 +112,7 @@ test.each<[Record<string, unknown>, string]>([
     'n_inner is too large, 1000000000: layer.0 would have 17000000328 elements, at most 4294967295 were expected',
   ],
   [{ n_embd: 'x'.repeat(1000) }, `n_embd must be a positive integer, not "${'x'.repeat(56)}…`],
+  [{ n_embd: 1e300 }, 'n_embd must be a positive integer, at most 9007199254740991, not 1e+300'],
   [{ n_inner: 1.5 }, 'n_inner must be a positive integer or null, not 1.5'],
   [{ tie_word_embeddings: 1 }, 'tie_word_embeddings must be true or false, not 1'],
   [{ layer_norm_epsilon: 0 }, 'layer_norm_epsilon must be a number above 0 that float32 can hold, not 0'],

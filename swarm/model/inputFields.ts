@@ -20,10 +20,18 @@ export const fields = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
 
 export const number = (words: string, holds: (value: number) => boolean) =>
   z.number({ error: expecting(words) }).refine(holds, { error: expecting(words) });
-export const count = number('a positive integer', (value) => Number.isSafeInteger(value) && value > 0);
+/** Past the last integer that a double tells from its neighbours that bound is said too. */
+export const withBound = (words: string, input: unknown): string =>
+  typeof input === 'number' && input > Number.MAX_SAFE_INTEGER ? `${words}, at most ${Number.MAX_SAFE_INTEGER}` : words;
+
+const integer = (words: string, least: number) => {
+  const error = (issue: { readonly input?: unknown }): string => expecting(withBound(words, issue.input))(issue);
+  return z.number({ error }).refine((value) => Number.isSafeInteger(value) && value >= least, { error });
+};
+export const count = integer('a positive integer', 1);
 export const countUpTo = (most: number) =>
-  count.refine((value) => value <= most, { error: expecting(`a positive integer up to ${most}`) });
-export const natural = number('an integer of 0 or more', (value) => Number.isSafeInteger(value) && value >= 0);
+  number(`a positive integer up to ${most}`, (value) => Number.isSafeInteger(value) && value > 0 && value <= most);
+export const natural = integer('an integer of 0 or more', 0);
 export const nonNegative = number('a number of 0 or more', (value) => value >= 0);
 export const positive = number('a number above 0', (value) => value > 0);
 export const text = (words: string) => z.string({ error: expecting(words) }).min(1, { error: expecting(words) });

@@ -141,7 +141,7 @@ test.each<[islands: unknown, sentence: string]>([
   ],
   [
     { count: 2, innerSteps: 6, exchange: { top: 0 } },
-    'run.json: train.islands.exchange.top must be a positive integer, not 0',
+    'run.json: train.islands.exchange.top must be a positive integer up to 65536, not 0',
   ],
   [
     { count: 2, innerSteps: 6, exchange: { chunk: 63 } },
@@ -219,8 +219,8 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ],
   ['train.batch', 1, 'train.batch is unknown: expected one of steps, globalBatchSize, sequenceLength, optimizer'],
   ['init.kind', 1, 'init.kind is unknown: expected one of seed'],
-  ['train.globalBatchSize', '4', 'train.globalBatchSize must be a positive integer, not "4"'],
-  ['train.steps', 1.5, 'train.steps must be a positive integer, not 1.5'],
+  ['train.globalBatchSize', '4', 'train.globalBatchSize must be a positive integer up to 65536, not "4"'],
+  ['train.steps', 1.5, 'train.steps must be a positive integer up to 4294967295, not 1.5'],
   ['train.steps', undefined, 'train.steps is missing: it must be a positive integer'],
   ['train.optimizer', undefined, 'train.optimizer is missing: it must be an object'],
   ['train.optimizer.type', 'sgd', 'train.optimizer.type must be "adamw", not "sgd"'],

@@ -1,6 +1,6 @@
 /** The text that a person can hand on when something is wrong. Pure. Whatever looks like an IP address is taken out. */
 import { bytesText } from '../../../swarm/quantityText.ts';
-import { percentText } from '../page/format.ts';
+import { percentText, shortId } from '../page/format.ts';
 import type { DonorState } from './state.ts';
 
 /** A browser's version looks like one, too, but stands behind a slash. */
@@ -27,7 +27,7 @@ export function diagnostics(state: DonorState, userAgent: string, nowMs: number)
       : []),
     ...links.map(
       ({ peer, route, roundTripMs, bytesPerSecond }) =>
-        `Link to ${peer.slice(0, 6)}: ${route}, ${roundTripMs ?? '?'} ms, ${bytesPerSecond ?? '?'} bytes a second`,
+        `Link to ${shortId(peer)}: ${route}, ${roundTripMs ?? '?'} ms, ${bytesPerSecond ?? '?'} bytes a second`,
     ),
     'Log:',
     ...state.log.map(({ atMs, text }) => `${new Date(atMs).toISOString()} ${text}`),

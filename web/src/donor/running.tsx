@@ -16,6 +16,7 @@ import {
   trafficText,
 } from '../page/format.ts';
 import { Stat, StepProgress } from '../page/parts.tsx';
+import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import type { DonorActions } from './actions.ts';
 import { DonorsShoal } from './donorsShoal.tsx';
 import { SoftwareNotice } from './gpuCard.tsx';
@@ -29,11 +30,11 @@ interface RunningProps {
   readonly state: DonorState;
   readonly actions: DonorActions;
   readonly about: About | null;
-  /** After how many steps the held-out loss was measured; null: it is not known. */
-  readonly heldOutAt: number | null;
+  /** After how many steps the loss on unseen text was measured; undefined: it is not known. */
+  readonly unseenAt: number | undefined;
 }
 
-export function Running({ state, actions, about, heldOutAt }: RunningProps) {
+export function Running({ state, actions, about, unseenAt }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
   const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
   const steps = snapshot?.steps ?? run?.steps ?? null;
@@ -66,7 +67,7 @@ export function Running({ state, actions, about, heldOutAt }: RunningProps) {
         </p>
       )}
       <h2 class="hidden">So far</h2>
-      {(snapshot || status || isComing) && <RunNumbers state={state} heldOutAt={heldOutAt} />}
+      {(snapshot || status || isComing) && <RunNumbers state={state} unseenAt={unseenAt} />}
       {adapter?.software && <SoftwareNotice />}
       <details class="figures">
         <summary>Details</summary>
@@ -180,7 +181,7 @@ function medianRoundTrip(links: readonly LinkReport[]): number | null {
   return all[Math.floor(all.length / 2)] ?? null;
 }
 
-function RunNumbers({ state, heldOutAt }: Pick<RunningProps, 'state' | 'heldOutAt'>) {
+function RunNumbers({ state, unseenAt }: Pick<RunningProps, 'state' | 'unseenAt'>) {
   const { snapshot, run } = state;
   const tokens = givenTokens(state);
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
@@ -189,7 +190,7 @@ function RunNumbers({ state, heldOutAt }: Pick<RunningProps, 'state' | 'heldOutA
   return (
     <dl class="stats four">
       <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note={old ?? 'lower is better'} />
-      <Stat label="On unseen text" value={lossText(snapshot?.evaluationLoss ?? null)} note={heldOutNote(heldOutAt)} />
+      <Stat label={UNSEEN_LOSS} value={lossText(snapshot?.evaluationLoss ?? null)} note={unseenNote(unseenAt)} />
       <Stat
         label="All together"
         value={rateText(isStale(state) ? null : (snapshot?.tokensPerSecond ?? null))}
@@ -202,12 +203,6 @@ function RunNumbers({ state, heldOutAt }: Pick<RunningProps, 'state' | 'heldOutA
       />
     </dl>
   );
-}
-
-/** It is older than the loss beside it. */
-function heldOutNote(step: number | null): string {
-  if (step === null) return 'not yet measured';
-  return step === 0 ? 'before training' : `after step ${countText(step)}`;
 }
 
 /** How this tab reaches the others, and what that moves: what is relayed costs the server's line, and time. */

@@ -53,7 +53,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
       {isRunning && <StatusBar state={state} actions={actions} />}
       <main class="narrow">
         {isRunning ? (
-          <Running state={state} actions={actions} about={about} heldOutAt={status?.evaluations.at(-1)?.[0] ?? null} />
+          <Running state={state} actions={actions} about={about} unseenAt={status?.evaluations.at(-1)?.[0]} />
         ) : (
           <FirstScreen state={state} actions={actions} status={status} about={about} sample={sample} />
         )}

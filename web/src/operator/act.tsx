@@ -3,9 +3,12 @@ import { createContext } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
+import type { KnownIds } from './shortIds.ts';
 
 /** Who looks at the dashboard. */
 export const RoleContext = createContext<Role>('operator');
+/** Whose ids may stand in the server's sentences. */
+export const IdsContext = createContext<KnownIds>(new Set());
 export const OPERATORS_ONLY = 'You are here as a viewer: only an operator may do this.';
 
 export interface Act {

@@ -87,7 +87,7 @@ describe('charts', () => {
     const done = Array.from({ length: 24 }, (_, step) => stepAt(step, { number: step, island: step % 12, loss: step }));
     const given = { steps: done, islands: 12 };
     expect(chart('loss', given).lines.map(({ label }) => label)).toEqual([
-      ...['lowest of 12 islands', 'highest', 'mean', 'held-out'],
+      ...['lowest of 12 islands', 'highest', 'mean', 'on unseen text'],
     ]);
     expect(line('loss', 'lowest of 12 islands', given)).toEqual([0, 12]);
     expect(line('loss', 'highest', given)).toEqual([11, 23]);
@@ -104,7 +104,7 @@ describe('charts', () => {
       compared: [{ run: 'other', steps: steps(6, () => ({ loss: 2 })), evaluations: [] }],
     };
     expect(chart('loss', given).xs).toEqual([0, 1, 2, 3, 4, 5, 6]);
-    expect(line('loss', 'held-out', given)).toEqual([6, null, null, 4, null, null, null]);
+    expect(line('loss', 'on unseen text', given)).toEqual([6, null, null, 4, null, null, null]);
     expect(line('loss', 'other', given)).toEqual([null, 2, 2, 2, 2, 2, 2]);
     expect(line('loss', 'each step', given)).toEqual([null, 1, 1, 1, 1, null, null]);
     expect(line('time', 'other', given)).toEqual([1, 1, 1, 1, 1, 1]);

@@ -8,6 +8,7 @@ import { byNumber } from '../../../swarm/islands/rounds.ts';
 import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
+import { UNSEEN } from '../page/unseenLoss.ts';
 import { islandLines, smoothedByIsland } from './islandCurves.ts';
 import {
   groupsOf,
@@ -256,7 +257,7 @@ function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof dr
   const tables: LineTable[] = [
     ...ofSteps,
     {
-      ...{ label: 'held-out', tone: 'good', pattern: 'points' },
+      ...{ label: UNSEEN, tone: 'good', pattern: 'points' },
       ...{ xs: heldOut.map(([at]) => at), ys: heldOut.map(([, loss]) => loss) },
     },
   ];

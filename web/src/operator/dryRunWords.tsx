@@ -1,13 +1,13 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
 
+import { useContext } from 'preact/hooks';
 import { bytesText, counted, durationText } from '../../../swarm/quantityText.ts';
 import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';
-import { countText, percentText, rateText, shortId, trafficText } from '../page/format.ts';
+import { countText, percentText, rateText, trafficText } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { IdsContext } from './act.tsx';
+import { withShortIds } from './shortIds.ts';
 import { millisText } from './timeline.tsx';
-
-/** Ids of donors are long, names of a cluster file are what the operator wrote. */
-const nameOf = (peer: string): string => (peer.length > 16 ? shortId(peer) : peer);
 
 const sentenceOf = ({ stepSeconds, tokensPerSecond, stages, microBatches, schedule }: Prediction): string =>
   `${millisText(stepSeconds)} a step, ${rateText(tokensPerSecond)} tokens a second: ${counted(stages, 'stage')}, ${counted(microBatches, 'micro-batch')}, ${schedule}`;
@@ -23,9 +23,12 @@ const HEADS: readonly Head[] = [
 
 export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | null }) {
   const { before, peers, idle, reasons, stepSeconds } = plan;
+  const ids = useContext(IdsContext);
+  // Names of a cluster file are what the operator wrote.
+  const nameOf = (text: string): string => withShortIds(text, ids);
   return (
     <div class="dry-run">
-      <p>{carriedText(plan)}</p>
+      <p>{nameOf(carriedText(plan))}</p>
       <p>
         {sentenceOf(plan)}.
         {steps !== null && ` ${countText(steps)} steps take about ${durationText(plan.totalSeconds)}.`}{' '}
@@ -54,14 +57,14 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
       </Stacks>
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
-          {nameOf(peer)} is left idle: {reason}
+          {nameOf(`${peer} is left idle: ${reason}`)}
         </p>
       ))}
       {reasons.length > 0 && (
         <details>
           <summary>Why</summary>
           <ul class="reasons small">
-            {reasons.map((words) => (
+            {reasons.map(nameOf).map((words) => (
               <li key={words}>{words}</li>
             ))}
           </ul>
@@ -73,7 +76,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
 
 /** By whom, and how close it is. */
 function carriedText({ peers }: DryRun): string {
-  const names = peers.map(({ peer }) => nameOf(peer)).join(', ');
+  const names = peers.map(({ peer }) => peer).join(', ');
   const fullest = Math.max(...peers.map(({ memoryBytes, memoryLimitBytes }) => memoryBytes / memoryLimitBytes));
   return `Trained by ${counted(peers.length, 'donor')} (${names}). The fullest one uses ${percentText(fullest)} of the memory that it was found to have.`;
 }

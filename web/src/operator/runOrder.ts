@@ -4,7 +4,7 @@ import type { ListedRun } from '../../../swarm/run/runDraft.ts';
 export const RUN_ORDERS = {
   newest: 'newest first',
   name: 'by name',
-  loss: 'lowest held-out loss first',
+  loss: 'lowest loss on unseen text first',
   progress: 'most done first',
 } as const;
 export type RunOrder = keyof typeof RUN_ORDERS;

@@ -1,7 +1,8 @@
 /** How the run does: its numbers now, and its charts. */
 import { invitedLink } from '../page/ask.ts';
-import { countText, lossText, rateText } from '../page/format.ts';
+import { lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
+import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
 import { Feed } from './feed.tsx';
@@ -20,7 +21,11 @@ export function RunSection(props: SectionProps) {
             <h2 id="now">{state.connection === 'open' ? 'Now' : 'When last seen'}</h2>
             <dl class="stats four">
               <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
-              <Stat label="Held-out loss" value={lossText(snapshot.evaluationLoss)} note={heldOutNote(state)} />
+              <Stat
+                label={UNSEEN_LOSS}
+                value={lossText(snapshot.evaluationLoss)}
+                note={unseenNote(state.evaluations.at(-1)?.[0])}
+              />
               <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
               <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} here, training`} />
             </dl>
@@ -52,10 +57,4 @@ function Invitation({ invite }: { readonly invite: string | null }) {
       </p>
     </section>
   );
-}
-
-/** It is older than the loss beside it. */
-function heldOutNote({ evaluations }: SectionProps['state']): string {
-  const newest = evaluations.at(-1);
-  return newest === undefined ? 'on unseen text' : `on unseen text, after step ${countText(newest[0])}`;
 }

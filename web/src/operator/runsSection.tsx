@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { UNSEEN } from '../page/unseenLoss.ts';
 import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
 import { query, tell } from './api.ts';
 import { CardForm } from './cardForm.tsx';
@@ -162,7 +163,7 @@ function RunRow({ run, active, canActivate, place, isOff, tellServer, clone }: R
       <p class="soft small">
         {countText(run.committedSteps)} of {countText(run.steps)} steps
         {run.loss !== null && `, loss ${lossText(run.loss)}`}
-        {run.heldOutLoss !== null && `, held-out ${lossText(run.heldOutLoss)}`}. {model.family} with {model.layers}{' '}
+        {run.heldOutLoss !== null && `, ${UNSEEN} ${lossText(run.heldOutLoss)}`}. {model.family} with {model.layers}{' '}
         layers of {model.width}: {countText(model.parameters)} parameters. {run.globalBatchSize} samples of{' '}
         {run.sequenceLength} tokens a step, from {countText(run.dataTokens)} tokens of text.
       </p>

@@ -5,6 +5,7 @@ import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { countText, lossText } from '../page/format.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { UNSEEN_LOSS } from '../page/unseenLoss.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
 import type { SectionProps } from './props.ts';
@@ -143,7 +144,7 @@ function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }
   const steps = [...new Set(samples.map(({ committedSteps }) => committedSteps))].sort((a, b) => b - a);
   const heads: Head[] = [
     { name: 'Step' },
-    { name: 'Held-out loss', isNumber: true },
+    { name: UNSEEN_LOSS, isNumber: true },
     ...prompts.map((prompt) => ({ name: `“${prompt}”` })),
   ];
   return (
@@ -155,7 +156,7 @@ function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }
             <th {...ROW_HEAD} data-name="Step">
               {countText(step)}
             </th>
-            <td {...cell('Held-out loss', 'number')}>{heldOutText(evaluations, step)}</td>
+            <td {...cell(UNSEEN_LOSS, 'number')}>{heldOutText(evaluations, step)}</td>
             {prompts.map((prompt) => (
               <td key={prompt} {...cell(`“${prompt}”`, 'words')}>
                 {samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? ''}

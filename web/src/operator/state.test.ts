@@ -71,4 +71,29 @@ describe('an operator’s state', () => {
     expect([asked.asked, answered.asked, answered.answer?.sentence]).toEqual(['pause', null, 'done']);
     expect(nextState(answered, { type: 'commandAsked', command: 'stop' }).answer).toBeNull();
   });
+
+  test('[OP60] an answer is gone once the run is as it was told to be, whichever of both comes first', () => {
+    const paused = { ...SNAPSHOT, phase: 'paused' } as const;
+    const stopped = { ...paused, isStopped: true };
+    const cases = [
+      ['pause', SNAPSHOT, paused],
+      ['resume', paused, SNAPSHOT],
+      ['stop', SNAPSHOT, stopped],
+      ['stop', paused, stopped],
+      ['start', stopped, SNAPSHOT],
+    ] as const;
+    for (const [command, before, after] of cases) {
+      const say = (state: OperatorState, snapshot: Snapshot): OperatorState =>
+        nextState(state, { type: 'serverSaid', message: { snapshot, recent: [], events: [] } });
+      const answer = (state: OperatorState, ok = true): OperatorState =>
+        nextState(state, { type: 'commandAnswered', ok, sentence: 'told' });
+      const asked = nextState(say(INITIAL_STATE, before), { type: 'commandAsked', command });
+      expect(answer(asked).answer?.sentence, command).toBe('told');
+      expect(say(answer(asked), before).answer?.sentence, command).toBe('told');
+      expect(say(answer(asked), after).answer, command).toBeNull();
+      expect(answer(say(asked, after)).answer, command).toBeNull();
+      // A refusal is read, whatever the run does meanwhile.
+      expect(say(answer(asked, false), after).answer?.sentence, command).toBe('told');
+    }
+  });
 });

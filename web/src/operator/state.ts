@@ -15,8 +15,16 @@ import {
   type WatchMessage,
 } from '../../../swarm/messages/watch.ts';
 import { type Section, sectionOf } from './sections.ts';
+import { idsOf, type KnownIds, withShortIds, withShortTexts } from './shortIds.ts';
 
 export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'loggedOut';
+
+/** `command`: what was asked for; null: nothing that can be waited for, as with a refusal. */
+interface Answered {
+  readonly ok: boolean;
+  readonly sentence: string;
+  readonly command: OperatorCommand | null;
+}
 
 export interface OperatorState {
   readonly connection: OperatorConnection;
@@ -37,10 +45,12 @@ export interface OperatorState {
   /** Bytes that went through the server itself since it began. */
   readonly served: Readonly<Record<ServedKind, number>> | null;
   readonly rehearsals: RehearsalsShown;
+  /** Of every donor that this page was told of. */
+  readonly ids: KnownIds;
   readonly section: Section;
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
-  readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
+  readonly answer: Answered | null;
   readonly role: Role;
   /** What links to the other pages carry; null: nothing is needed, or this session is not told. */
   readonly invite: string | null;
@@ -58,6 +68,8 @@ export type OperatorEvent =
   | { readonly type: 'loginAsked' }
   | { readonly type: 'loginAnswered'; readonly problem: string | null };
 
+type CommandAnswered = Extract<OperatorEvent, { type: 'commandAnswered' }>;
+
 export const INITIAL_STATE: OperatorState = {
   connection: 'connecting',
   snapshot: null,
@@ -71,6 +83,7 @@ export const INITIAL_STATE: OperatorState = {
   freeBytes: null,
   served: null,
   rehearsals: { donors: [], rows: [] },
+  ids: new Set(),
   section: 'run',
   asked: null,
   answer: null,
@@ -99,7 +112,7 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
     case 'commandAsked':
       return { ...state, asked: event.command, answer: null };
     case 'commandAnswered':
-      return { ...state, asked: null, answer: { ok: event.ok, sentence: event.sentence } };
+      return { ...state, asked: null, answer: answerTo(state, event) };
     case 'loginAsked':
       return { ...state, login: { busy: true, problem: null } };
     case 'loginAnswered': {
@@ -115,10 +128,9 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
   const { snapshot, recent, events } = message;
   const isSameRun = snapshot.run === state.snapshot?.run;
   const known = isSameRun ? state : { ...INITIAL_STATE, section: state.section, login: state.login };
-  // That it was told stops being news when it shows; a refusal stays.
-  const isNews = snapshot.phase === state.snapshot?.phase || state.answer?.ok === false;
   const newest = known.events.at(-1)?.id ?? 0;
-  const fresh = events.filter(({ id }) => id > newest);
+  const ids = idsOf(known.ids, message);
+  const fresh = events.filter(({ id }) => id > newest).map((event) => withShortTexts(event, ids));
   const isUnmoved = recent.length === 0 && known.curve.length <= snapshot.committedSteps;
   return {
     ...known,
@@ -126,7 +138,12 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     asked: state.asked,
     role: message.role ?? state.role,
     invite: message.invite ?? null,
-    snapshot: { ...snapshot, links: snapshot.links ?? known.snapshot?.links },
+    ids,
+    snapshot: {
+      ...snapshot,
+      planning: shortPlanning(snapshot.planning, ids),
+      links: snapshot.links ?? known.snapshot?.links,
+    },
     // The same list where nothing came: what is drawn of it is not worked out again.
     curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),
     events: fresh.length === 0 ? known.events : [...known.events, ...fresh].slice(-EVENTS_LIMIT),
@@ -138,8 +155,32 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     freeBytes: message.freeBytes === undefined ? known.freeBytes : message.freeBytes,
     served: message.served ?? known.served,
     rehearsals: message.rehearsals ?? known.rehearsals,
-    answer: isNews ? state.answer : null,
+    answer: unlessItShows(state.answer, snapshot),
   };
+}
+
+function shortPlanning(planning: Snapshot['planning'], ids: KnownIds): Snapshot['planning'] {
+  if (!planning) return planning;
+  const short = (text: string): string => withShortIds(text, ids);
+  return {
+    ...planning,
+    reason: short(planning.reason),
+    reasons: planning.reasons.map(({ peer, text }) => ({ peer, text: short(text) })),
+    verdict: planning.verdict === null ? null : short(planning.verdict),
+  };
+}
+
+function answerTo({ asked, snapshot }: OperatorState, { ok, sentence }: CommandAnswered): Answered | null {
+  return unlessItShows({ ok, sentence, command: ok ? asked : null }, snapshot);
+}
+
+/** That it was told stops being news when the run is as it was told to be, whichever of both comes first. */
+function unlessItShows(answer: Answered | null, snapshot: Snapshot | null): Answered | null {
+  if (!answer?.command || snapshot === null) return answer;
+  const { phase, isStopped = false } = snapshot;
+  const isPaused = phase === 'paused';
+  const isAsTold = { start: !isPaused, resume: !isPaused, pause: isPaused, stop: isStopped }[answer.command];
+  return isAsTold || phase === 'finished' ? null : answer;
 }
 
 /** The newer word replaces the older; what a roll-back took out again is gone. */

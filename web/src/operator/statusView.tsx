@@ -7,6 +7,7 @@ import { invitedLink, UNREACHABLE } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
 import { countText, lossText, rateText } from '../page/format.ts';
 import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
+import { UNSEEN, UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { ChartCard } from './chart.tsx';
 import type { Chart } from './charts.ts';
 import { joined, type StepWindow } from './series.ts';
@@ -56,7 +57,6 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
   const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
-  const heldOutAt = status.evaluations.at(-1)?.[0];
   const extent = [status.curve[0]?.[0] ?? 0, status.curve.at(-1)?.[0] ?? 0] as const;
   return (
     <>
@@ -71,9 +71,9 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
         <dl class="stats four">
           <Stat label="Loss" value={lossText(loss)} note={problem === null ? 'of the newest step' : 'when last seen'} />
           <Stat
-            label="Held-out loss"
+            label={UNSEEN_LOSS}
             value={lossText(evaluationLoss)}
-            note={heldOutAt === undefined ? 'on unseen text' : `on unseen text, after step ${countText(heldOutAt)}`}
+            note={unseenNote(status.evaluations.at(-1)?.[0])}
           />
           <Stat label="Speed" value={rateText(tokensPerSecond)} note="tokens a second" />
           <Stat label="Donors" value={countText(donors)} note={problem === null ? 'computing now' : 'when last seen'} />
@@ -115,7 +115,7 @@ function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Char
     ...{ xs, isLog: false, fromZero: false, isWhole: false },
     lines: [
       { label: 'training', tone: 'accent', pattern: 'solid', values: at(columns, 0) },
-      { label: 'held-out', tone: 'good', pattern: 'points', values: at(columns, 1) },
+      { label: UNSEEN, tone: 'good', pattern: 'points', values: at(columns, 1) },
     ],
     csv: () => ({
       columns: ['step', 'loss', 'heldOutLoss'],

@@ -12,7 +12,7 @@ import {
   linkClass,
   linksBehind,
   linksByEnds,
-  longestNamedWait,
+  ownWaitText,
   type StageLink,
   waysText,
 } from './swarmShape.ts';
@@ -130,7 +130,6 @@ interface CellProps {
 
 function Cell({ peer, samples, recomputed, seconds, use, isSmall }: CellProps) {
   const share = use && seconds > 0 ? use.busySeconds / seconds : null;
-  const wait = use ? longestNamedWait(use) : null;
   if (isSmall)
     return (
       <li class="cell" title={`${peer}: ${counted(samples, 'sample')}, at work ${percentText(share)}`}>
@@ -147,7 +146,7 @@ function Cell({ peer, samples, recomputed, seconds, use, isSmall }: CellProps) {
       </span>
       <meter min={0} max={1} value={share ?? 0} aria-label={`${shortId(peer)} at work`} />
       <span class="note">at work {share === null ? NOTHING : percentText(share)}</span>
-      <span class="note">{wait === null ? '\u00a0' : `waits for ${shortId(wait.whom)}`}</span>
+      <span class="note">{ownWaitText(use, seconds) || '\u00a0'}</span>
     </li>
   );
 }

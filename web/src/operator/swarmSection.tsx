@@ -1,7 +1,7 @@
 /** How the donors work together: the map, one step's timeline, why the plan is as it is, and the ways between them. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../../swarm/messages/watch.ts';
-import { reasonText } from '../../../swarm/planner/reason.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { besideOfRows, timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
@@ -105,6 +105,10 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   );
 }
 
+type Reason = NonNullable<Snapshot['planning']>['reasons'][number];
+
+const ownReasonText = ({ peer, text }: Reason): string => (peer === null ? text : `${shortId(peer)}: ${text}`);
+
 const momentText = (event: WatchedEvent): string => {
   const peer = peerOf(event);
   return [peer && shortId(peer), eventText(event)].filter(Boolean).join(': ');
@@ -191,7 +195,7 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
       )}
       {isInForce && planning.reasons.length > 0 && (
         <ul class="reasons small">
-          {planning.reasons.map(reasonText).map((words) => (
+          {planning.reasons.map(ownReasonText).map((words) => (
             <li key={words}>{words}</li>
           ))}
         </ul>

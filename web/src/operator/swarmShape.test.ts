@@ -11,6 +11,7 @@ import {
   linksBehind,
   linksByEnds,
   longestNamedWait,
+  ownWaitText,
   waysText,
 } from './swarmShape.ts';
 
@@ -45,6 +46,12 @@ describe('what holds a step up', () => {
     expect(bottleneckText(use, PLAN, [])).toBe(
       'bbbbbb in stage 2 is the bottleneck: at work 80 % of the step; aaaaaa waits for it 5.0 s a step.',
     );
+    expect(use.peers.map((own) => ownWaitText(own, use.seconds))).toEqual([
+      'waits 5.0 s for bbbbbb',
+      'waits 1.0 s for aaaaaa',
+    ]);
+    // A long step makes little of the same second.
+    expect(use.peers.map((own) => ownWaitText(own, 30))).toEqual(['waits 5.0 s for bbbbbb', '']);
     const far = timeline.map((span) => shifted(span, 2 * span.startSeconds));
     expect(bottleneckText(useOf(far, PLAN), PLAN, [link('bbbbbbbb', 'aaaaaaaa', { route: 'relayed' })])).toMatch(
       /^The way from bbbbbb to aaaaaa \(2.0 MB\/s, relayed\) is the bottleneck/,

@@ -46,6 +46,16 @@ export function bottleneckText(
 const waitText = (seconds: number): string =>
   seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
 
+/** Less of a step than this is no wait to speak of. */
+const NAMED_WAIT = 0.05;
+
+/** Of a donor on the map: how long it waits, and for whom; empty where that is little of a step. */
+export function ownWaitText(use: PeerUse | undefined, stepSeconds: number): string {
+  const wait = use ? longestNamedWait(use) : null;
+  if (wait === null || wait.seconds < NAMED_WAIT * stepSeconds) return '';
+  return `waits ${waitText(wait.seconds)} for ${shortId(wait.whom)}`;
+}
+
 /** Whom a peer waits for longest, and how long; null where nobody can be named. */
 export function longestNamedWait({ waits }: PeerUse): { readonly whom: string; readonly seconds: number } | null {
   const longest = longestWait([...waits].filter(([whom]) => whom !== null));

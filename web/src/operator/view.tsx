@@ -7,7 +7,7 @@ import { invitedLink } from '../page/ask.ts';
 import { wallMs } from '../page/clock.ts';
 import { timeText } from '../page/format.ts';
 import { Banner, Chip, StepProgress } from '../page/parts.tsx';
-import { RoleContext } from './act.tsx';
+import { IdsContext, RoleContext } from './act.tsx';
 import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
 import { Commands } from './commands.tsx';
@@ -72,7 +72,9 @@ function Dashboard({ state, actions }: ViewProps) {
     <main class={connection === 'open' ? 'wide' : 'wide stale'}>
       <Head {...props} />
       <Parts section={section} alerts={alerts.length} invite={state.invite} />
-      <RoleContext.Provider value={state.role}>{part(section, props)}</RoleContext.Provider>
+      <RoleContext.Provider value={state.role}>
+        <IdsContext.Provider value={state.ids}>{part(section, props)}</IdsContext.Provider>
+      </RoleContext.Provider>
     </main>
   );
 }
