@@ -28,6 +28,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
       return {
         id: peer,
         memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Number.POSITIVE_INFINITY),
+        ...(profile.bufferBytes !== undefined && { bufferBytes: profile.bufferBytes }),
         ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
         uploadBytesPerSecond: lower(limits.uploadBytesPerSecond, line?.upload ?? profile.uploadBytesPerSecond),
         downloadBytesPerSecond: lower(limits.downloadBytesPerSecond, line?.download ?? profile.downloadBytesPerSecond),

@@ -6,6 +6,7 @@ import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import type { ReplicaWish } from '../planner/replicas.ts';
 import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replication.ts';
+import { bufferLimitsOf } from './knownDonors.ts';
 import type { ReplannerEvent, ReplannerState } from './replannerState.ts';
 import { type Replanning, remember } from './replanning.ts';
 import { arrivalReason, capsOf, hostsOf } from './wishes.ts';
@@ -23,7 +24,7 @@ export function wishOf({ config, donors }: ReplannerState, before: Plan | null):
 
 /** A plan that no measurement decides, with its replicas: by the memory that donors give. One that was given has its own. */
 export function withCopies(replanning: Replanning, wanted: PlanWanted, made: PlanAnswer): PlanAnswer {
-  const { config } = replanning.state;
+  const { config, donors } = replanning.state;
   const { offer, inForce } = wanted;
   const given = config.wishes.plan;
   if (made.answer === 'none' || (given && peersOf(given).length === offer.length)) return made;
@@ -35,6 +36,7 @@ export function withCopies(replanning: Replanning, wanted: PlanWanted, made: Pla
     batch: config.batch,
     caps: capsOf(wanted),
     hosts: hostsOf(wanted),
+    buffers: bufferLimitsOf(config, donors),
     offer: offer.map(({ peer }) => peer),
   };
   const wish = wishOf(replanning.state, inForce);

@@ -5,6 +5,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
+import { type BufferLimits, largestOfRun } from '../memory/bufferLimits.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -233,6 +234,16 @@ function wholeBytesOf(config: PlanningConfig): number {
   const bytes = wholeBytes.get(config) ?? aloneBytes(acceptedModel(config), samples, sequence);
   wholeBytes.set(config, bytes);
   return bytes;
+}
+
+const largestBuffer = new WeakMap<PlanningConfig, number>();
+
+/** Of donors whose GPUs do not take every buffer that this run may have. */
+export function bufferLimitsOf(config: PlanningConfig, donors: readonly KnownDonor[]): BufferLimits {
+  const most = largestBuffer.get(config) ?? largestOfRun(acceptedModel(config), config.batch).bytes;
+  largestBuffer.set(config, most);
+  const limits = donors.map(({ peer, profile: { bufferBytes = most } }) => [peer, bufferBytes] as const);
+  return new Map(limits.filter(([, bytes]) => bytes < most));
 }
 
 function expectedSeconds(config: PlanningConfig, profile: PeerProfile): ReturnType<typeof workSeconds> {

@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';
+import { memory } from '../fields.ts';
 import { type Profile, profileSchema, rate } from '../messages/profile.ts';
 import type { Model } from '../model/model.ts';
 import type { CodedState } from '../plan/plan.ts';
@@ -30,6 +31,8 @@ export const peerProfileSchema = z.object({
   layers: profileSchema.shape.layers,
   memoryBytes: profileSchema.shape.memoryBytes,
   memoryTriedBytes: profileSchema.shape.memoryTriedBytes,
+  /** The largest buffer that its kernels can work on; absent: unknown. */
+  bufferBytes: memory.optional(),
   /** Measured over predicted, by what was done; empty before the first step. */
   ratios: z.array(ratioSchema).max(256),
   /** Of its line, as its links showed it; absent: they did not. */
@@ -39,10 +42,11 @@ export const peerProfileSchema = z.object({
 export type PeerProfile = Readonly<z.infer<typeof peerProfileSchema>>;
 type Op = PeerProfile['ratios'][number]['op'];
 
-export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes }: Profile): PeerProfile => ({
+export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes, deviceLimits }: Profile): PeerProfile => ({
   layers: layers.toSorted((a, b) => a.samples - b.samples),
   memoryBytes,
   memoryTriedBytes,
+  ...(deviceLimits && { bufferBytes: Math.min(deviceLimits.bufferBytes, deviceLimits.bindingBytes) }),
   ratios: [],
 });
 

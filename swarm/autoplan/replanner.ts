@@ -15,7 +15,7 @@ import { fittingSplit } from '../planner/fit.ts';
 import { moreCopied, wishOf, withCopies } from './copies.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
 import { isRash } from './doubt.ts';
-import { clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
+import { bufferLimitsOf, clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { lineCapsOf } from './lines.ts';
 import { NO_SAMPLING } from './linkSample.ts';
 import { lastSeconds, NO_PACE } from './pace.ts';
@@ -110,7 +110,10 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
   change(replanning, { needed: null, arrival: null });
   if (!isAuto(replanning)) {
     const { batch, wishes } = config;
-    const answered = answerWished(wanted, acceptedModel(config), batch, wishes, lineCapsOf(donors));
+    const answered = answerWished(wanted, acceptedModel(config), batch, wishes, {
+      lines: lineCapsOf(donors),
+      buffers: bufferLimitsOf(config, donors),
+    });
     return answer(replanning, wanted.ask, withCopies(replanning, wanted, answered));
   }
   if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
@@ -139,12 +142,13 @@ function withoutSearch(replanning: Replanning, question: PlanWanted): PlanAnswer
   const { config, donors } = replanning.state;
   const { batch } = config;
   const model = acceptedModel(config);
+  const buffers = bufferLimitsOf(config, donors);
   const makePlan: MakePlan = (peers, caps, hosts = new Map()) =>
     fittingSplit({
-      ...{ model, batch, caps, hosts, options: {}, lines: lineCapsOf(donors) },
+      ...{ model, batch, caps, hosts, buffers, options: {}, lines: lineCapsOf(donors) },
       peers: peers.slice(0, donorCapacity(model)),
     });
-  return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan));
+  return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan, buffers));
 }
 
 /** With the memory that they tried. */

@@ -4,6 +4,7 @@
  */
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
+import type { BufferLimits } from '../memory/bufferLimits.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { seated } from '../plan/seated.ts';
@@ -61,19 +62,27 @@ export function capacityOf(model: Pick<Model, 'layers'>, { plan, groupPlans, aut
 /** For peers in the order they joined, and the bytes that some of them give at most, of their GPUs and of main memory. */
 export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps, hosts?: HostMemory) => Result<Plan>;
 
+/** What else is known of donors, beside what they give; absent: nobody has a cap. */
+export interface KnownCaps {
+  /** On their lines, as they set them. */
+  readonly lines?: LineCaps;
+  /** On a buffer, of their GPUs. */
+  readonly buffers?: BufferLimits;
+}
+
 /** As wished for, or none. */
 export function planWished(
   model: Model,
   batch: Batch,
   { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
-  lines?: LineCaps,
+  { lines, buffers = new Map() }: KnownCaps = {},
 ): MakePlan {
   const options = plan === undefined ? wishes : optionsOf(plan);
   return (donors, caps, hosts = new Map()) => {
     if (plan === undefined || donors.length !== peers(plan).length)
-      return fittingSplit({ model, batch, peers: donors, caps, hosts, options, ...(lines && { lines }) });
+      return fittingSplit({ model, batch, peers: donors, caps, hosts, buffers, options, ...(lines && { lines }) });
     const given = seated(plan, donors);
-    const lacking = shortage({ model, batch, caps, hosts }, given);
+    const lacking = shortage({ model, batch, caps, hosts, buffers }, given);
     return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors));
   };
 }
@@ -84,17 +93,17 @@ export function answerWished(
   model: Model,
   batch: Batch,
   { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
-  lines?: LineCaps,
+  known: KnownCaps = {},
 ): PlanAnswer {
   const { offer } = question;
   if (plan !== undefined && offer.length === peers(plan).length)
-    return answerTo(question, planWished(model, batch, { plan }));
+    return answerTo(question, planWished(model, batch, { plan }, known), known.buffers);
   const options = plan === undefined ? wishes : optionsOf(plan);
   const tries = nearestTo(options, offer.length);
   for (const [index, { options: tried, fewer, text }] of tries.entries()) {
-    const [spare] = fewer === 0 ? [] : spares(question);
+    const [spare] = fewer === 0 ? [] : spares(question, known.buffers);
     const among = fewer === 0 ? offer : offer.filter(({ peer }) => peer !== spare);
-    const makePlan = planWished(model, batch, tried, lines);
+    const makePlan = planWished(model, batch, tried, known);
     const isLast = index === tries.length - 1;
     if (
       !isLast &&
@@ -105,20 +114,24 @@ export function answerWished(
       ).ok
     )
       continue;
-    const answer = answerTo({ ...question, offer: isLast ? offer : among }, makePlan);
+    const answer = answerTo({ ...question, offer: isLast ? offer : among }, makePlan, known.buffers);
     if (text === null || answer.answer !== 'plan') return answer;
     return {
       ...answer,
       reason: `${answer.reason}; these donors cannot have ${options.schedule} as asked for: ${text}`,
     };
   }
-  return answerTo(question, planWished(model, batch, wishes, lines));
+  return answerTo(question, planWished(model, batch, wishes, known), known.buffers);
 }
 
 /** A plan of as many donors as one can be made for; a newcomer is a reason to change where more compute then. */
-export function answerTo(question: Question & { readonly inForce: Plan | null }, makePlan: MakePlan): PlanAnswer {
+export function answerTo(
+  question: Question & { readonly inForce: Plan | null },
+  makePlan: MakePlan,
+  buffers: BufferLimits = new Map(),
+): PlanAnswer {
   const { purpose, offer, inForce } = question;
-  const plan = largestPlan(question, makePlan);
+  const plan = largestPlan(question, makePlan, buffers);
   if (purpose === 'arrival') {
     const members = inForce === null ? [] : peers(withoutReplicas(inForce));
     if (!plan.ok || peers(plan.value).length <= members.length) return { answer: 'stays' };
@@ -141,13 +154,13 @@ export const capsOf = ({ offer }: Question): MemoryCaps =>
 export const hostsOf = ({ offer }: Question): HostMemory =>
   new Map(offer.flatMap(({ peer, hostBytes = 0 }) => (hostBytes > 0 ? [[peer, hostBytes]] : [])));
 
-function largestPlan(question: Question, makePlan: MakePlan): Result<Plan> {
+function largestPlan(question: Question, makePlan: MakePlan, buffers: BufferLimits): Result<Plan> {
   const [caps, hosts] = [capsOf(question), hostsOf(question)];
   let rest = question.offer.map(({ peer }) => peer);
   if (rest.length === 0) return refusal('there is no donor');
   const largest = makePlan(rest, caps, hosts);
   if (largest.ok) return largest;
-  for (const spare of spares(question)) {
+  for (const spare of spares(question, buffers)) {
     rest = rest.filter((peer) => peer !== spare);
     const smaller = rest.length === 0 ? largest : makePlan(rest, caps, hosts);
     if (smaller.ok) return smaller;
@@ -155,13 +168,14 @@ function largestPlan(question: Question, makePlan: MakePlan): Result<Plan> {
   return largest;
 }
 
-/** Whom a plan may do without: those who give least first, of equals the last one to come. */
-function spares({ offer }: Question): PeerId[] {
+/** Whom a plan may do without: those with the smallest buffers first, then those who give least, of equals the last one to come. */
+function spares({ offer }: Question, buffers: BufferLimits = new Map()): PeerId[] {
+  const takes = (peer: PeerId): number => buffers.get(peer) ?? Number.POSITIVE_INFINITY;
   const gives = (bytes: number | null): number => bytes ?? Number.POSITIVE_INFINITY;
   const order = (a: number, b: number): number => (a === b ? 0 : a - b);
   return offer
     .filter(({ isNeeded }) => !isNeeded)
     .toReversed()
-    .toSorted((a, b) => order(gives(a.memoryBytes), gives(b.memoryBytes)))
+    .toSorted((a, b) => order(takes(a.peer), takes(b.peer)) || order(gives(a.memoryBytes), gives(b.memoryBytes)))
     .map(({ peer }) => peer);
 }

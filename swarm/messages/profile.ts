@@ -18,6 +18,25 @@ export const adapterSchema = z.object({
 });
 export type AdapterProfile = z.infer<typeof adapterSchema>;
 
+const limit = (guaranteed: number) =>
+  z
+    .int()
+    .min(guaranteed)
+    .max(2 ** 50);
+/** What the device that a donor computes on allows at most. No adapter has less than WebGPU guarantees. */
+const deviceLimitsSchema = z.object({
+  /** Of one buffer. */
+  bufferBytes: limit(2 ** 28),
+  /** Of what a kernel binds of a buffer. */
+  bindingBytes: limit(2 ** 27),
+  /** That a kernel binds. */
+  storageBuffers: limit(8),
+  workgroupBytes: limit(16_384),
+  /** Of a workgroup. */
+  invocations: limit(256),
+});
+export type DeviceLimits = Readonly<z.infer<typeof deviceLimitsSchema>>;
+
 /** What a donor measured of itself before it was admitted. Times are of one layer, for a micro-batch of so many samples. */
 export const profileSchema = z.object({
   layers: z
@@ -31,6 +50,8 @@ export const profileSchema = z.object({
   memoryBytes: memory,
   /** So much was tried, or time or slowness ended it: no reason to try again for less. Absent: unknown. */
   memoryTriedBytes: memory.optional(),
+  /** Absent: unknown, and none is planned with. */
+  deviceLimits: deviceLimitsSchema.optional(),
   /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
   checkedKernels: count,
   /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */

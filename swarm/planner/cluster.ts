@@ -30,6 +30,11 @@ const limited = (value: z.ZodNumber) =>
     .refine((amount) => amount === 0 || amount >= LEAST, { error: expecting(`at least ${LEAST}`) });
 const amount = limited(nonNegative);
 const rate = limited(positive);
+/** Past it blocks are kept in ever so many pieces. WebGPU guarantees 128 MiB. */
+const LEAST_BUFFER_BYTES = 65_536;
+const bufferSize = amount.refine((bytes) => bytes >= LEAST_BUFFER_BYTES, {
+  error: expecting(`at least ${LEAST_BUFFER_BYTES}`),
+});
 const unlimited = limited(number('a number above 0, or null', (value) => value > 0)).nullable();
 const table = z
   .array(amount, { error: expecting('a list of numbers') })
@@ -52,6 +57,7 @@ const peer = fields({
   line: name('a name').optional(),
   meanSessionSeconds: rate.optional(),
   hostBytes: amount.optional(),
+  bufferBytes: bufferSize.optional(),
   measured: fields({
     forwardSecondsPerLayer: table,
     backwardSecondsPerLayer: table,

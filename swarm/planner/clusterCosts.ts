@@ -5,6 +5,7 @@
  */
 
 import { got, invariant, type PeerId, peerId } from '../base.ts';
+import { type BufferLimits, oversized } from '../memory/bufferLimits.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import type { CodedState, Plan } from '../plan/plan.ts';
@@ -13,6 +14,7 @@ import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
+import { largestBuffers } from './largestBuffers.ts';
 import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 import type { ReplicaWish } from './replicas.ts';
@@ -57,6 +59,8 @@ export interface PlannedPeer {
   readonly memoryBytes: number;
   /** Main memory that it gives beside that: for planes, or for state that is updated there. */
   readonly hostBytes: number;
+  /** Of the largest buffer that its GPU takes; Infinity: none of this run's is larger. */
+  readonly bufferBytes: number;
   readonly region: string;
   /** How long it stays on average; 0 where nobody knows. */
   readonly sessionSeconds: number;
@@ -133,9 +137,17 @@ export function clusterCosts({
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
+  const buffers = largestBuffers(model, batch, cluster.peers);
   const peers = cluster.peers.map((peer) =>
-    plannedPeer(peer, layerFlops, shares?.get(peer.id), computes?.get(peer.id), serverSeconds?.get(peer.id)),
+    plannedPeer(
+      buffers.relevant(peer),
+      layerFlops,
+      shares?.get(peer.id),
+      computes?.get(peer.id),
+      serverSeconds?.get(peer.id),
+    ),
   );
+  const bufferLimits = limitsOf(peers);
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const rates: Float64Array[] = [];
@@ -158,6 +170,14 @@ export function clusterCosts({
     peers,
     planeBytes,
     memory,
+    /** Bytes that the largest buffer of a stage has past what this peer's GPU takes in one, on micro-batches of so many samples. */
+    excessBytes: (peer: PlannedPeer, shape: StageShape, samples: number): number =>
+      peer.bufferBytes === Number.POSITIVE_INFINITY
+        ? 0
+        : Math.max(0, buffers.ofStage(shape, samples) - peer.bufferBytes),
+    bufferLimits,
+    /** A buffer that this plan has with a peer whose GPU takes none so large; null: none. */
+    oversized: (plan: Plan) => oversized(model, batch, plan, bufferLimits),
     /** May stages gather their layers? With islands, and where sums and values go as codes, they are whole. */
     gathers: !isWhole && without !== 'gathering',
     hostElements,
@@ -216,6 +236,9 @@ export function clusterCosts({
   };
 }
 
+const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
+  new Map(peers.filter(({ bufferBytes }) => bufferBytes < Infinity).map(({ id, bufferBytes }) => [id, bufferBytes]));
+
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
 
@@ -232,6 +255,7 @@ function plannedPeer(
     id: peerId(peer.id),
     memoryBytes: peer.memoryBytes,
     hostBytes: peer.hostBytes ?? 0,
+    bufferBytes: peer.bufferBytes ?? Number.POSITIVE_INFINITY,
     region: peer.region ?? '',
     sessionSeconds: peer.meanSessionSeconds ?? 0,
     upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,

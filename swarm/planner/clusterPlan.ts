@@ -3,6 +3,7 @@
  * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
  */
 import { got, type PeerId, type Result, refusal, success } from '../base.ts';
+import { oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
@@ -72,6 +73,8 @@ export function* planning(
   const chosen = linked(search.costs, whole);
   const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
+  const large = search.costs.oversized(chosen.plan);
+  if (large) throw new Error(`invariant violated: ${oversizedWords(large, large.peer)}`);
   return success(answer(search, chosen, [...orderReasons(search.costs, best, ordered), ...(placed?.reasons ?? [])]));
 }
 
@@ -293,13 +296,20 @@ function* shortage(problem: ClusterProblem, search: Search): Generator<string, v
   let parts: readonly string[] = [];
   for (parts of whatFits(problem)) if (parts.length > 0) yield `${lack}. What would fit: ${parts.join('; ')}`;
   if (parts.length === 0)
-    yield `${lack}. Neither fewer layers nor shorter sequences nor more peers like the roomiest were found to fit: it takes peers with more memory`;
+    yield `${lack}. Neither fewer layers nor shorter sequences nor more peers like the roomiest were found to fit: it takes peers with more memory, or GPUs with larger buffers`;
 }
 
 function lackWords(search: Search): string {
   const { costs } = search;
   const nearest = search.nearest();
   const drafted = nearest && planOf(costs, nearest.draft);
+  const large = drafted && costs.oversized(drafted.plan);
+  if (large) {
+    const roomiest = costs.peers.reduce((most, peer) => (peer.bufferBytes > most.bufferBytes ? peer : most));
+    const nobody = roomiest.bufferBytes < large.bytes;
+    const [who, limit] = nobody ? [`${roomiest.id}, the roomiest,`, roomiest.bufferBytes] : [large.peer, large.limit];
+    return `the model does not fit these peers: ${oversizedWords({ ...large, limit }, who)}`;
+  }
   if (!drafted || drafted.missingBytes === 0) return 'no plan can be made of these peers and this run';
   const missing = Math.ceil(drafted.missingBytes);
   const who = drafted.plan.stages

@@ -15,6 +15,7 @@ import {
   type PlanStage,
   peers as peersOf,
 } from '../plan/plan.ts';
+import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { firstLayers } from '../schedule/recompute.ts';
@@ -32,6 +33,10 @@ import { withChosenWires, withTightestWires } from './streamWires.ts';
 
 /** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
 const SHARD_ALIGNMENT = 64;
+/** Units that a shard's array may have between its tensors: each begins at one. */
+const GAP_UNITS = 32;
+/** Of a block's shards: more cost more than they help. */
+const MOST_PIECES = 64;
 /** Bytes a second of a link without bounds, beside others. */
 const MOST_RATE = 1e12;
 
@@ -113,11 +118,23 @@ function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Sh
       const from = reached;
       reached = Math.max(reached, end);
       if (reached === from) return [];
-      const range: Range = [from * SHARD_ALIGNMENT, Math.min(reached * SHARD_ALIGNMENT, elements)];
-      return [{ peer: at(peers, place).id, range, replicas: [] }];
+      // Who computes with a block takes all of it in one buffer; who only keeps its state may not.
+      const { id, bufferBytes } = at(peers, place);
+      const most = Math.max(bufferBytes / (FLOAT_BYTES * SHARD_ALIGNMENT) - GAP_UNITS, units / MOST_PIECES);
+      return pieces([from, reached], most).map((piece) => {
+        const range: Range = [piece[0] * SHARD_ALIGNMENT, Math.min(piece[1] * SHARD_ALIGNMENT, elements)];
+        return { peer: id, range, replicas: [] };
+      });
     });
     return { block: name, shards };
   });
+}
+
+/** Equal pieces of at most so much each. */
+function pieces([from, to]: Range, most: number): Range[] {
+  const count = Math.max(1, Math.ceil((to - from) / most));
+  const end = (index: number): number => from + Math.round(((to - from) * index) / count);
+  return Array.from({ length: count }, (_, index): Range => [end(index), end(index + 1)]);
 }
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. `wires`: of every link, in place of the plan's. */

@@ -7,6 +7,7 @@
  * never of a measurement.
  */
 import { at, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
+import { type BufferLimits, type Oversized, oversized, oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
@@ -39,10 +40,15 @@ interface FitProblem {
   readonly caps: MemoryCaps;
   /** Absent: nobody gives main memory. */
   readonly hosts?: HostMemory;
+  /** Absent: every GPU takes any buffer. */
+  readonly buffers?: BufferLimits;
   readonly options: SplitOptions;
   /** By which links of a run with `wire: "auto"` are chosen; absent: nobody has a cap. */
   readonly lines?: LineCaps;
 }
+
+/** Orders of donors that are tried where some GPUs take no buffer as large as is needed. */
+const MOST_ORDERS = 16;
 
 /** What a plan lacks: bytes over all peers, and the peer that lacks most. */
 interface Shortage {
@@ -53,18 +59,21 @@ interface Shortage {
     readonly has: number;
     readonly of: 'GPU memory' | 'main memory';
   } | null;
+  /** A buffer that a GPU does not take, whatever else is free. */
+  readonly oversized: Oversized | null;
 }
 
 export function shortage(
-  { model, batch, caps, hosts = new Map() }: Omit<FitProblem, 'peers' | 'options' | 'lines'>,
+  { model, batch, caps, hosts = new Map(), buffers = new Map() }: Omit<FitProblem, 'peers' | 'options' | 'lines'>,
   plan: Plan,
 ): Shortage {
-  let found: Shortage = { bytes: 0, worst: null };
+  const large = oversized(model, batch, plan, buffers);
+  let found: Shortage = { bytes: large ? large.bytes - large.limit : 0, worst: null, oversized: large };
   const look = (own: NonNullable<Shortage['worst']>): void => {
     const { needs, has } = own;
     if (needs <= has) return;
     const isWorse = found.worst === null || needs - has > found.worst.needs - found.worst.has;
-    found = { bytes: found.bytes + needs - has, worst: isWorse ? own : found.worst };
+    found = { ...found, bytes: found.bytes + needs - has, worst: isWorse ? own : found.worst };
   };
   for (const peer of peersOf(plan)) {
     const has = caps.get(peer);
@@ -74,26 +83,50 @@ export function shortage(
   return found;
 }
 
-/** A plan within every cap, or the sentence that says how many bytes the donors at hand lack. */
+/**
+ * A plan within every cap, or the sentence that says how many bytes the donors at hand lack. Where a donor's GPU does not
+ * take the token table in one buffer, others have the first stage and the last, in the order they joined.
+ */
 export function fittingSplit(problem: FitProblem): Result<Plan> {
-  const { model, batch, peers, caps, options } = problem;
+  const asJoined = splitInOrder(problem);
+  if (asJoined.plan !== null) return success(asJoined.plan);
+  const { lacks, reason } = asJoined;
+  if (lacks?.oversized) {
+    const needed = lacks.oversized.bytes;
+    const takes = (peer: PeerId): boolean => (problem.buffers?.get(peer) ?? needed) >= needed;
+    const [able, others] = [problem.peers.filter(takes), problem.peers.filter((peer) => !takes(peer))];
+    for (let front = 1; front < able.length && front <= MOST_ORDERS; front++) {
+      const peers = [...able.slice(0, front), ...others, ...able.slice(front)];
+      const { plan } = splitInOrder({ ...problem, peers });
+      if (plan !== null) return success(plan);
+    }
+  }
+  return refusal(reason);
+}
+
+type Split =
+  | { readonly plan: Plan }
+  | { readonly plan: null; readonly reason: string; readonly lacks: Shortage | null };
+
+function splitInOrder(problem: FitProblem): Split {
+  const { model, batch, peers, caps, options, buffers } = problem;
   const impossible = splitProblem(model, batch.samples, peers.length, options);
-  if (impossible !== null) return refusal(impossible);
+  if (impossible !== null) return { plan: null, reason: impossible, lacks: null };
   const first = writtenIn(
     problem,
     withAllowedCuts(model, batch.islands, equalSplit(model, batch.samples, peers, options)),
   );
-  if (!peers.some((peer) => caps.has(peer))) return success(first);
+  if (!peers.some((peer) => caps.has(peer) || buffers?.has(peer))) return { plan: first };
   let nearest = shortage(problem, first);
-  if (nearest.bytes === 0) return success(first);
+  if (nearest.bytes === 0) return { plan: first };
   for (const relief of reliefs(problem)) {
     for (const tried of variations(problem, first)) {
       const found = shifted(problem, tried, relief);
-      if ('stages' in found) return success(found);
+      if ('stages' in found) return { plan: found };
       if (found.bytes < nearest.bytes) nearest = found;
     }
   }
-  return refusal(sentence(nearest, peers));
+  return { plan: null, reason: sentence(nearest, peers), lacks: nearest };
 }
 
 function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
@@ -102,7 +135,11 @@ function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
   return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
 }
 
-export function sentence({ bytes, worst }: Shortage, order: readonly PeerId[]): string {
+export function sentence({ bytes, worst, oversized: large }: Shortage, order: readonly PeerId[]): string {
+  if (large) {
+    const who = `the GPU of donor ${order.indexOf(large.peer)}`;
+    return `the model does not fit these donors: ${oversizedWords(large, who)}`;
+  }
   const who =
     worst === null
       ? ''

@@ -32,6 +32,7 @@ export function fitDraft(costs: ClusterCosts, draft: Draft, [layout, order]: Lai
     missingBytes: fitted.reduce((sum, { missingBytes }) => sum + missingBytes, 0),
     missing: fitted.map(({ missingBytes }) => missingBytes),
     lacking: fitted.map(({ lacking }) => lacking),
+    hasExcess: fitted.some(({ excess }) => excess > 0),
     recomputed: fitted.map(({ recomputed }) => recomputed),
     shares: fitted.map(({ shares }) => shares),
     hosted: new Map([...fitted.flatMap(({ hosted }) => [...hosted]), ...hostedByKeepers(costs, keepers)]),
@@ -59,7 +60,7 @@ export function judge(
   if (layout === null || isHopeless(costs, draft, layout, { mayGather, limit })) return null;
   const laid = [layout, orderOf(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
-  if (!sketch.layers) [draft, fit] = withinMemory(costs, draft, laid, fit);
+  if (!sketch.layers && !fit.hasExcess) [draft, fit] = withinMemory(costs, draft, laid, fit);
   const own = timed(costs, draft, laid, fit, limit);
   if (!mayGather || !fit.lacking.some((bytes) => bytes > 1)) return own;
   const [gathered, sparing] = gathering(costs, draft, laid, fit);

@@ -42,6 +42,7 @@ export function* otherOrders(costs: ClusterCosts, from: Timed): Generator<void, 
     if (work > MOST_WORK) return null;
     const predicted = forecast(costs, plan);
     if (predicted.stepSeconds >= than.forecast.stepSeconds * (1 - gain)) return null;
+    if (costs.oversized(plan)) return null;
     const memory = memoryOf(costs, plan);
     return costs.peers.every(({ id, memoryBytes }) => (memory.get(id) ?? 0) <= memoryBytes)
       ? { plan, forecast: predicted, memory }

@@ -4,6 +4,7 @@
  * loss costs then.
  */
 import { type PeerId, rounded } from '../base.ts';
+import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
 import type { BufferSpec } from '../memory/bufferSpec.ts';
 import { stageBuffers, stagesOfPeer } from '../memory/memory.ts';
 import { shardBuffers } from '../memory/shardMemory.ts';
@@ -67,6 +68,8 @@ interface CappedRun {
   readonly batch: ClusterProblem['batch'];
   readonly caps: MemoryCaps;
   readonly hosts?: HostMemory;
+  /** Absent: every GPU takes any buffer. */
+  readonly buffers?: BufferLimits;
   /** Everyone who may keep something, in the order they joined. */
   readonly offer: readonly PeerId[];
 }
@@ -84,7 +87,10 @@ export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish
   return { plan, reasons: shortfall(plan, wish.count, candidates.length, null) };
 }
 
-function roomWithin({ model, batch, caps, hosts = new Map() }: CappedRun, plan: Plan): Placing['roomBytes'] {
+function roomWithin(
+  { model, batch, caps, hosts = new Map(), buffers = new Map() }: CappedRun,
+  plan: Plan,
+): Placing['roomBytes'] {
   const known = holders(model, plan);
   const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   const inFlight = planSlots(plan, build(plan));
@@ -95,7 +101,10 @@ function roomWithin({ model, batch, caps, hosts = new Map() }: CappedRun, plan: 
   };
   const beside = new Map<string, number>();
   return (peer, state) => {
-    const inHost = hostRoom({ ...plan, state }, peer, hosts.get(peer));
+    const inHost = Math.min(
+      hostRoom({ ...plan, state }, peer, hosts.get(peer)),
+      bufferRoom(model, state, buffers.get(peer)),
+    );
     const cap = caps.get(peer);
     if (cap === undefined) return inHost;
     const bytes = either.map((compute) => {
@@ -107,6 +116,14 @@ function roomWithin({ model, batch, caps, hosts = new Map() }: CappedRun, plan: 
     return Math.min(inHost, cap - Math.max(...bytes));
   };
 }
+
+/** Past a GPU's largest buffer there is no room, whatever else is free. */
+const bufferRoom = (model: Model, kept: readonly BlockState[], limit: number | undefined): number =>
+  limit === undefined
+    ? Number.POSITIVE_INFINITY
+    : limit - largestShardBytes(model, kept) < 0
+      ? -1
+      : Number.POSITIVE_INFINITY;
 
 interface Costed extends Replicated {
   readonly forecast: Forecast;
@@ -125,7 +142,10 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
     ...{ model: costs.model, islands: costs.batch.islands, plan, candidates, before: wish.before },
     roomBytes: (peer: PeerId, kept: readonly BlockState[]) => {
       const known = costs.peers[costs.placeOf(peer)];
-      const inHost = hostRoom({ ...plan, state: kept }, peer, known?.hostBytes);
+      const inHost = Math.min(
+        hostRoom({ ...plan, state: kept }, peer, known?.hostBytes),
+        bufferRoom(costs.model, kept, costs.bufferLimits.get(peer)),
+      );
       return Math.min(inHost, (known?.memoryBytes ?? 0) - bytesWith(peer, kept));
     },
     byteCost: (from: PeerId, to: PeerId) => {

@@ -275,6 +275,7 @@ function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
 }
 
 function fitting(costs: ClusterCosts, plan: Plan, draft: Draft): Candidate | null {
+  if (costs.oversized(plan)) return null;
   const memory = memoryOf(costs, plan);
   for (const { id, memoryBytes, hostBytes } of costs.peers) {
     if ((memory.get(id) ?? 0) > memoryBytes) return null;

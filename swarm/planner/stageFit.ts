@@ -50,6 +50,8 @@ interface Fitted {
   readonly hosted: ReadonlyMap<number, number>;
   /** Bytes that its GPUs have no room for. */
   readonly lacking: number;
+  /** Bytes of its largest buffers past what its members' GPUs take in one. */
+  readonly excess: number;
   readonly missingBytes: number;
 }
 
@@ -99,6 +101,7 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
   let free = 0;
   for (const [member, place] of places.entries()) {
     const peer = at(costs.peers, place);
+    if (costs.excessBytes(peer, shape, int(largest, member)) > 0) return false;
     const bytes = (recomputed: number): number =>
       costs.memory.stageBytes(shape, { samples: int(largest, member), slots: 1, recomputed }, peer.compute);
     const room = roomOf(costs, peer, needs) - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
@@ -140,6 +143,10 @@ function fitAnew(
     }
   }
   const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
+  const excess = places.reduce(
+    (sum, place, member) => sum + costs.excessBytes(at(costs.peers, place), shape, int(largest, member)),
+    0,
+  );
   const own = memberShares(
     costs,
     places,
@@ -169,7 +176,8 @@ function fitAnew(
     }
   };
   for (const takes of inHost ? [toHosts, toKeepers] : [toKeepers, toHosts]) takes();
-  return { recomputed, shares, hosted, lacking, missingBytes: Math.ceil(under + (left > 1 ? left : 0)) };
+  const missingBytes = Math.ceil(under + excess + (left > 1 ? left : 0));
+  return { recomputed, shares, hosted, lacking, excess, missingBytes };
 }
 
 const bytesAnElement = ({ state, elements }: StateNeeds): number => state / (elements || 1);

@@ -25,6 +25,8 @@ export interface Fit {
   readonly missing: readonly number[];
   /** Of each stage, bytes for which its members' GPUs have no room. */
   readonly lacking: readonly number[];
+  /** Some GPU takes no buffer so large: other layers change nothing of it. */
+  readonly hasExcess: boolean;
   readonly recomputed: readonly (readonly number[])[];
   readonly shares: readonly Shares[];
   /** Of each peer by its place, elements whose state lies in main memory; whoever has none is not in it. */

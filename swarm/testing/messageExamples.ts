@@ -47,6 +47,10 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
     profile: {
       layers: [{ samples: 1, forwardSeconds: 0.1, backwardSeconds: 0.2 }],
       ...{ memoryBytes: 1e9, memoryTriedBytes: 2e9, checkedKernels: 20 },
+      deviceLimits: {
+        ...{ bufferBytes: 2 ** 32, bindingBytes: 2 ** 31, storageBuffers: 8 },
+        ...{ workgroupBytes: 16_384, invocations: 256 },
+      },
     },
   },
   { type: 'limits', limits: { ...NO_LIMITS, speed: 0.5 } },

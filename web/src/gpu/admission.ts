@@ -8,7 +8,7 @@ import { type Result, seededRandom, success } from '../../../swarm/base.ts';
 import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 import { type StageSize, stageBuffers } from '../../../swarm/memory/memory.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { Profile } from '../../../swarm/messages/profile.ts';
+import type { DeviceLimits, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { aloneBytes } from '../../../swarm/planner/aloneBytes.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
@@ -47,7 +47,22 @@ export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   const verdict = await examine({ ...applicant, step: { sequence, samples }, compute: computeHere(applicant) });
   if (!verdict.ok) return verdict;
   const layers = await layerTimes(applicant);
-  return success({ ...verdict.value, layers, ...(await memoryOf(applicant)) });
+  const { limits } = applicant.gpu.device;
+  return success({ ...verdict.value, layers, ...(await memoryOf(applicant)), deviceLimits: deviceLimitsOf(limits) });
+}
+
+/** Past the bound of a message there is nothing to plan with. */
+const MOST_LIMIT = 2 ** 50;
+
+export function deviceLimitsOf(limits: GPUSupportedLimits): DeviceLimits {
+  const bounded = (limit: number): number => Math.min(limit, MOST_LIMIT);
+  return {
+    bufferBytes: bounded(limits.maxBufferSize),
+    bindingBytes: bounded(limits.maxStorageBufferBindingSize),
+    storageBuffers: limits.maxStorageBuffersPerShaderStage,
+    workgroupBytes: limits.maxComputeWorkgroupStorageSize,
+    invocations: limits.maxComputeInvocationsPerWorkgroup,
+  };
 }
 
 const computeHere = ({ gpu: { device, family }, asked = 'f32' }: Pick<Applicant, 'gpu' | 'asked'>): Compute =>

@@ -3,8 +3,10 @@ import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { at, invariant, seededRandom } from '../../../swarm/base.ts';
 import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
+import { profileSchema } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
+import { deviceLimitsOf } from './admission.ts';
 import type { Gpu } from './device.ts';
 import { gpuOf } from './engine.ts';
 import { createStage } from './stage.ts';
@@ -33,12 +35,14 @@ const planOf = (layers: readonly [number, number], sequence: number) => ({
   ...{ globalBatch: 1, sizes: [1] },
 });
 
-test('the device has the limits that a phone has', () => {
+test('[KE45] the device has the limits that a phone has, and says them as a donor does', () => {
   if (!guaranteed() || !dawn.ok) return;
-  expect(dawn.value.device.limits).toMatchObject({
-    ...{ maxStorageBufferBindingSize: BINDING_BYTES, maxStorageBuffersPerShaderStage: 8 },
-    maxComputeWorkgroupStorageSize: 16_384,
+  const said = deviceLimitsOf(dawn.value.device.limits);
+  expect(said).toEqual({
+    ...{ bufferBytes: 2 * BINDING_BYTES, bindingBytes: BINDING_BYTES, storageBuffers: 8 },
+    ...{ workgroupBytes: 16_384, invocations: 256 },
   });
+  expect(profileSchema.shape.deviceLimits.parse(said)).toEqual(said);
 });
 
 test.each([64, 80, 128])(
