@@ -8,6 +8,8 @@ import type { DonorLink } from './donorSocket.ts';
 const PLACES = 256;
 /** A class behind one router fits twice. */
 const PLACES_OF_ADDRESS = 64;
+/** Of those whose hello may say that they are waited for: as many as a server has donors. */
+const UNNAMED = 1_000;
 /** Where every address has as many, one that is younger is left to measure. */
 const UNDISTURBED_MS = 10_000;
 
@@ -16,6 +18,18 @@ type Pending = Pick<DonorLink, 'address' | 'refuse'>;
 export class PendingPlaces {
   /** Since when each is here, the oldest first. */
   readonly #since = new Map<Pending, number>();
+  readonly #unnamed = new Set<Pending>();
+
+  /** Donors are waited for: it takes no place before its hello says whether it is one of them. False: too many stand there. */
+  comesUnnamed(pending: Pending): boolean {
+    if (this.#unnamed.size < UNNAMED) this.#unnamed.add(pending);
+    return this.#unnamed.has(pending);
+  }
+
+  /** It has said its hello: whether it has no place for that reason. */
+  isNamed(pending: Pending): boolean {
+    return this.#unnamed.delete(pending);
+  }
 
   /** Whether there is a place for it; someone else may have to go for that. */
   enter(pending: Pending, nowMs: number): boolean {
@@ -35,6 +49,7 @@ export class PendingPlaces {
   /** It is admitted, or gone. */
   leave(pending: Pending): void {
     this.#since.delete(pending);
+    this.#unnamed.delete(pending);
   }
 
   get count(): number {

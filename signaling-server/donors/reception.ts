@@ -45,6 +45,8 @@ export interface ReceptionHost {
     peer: PeerId,
     donor: string | null,
   ): Pick<Welcome, 'run' | 'generation' | 'epoch' | 'committedSteps' | 'lastCommit' | 'met' | 'memory'>;
+  /** Donors who were here before are waited for, with the state that they have. */
+  isAwaiting(): boolean;
   /** Whether this peer, which was here before, is let in under its name. */
   mayReturn(peer: PeerId): boolean;
   /** Its GPU is checked: it may be planned for. */
@@ -96,6 +98,7 @@ export class Reception implements DonorHost {
   }
 
   arrived(link: DonorLink): RefusalReason | null {
+    if (this.#host.isAwaiting() && this.#places.comesUnnamed(link)) return null;
     return this.#places.enter(link, monotonicMs()) ? null : 'serverFull';
   }
 
@@ -105,6 +108,7 @@ export class Reception implements DonorHost {
 
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
     const { network, isBlocked, ownKey } = this.#options;
+    const hasNoPlace = this.#places.isNamed(link);
     const isOwn = ownKey !== undefined && hello.own !== undefined && isSameSecret(hello.own, ownKey);
     const uninvited = isOwn ? null : network.invitation.problem(hello.invite, link.address);
     if (uninvited !== null) return uninvited;
@@ -113,9 +117,12 @@ export class Reception implements DonorHost {
     if (still !== null) return this.#goOn(still.connection, link, still.unheard);
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
     if (shut !== null) return shut;
-    if (this.#isFull()) return 'serverFull';
-    if (isOwn) this.#places.leave(link);
-    const connection = this.#donors.enter(hello, link, isOwn, this.#returning(hello));
+    const returning = this.#returning(hello);
+    // What only it has of the state no crowd may cost the run.
+    if (returning === null && this.#isFull()) return 'serverFull';
+    if (isOwn || returning !== null) this.#places.leave(link);
+    else if (hasNoPlace && !this.#places.enter(link, monotonicMs())) return 'serverFull';
+    const connection = this.#donors.enter(hello, link, isOwn, returning);
     network.connected(connection.peer, link, link.address);
     link.send(this.#greeting(connection, null));
     return connection.peer;
@@ -157,7 +164,7 @@ export class Reception implements DonorHost {
         return 'outOfOrder';
       case 'measured':
         if (connection.profile !== null) return 'outOfOrder';
-        if (this.#isFull()) return 'serverFull';
+        if (!this.#host.mayReturn(peer) && this.#isFull()) return 'serverFull';
         connection.profile = message.profile;
         this.#take(connection);
         return null;
@@ -326,7 +333,7 @@ export class Reception implements DonorHost {
     const { peer, link } = connection;
     this.#places.leave(link);
     const join = (): void => this.#later(connection, () => this.#host.joined(connection));
-    if (isTrusted(connection)) join();
+    if (isTrusted(connection) || this.#host.mayReturn(peer)) join();
     else if (this.#joinDelays.asked(peer, link.address, join) === 'later')
       link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
   }

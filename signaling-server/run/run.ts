@@ -261,6 +261,7 @@ export class ActiveRun implements Observed {
         const { groups, apart } = this.#loop.state;
         return { run: this.facts, ...greetingOf(groups, apart.run, peer), memory: memoryOf(donor) };
       },
+      isAwaiting: () => this.#loop.state.groups.some(({ coordinator }) => coordinator.phase.name === 'returning'),
       mayReturn: (peer) => awaitingGroup(this.#loop.state.groups, peer) !== null,
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
