@@ -198,6 +198,7 @@ export class DonorSocket implements DonorLink {
   #becomeMember(planBytes: number): void {
     this.#unreadLimit = Math.max(this.#unreadLimit, MEMBER_UNREAD_BYTES + 2 * planBytes);
     this.#budget.becomeMember();
+    this.#socket.becomesMember?.();
   }
 
   sendNewest(text: Buffer): void {
@@ -206,12 +207,13 @@ export class DonorSocket implements DonorLink {
       return;
     }
     this.#isNewestSent = true;
-    this.#sendText(text, () => {
+    const taken = (): void => {
       this.#isNewestSent = false;
       const next = this.#newest;
       this.#newest = null;
       if (next !== null) this.sendNewest(next);
-    });
+    };
+    this.#sendText(text, taken, true);
   }
 
   sendBytes(bytes: Uint8Array, taken: () => void = () => {}): void {
@@ -224,16 +226,18 @@ export class DonorSocket implements DonorLink {
   }
 
   /** Whatever its length, it is sent where what was sent before has been read for the most part. */
-  #sendText(text: Buffer, taken: () => void = () => {}): void {
+  #sendText(text: Buffer, taken: () => void = () => {}, isForAll = false): void {
     if (this.#unreadBytes > this.#unreadLimit) this.#doesNotRead();
     if (!this.#open) return;
     if (this.#unreadBytes === 0) this.#takenMs = monotonicMs();
     this.#unreadBytes += text.length;
-    this.#socket.send(text, { binary: false }, () => {
+    const done = (): void => {
       this.#unreadBytes -= text.length;
       this.#takenMs = monotonicMs();
       taken();
-    });
+    };
+    if (isForAll && this.#socket.sendShared) this.#socket.sendShared(text, done);
+    else this.#socket.send(text, { binary: false }, done);
   }
 
   #doesNotRead(): void {

@@ -15,6 +15,10 @@ export interface Origin {
 /** What a conversation needs of a WebSocket: one that ends here, or at another process of the site. */
 export interface DonorWire {
   send(data: Uint8Array, options: { readonly binary: boolean }, done: () => void): void;
+  /** A text that many others are sent too; absent: as any. */
+  sendShared?(text: Uint8Array, done: () => void): void;
+  /** A plan counts on this donor: where its conversation begins anew it is among the first. */
+  becomesMember?(): void;
   close(code: number): void;
   terminate(): void;
   ping(data: string): void;

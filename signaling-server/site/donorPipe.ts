@@ -7,6 +7,7 @@ import { EventEmitter } from 'node:events';
 import type { DonorWire } from '../donors/donorWire.ts';
 import type { HeldWire } from '../donors/door.ts';
 import type { Pipe } from './pipe.ts';
+import type { HeardTexts } from './sharedTexts.ts';
 
 /** Messages of both ends. */
 const TEXT = 1;
@@ -19,6 +20,10 @@ const CLOSE = 5;
 const TERMINATE = 6;
 /** Of the gateway: more bytes came, of a message that is not here yet. */
 const MORE_CAME = 7;
+/** With a number: a text that the gateway has, or is about to. */
+const SHARED = 8;
+/** A plan counts on this donor. */
+const MEMBER = 9;
 
 /** What the WebSocket library says of a connection that ended without a closing frame. */
 const NO_GOODBYE = 1006;
@@ -28,11 +33,15 @@ const MORE_CAME_MS = 1_000;
 export class PipedWire extends EventEmitter implements DonorWire {
   bytesRead = 0;
   readonly #pipe: Pipe;
+  readonly #share: (text: Uint8Array) => Uint8Array;
   #isClosed = false;
+  #isMember = false;
 
-  constructor(pipe: Pipe) {
+  /** `share`: sees that the gateway has a text; answers with what names it there. */
+  constructor(pipe: Pipe, share: (text: Uint8Array) => Uint8Array) {
     super();
     this.#pipe = pipe;
+    this.#share = share;
     pipe.read({
       onMessage: (kind, message, taken) => {
         this.bytesRead += 1 + message.length;
@@ -47,6 +56,16 @@ export class PipedWire extends EventEmitter implements DonorWire {
 
   send(data: Uint8Array, { binary }: { readonly binary: boolean }, done: () => void): void {
     this.#pipe.send(binary ? BINARY : TEXT, data, done);
+  }
+
+  sendShared(text: Uint8Array, done: () => void): void {
+    this.#pipe.send(SHARED, this.#share(text), done);
+  }
+
+  becomesMember(): void {
+    if (this.#isMember) return;
+    this.#isMember = true;
+    this.#pipe.send(MEMBER, new Uint8Array(0));
   }
 
   ping(data: string): void {
@@ -87,11 +106,20 @@ export interface Joined {
   leave(): void;
 }
 
-/**
- * What comes through the pipe goes to the donor from now on. `bytesRead`: of its WebSocket. `onLost`: the process at the other
- * end is gone, and the donor is not.
- */
-export function joinWires(pipe: Pipe, wire: HeldWire, bytesRead: () => number, onLost: () => void): Joined {
+interface JoinHost {
+  /** Of its WebSocket. */
+  bytesRead(): number;
+  readonly texts: HeardTexts;
+  /** The process that leads has said something to the donor. */
+  onAnswer(): void;
+  onMember(): void;
+  /** That process is gone, and the donor is not. */
+  onLost(): void;
+}
+
+/** What comes through the pipe goes to the donor from now on. */
+export function joinWires(pipe: Pipe, wire: HeldWire, host: JoinHost): Joined {
+  const { bytesRead, texts } = host;
   let seenBytes = bytesRead();
   let isPaused = false;
   const resume = (): void => {
@@ -118,15 +146,18 @@ export function joinWires(pipe: Pipe, wire: HeldWire, bytesRead: () => number, o
   };
   pipe.read({
     onMessage: (kind, message, taken) => {
+      if (kind === TEXT) host.onAnswer();
       if (kind === TEXT || kind === BINARY) return wire.send(message, { binary: kind === BINARY }, taken);
+      if (kind === SHARED) return texts.whenHere(message, (text) => wire.send(text, { binary: false }, taken));
       taken();
-      if (kind === PING) wire.ping(message.toString('latin1'));
+      if (kind === MEMBER) host.onMember();
+      else if (kind === PING) wire.ping(message.toString('latin1'));
       else if (kind === CLOSE) wire.close(message.length === 2 ? message.readUInt16LE() : 1000);
       else if (kind === TERMINATE) wire.terminate();
     },
     onClosed: (how) => {
       leave();
-      if (how === 'lost') onLost();
+      if (how === 'lost') host.onLost();
       else wire.terminate();
     },
   });

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { Line } from './line.ts';
 import { endsWithin } from './patience.ts';
 import { isOpening, isReset, Pipe, RESET_TEXT } from './pipe.ts';
 
@@ -44,6 +45,8 @@ export class Exchange {
   readonly #prefix: string;
   readonly #subject: string;
   readonly #pipes = new Map<string, Open>();
+  /** To each process to which there are any. */
+  readonly #lines = new Map<string, Line>();
   /** Of those with whom there are pipes: for how long nothing was heard of each. */
   readonly #silentMs = new Map<string, number>();
   /** When each other process was heard of last. */
@@ -129,8 +132,10 @@ export class Exchange {
   #pipe(own: Buffer, others: Buffer, process: string): Pipe {
     const key = own.toString('latin1');
     const subject = this.#subjectOf(process);
-    const say = (bytes: Buffer): void => this.#publish(subject, Buffer.concat([others, bytes]));
-    const pipe = new Pipe(say, () => this.#pipes.delete(key), monotonicMs);
+    const say = (...pieces: readonly Uint8Array[]): void => this.#publish(subject, Buffer.concat([others, ...pieces]));
+    const line = this.#lines.get(process) ?? new Line();
+    this.#lines.set(process, line);
+    const pipe = new Pipe(say, () => this.#pipes.delete(key), monotonicMs, line);
     this.#pipes.set(key, { pipe, process });
     if (!this.#silentMs.has(process)) this.#silentMs.set(process, 0);
     return pipe;
@@ -195,7 +200,10 @@ export class Exchange {
     }
     for (const [process, silentMs] of this.#silentMs)
       if (living.has(process)) this.#silentMs.set(process, silentMs + passedMs);
-      else this.#silentMs.delete(process);
+      else {
+        this.#silentMs.delete(process);
+        this.#lines.delete(process);
+      }
   }
 
   async #followConnection(log: (text: string) => void): Promise<void> {

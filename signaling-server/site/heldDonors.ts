@@ -1,6 +1,7 @@
 /**
  * The donors whose WebSockets end at this process. Each conversation goes through a pipe to whoever leads; where that process
- * is gone the WebSocket stays open, and its page is asked to say hello again to the next one. Rules NA in SPEC.md.
+ * is gone the WebSocket stays open, and its page is asked to say hello again to the next one. However many there are, that
+ * one is asked to take in only a few at a time, and first those on whom a plan counted. Rules NA in SPEC.md.
  */
 import { Buffer } from 'node:buffer';
 import type { Origin } from '../donors/donorWire.ts';
@@ -9,12 +10,18 @@ import { monotonicMs } from '../monitoring/clock.ts';
 import { type Joined, joinWires } from './donorPipe.ts';
 import type { Exchange } from './exchange.ts';
 import { encodeOpening } from './opening.ts';
+import type { Pipe } from './pipe.ts';
+import { HeardTexts } from './sharedTexts.ts';
 
 const HELLO_AGAIN = Buffer.from(JSON.stringify({ type: 'helloAgain' }));
 /** No hello is longer. */
 const HELLO_BYTES_LIMIT = 65_536;
 /** From when it was asked: a page's worker may be busy. */
 const HELLO_LIMIT_MS = 20_000;
+/** Whose hello is awaited, or was not answered yet. */
+const COMING_AT_ONCE = 64;
+/** Who says no hello by then keeps nobody else waiting; nor does one whom the process that leads does not answer. */
+const TURN_MS = { asked: 1_000, said: 10_000 } as const;
 
 interface Held {
   readonly wire: HeldWire;
@@ -22,13 +29,18 @@ interface Held {
   joined: Joined | null;
   /** It said something to a process that leads no more: until its next hello nothing of it is for anyone. */
   mustGreet: boolean;
-  /** When it was asked to; null: it was not, or said hello since. */
+  /** A plan counted on it. */
+  isMember: boolean;
+  /** When it was asked to say hello to the one that leads; null: it was not, or has said it. */
   askedMs: number | null;
 }
 
 export class HeldDonors {
   readonly #exchange: Exchange;
   readonly #held = new Set<Held>();
+  /** Those who are let through to the one that leads, and until when they keep others waiting. */
+  readonly #coming = new Map<Held, number>();
+  readonly #texts = new HeardTexts();
   #leader: string | null = null;
 
   constructor(exchange: Exchange) {
@@ -41,16 +53,19 @@ export class HeldDonors {
 
   /** Who leads from now on, and can be talked to; null: nobody. Called also where nothing changed. */
   follow(leader: string | null): void {
-    const isOther = leader !== this.#leader;
-    this.#leader = leader;
-    for (const held of this.#held) {
-      if (isOther && held.joined !== null) this.#lost(held);
-      if (leader !== null && held.joined === null) this.#attach(held);
+    if (leader !== this.#leader) {
+      this.#leader = leader;
+      this.#texts.forget();
+      for (const held of this.#held) if (held.joined !== null) this.#lost(held);
     }
+    const nowMs = monotonicMs();
+    for (const { askedMs, wire } of this.#held)
+      if (leader !== null && askedMs !== null && nowMs - askedMs > HELLO_LIMIT_MS) wire.terminate();
+    this.#letCome();
   }
 
   came(wire: HeldWire, origin: Origin): void {
-    const held: Held = { wire, origin, joined: null, mustGreet: false, askedMs: null };
+    const held: Held = { wire, origin, joined: null, mustGreet: false, isMember: false, askedMs: null };
     this.#held.add(held);
     wire.on('message', (data, isBinary) => this.#said(held, Buffer.isBuffer(data) ? data : Buffer.alloc(0), isBinary));
     for (const event of ['ping', 'pong'] as const)
@@ -60,9 +75,17 @@ export class HeldDonors {
       this.#held.delete(held);
       held.joined?.closed(code);
       held.joined = null;
+      this.#cameIn(held);
     });
-    if (this.#leader !== null) this.#attach(held);
-    else wire.pause(); // its hello waits
+    wire.pause(); // its hello waits
+    this.#letCome();
+  }
+
+  /** Texts for many come through this pipe; false: not from a process that leads. */
+  readTexts(pipe: Pipe, process: string): boolean {
+    if (process !== this.#leader) return false;
+    this.#texts.readFrom(pipe);
+    return true;
   }
 
   /** Their pages come back, to another process where a balancer sends them there. */
@@ -70,14 +93,29 @@ export class HeldDonors {
     for (const { wire } of this.#held) wire.terminate();
   }
 
-  #attach(held: Held): void {
-    if (!held.mustGreet) this.#join(held);
-    else if (held.askedMs !== null) {
-      if (monotonicMs() - held.askedMs > HELLO_LIMIT_MS) held.wire.terminate();
-    } else {
-      held.askedMs = monotonicMs();
+  /** As many more as may come at once. */
+  #letCome(): void {
+    if (this.#leader === null) return;
+    const nowMs = monotonicMs();
+    for (const [held, untilMs] of this.#coming) if (nowMs > untilMs) this.#coming.delete(held);
+    for (const isMember of [true, false])
+      for (const held of this.#held) {
+        if (this.#coming.size >= COMING_AT_ONCE) return;
+        if (held.isMember === isMember && held.joined === null && held.askedMs === null) this.#attach(held, nowMs);
+      }
+  }
+
+  #attach(held: Held, nowMs: number): void {
+    this.#coming.set(held, nowMs + TURN_MS.asked);
+    if (held.mustGreet) {
+      held.askedMs = nowMs;
       held.wire.send(HELLO_AGAIN, { binary: false }, () => {});
-    }
+    } else this.#join(held);
+  }
+
+  /** It is answered, or gone: it is the next one's turn. */
+  #cameIn(held: Held): void {
+    if (this.#coming.delete(held)) this.#letCome();
   }
 
   #join(held: Held): void {
@@ -85,8 +123,16 @@ export class HeldDonors {
     const { wire, origin } = held;
     const { address, isHere } = origin;
     const pipe = this.#exchange.open(this.#leader, encodeOpening({ what: 'donor', address, isHere }));
-    const joined = joinWires(pipe, wire, origin.bytesRead, () => {
-      if (held.joined === joined) this.#lost(held, false);
+    const joined = joinWires(pipe, wire, {
+      bytesRead: origin.bytesRead,
+      texts: this.#texts,
+      onAnswer: () => this.#cameIn(held),
+      onMember: () => {
+        held.isMember = true;
+      },
+      onLost: () => {
+        if (held.joined === joined) this.#lost(held, false);
+      },
     });
     held.joined = joined;
     wire.resume();
@@ -97,6 +143,7 @@ export class HeldDonors {
     held.joined = null;
     held.mustGreet = true;
     held.askedMs = null;
+    this.#coming.delete(held);
   }
 
   #said(held: Held, data: Buffer, isBinary: boolean): void {
@@ -105,6 +152,7 @@ export class HeldDonors {
       held.askedMs = null;
       this.#join(held);
     }
+    if (this.#coming.has(held)) this.#coming.set(held, monotonicMs() + TURN_MS.said);
     held.joined?.said(data, isBinary);
   }
 }

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
 import { UnusedRunFile } from '../commands/unusedRunFile.ts';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
+import type { Access } from '../http/access.ts';
 import type { Log } from '../monitoring/log.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun } from '../store/dataDirectory.ts';
@@ -42,8 +43,13 @@ function contentOf<T>(result: Result<T>): T {
   return result.value;
 }
 
+interface MemberOptions {
+  readonly access?: Access;
+  readonly log?: Log;
+}
+
 /** A process of the site; `kill`: as far as others see, it is gone from one moment to the next. */
-async function openMember({ port = 0, log = () => {} }: { port?: number; log?: Log } = {}, onFollow = (_: Site) => {}) {
+async function openMember({ access = {}, log = () => {} }: MemberOptions = {}, onFollow = (_: Site) => {}) {
   const directory = join(folder, `member-${members++}`);
   const site = contentOf(await openSite({ urls: [nats.url], site: 'test', directory, log }));
   let told: () => void = () => {};
@@ -51,12 +57,12 @@ async function openMember({ port = 0, log = () => {} }: { port?: number; log?: L
   const led: { server: Server | null } = { server: null };
   const member = contentOf(
     await SiteMember.open({
-      ...{ site, access: {}, host: 'localhost', port, pages: undefined, log },
+      ...{ site, access, host: 'localhost', port: 0, pages: undefined, log },
       onFollow: () => onFollow(site),
       onOperatorToken: (token) => tokens.push(token),
       open: async (url) => {
         const runName = contentOf(await addRun(site.data, tiny.runPath));
-        return createServer({ data: site.data, runName, log: () => {}, knownAs: url });
+        return createServer({ access, data: site.data, runName, log: () => {}, knownAs: url });
       },
       onRole: (server) => {
         led.server = server;
@@ -75,7 +81,7 @@ async function openMember({ port = 0, log = () => {} }: { port?: number; log?: L
   });
   const kill = async (): Promise<void> => {
     isGone = true;
-    await site.nats.close();
+    await Promise.all([site.nats.close(), site.exchange.close()]);
     await led.server?.close();
   };
   const end = async (): Promise<void> => {
@@ -108,6 +114,56 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect(closed).toBe(0);
     expect(run.snapshot().generation).toBe(0);
     for (const donor of [one, other]) donor.leave();
+  });
+
+  test('[NA2] the one that leads is fenced while it lives: gateways keep their donors for the next one, and no step is given up', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    const others = [await openMember(), await openMember()] as const;
+    const donors = await Promise.all(others.map(({ member }) => ScriptedDonor.joined(member.url)));
+    await donors[0]?.until(() => (first.led.server?.run.committedSteps ?? 0) > 3);
+    let closed = 0;
+    for (const donor of donors) void donor.closed.then(() => closed++);
+    expect(await others[0].site.lead()).toMatchObject({ ok: true });
+    await Promise.all(donors.map((donor) => donor.hears('helloAgain')));
+    const led = (): Server | null => [first, ...others].map((one) => one.led.server).find((server) => server) ?? null;
+    await expect.poll(() => led()?.run.committedSteps ?? 0, { timeout: 40_000 }).toBeGreaterThan(3);
+    const run = led()?.run;
+    invariant(run, 'one leads');
+    const before = run.committedSteps;
+    await run.until(({ committedSteps }) => committedSteps > before);
+    expect(run.snapshot().generation).toBe(0);
+    expect(closed).toBe(0);
+    for (const donor of donors) donor.leave();
+  });
+
+  test('[NA64] [NA65] the one that leads dies under a crowd at another’s door: whose state the run needs comes first, and no step is given up', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const access = { trustProxy: ['127.0.0.1', '::1'] };
+    const first = await openMember({ access });
+    await first.leads;
+    const second = await openMember({ access });
+    const { url } = second.member;
+    // They only say hello: each has a place of those that are not admitted yet.
+    const strangers = Array.from(
+      { length: 200 },
+      (_, number) => new ScriptedDonor(url, { address: `10.0.0.${number}`, measures: false }),
+    );
+    await Promise.all(strangers.map((stranger) => stranger.hears('welcome')));
+    const addresses = ['192.0.2.1', '192.0.2.2'];
+    const donors = await Promise.all(addresses.map((address) => ScriptedDonor.joined(url, { address })));
+    await donors[0]?.until(() => (first.led.server?.run.committedSteps ?? 0) > 3);
+    await first.kill();
+    await second.leads;
+    const run = second.led.server?.run;
+    invariant(run, 'it leads');
+    const before = run.committedSteps;
+    await run.until(({ committedSteps }) => committedSteps > before);
+    expect(run.snapshot().generation).toBe(0);
+    for (const donor of [...donors, ...strangers]) donor.vanish();
   });
 
   test('[NA4] the one that leads ends in order: the other goes on without a step given up, its donors come to it', {

@@ -16,6 +16,7 @@ import { decodeOpening, encodeOpening } from './opening.ts';
 import { OwnToken, USED } from './ownToken.ts';
 import { endsWithin } from './patience.ts';
 import type { Pipe } from './pipe.ts';
+import { SharedTexts } from './sharedTexts.ts';
 import type { Site } from './site.ts';
 import { type Client, Tunnel } from './tunnel.ts';
 
@@ -47,6 +48,9 @@ export class SiteMember {
   readonly #exchange: Exchange;
   readonly #donors: HeldDonors;
   readonly #token: OwnToken;
+  readonly #texts: SharedTexts;
+  /** While it leads: of donors whose WebSockets end at gateways. */
+  readonly #donorPipes = new Set<Pipe>();
   #gateway: Gateway | null = null;
   #front: Front | null = null;
   #lease: Lease | null = null;
@@ -66,11 +70,12 @@ export class SiteMember {
 
   private constructor(options: MemberOptions) {
     this.#options = options;
-    const { nats, name } = options.site;
+    const { exchange: nats, name } = options.site;
     this.#exchange = new Exchange({ nats, site: name, log: (text) => options.log('warn', text) });
+    this.#texts = new SharedTexts((process) => this.#exchange.open(process, encodeOpening({ what: 'texts' })));
     this.#donors = new HeldDonors(this.#exchange);
     this.#token = new OwnToken(this.#exchange, (token) => options.onOperatorToken?.(token));
-    this.#exchange.accept((pipe, opening) => this.#accepted(pipe, opening));
+    this.#exchange.accept((pipe, opening, process) => this.#accepted(pipe, opening, process));
   }
 
   get url(): string {
@@ -122,7 +127,7 @@ export class SiteMember {
     this.#term++;
     this.#server = null;
     if (server !== null) {
-      this.#front?.handTo((this.#gateway as Gateway).http);
+      this.#leaveDonors();
       await endsWithin(server.close(), END_LIMIT_MS); // a request may wait for what is not kept
       await this.#options.site.keepLast();
     }
@@ -202,9 +207,16 @@ export class SiteMember {
     void this.#lease?.release();
     if (server === null) return;
     this.#options.log('warn', `this process leads the site no more: ${reason}`);
-    this.#front?.handTo((this.#gateway as Gateway).http);
+    this.#leaveDonors();
     this.#options.onRole?.(null);
     server.close().catch((error: unknown) => this.#options.log('debug', String(error))); // what it wanted to keep last
+  }
+
+  /** Before its run ends: gateways keep their donors for the next one to lead. */
+  #leaveDonors(): void {
+    this.#front?.handTo((this.#gateway as Gateway).http);
+    for (const pipe of this.#donorPipes) pipe.reset();
+    this.#donorPipes.clear();
   }
 
   #tunnel(client: Client): Tunnel | null {
@@ -212,9 +224,10 @@ export class SiteMember {
     return new Tunnel(this.#exchange.open(this.#leader, encodeOpening({ what: 'request', ...client })), client);
   }
 
-  #accepted(pipe: Pipe, bytes: Buffer): boolean {
+  #accepted(pipe: Pipe, bytes: Buffer, process: string): boolean {
     const server = this.#server;
     const opening = decodeOpening(bytes);
+    if (opening?.what === 'texts') return this.#donors.readTexts(pipe, process);
     if (server === null || opening === null) return false;
     if (opening.what === 'request') {
       server.http.emit('connection', new Tunnel(pipe, opening));
@@ -225,7 +238,9 @@ export class SiteMember {
       pipe.read({ onMessage: (_kind, _message, taken) => taken(), onClosed: forget });
       return true;
     }
-    const wire = new PipedWire(pipe);
+    const wire = new PipedWire(pipe, (text) => this.#texts.sayTo(process, text));
+    this.#donorPipes.add(pipe);
+    wire.on('close', () => this.#donorPipes.delete(pipe));
     const { address, isHere } = opening;
     server.donorCame(wire, {
       ...{ address, isHere },

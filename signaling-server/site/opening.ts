@@ -5,6 +5,8 @@ import { z } from 'zod';
 const openingSchema = z.discriminatedUnion('what', [
   /** A donor's WebSocket, which ends at a gateway. */
   z.object({ what: z.literal('donor'), address: z.string(), isHere: z.boolean() }),
+  /** Of the one that leads: what many donors are sent alike (sharedTexts.ts). */
+  z.object({ what: z.literal('texts') }),
   /** What opens an operator's session, once, as this process has printed it. */
   z.object({ what: z.literal('token'), token: z.string().min(16) }),
   /** One request of a client, in bytes. */

@@ -3,6 +3,7 @@ import { Buffer } from 'node:buffer';
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { seededRandom } from '../../swarm/base.ts';
+import { LINE_WINDOW_BYTES, Line } from './line.ts';
 import { PIPE_WINDOW_BYTES, Pipe, RESEND_MS, RESET_TEXT } from './pipe.ts';
 
 interface Heard {
@@ -11,28 +12,33 @@ interface Heard {
   readonly taken: () => void;
 }
 
-function twoEnds(isLost: () => boolean = () => false) {
+function twoEnds(isLost: () => boolean = () => false, line = new Line()) {
   let nowMs = 0;
   let carriedBytes = 0;
   const over: string[] = [];
   const now = (): number => nowMs;
-  const carry = (to: () => Pipe) => (bytes: Buffer) => {
-    if (isLost()) return;
-    carriedBytes += bytes.length;
-    setImmediate(() => {
-      if (to() === other && over.includes('other')) one.hear(RESET_TEXT);
-      else to().hear(bytes);
-    });
-  };
+  const carry =
+    (to: () => Pipe) =>
+    (...pieces: readonly Uint8Array[]) => {
+      if (isLost()) return;
+      const bytes = Buffer.concat(pieces);
+      carriedBytes += bytes.length;
+      setImmediate(() => {
+        if (to() === other && over.includes('other')) one.hear(RESET_TEXT);
+        else to().hear(bytes);
+      });
+    };
   const one: Pipe = new Pipe(
     carry(() => other),
     () => over.push('one'),
     now,
+    line,
   );
   const other: Pipe = new Pipe(
     carry(() => one),
     () => over.push('other'),
     now,
+    new Line(),
   );
   const heard: Heard[] = [];
   const closed: string[] = [];
@@ -94,4 +100,48 @@ test('[NA1] who is sent something of a pipe that it does not know ends it at the
   let calls = 0;
   other.send(1, Buffer.from('nobody'), () => calls++);
   expect(calls).toBe(1);
+});
+
+test('[NA63] all pipes to a process have no more on their way there than a line holds, each gets its turn, and who does not read holds up nobody else', async () => {
+  const line = new Line();
+  const isAway = { value: true };
+  const message = Buffer.alloc(65_536);
+  const count = 3 * (LINE_WINDOW_BYTES / PIPE_WINDOW_BYTES);
+  const pipes = Array.from({ length: count }, () => twoEnds(() => isAway.value, line));
+  for (const { one } of pipes) for (let sent = 0; sent < 20; sent++) one.send(1, message);
+  expect(line.isFull).toBe(true);
+  isAway.value = false;
+  for (let round = 0; round < 5; round++) for (const { later } of pipes) await later();
+  // Nobody has taken anything: each is held back by its own window alone.
+  expect(pipes.map(({ heard }) => heard.length)).toEqual(pipes.map(() => 8));
+  expect(line.isFull).toBe(false);
+  for (const { one } of pipes) one.reset();
+});
+
+test('[NA63] what is said while nothing is heard of the other process fills a line and no more, and counts no more when it is gone', () => {
+  const line = new Line();
+  let carriedBytes = 0;
+  const say = (...pieces: readonly Uint8Array[]): void => {
+    carriedBytes += Buffer.concat(pieces).length;
+  };
+  const pipes = Array.from(
+    { length: 64 },
+    () =>
+      new Pipe(
+        say,
+        () => {},
+        () => 0,
+        line,
+      ),
+  );
+  for (const pipe of pipes) for (let sent = 0; sent < 4; sent++) pipe.send(1, Buffer.alloc(131_072));
+  expect(carriedBytes).toBeGreaterThanOrEqual(LINE_WINDOW_BYTES);
+  expect(carriedBytes).toBeLessThan(LINE_WINDOW_BYTES + 200_000);
+  // Whose pipe is full is told so also where its words wait for others'.
+  expect(pipes.every(({ isFull }) => isFull)).toBe(true);
+  const later = pipes.at(-1);
+  for (const pipe of pipes) if (pipe !== later) pipe.lose();
+  expect(carriedBytes).toBeGreaterThan(LINE_WINDOW_BYTES + 4 * 131_072 - 1);
+  later?.lose();
+  expect(line.isFull).toBe(false);
 });

@@ -5,6 +5,7 @@
  * what may have to be sent again is never more than a window. Rules NA in SPEC.md.
  */
 import { Buffer } from 'node:buffer';
+import type { Line } from './line.ts';
 
 /** NATS carries a mebibyte at once, where nobody says otherwise. */
 const PART_BYTES = 131_072;
@@ -40,13 +41,18 @@ export interface PipeReader {
   onClosed(how: 'ended' | 'lost'): void;
 }
 
+/** `content` is no copy: whoever gave it leaves it as it is. */
 interface Part {
-  readonly bytes: Buffer;
+  readonly kind: number;
+  readonly content: Uint8Array;
   readonly taken: (() => void) | null;
 }
 
+const sizeOf = ({ content }: Part): number => DATA_HEAD_BYTES + content.length;
+
 export class Pipe {
-  readonly #say: (bytes: Buffer) => void;
+  readonly #say: (...pieces: readonly Uint8Array[]) => void;
+  readonly #line: Line;
   /** Called once when nothing more is to be said or heard. */
   readonly #over: () => void;
   readonly #now: () => number;
@@ -59,14 +65,19 @@ export class Pipe {
   #sent = 0;
   #expected = 0;
   #tookHere = 0;
+  /** Of parts that wait, then of those that were said, which the other end has not taken; then of what it has not received. */
+  #waitingBytes = 0;
   #onTheWayBytes = 0;
+  #unreceivedBytes = 0;
   #movedMs: number;
   #isAckDue = false;
   #begun: Buffer[] = [];
   #state: 'open' | 'ending' | 'over' = 'open';
 
-  constructor(say: (bytes: Buffer) => void, over: () => void, now: () => number) {
+  /** `say`: of one message, in pieces; `line`: of all pipes to that process. */
+  constructor(say: (...pieces: readonly Uint8Array[]) => void, over: () => void, now: () => number, line: Line) {
     this.#say = say;
+    this.#line = line;
     this.#over = over;
     this.#now = now;
     this.#movedMs = now();
@@ -78,14 +89,14 @@ export class Pipe {
 
   /** Whether the next message would wait here. */
   get isFull(): boolean {
-    return this.#onTheWayBytes >= PIPE_WINDOW_BYTES;
+    return this.#waitingBytes + this.#onTheWayBytes >= PIPE_WINDOW_BYTES;
   }
 
   /** `kind`: below 0x7f. `taken`: the other end's reader has it, or there is none any more. */
   send(kind: number, message: Uint8Array, taken: () => void = () => {}): void {
     if (this.#state === 'open') {
       this.#queue(kind, message, taken);
-      this.#pump();
+      this.pump();
     } else taken();
   }
 
@@ -94,7 +105,7 @@ export class Pipe {
     if (this.#state !== 'open') return;
     this.#state = 'ending';
     this.#queue(END, new Uint8Array(0), null);
-    this.#pump();
+    this.pump();
   }
 
   /** At once: the other end finds it lost. */
@@ -116,8 +127,8 @@ export class Pipe {
     if (this.#state === 'over' || this.#sent === this.#taken) return;
     if (!isLost && this.#now() - this.#movedMs < RESEND_MS) return;
     this.#movedMs = this.#now();
-    const missing = this.#parts.slice(this.#received - this.#taken, this.#sent - this.#taken);
-    for (const bytes of missing.length === 0 ? [QUESTION] : missing.map((part) => part.bytes)) this.#say(bytes);
+    if (this.#received === this.#sent) this.#say(QUESTION);
+    for (let part = this.#received; part < this.#sent; part++) this.#sayPart(part);
   }
 
   /** What the other end said of this pipe. */
@@ -133,38 +144,62 @@ export class Pipe {
     for (let from = 0; from === 0 || from < message.length; from += PART_BYTES) {
       const content = message.subarray(from, from + PART_BYTES);
       const isLast = from + PART_BYTES >= message.length;
-      const bytes = Buffer.allocUnsafe(DATA_HEAD_BYTES + content.length);
-      bytes[0] = DATA;
-      bytes.writeUInt32LE(this.#taken + this.#parts.length, 1);
-      bytes[5] = isLast ? kind : kind | MORE;
-      bytes.set(content, DATA_HEAD_BYTES);
-      this.#parts.push({ bytes, taken: isLast ? taken : null });
+      const part = { kind: isLast ? kind : kind | MORE, content, taken: isLast ? taken : null };
+      this.#parts.push(part);
+      this.#waitingBytes += sizeOf(part);
     }
   }
 
-  #pump(): void {
-    while (!this.isFull) {
+  /** Says of what waits as much as may be on its way. */
+  pump(): void {
+    while (this.#onTheWayBytes < PIPE_WINDOW_BYTES) {
       const next = this.#parts[this.#sent - this.#taken];
       if (next === undefined) return;
+      if (this.#line.isFull) {
+        this.#line.awaits(this);
+        return;
+      }
       if (this.#sent === this.#received) this.#movedMs = this.#now();
+      const bytes = sizeOf(next);
+      this.#waitingBytes -= bytes;
+      this.#onTheWayBytes += bytes;
+      this.#unreceivedBytes += bytes;
+      this.#line.take(bytes);
       this.#sent += 1;
-      this.#onTheWayBytes += next.bytes.length;
-      this.#say(next.bytes);
+      this.#sayPart(this.#sent - 1);
     }
+  }
+
+  #sayPart(number: number): void {
+    const part = this.#parts[number - this.#taken];
+    if (part === undefined) return;
+    const head = Buffer.allocUnsafe(DATA_HEAD_BYTES);
+    head[0] = DATA;
+    head.writeUInt32LE(number, 1);
+    head[5] = part.kind;
+    this.#say(head, part.content);
   }
 
   #heardAck(received: number, taken: number): void {
     if (received > this.#sent || taken > received) return;
-    if (received > this.#received) {
+    const came = this.#parts.slice(this.#received - this.#taken, Math.max(this.#received, received) - this.#taken);
+    if (came.length > 0) {
       this.#received = received;
       this.#movedMs = this.#now();
+      this.#cameThere(came.reduce((sum, part) => sum + sizeOf(part), 0));
     }
     const done = this.#parts.splice(0, Math.max(0, taken - this.#taken));
     this.#taken = Math.max(taken, this.#taken);
-    for (const { bytes } of done) this.#onTheWayBytes -= bytes.length;
+    for (const part of done) this.#onTheWayBytes -= sizeOf(part);
     for (const part of done) part.taken?.();
     if (this.#state === 'ending' && this.#parts.length === 0) this.#finish();
-    else this.#pump();
+    else this.pump();
+  }
+
+  /** Others may say something instead. */
+  #cameThere(bytes: number): void {
+    this.#unreceivedBytes -= bytes;
+    this.#line.give(bytes);
   }
 
   #heardData(bytes: Buffer): void {
@@ -219,7 +254,9 @@ export class Pipe {
     this.#state = 'over';
     const left = this.#parts;
     this.#parts = [];
+    this.#line.leaves(this);
     this.#over();
+    this.#cameThere(this.#unreceivedBytes);
     for (const { taken } of left) taken?.();
   }
 }

@@ -44,7 +44,10 @@ export interface SiteData {
 }
 
 export interface Site extends SiteData {
+  /** What is kept, and who leads: nothing else goes through it that these could have to wait for. */
   readonly nats: NatsConnection;
+  /** What the processes say to each other. */
+  readonly exchange: NatsConnection;
   readonly name: string;
   /** Who leads (lease.ts). */
   readonly leases: KV;
@@ -69,23 +72,34 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
   const named = parseSiteName(site);
   if (!named.ok) return named;
   const patience = new Patience(patienceMs, log, signal);
-  const connected = await connectNats({ urls, ...(creds === undefined ? {} : { creds }) }, patience);
+  const address = { urls, ...(creds === undefined ? {} : { creds }) };
+  const connected = await connectNats(address, patience);
   if (!connected.ok) return connected;
   const nats = connected.value;
+  const second = await connectNats(address, patience);
+  if (!second.ok) {
+    await nats.close();
+    return second;
+  }
+  const exchange = second.value;
+  const disconnect = async (): Promise<void> => {
+    await exchange.close();
+    await nats.close();
+  };
   try {
     const { leases, ...shared } = await patience.has(() => openShared(nats, site));
     const opened = await patience.has(() => openSiteData(shared, directory, log));
     if (!opened.ok) {
-      await nats.close();
+      await disconnect();
       return opened;
     }
     const close = async (): Promise<void> => {
       await opened.value.close();
-      await nats.close();
+      await disconnect();
     };
-    return success({ ...opened.value, close, nats, name: site, leases });
+    return success({ ...opened.value, close, nats, exchange, name: site, leases });
   } catch (error) {
-    await nats.close();
+    await disconnect();
     return refusal(`the site ${site} cannot be opened: ${error instanceof Error ? error.message : error}`);
   }
 }
