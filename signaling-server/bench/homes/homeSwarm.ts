@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { predictedMeetingSeconds, predictedSeconds } from '../../../swarm/autoplan/predicting.ts';
 import { got, median } from '../../../swarm/base.ts';
+import { LEAST_SPEED, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { failed, need } from '../../commands/failure.ts';
 import { PAGES_FOLDER } from '../../files/projectRoot.ts';
@@ -22,6 +23,11 @@ import type { NatKind } from './nat.ts';
 
 /** Pipelines are warm, links have found their rate, and the donors know what their work takes. */
 const WARM_UP_STEPS = 6;
+/**
+ * Of this machine, what all donors may take together. Homes do not share a processor: with more, donors would wait for each
+ * other's work, which no plan knows of.
+ */
+const SPEED_OF_ALL = 0.8;
 /** Of an island, from meeting to meeting. */
 const MOST_INNER_STEPS = 6;
 
@@ -95,10 +101,11 @@ async function measured(swarm: HomeSwarm, { path: folder, unlessStopped }: Bench
     try {
       const { pathname, search, hash } = new URL(server.ownDonorUrl);
       const url = homes.origin + pathname + search + hash;
-      for (const [number, home] of places.entries())
-        donors.push(
-          need(await unlessStopped(openHeadlessDonor(url, number, log, { program: homes.browserIn(home) })), failed),
-        );
+      const limits = { ...NO_LIMITS, speed: Math.max(LEAST_SPEED, SPEED_OF_ALL / places.length) };
+      for (const [number, home] of places.entries()) {
+        const opening = openHeadlessDonor(url, number, log, { program: homes.browserIn(home), limits });
+        donors.push(need(await unlessStopped(opening), failed));
+      }
       return await unlessStopped(timed(swarm, server, data, count > 1 ? innerSteps : 1));
     } finally {
       await server.close();
