@@ -4,7 +4,7 @@
  */
 import { below, invariant, type PeerId, peerId, type Random, type Range } from '../base.ts';
 import { type Block, layerBlock, type Model } from '../model/model.ts';
-import type { BlockState, Plan, PlanStage } from '../plan/plan.ts';
+import { type BlockState, type Gathered, gatheringHome, type Plan, type PlanStage, type Shard } from '../plan/plan.ts';
 
 /** d0, d1 and so on. */
 export const donors = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
@@ -61,6 +61,9 @@ interface Frequency {
   /** How often a member recomputes a layer, and a peer is a replica of a shard that it is not primary of. */
   readonly recompute: number;
   readonly replicas: number;
+  /** A stage gathers its blocks, a shard lies in main memory; absent: none. */
+  readonly gathered?: number;
+  readonly host?: number;
 }
 
 /** A valid plan for this model, of some of these peers or all. */
@@ -71,19 +74,24 @@ export function randomPlanFor(
   peers: readonly PeerId[],
   often: Frequency = { recompute: 0, replicas: 0 },
 ): Plan {
-  const pick = (): PeerId => {
-    const peer = peers[below(random, peers.length)];
+  const { gathered = 0, host = 0 } = often;
+  const pick = (among: readonly PeerId[] = peers): PeerId => {
+    const peer = among[below(random, among.length)];
     invariant(peer, 'a plan has a peer');
     return peer;
   };
+  /** Nothing is drawn for what never is, so that a seed's plans stay what they were. */
+  const isDrawn = (share: number): boolean => share > 0 && random() < share;
   const ids = shuffled(random, 20);
   const microBatches = cut(random, samples, 6).map((range, index) => ({ id: ids[index] ?? index, samples: range }));
   const stages = cut(random, model.layers, 4).map((layers): PlanStage => {
     const owned = new Map(peers.map((peer) => [peer, microBatches.filter(() => false)]));
     for (const microBatch of microBatches) owned.get(pick())?.push(microBatch);
     const members = [...owned].filter(([, list]) => list.length > 0);
+    const whole: { gathered?: Gathered } = isDrawn(gathered) ? { gathered: random() < 0.5 ? 1 : 2 } : {};
     return {
       layers,
+      ...whole,
       members: members.map(([peer, list]) => ({
         peer,
         microBatches: list.map(({ id }) => id),
@@ -92,16 +100,18 @@ export function randomPlanFor(
       })),
     };
   });
-  const state = model.blocks.map(
-    ({ name, elements }): BlockState => ({
-      block: name,
-      shards: cut(random, elements, 3).map((range) => {
-        const peer = pick();
-        return { peer, range, replicas: peers.filter((other) => other !== peer && random() < often.replicas) };
-      }),
-    }),
-  );
-  return { stages, microBatches, state, schedule: 'gpipe' };
+  const work: Plan = { stages, microBatches, state: [], schedule: 'gpipe' };
+  const state = model.blocks.map(({ name, elements }): BlockState => {
+    // What is gathered is kept by those who gather it.
+    const keepers = gatheringHome(work, name)?.members.map((member) => member.peer) ?? peers;
+    const shards = cut(random, elements, 3).map((range): Shard => {
+      const peer = pick(keepers);
+      const replicas = keepers.filter((other) => other !== peer && random() < often.replicas);
+      return { peer, range, replicas, ...(isDrawn(host) && { in: 'host' }) };
+    });
+    return { block: name, shards };
+  });
+  return { ...work, state };
 }
 
 /** `[0, total)` cut into at most `most` parts of any sizes. */

@@ -7,6 +7,7 @@ import {
   homeStage,
   type Plan,
   type PlanStage,
+  peers,
   type Shard,
 } from '../../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../../swarm/planner/equalSplit.ts';
@@ -49,11 +50,15 @@ export const pipeline: MakePlan = (model, samples, peers) => {
   return { stages, microBatches, state, schedule: '1f1b' };
 };
 
-/** Anyone anywhere. */
+/** Anyone anywhere, and state too: here and there gathered, or in main memory. */
 export const anyPlan =
   (random: Random): MakePlan =>
-  (model, samples, peers) =>
-    randomPlanFor(random, model, samples, peers, { recompute: 0.2, replicas: REPLICAS * 0.4 });
+  (model, samples, members) => {
+    const often = { recompute: 0.2, replicas: REPLICAS * 0.4, host: 0.2 };
+    const drawn = randomPlanFor(random, model, samples, members, { ...often, gathered: 0.3 });
+    // Who gathers nothing may be left with nothing, and all who were expected have a part.
+    return peers(drawn).length === members.length ? drawn : randomPlanFor(random, model, samples, members, often);
+  };
 
 /**
  * Two stages, the first gathers, one layer at a time or two as the donors are many; each primary of a later one has its

@@ -1,17 +1,28 @@
 /**
- * Every schedule, with donors that come, leave and are lost: what is computed is in exact integers, so that the state after
- * each step is the sequential run's bit for bit, whatever plans it went through.
+ * Every schedule, and every place of the state, with donors that come, leave and are lost: what is computed is in exact
+ * integers, so that the state after each step is the sequential run's bit for bit, whatever plans it went through.
  */
 import { describe, expect, test } from 'vitest';
+import type { PlanWishes } from '../../../../swarm/autoplan/wishes.ts';
 import { seededRandom } from '../../../../swarm/base.ts';
-import type { ScheduleName } from '../../../../swarm/plan/plan.ts';
+import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
+import { problems, type ScheduleName } from '../../../../swarm/plan/plan.ts';
 import type { SplitOptions } from '../../../../swarm/planner/equalSplit.ts';
+import { donors } from '../../../../swarm/testing/randomPlan.ts';
+import {
+  allAtOnce,
+  gatheredPlan,
+  keeperPlan,
+  mainMemoryPlan,
+  type StatePlan,
+} from '../../../../swarm/testing/statePlans.ts';
 import { ANY, HARMS, type Mischief, mischiefs, ROLES } from './harms.ts';
 import { pipeline } from './plans.ts';
-import { simulate } from './simulation.ts';
+import { MODEL, SAMPLES, simulate } from './simulation.ts';
 
 const LIMIT_MS = 600_000;
 const LAYERS = 8;
+const model = acceptedModel({ model: { ...MODEL, n_layer: LAYERS } });
 /** Looped with the second stage of a donor right after its first one where there is one donor. */
 const WISHES: readonly (SplitOptions & { readonly schedule: ScheduleName })[] = [
   { schedule: 'interleaved', chunks: 2 },
@@ -23,7 +34,14 @@ const WISHES: readonly (SplitOptions & { readonly schedule: ScheduleName })[] = 
   { schedule: 'eager', warmup: 'overlap' },
   { schedule: 'varuna' },
 ];
-const planned = (wish: SplitOptions) => ({ makePlan: pipeline, wishes: { ...wish, replicas: 1 } });
+/** As a plan file has them, of four donors. */
+const STATE_PLANS: readonly (readonly [name: string, make: StatePlan])[] = [
+  ['gathered', gatheredPlan],
+  ['main memory', mainMemoryPlan],
+  ['state alone', keeperPlan],
+  ['gathered, in main memory and state alone', allAtOnce],
+];
+const planned = (wish: PlanWishes) => ({ makePlan: pipeline, wishes: { ...wish, replicas: 1 } });
 const nameOf = (wish: SplitOptions): string => Object.values(wish).join(' ');
 
 describe.each(WISHES.map((wish) => [nameOf(wish), wish] as const))('%s', (_, wish) => {
@@ -49,6 +67,41 @@ describe.each(WISHES.map((wish) => [nameOf(wish), wish] as const))('%s', (_, wis
   );
 });
 
+const wishOf = (make: StatePlan): PlanWishes => ({ plan: make(model, SAMPLES, donors(4)) });
+const EVERY: readonly (readonly [name: string, wish: PlanWishes])[] = [
+  ...WISHES.map((wish) => [nameOf(wish), wish] as const),
+  ...STATE_PLANS.map(([name, make]) => [name, wishOf(make)] as const),
+];
+/** Who is killed, and who leaves. */
+const PAIRS =
+  process.env.SHOAL_LONG === '1'
+    ? ROLES.flatMap((one) => ROLES.map((two) => [one, two] as const))
+    : ([['middle', 'first']] as const);
+
+test.each(STATE_PLANS)('[PL9] [PL18] [PL40] %s: a valid plan', (_, make) => {
+  expect(problems(model, { samples: SAMPLES }, make(model, SAMPLES, donors(4)))).toEqual([]);
+});
+
+// The one in a killed or leaving donor's place comes by itself: then all of them have the plan that was asked for again.
+test.each(EVERY)(
+  '[SC30] [PL51] [RE52] %s: of four one is killed, one comes, one leaves, and no step is given up',
+  async (_, wish) => {
+    for (const [index, [killed, leaves]] of PAIRS.entries()) {
+      const at = (harm: Mischief['harm'], whom: Mischief['whom'], nth: number): Mischief => ({
+        ...{ harm, whom, point: 'effect storeCommit', nth },
+      });
+      const planned = [at('kill', killed, 3), at('leave', leaves, 9)];
+      const mischief = mischiefs(planned, seededRandom(index));
+      const ending = await simulate({
+        ...{ seed: 1 + index, donors: 4, steps: 14, layers: LAYERS, limitMs: LIMIT_MS, evaluation: true },
+        ...{ makePlan: pipeline, wishes: { ...wish, replicas: 1 }, mischief },
+      });
+      expect(ending, `${killed} killed, ${leaves} leaves`).toMatchObject({ problems: [], rollBacks: [] });
+      expect(ending.epochs).toBeGreaterThan(2);
+    }
+  },
+);
+
 test.runIf(process.env.SHOAL_LONG === '1')(
   '[SC30] [RE52] any harms at any point under any schedule',
   { timeout: 3_600_000 },
@@ -57,7 +110,7 @@ test.runIf(process.env.SHOAL_LONG === '1')(
     for (let seed = 1; seed <= 100; seed++) {
       const random = seededRandom(seed);
       const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T; // below its length
-      const wish = pick(WISHES);
+      const [name, wish] = pick(EVERY);
       const harms = Array.from({ length: 1 + Math.floor(3 * random()) }, () => ({
         ...{ harm: pick(HARMS), whom: pick(ROLES), point: ANY, nth: 1 + Math.floor(2_000 * random()) },
       }));
@@ -65,7 +118,7 @@ test.runIf(process.env.SHOAL_LONG === '1')(
         ...{ seed, donors: 1 + Math.floor(5 * random()), steps: 8, layers: LAYERS, limitMs: 3_600_000 },
         ...{ ...planned(wish), mischief: mischiefs(harms, random) },
       });
-      found.push(...problems.map((problem) => `${seed} ${nameOf(wish)}: ${problem}`));
+      found.push(...problems.map((problem) => `${seed} ${name}: ${problem}`));
     }
     expect(found).toEqual([]);
   },

@@ -1,0 +1,81 @@
+/**
+ * Under each schedule, and with the state in each place, in real tabs: one donor is killed, another one comes, one leaves by
+ * its button, and the curve is the oracle's. One of each kind at every change, all of them in the long lane.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { donors } from '../swarm/testing/randomPlan.ts';
+import { allAtOnce, gatheredPlan, keeperPlan, mainMemoryPlan, type StatePlan } from '../swarm/testing/statePlans.ts';
+import { curveFaults } from './fidelity.ts';
+import { copyOfRun, expectReplayed, runSwarm, temporaryFolder, withSteps } from './product.ts';
+
+const RUN = 'gpt2-long';
+/** Enough after the last change that it is over long before, however slow the machine: it makes steps slower too. */
+const STEPS = 32;
+const DONORS = 4;
+/** Those who are opened first give some; who comes later gives none, and has the last place. */
+const HOST = Array.from({ length: DONORS }, () => ['--donor', 'host=8MiB']);
+
+interface Case {
+  readonly name: string;
+  readonly options: (runFile: string) => readonly string[];
+  readonly donors: number;
+  /** Where who is lost leaves an odd number. */
+  readonly atEnd: number;
+  readonly inCi?: true;
+}
+
+const scheduled = (donors: number, atEnd: number, ...schedule: readonly string[]): Case => ({
+  name: `${schedule.join(' ')} of ${donors}`,
+  ...{ donors, atEnd, options: () => ['--donors', String(donors), '--replicas', '1', '--schedule', ...schedule] },
+});
+
+const placed = (name: string, make: StatePlan): Case => ({
+  ...{ name, donors: DONORS, atEnd: DONORS - 1 },
+  options: (runFile) => {
+    const run = parseRunFile(JSON.parse(readFileSync(runFile, 'utf8')), runFile);
+    if (!run.ok) throw new Error(run.reason);
+    const path = join(temporaryFolder(), 'plan.json');
+    writeFileSync(path, JSON.stringify(make(modelOf(run.value), run.value.train.globalBatchSize, donors(DONORS))));
+    return ['--plan', path, ...HOST.flat()];
+  },
+});
+
+const CASES: readonly Case[] = [
+  { ...placed('gathered, in main memory and state alone', allAtOnce), inCi: true },
+  { ...scheduled(4, 2, 'chimera'), inCi: true },
+  scheduled(2, 1, 'interleaved', '--chunks', '2'),
+  scheduled(2, 1, 'breadth-first', '--chunks', '2'),
+  scheduled(4, 3, '1f1b', '--warmup', 'overlap'),
+  scheduled(4, 3, 'eager'),
+  scheduled(4, 3, 'varuna'),
+  placed('gathered', gatheredPlan),
+  placed('main memory', mainMemoryPlan),
+  placed('state alone', keeperPlan),
+];
+
+test.each(CASES.filter(({ inCi }) => inCi || process.env.SHOAL_LONG === '1').map((one) => [one.name, one] as const))(
+  '[ST1] [RE20] [PL51] %s: one is killed, one comes, one leaves, and the curve does not notice',
+  async (_, { options, donors: count, atEnd }) => {
+    const run = copyOfRun(RUN, withSteps(STEPS));
+    const folder = temporaryFolder();
+    const [report, record] = [join(folder, 'report.json'), join(folder, 'record.jsonl')];
+    // Where two are left nobody but the newcomer is there to leave.
+    const script = `kill:1@3,join@6,leave:${count === 2 ? 2 : 0}@10`;
+    const { metrics } = await runSwarm(
+      run,
+      ...options(run),
+      ...['--chaos', script, '--report', report, '--record', record],
+    );
+    expect(curveFaults(RUN, STEPS, metrics)).toEqual([]);
+    const { chaos, rollbacks, refused, faults } = JSON.parse(readFileSync(report, 'utf8'));
+    expect({ rollbacks, refused }).toEqual({ rollbacks: [], refused: [] });
+    expect(chaos.map(({ firedAtStep }: { firedAtStep: number | null }) => firedAtStep)).not.toContain(null);
+    for (const { stepsGivenUp } of faults) expect(stepsGivenUp).toBe(0);
+    // The first plan, without who was killed, with the newcomer, without who left.
+    expect(metrics.at(-1)).toMatchObject({ donors: atEnd, plan: expect.toSatisfy((plan: number) => plan >= 4) });
+    await expectReplayed(record);
+  },
+);
