@@ -13,6 +13,7 @@ import { aloneBytes } from '../planner/aloneBytes.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import type { ClusterProblem } from '../planner/clusterCosts.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
+import { believedSpeed, type MainMemorySpeed } from '../planner/mainMemory.ts';
 import type { ReplicaWish } from '../planner/replicas.ts';
 import { type Compute, computeOf } from '../precision.ts';
 import type { ReportedSpan } from '../timeline/measured.ts';
@@ -172,6 +173,8 @@ export interface SearchProblem {
   readonly shares: Readonly<Record<string, number>>;
   readonly computes: Readonly<Record<string, Compute>>;
   readonly serverSeconds: Readonly<Record<string, number>>;
+  /** Of those who measured it. */
+  readonly mainMemory: Readonly<Record<string, MainMemorySpeed>>;
   readonly inForce?: Plan;
   readonly replicas?: ReplicaWish;
 }
@@ -206,12 +209,15 @@ export function searchProblem(
     shares: Object.fromEntries(sharesOf(atHand)),
     computes: Object.fromEntries(known.map(({ peer, compute }) => [peer, compute])),
     serverSeconds: Object.fromEntries(known.map(({ peer, serverSeconds }) => [peer, serverSeconds])),
+    mainMemory: Object.fromEntries(
+      known.flatMap(({ peer, profile: { mainMemory } }) => (mainMemory ? [[peer, believedSpeed(mainMemory)]] : [])),
+    ),
   };
 }
 
 export const clusterProblem = (
   config: Pick<PlanningConfig, 'model' | 'batch'>,
-  { cluster, shares, computes, serverSeconds, inForce, replicas }: SearchProblem,
+  { cluster, shares, computes, serverSeconds, mainMemory, inForce, replicas }: SearchProblem,
 ): ClusterProblem => ({
   model: acceptedModel(config),
   batch: config.batch,
@@ -219,6 +225,7 @@ export const clusterProblem = (
   shares: new Map(Object.entries(shares)),
   computes: new Map(Object.entries(computes)),
   serverSeconds: new Map(Object.entries(serverSeconds)),
+  mainMemory: new Map(Object.entries(mainMemory)),
   ...(inForce && { inForce }),
   ...(replicas && { replicas }),
 });

@@ -33,6 +33,7 @@ export const peerProfileSchema = z.object({
   memoryTriedBytes: profileSchema.shape.memoryTriedBytes,
   /** The largest buffer that its kernels can work on; absent: unknown. */
   bufferBytes: memory.optional(),
+  mainMemory: profileSchema.shape.mainMemory,
   /** Measured over predicted, by what was done; empty before the first step. */
   ratios: z.array(ratioSchema).max(256),
   /** Of its line, as its links showed it; absent: they did not. */
@@ -42,11 +43,18 @@ export const peerProfileSchema = z.object({
 export type PeerProfile = Readonly<z.infer<typeof peerProfileSchema>>;
 type Op = PeerProfile['ratios'][number]['op'];
 
-export const admittedProfile = ({ layers, memoryBytes, memoryTriedBytes, deviceLimits }: Profile): PeerProfile => ({
+export const admittedProfile = ({
+  layers,
+  memoryBytes,
+  memoryTriedBytes,
+  mainMemory,
+  deviceLimits,
+}: Profile): PeerProfile => ({
   layers: layers.toSorted((a, b) => a.samples - b.samples),
   memoryBytes,
   memoryTriedBytes,
   ...(deviceLimits && { bufferBytes: Math.min(deviceLimits.bufferBytes, deviceLimits.bindingBytes) }),
+  ...(mainMemory && { mainMemory }),
   ratios: [],
 });
 

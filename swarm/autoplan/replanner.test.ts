@@ -171,6 +171,21 @@ test('[MP4] each donor is planned with as it computes', () => {
   expect(searchProblem(config, donors, [A, B]).computes).toEqual({ a: 'f16', b: 'f32' });
 });
 
+test('[CL52] each donor is planned with as fast as it updates in main memory, within bounds', () => {
+  const admitted = { limits: NO_LIMITS, rememberedAs: null, remembered: null, hasHalves: false, isOwn: false };
+  const words = { sumSeconds: 4e-9, updateSeconds: 9e-9 };
+  const donors = [A, B, C].map((peer) => {
+    const mainMemory = peer === A ? words : { sumSeconds: 0, updateSeconds: 3_000 };
+    const own = peer === C ? profile(0.01) : { ...profile(0.01), mainMemory };
+    return knownDonor(CONFIG, { ...admitted, peer, address: peer, profile: own });
+  });
+  expect(searchProblem(CONFIG, donors, [A, B, C]).mainMemory).toEqual({
+    a: words,
+    b: { sumSeconds: 0.2e-9, updateSeconds: 0.2e-6 },
+  });
+  expect(donors.map((donor) => donor.profile.mainMemory?.sumSeconds)).toEqual([4e-9, 0, undefined]);
+});
+
 test('[AP5] the reasons and the prediction are recorded with every plan', () => {
   const run = new PlannedRun();
   run.joins(C, profile(0.01));

@@ -15,7 +15,7 @@ import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { largestBuffers } from './largestBuffers.ts';
-import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
+import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 import type { ReplicaWish } from './replicas.ts';
 
@@ -45,6 +45,8 @@ export interface ClusterProblem {
   readonly computes?: ReadonlyMap<string, Compute>;
   /** One way from each peer to the server, where that is known: reports go there, and each commit comes from there. */
   readonly serverSeconds?: ReadonlyMap<string, number>;
+  /** How fast peers update state in main memory, where they measured it. */
+  readonly mainMemory?: ReadonlyMap<string, MainMemorySpeed>;
   /** The search begins with it too, so that what is found is no worse. */
   readonly inForce?: Plan;
   /** Bytes an element that its primary has beside value, gradient and moments: planes of islands. */
@@ -74,6 +76,7 @@ export interface PlannedPeer {
   readonly compute: Compute | null;
   /** One way to the server. */
   readonly serverSeconds: number;
+  readonly mainMemory: MainMemorySpeed;
   /** Part of each time after which its outcome is there already. */
   readonly rest: number;
 }
@@ -130,6 +133,7 @@ export function clusterCosts({
   shares,
   computes,
   serverSeconds,
+  mainMemory,
   without,
   planeBytes = 0,
 }: ClusterProblem) {
@@ -138,14 +142,17 @@ export function clusterCosts({
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
   const buffers = largestBuffers(model, batch, cluster.peers);
-  const peers = cluster.peers.map((peer) =>
-    plannedPeer(
-      buffers.relevant(peer),
-      layerFlops,
-      shares?.get(peer.id),
-      computes?.get(peer.id),
-      serverSeconds?.get(peer.id),
-    ),
+  const peers = cluster.peers.map(
+    (peer): PlannedPeer => ({
+      ...plannedPeer(
+        buffers.relevant(peer),
+        layerFlops,
+        shares?.get(peer.id),
+        computes?.get(peer.id),
+        serverSeconds?.get(peer.id),
+      ),
+      mainMemory: mainMemory?.get(peer.id) ?? ASSUMED_SPEED,
+    }),
   );
   const bufferLimits = limitsOf(peers);
   const linkAt = linkTable(cluster);
@@ -206,6 +213,9 @@ export function clusterCosts({
       time(peer.forward, samples) + time(peer.backward, samples),
     updateSeconds: (peer: PlannedPeer, elements: number): number =>
       (UPDATE_FLOPS * elements * time(peer.forward, 1)) / layerFlops,
+    /** What elements in main memory take before the commit, and after it. */
+    hostSumSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.sumSeconds * elements,
+    hostUpdateSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.updateSeconds * elements,
     /** A sample through a whole layer, there and back. */
     slowness: (peer: PlannedPeer): number => time(peer.forward, 1) + time(peer.backward, 1),
     placeOf: (id: PeerId): number => placeOf.get(id) ?? -1,
@@ -248,7 +258,7 @@ function plannedPeer(
   share = 1,
   compute: Compute | null = null,
   serverSeconds = 0,
-): PlannedPeer {
+): Omit<PlannedPeer, 'mainMemory'> {
   const { measured } = peer;
   const single = measured ? 0 : layerFlops / (peer.flopsPerSecond ?? 1);
   return {

@@ -12,7 +12,7 @@ import { memoryOf, planOf, withLinks } from './draft.ts';
 import { forecast } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
-import { HOST_ELEMENT_BYTES, hostUpdateSeconds } from './mainMemory.ts';
+import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
 import { regrouped } from './moves.ts';
 import { orderReason, orderSentence, orderText } from './orderReason.ts';
 import { otherOrders } from './otherOrders.ts';
@@ -172,16 +172,15 @@ function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate)
 /** That state lies in main memory, with whom and why. */
 function hostReasons({ costs, withoutMainMemory }: Search, { plan }: Candidate): string[] {
   const kept = costs.peers
-    .map(({ id }) => ({ id, bytes: hostBytes(plan, id, undefined) }))
+    .map((peer) => ({ peer, id: peer.id, bytes: hostBytes(plan, peer.id, undefined) }))
     .filter(({ bytes }) => bytes > 0);
-  const most = Math.max(0, ...kept.map(({ bytes }) => bytes));
-  if (most === 0) return [];
+  if (kept.length === 0) return [];
   const without = withoutMainMemory();
   const other =
     without === null ? 'no plan without fits' : `the best plan without takes ${seconds(without.seconds)} a step`;
   const who = kept.map(({ id, bytes }) => `${id} (${bytesText(bytes)})`).slice(0, MOST_NAMED);
   const more = kept.length > who.length ? ` and ${counted(kept.length - who.length, 'other')}` : '';
-  const update = hostUpdateSeconds(most / HOST_ELEMENT_BYTES);
+  const update = Math.max(...kept.map(({ peer, bytes }) => costs.hostUpdateSeconds(peer, bytes / HOST_ELEMENT_BYTES)));
   return [
     `A part of the state lies in main memory and is updated there, for want of memory on GPUs: with ${who.join(', ')}${more}, which takes up to ${seconds(update)} of a step; ${other}.`,
   ];

@@ -28,7 +28,6 @@ import { packedBytes } from '../wire.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';
-import { hostSumSeconds, hostUpdateSeconds } from './mainMemory.ts';
 
 interface PeerForecast {
   readonly busySeconds: number;
@@ -143,11 +142,12 @@ function withExchange(
   const count = (place: number, busy: number, reportedSeconds: number, reduce: number): void => {
     const peer = at(costs.peers, place);
     const inHost = hosted.get(place) ?? 0;
-    const [onGpu, onHost] = [costs.updateSeconds(peer, (kept.get(place) ?? 0) - inHost), hostUpdateSeconds(inHost)];
+    const onGpu = costs.updateSeconds(peer, (kept.get(place) ?? 0) - inHost);
+    const [summed, onHost] = [costs.hostSumSeconds(peer, inHost), costs.hostUpdateSeconds(peer, inHost)];
     const [update, passed] = [Math.max(onGpu, onHost), flowSeconds(costs, place, values)];
     exchange.push({ place, reportedSeconds, reduce, onGpu, onHost, passed });
-    committed = Math.max(committed, reportedSeconds + hostSumSeconds(inHost) + peer.serverSeconds);
-    mostSlices = Math.max(mostSlices, reduce + hostSumSeconds(inHost));
+    committed = Math.max(committed, reportedSeconds + summed + peer.serverSeconds);
+    mostSlices = Math.max(mostSlices, reduce + summed);
     after = Math.max(after, peer.serverSeconds + update + passed);
     const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
     found.set(peer.id, { busySeconds: busy + update, sentBytes: sent });

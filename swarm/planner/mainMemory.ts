@@ -8,15 +8,28 @@ import { HOST_FLOATS, hostBytes } from '../memory/memory.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 
-/** Seconds an element: its gradient is read from the GPU, added up and squared before the commit. */
-const SUM_SECONDS = 10e-9;
-/** It is updated, and its value written to the GPU, after the commit: a core does some seventy million a second. */
-const UPDATE_SECONDS = 15e-9;
+/** What an element in main memory takes, in seconds, as a donor's worker measured it. */
+export interface MainMemorySpeed {
+  /** Before the commit: its gradient is added to the sum, and that squared. */
+  readonly sumSeconds: number;
+  /** After it: AdamW. */
+  readonly updateSeconds: number;
+}
+
+/** Of whoever did not measure it: a core updates some seventy million elements a second. */
+export const ASSUMED_SPEED: MainMemorySpeed = { sumSeconds: 10e-9, updateSeconds: 15e-9 };
+/** Of an element: no core is faster, and none that trains anything is slower. */
+const [LEAST_SECONDS, MOST_SECONDS] = [0.2e-9, 0.2e-6];
 /** Shards begin at multiples of so many elements. */
 const SHARD_ALIGNMENT = 64;
 
-export const hostSumSeconds = (elements: number): number => SUM_SECONDS * elements;
-export const hostUpdateSeconds = (elements: number): number => UPDATE_SECONDS * elements;
+const believed = (seconds: number): number => Math.min(MOST_SECONDS, Math.max(LEAST_SECONDS, seconds));
+
+/** As it is planned with: a donor's word, within bounds. */
+export const believedSpeed = ({ sumSeconds, updateSeconds }: MainMemorySpeed): MainMemorySpeed => ({
+  sumSeconds: believed(sumSeconds),
+  updateSeconds: believed(updateSeconds),
+});
 
 /** Bytes of main memory that each peer gives; one that is not in it gives none. */
 export type HostMemory = ReadonlyMap<PeerId, number>;

@@ -6,7 +6,6 @@ import { at, float } from '../base.ts';
 import { block, layerBlock } from '../model/model.ts';
 import { type ClusterCosts, remembered } from './clusterCosts.ts';
 import type { Draft, Layout } from './layout.ts';
-import { hostSumSeconds, hostUpdateSeconds } from './mainMemory.ts';
 import type { Shares } from './stageFit.ts';
 
 /** The end of the work of who computes nothing: its slices begin with the work's ends of those who send them. */
@@ -87,12 +86,12 @@ export function exchangeSeconds(
     const inHost = hosted.get(place) ?? 0;
     const update = Math.max(
       costs.updateSeconds(peer, Math.max(0, float(kept, place) - inHost)),
-      hostUpdateSeconds(inHost),
+      costs.hostUpdateSeconds(peer, inHost),
     );
     const [out, into] = [float(outLatency, place), float(inLatency, place)];
     const [worked, arrived] = [float(end, place), float(slicesIn, place) + into];
     const reported = worked === NO_WORK ? arrived : worked + Math.max(float(slicesOut, place) + out, arrived);
-    before = Math.max(before, peer.serverSeconds + reported + hostSumSeconds(inHost));
+    before = Math.max(before, peer.serverSeconds + reported + costs.hostSumSeconds(peer, inHost));
     after = Math.max(
       after,
       peer.serverSeconds + update + Math.max(float(valuesOut, place) + into, float(valuesIn, place) + out),

@@ -51,6 +51,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
         ...{ bufferBytes: 2 ** 32, bindingBytes: 2 ** 31, storageBuffers: 8 },
         ...{ workgroupBytes: 16_384, invocations: 256 },
       },
+      mainMemory: { sumSeconds: 1e-8, updateSeconds: 2e-8 },
     },
   },
   { type: 'limits', limits: { ...NO_LIMITS, speed: 0.5 } },

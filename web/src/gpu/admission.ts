@@ -1,6 +1,6 @@
 /**
  * What a tab finds out about itself before it may join: that its kernels are right, how long a layer takes at two
- * micro-batch sizes, and how much GPU memory can really be had. The times are measured anew at every visit.
+ * micro-batch sizes and an element in main memory, and how much GPU memory can really be had. The times are measured anew at every visit.
  */
 import { emptyWaitOf } from '../../../shaders/kernel/queueWait.ts';
 import { learnRates } from '../../../shaders/kernel/watchdog.ts';
@@ -17,6 +17,7 @@ import type { Stream } from '../executor/engine.ts';
 import { canHalve } from './device.ts';
 import { type Examinee, examine } from './examination.ts';
 import { PATIENCE_SECONDS, timePasses } from './layerTime.ts';
+import { mainMemorySpeed } from './mainMemorySpeed.ts';
 import { bytesToTry, probeMemory, type TriedMemory } from './memoryProbe.ts';
 import { createStage, type GpuStage } from './stage.ts';
 
@@ -48,7 +49,8 @@ export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   if (!verdict.ok) return verdict;
   const layers = await layerTimes(applicant);
   const { limits } = applicant.gpu.device;
-  return success({ ...verdict.value, layers, ...(await memoryOf(applicant)), deviceLimits: deviceLimitsOf(limits) });
+  const measured = { layers, mainMemory: mainMemorySpeed(applicant.now), deviceLimits: deviceLimitsOf(limits) };
+  return success({ ...verdict.value, ...measured, ...(await memoryOf(applicant)) });
 }
 
 /** Past the bound of a message there is nothing to plan with. */

@@ -112,9 +112,7 @@ export class HostShards implements Shards {
     onGpu.catch(() => undefined); // awaited below
     const own = new Map<ShardWork, number>();
     for (const { work, sum } of this.#shards) {
-      let squares = 0;
-      for (const one of sum) squares += one * one;
-      own.set(work, squares);
+      own.set(work, sumOfSquares(sum));
       await this.#work.did(sum.length);
     }
     const norms = [...(await onGpu)];
@@ -221,10 +219,19 @@ export class HostShards implements Shards {
 const within = ({ work, planes }: HostShard, kind: StateKind, [from, to]: Range): Float32Array<ArrayBuffer> =>
   got(planes, kind).subarray(from - work.range[0], to - work.range[0]) as Float32Array<ArrayBuffer>; // none is shared
 
-function add({ work, sum }: HostShard, [from]: Range, values: Float32Array): void {
-  const first = from - work.range[0];
+const add = ({ work, sum }: HostShard, [from]: Range, values: Float32Array): void =>
+  addTo(sum, from - work.range[0], values);
+
+/** Adds values to those of a sum from this place on. */
+export function addTo(sum: Float32Array, first: number, values: Float32Array): void {
   for (let i = 0; i < values.length; i++) {
     const place = first + i;
     sum[place] = (sum[place] ?? outside(sum, place)) + (values[i] ?? outside(values, i));
   }
+}
+
+export function sumOfSquares(sum: Float32Array): number {
+  let squares = 0;
+  for (const one of sum) squares += one * one;
+  return squares;
 }

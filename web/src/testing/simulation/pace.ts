@@ -3,7 +3,6 @@ import { at, type PeerId } from '../../../../swarm/base.ts';
 import type { StageSize } from '../../../../swarm/memory/memory.ts';
 import { type Plan, peers } from '../../../../swarm/plan/plan.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from '../../../../swarm/planner/clusterCosts.ts';
-import { hostSumSeconds, hostUpdateSeconds } from '../../../../swarm/planner/mainMemory.ts';
 import { againAhead } from '../../../../swarm/schedule/recompute.ts';
 
 export interface WorkPace {
@@ -61,8 +60,8 @@ export function clusterPace(costs: ClusterCosts, planned: Plan, seated: () => Pl
         1_000 *
         (costs.backwardSeconds(peerOf(peer()), shape, samples) + again * costs.layerSeconds(peerOf(peer()), samples)),
       updateMs: (elements) => 1_000 * costs.updateSeconds(peerOf(peer()), elements),
-      hostUpdateMs: (elements) => 1_000 * hostUpdateSeconds(elements),
-      hostSumMs: (elements) => 1_000 * hostSumSeconds(elements),
+      hostUpdateMs: (elements) => 1_000 * costs.hostUpdateSeconds(peerOf(peer()), elements),
+      hostSumMs: (elements) => 1_000 * costs.hostSumSeconds(peerOf(peer()), elements),
       smallMs: 0,
     }),
     link(from, to) {
