@@ -153,3 +153,23 @@ it('[ST22] a report’s sends stand with its step, its update with the step befo
   ]);
   expect(shown(2)).toEqual([WORK]);
 });
+
+it('[ST24] who keeps state alone stands there too, with its update beside the others', () => {
+  const shard = (peer: PeerId, range: readonly [number, number]) => ({ peer, range, replicas: [] });
+  const { history, shown } = runOf(null, {
+    ...PLAN,
+    state: [{ block: 'x', shards: [shard(A, [0, 4]), shard(B, [4, 8])] }],
+  });
+  const said = (peer: PeerId, step: number, spans: readonly object[], behind?: object): void => {
+    const message = { type: 'report', epoch: 1, step, spans, ...(behind && { behind }) };
+    history.event({ type: 'said', connection: { peer }, message } as unknown as DonorEvent);
+  };
+  const update = (start: number) => ({ action: 'UPDATE', start, end: start + 0.5 });
+  for (const step of [1, 2, 3]) {
+    // Told twice, it stands there once.
+    said(B, step, [], { step: 1, spans: [update(900)] });
+    said(A, step, [{ action: '0F0', start: 10 * step, end: 10 * step + 1 }], { step: 1, spans: [update(12)] });
+    history.effect({ type: 'storeCommit', record: { step, plan: 1 } } as unknown as DecisionEffect);
+  }
+  expect(shown(1)).toEqual([WORK, ['b', 'UPDATE', 2, 2.5], ['a', 'UPDATE', 2, 2.5]]);
+});

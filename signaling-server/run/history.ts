@@ -3,7 +3,7 @@
  * timelines. It only listens. Spans are written in batches, so that a step costs no transaction of its own.
  */
 
-import type { PeerId } from '../../swarm/base.ts';
+import { got, type PeerId } from '../../swarm/base.ts';
 import type { OperatorCommand } from '../../swarm/coordinator/events.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import { isRecorded } from '../../swarm/islands/rounds.ts';
@@ -11,7 +11,14 @@ import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.t
 import type { Happened } from '../../swarm/messages/watch.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { isTurnEnd } from '../../swarm/schedule/action.ts';
-import { aligned, alignedBehind, alignedBeside, type WorkEnd, workEnds } from '../../swarm/timeline/alignment.ts';
+import {
+  aligned,
+  alignedBehind,
+  alignedBeside,
+  type WorkEnd,
+  withKeepers,
+  workEnds,
+} from '../../swarm/timeline/alignment.ts';
 import { type BesideSpan, besideSpans } from '../../swarm/timeline/beside.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
@@ -48,8 +55,8 @@ export class RunHistory implements RunObserver {
   /** Why the newest epoch began; empty: none did since the server started. */
   epochReason = '';
   #unsaved: TraceRow[] = [];
-  /** By steps: whose next report may tell what it did behind that step. */
-  readonly #mayEnd = new Map<number, Map<PeerId, WorkEnd>>();
+  /** By steps: who computed in it, and who has told what it did behind it. */
+  readonly #mayEnd = new Map<number, { readonly ends: ReadonlyMap<PeerId, WorkEnd>; readonly told: Set<PeerId> }>();
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
 
@@ -209,24 +216,28 @@ export class RunHistory implements RunObserver {
     const ends = workEnds(plan, reports);
     const beside = [...reports].flatMap(([peer, spans]) => alignedBeside(ends, besideSpans(plan, peer, spans)));
     this.#keep({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline, beside)) });
-    this.#mayEnd.set(step, ends);
+    this.#mayEnd.set(step, { ends, told: new Set() });
     const oldest = this.#mayEnd.size > TURNS_AT_ONCE ? this.#mayEnd.keys().next().value : undefined;
     if (oldest !== undefined) this.#mayEnd.delete(oldest);
   }
 
   /** What donors tell of behind a step stands with its spans; each donor says so once. */
   #behind(plan: Plan, reported: ReadonlyMap<PeerId, Reported>): void {
-    const found = new Map<number, BesideSpan[]>();
+    const told = new Map<number, Map<PeerId, readonly BesideSpan[]>>();
     for (const [peer, { behind }] of reported) {
-      const ends = behind && this.#mayEnd.get(behind.step);
-      if (!ends) continue;
+      if (!behind || this.#mayEnd.get(behind.step)?.told.has(peer) !== false) continue;
       const { islands } = this.#run.document.file.train;
-      const spans = besideSpans(plan, peer, behind.spans).filter(({ action }) => islands || !isTurnEnd(action));
-      const own = alignedBehind(ends, spans);
-      if (own.length > 0) ends.delete(peer);
-      found.set(behind.step, [...(found.get(behind.step) ?? []), ...own]);
+      const own = besideSpans(plan, peer, behind.spans).filter(({ action }) => islands || !isTurnEnd(action));
+      told.set(behind.step, new Map([...(told.get(behind.step) ?? []), [peer, own]]));
     }
-    for (const [step, spans] of found) {
+    for (const [step, byPeer] of told) {
+      const known = got(this.#mayEnd, step);
+      const ends = withKeepers(known.ends, byPeer);
+      const spans = [...byPeer].flatMap(([peer, own]) => {
+        const aligned = alignedBehind(ends, own);
+        if (aligned.length > 0) known.told.add(peer);
+        return aligned;
+      });
       const trace = this.#traceUpTo(step);
       if (spans.length === 0 || trace?.step !== step) continue;
       const before: unknown[] = JSON.parse(trace.spans); // own words

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
-import { aligned, alignedBehind, workEnds } from './alignment.ts';
+import { aligned, alignedBehind, withKeepers, workEnds } from './alignment.ts';
 import type { ReportedSpan } from './measured.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
@@ -123,5 +123,29 @@ describe('spans of several clocks', () => {
       ['b', 7.5, 8],
     ]);
     expect(times([meeting(A, 16, 18)])).toEqual([]);
+  });
+
+  test('[ST24] who computes nothing begins its update with the others, on whatever clock', () => {
+    const c = peerId('c');
+    const update = (peer: typeof A, startSeconds: number) => ({
+      ...{ peer, action: { op: 'UPDATE' as const }, startSeconds, endSeconds: startSeconds + 1 },
+    });
+    const passed = { peer: c, action: { op: 'SEND_V' as const }, startSeconds: 71, endSeconds: 72 };
+    const reports = new Map([
+      [A, spans(a)],
+      [B, spans(b)],
+    ]);
+    // a began at 7 by its clock, which is the step's 0; b's clock is 993 s further: they begin at 10.25 and 10.5.
+    const told = new Map([
+      [A, [update(A, 17.25)]],
+      [B, [update(B, 1010.5)]],
+      [c, [passed, update(c, 70)]],
+    ]);
+    const ends = withKeepers(workEnds(PIPELINE, reports), told);
+    expect(ends.get(c)).toEqual({ endSeconds: 70, shiftSeconds: 10.25 - 70 });
+    expect(alignedBehind(ends, told.get(c) ?? []).map(({ startSeconds }) => startSeconds)).toEqual([11.25, 10.25]);
+    // Where nobody who computed tells of an update nothing is known of its clock.
+    const alone = withKeepers(workEnds(PIPELINE, reports), new Map([[c, [update(c, 70)]]]));
+    expect(alone.has(c)).toBe(false);
   });
 });

@@ -4,12 +4,12 @@
  * way round: forwards bound the difference from one side, backwards from the other, and the middle is wrong by no more
  * than half of a round trip. Peers who sent each other nothing begin together.
  */
-import { got, type PeerId } from '../base.ts';
+import { got, median, type PeerId } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
 import type { BesideSpan } from './beside.ts';
 import { type MeasuredSpan, measuredSpans, type ReportedSpan } from './measured.ts';
-import { shifted, type Timeline } from './timeline.ts';
+import { type Interval, shifted, type Timeline } from './timeline.ts';
 
 type Reports = ReadonlyMap<PeerId, readonly ReportedSpan[]>;
 
@@ -56,6 +56,33 @@ export const alignedBehind = (ends: ReadonlyMap<PeerId, WorkEnd>, behind: readon
       return ('stage' in action ? endSeconds : startSeconds) >= end;
     }),
   );
+
+/**
+ * The same, and of those who compute nothing and tell of an update: the commit comes to all at about the same time, so that
+ * theirs begins where the others' do, in the middle.
+ */
+export function withKeepers(
+  ends: ReadonlyMap<PeerId, WorkEnd>,
+  behind: ReadonlyMap<PeerId, readonly BesideSpan[]>,
+): ReadonlyMap<PeerId, WorkEnd> {
+  const begins = new Map(
+    [...behind].flatMap(([peer, spans]) => {
+      const updates = spans.filter(({ action: { op } }) => op === 'UPDATE' || op === 'UPDATE_HOST');
+      return updates.length === 0 ? [] : [[peer, firstStart(updates)] as const];
+    }),
+  );
+  const others = [...begins].flatMap(([peer, begun]) => {
+    const end = ends.get(peer);
+    return end ? [begun + end.shiftSeconds] : [];
+  });
+  const commonSeconds = median(others);
+  if (commonSeconds === null) return ends;
+  const keepers = [...begins].filter(([peer]) => !ends.has(peer));
+  return new Map([
+    ...ends,
+    ...keepers.map(([peer, begun]) => [peer, { endSeconds: begun, shiftSeconds: commonSeconds - begun }] as const),
+  ]);
+}
 
 /** Of those whose reports have any. */
 const measuredByPeer = (plan: Plan, reports: Reports): ReadonlyMap<PeerId, readonly MeasuredSpan[]> =>
@@ -126,8 +153,7 @@ function clockOffsets(spans: ReadonlyMap<PeerId, readonly MeasuredSpan[]>): Map<
   return offsets;
 }
 
-const firstStart = (spans: readonly MeasuredSpan[]): number =>
-  Math.min(...spans.map(({ startSeconds }) => startSeconds));
+const firstStart = (spans: readonly Interval[]): number => Math.min(...spans.map(({ startSeconds }) => startSeconds));
 
 function middle(least: number, most: number): number {
   if (!Number.isFinite(least)) return most;

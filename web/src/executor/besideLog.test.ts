@@ -49,6 +49,23 @@ test('[ST22] parts of one hand-over are one span, told once all of them are over
   expect(told(log)).toEqual([]);
 });
 
+test('[ST22] what outlasts its step is told as it ends, with what was over by then', async () => {
+  const { log, at } = logAt();
+  const [values, update] = [later(), later()];
+  log.until({ op: 'SEND_V' }, values.promise);
+  log.until({ op: 'UPDATE' }, update.promise);
+  at(1);
+  values.resolve();
+  await heard();
+  const heardOf: string[] = [];
+  log.tell(64, (span) => heardOf.push(besideReported(span).action));
+  expect(heardOf).toEqual(['SEND_V']);
+  at(2);
+  update.resolve();
+  await heard();
+  expect(heardOf).toEqual(['SEND_V', 'UPDATE']);
+});
+
 test('[ST22] what is sent is named by the stage that made it, each gather is a span, and what fails is none', async () => {
   const { log, at } = logAt();
   log.sent({ kind: 'activation', stage: 1, index: 3 }, Promise.resolve());

@@ -14,6 +14,8 @@ export class BesideLog {
   /** Parts of a hand-over that are still under way. */
   readonly #open = new Map<string, number>();
   readonly #told = new Set<string>();
+  /** Hears of each span that ends from now on; null: they are asked for. */
+  #tell: ((span: BesideSpan) => void) | null = null;
 
   constructor(peer: PeerId, now: () => number) {
     this.#peer = peer;
@@ -32,6 +34,7 @@ export class BesideLog {
         const span = { startSeconds: Math.min(first, startSeconds), endSeconds: this.#now() };
         this.#spans.set(key, { peer: this.#peer, action, ...span });
         this.#open.set(key, (this.#open.get(key) ?? 1) - 1);
+        if (this.#tell) for (const one of this.take(1)) this.#tell(one);
       },
       () => undefined, // whose it is hears of it
     );
@@ -50,6 +53,12 @@ export class BesideLog {
     const over = [...this.#spans].filter(([key]) => !this.#told.has(key) && !this.#open.get(key)).slice(0, most);
     for (const [key] of over) this.#told.add(key);
     return over.map(([, span]) => span);
+  }
+
+  /** Those that are over, at most so many, and as they end all others. */
+  tell(most: number, to: (span: BesideSpan) => void): void {
+    for (const span of this.take(most)) to(span);
+    this.#tell = to;
   }
 }
 

@@ -92,7 +92,8 @@ export class StepRun {
     const policy = policyOf(this.#role.plan);
     await (policy ? this.#runByMessages(actions, policy) : this.#runAll(actions));
     await Promise.all(this.#pending);
-    for (const span of this.#beside.take(MOST_SPANS_BEHIND)) this.#around.didBehind?.(span);
+    // The GPU may still be at its update: at full speed nobody waits for that.
+    this.#beside.tell(MOST_SPANS_BEHIND, (span) => this.#around.didBehind?.(span));
     if (!endsTurn) this.#role.leftOver.keep(lossScale);
     return this.#timeline;
   }
@@ -284,6 +285,7 @@ export class StepRun {
     await this.#settled();
     await this.#copied;
     const spans = this.#timeline.slice(0, MOST_SPANS).map(reported);
+    const behind = this.#around.behind?.() ?? null;
     this.#around.report({
       type: 'report',
       epoch,
@@ -299,7 +301,7 @@ export class StepRun {
       bytesDirect: this.#bytesSent.direct,
       bytesRelayed: this.#bytesSent.relayed,
       spans: [...spans, ...this.#beside.take(MOST_SPANS - spans.length).map(besideReported)],
-      ...(this.#around.behind && { behind: this.#around.behind }),
+      ...(behind && { behind }),
       links: [...links],
       ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }),
     });

@@ -184,6 +184,33 @@ test('[IS22] a meeting is told with the next report, until one was, and stands i
   expect(meter.behind).toBeNull();
 });
 
+test('[ST22] an update that ends while the next step goes is told with its report, and no later', () => {
+  const meter = new Meter(
+    () => 0,
+    () => undefined,
+  );
+  const own = peerId('own');
+  const span = (op: 'UPDATE' | 'SEND_V', startSeconds: number) => ({
+    ...{ peer: own, action: { op }, startSeconds, endSeconds: startSeconds + 1 },
+  });
+  meter.begin(1, 7, 1);
+  const seventh = meter.ofStep(7);
+  seventh.didBehind(span('SEND_V', 1));
+  meter.end(spansOf(own, '0F0 0-1'));
+  // Of islands that take turns the next step has a lower number.
+  meter.begin(1, 2, 1);
+  const second = meter.ofStep(2);
+  seventh.didBehind(span('UPDATE', 2));
+  const told = (spans: readonly string[], step: number) => ({
+    step,
+    spans: spans.map((action) => expect.objectContaining({ action })),
+  });
+  expect(second.behind()).toEqual(told(['SEND_V', 'UPDATE'], 7));
+  second.didBehind(span('SEND_V', 5));
+  seventh.didBehind(span('UPDATE', 2));
+  expect(second.behind()).toEqual(told(['SEND_V'], 2));
+});
+
 test('[IS22] a meeting apart from the steps stands behind the newest one, however long it was waited for', async () => {
   let now = 10;
   const meter = new Meter(

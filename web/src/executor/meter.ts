@@ -127,6 +127,8 @@ export class Meter {
   }
 
   didBehind(step: number, span: BesideSpan): void {
+    // What was over too late for the report of the step after is told no more.
+    if (this.#behind !== null && ![this.#behind.step, this.#at?.step].includes(step)) return;
     const before = this.#behind?.step === step ? this.#behind.spans : [];
     this.#behind = { step, spans: [...before, span].slice(0, MOST_SPANS_BEHIND) };
   }
@@ -215,7 +217,7 @@ export class Meter {
       computed: (action: ComputeAction) => this.computed(action),
       awaited: (from: PeerId, coming: Promise<void>) => this.awaited(from, coming),
       readingBack: (read: Promise<unknown>) => void this.#readBack(read),
-      behind: this.behind,
+      behind: () => this.behind,
       didBehind: (span: BesideSpan) => this.didBehind(step, span),
     };
   }

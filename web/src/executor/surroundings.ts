@@ -31,11 +31,11 @@ export interface Surroundings extends MeasuredLinks {
   computed?(action: ComputeAction): void;
   /** Beside the list: until then its GPU has not done this. */
   readingBack?(read: Promise<unknown>): void;
-  /** What this donor did behind its report of the step before; null: nothing, or it was told. */
-  readonly behind?: ReportMessage['behind'] | null;
+  /** What this donor did behind its report of the step before, as far as it is over; null: nothing, or it was told. */
+  behind?(): ReportMessage['behind'] | null;
   /** This step is the last one of an island's turn; absent: it is not. */
   readonly endsTurn?: boolean;
-  /** Of this step, after its report. */
+  /** Of this step, after its report; and after its end what only then is over. */
   didBehind?(span: BesideSpan): void;
   /** The server's answer to this step. */
   committed(): Promise<UpdateScalars>;
