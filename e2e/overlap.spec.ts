@@ -3,12 +3,13 @@
  * of each meeting where the metrics say it was comes to the same losses.
  */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { at } from '../swarm/base.ts';
 import { parseRunFile } from '../swarm/run/runFile.ts';
 import { IslandReference } from '../swarm/testing/islandReference.ts';
 import { type Line, readTensors } from './fidelity.ts';
-import { beside, copyOfRun, type Json, runSwarm } from './product.ts';
+import { beside, copyOfRun, type Json, runSwarm, temporaryFolder } from './product.ts';
 
 /** When what came of a meeting is there is another step each time: at this rate float32 is far closer (recordedRounds.spec.ts). */
 const RATE = 0.001;
@@ -30,10 +31,32 @@ test.each([
 ])('[IS80] [IS81] [IS84] %s: the losses of a float64 trainer', async (_name, islands) => {
   const path = overlapping(islands);
   const { metrics } = await runSwarm(path, '--donor', 'speed=1', '--donor', 'speed=0.5');
+  const lines = metrics as readonly Required<Line>[];
+  expectLossesOf(path, lines);
+  // All but the end is met about beside the next round: its first step is begun before anybody has heard of it.
+  for (let round = 1; round <= Math.max(...lines.map((line) => line.round)); round++) {
+    const own = lines.filter((line) => line.round === round).toSorted((a, b) => a.innerStep - b.innerStep);
+    expect(at(own, 0).tookIn, `in round ${round}`).toBe(round - 1);
+  }
+});
+
+test('[IS83] a donor is killed while its island meets: who has the other copy meets in its place, and nothing is lost', async () => {
+  const path = overlapping({ count: 2, innerSteps: 4 });
+  const report = join(temporaryFolder(), 'report.json');
+  // The second donor is alone in its group: its line carries nothing but the meetings, for seconds each.
+  const donors = ['--donor', 'speed=1', '--donor', 'upload=300kB/s', '--donor', 'speed=1'];
+  const { metrics } = await runSwarm(
+    ...[path, ...donors, '--replicas', '1', '--chaos', 'kill:0@10', '--report', report],
+  );
+  expect(JSON.parse(readFileSync(report, 'utf8')).rollbacks).toEqual([]);
+  expectLossesOf(path, metrics as readonly Required<Line>[]);
+});
+
+/** Each line's loss is what the float64 trainer comes to. */
+function expectLossesOf(path: string, lines: readonly Required<Line>[]): void {
   const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
   if (!parsed.ok) throw new Error(parsed.reason);
   const run = parsed.value;
-  const lines = metrics as readonly Required<Line>[];
   expect(lines.map(({ step }) => step)).toEqual(Array.from({ length: STEPS }, (_, number) => number));
   const count = Math.max(...lines.map(({ island }) => island)) + 1;
   const rounds = Math.max(...lines.map(({ round }) => round)) + 1;
@@ -43,8 +66,6 @@ test.each([
   const reference = new IslandReference(run, initial, text, count);
   for (let round = 0; round < rounds; round++) {
     const own = lines.filter((line) => line.round === round).toSorted((a, b) => a.innerStep - b.innerStep);
-    // All but the end is met about beside the next round: its first step is begun before anybody has heard of it.
-    if (round > 0) expect(at(own, 0).tookIn, `in round ${round}`).toBe(round - 1);
     for (const { step, island, loss, tookIn } of own) {
       if (tookIn === round) reference.takeIn(island);
       expect(Math.abs(loss / reference.step(island, step).loss - 1), `loss of step ${step}`).toBeLessThan(BOUND);
@@ -52,4 +73,4 @@ test.each([
     for (let island = 0; island < count; island++) reference.takeIn(island);
     reference.meetBeside();
   }
-});
+}

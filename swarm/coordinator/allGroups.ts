@@ -2,7 +2,8 @@
 import { invariant } from '../base.ts';
 import { checkpointStored } from './checkpoint.ts';
 import type { CoordinatorEvent } from './events.ts';
-import { askForCheckpoint, boundary, considerInterruption } from './planInForce.ts';
+import { askForCheckpoint, boundary, considerInterruption, proceed } from './planInForce.ts';
+import { takeIn } from './takingIn.ts';
 import { change, forgive, type Transition } from './transition.ts';
 
 /** All groups have met, or (`isBeside`) begun to. */
@@ -27,7 +28,11 @@ export function met(
 /** The meeting that was held beside the steps is over. */
 export function cameOf(transition: Transition, { round }: Extract<CoordinatorEvent, { type: 'cameOf' }>) {
   change(transition, { outcome: { round } });
-  if (transition.state.phase.name === 'holding') boundary(transition);
+  const { phase } = transition.state;
+  if (phase.name === 'holding') return boundary(transition);
+  if (phase.name !== 'planning' || phase.before === null) return;
+  takeIn(transition, phase.before);
+  proceed(transition);
 }
 
 /** It does this number next: where it stands and waits for one, now. */

@@ -4,8 +4,8 @@
  * a boundary, `handOver` change the plan, the state going from peer to peer: that needs a living keeper of every shard.
  * `planAnew` starts from the newest checkpoint with whoever is there.
  */
-import { invariant, type PeerId } from '../base.ts';
-import { isMeeting } from '../islands/rounds.ts';
+import type { PeerId } from '../base.ts';
+import { isMeeting, isRecorded } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
 import {
   awaitedCheckpoint,
@@ -15,12 +15,13 @@ import {
   rollBack,
   uploadsMissing,
 } from './checkpoint.ts';
-import { allowedFor, evaluationAllowedMs, paceOf, stepAllowedMs } from './deadlines.ts';
+import { allowedFor, paceOf } from './deadlines.ts';
 import type { Proposal } from './events.ts';
-import { areWarmAhead, nextCopies, planAhead } from './filling.ts';
+import { areWarmAhead, planAhead } from './filling.ts';
 import { begin, newlyInForce, prepare } from './newEpoch.ts';
 import { watchedFrom } from './progress.ts';
 import { staleOf } from './replicas.ts';
+import { evaluate, train } from './starting.ts';
 import {
   type CoordinatorState,
   expectedDonors,
@@ -30,11 +31,11 @@ import {
   type PlanInForce,
   planInForce,
 } from './state.ts';
-import { areAllCommitted, evaluationDue, isDone, isLastStep, nextStepOf, toldTurn } from './stepsAhead.ts';
+import { areAllCommitted, evaluationDue, isDone, isLastStep, nextStepOf } from './stepsAhead.ts';
 import {
   interruption,
   keepersLive,
-  keepingState,
+  keepingThrough,
   living,
   lostReason,
   membersInvolved,
@@ -71,10 +72,11 @@ export function lose(transition: Transition, peer: PeerId, reason: string) {
  */
 export function planOn(transition: Transition, reason: string) {
   const { state } = transition;
-  const before = keepingState(state);
+  const before = keepingThrough(state);
   const isDispensable = state.operator !== 'run' && state.committedSteps === state.newestCheckpointStep;
   if (before === null || isDispensable || living(state, before) === null)
     return planAnew(transition, before === null ? reason : lostReason(transition.state, before, reason));
+  takeIn(transition, before);
   end(transition, reason);
   waitForPlan(transition, before, reason);
 }
@@ -86,9 +88,10 @@ export function waitForPlan(transition: Transition, before: PlanInForce | null, 
 
 /** Where a plan is waited for and it is there, it begins. */
 export function proceed(transition: Transition) {
-  const { phase, newestCheckpointStep } = transition.state;
+  const { phase, newestCheckpointStep, outcome } = transition.state;
   const found = planAtHand(transition.state);
-  if (phase.name !== 'planning' || found === null) return;
+  // What comes of a meeting under way is taken in by those who ended the round.
+  if (phase.name !== 'planning' || found === null || outcome === 'awaited') return;
   const { before, reason } = phase;
   const { doubt } = transition.state;
   // Nobody else can do it: the suspect takes part again, and a plan with it is asked for.
@@ -98,8 +101,11 @@ export function proceed(transition: Transition) {
     // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
     const next = proposal ?? (keepersLive(transition.state, before) ? before : null);
     // Some of them are gone and the others cannot go on without a newcomer: they keep what they have until one comes.
-    if (next !== null) begin(transition, next, { from: 'peers', inForce: before }, reason);
-    return;
+    if (next !== null) return begin(transition, next, { from: 'peers', inForce: before }, reason);
+    const { config } = transition.state;
+    // Of several groups the others would wait for that one, too.
+    if (config.own === undefined || isRecorded(config.train) || offerOf(transition.state).length > 0) return;
+    return endGroup(transition, 'noPlan', reason);
   }
   if (found.answer === 'none') {
     if (transition.state.config.own !== undefined) return endGroup(transition, 'noPlan', found.reason);
@@ -268,14 +274,19 @@ function finish(transition: Transition) {
   if (operator === 'stop') stopNow(transition);
 }
 
-/** The same plan again under a new epoch. Every member must be alive. `isChecked`: from now on, where it was not. */
+/**
+ * The same plan again under a new epoch; beside a meeting, when that is over. Every member must be alive. `isChecked`: from now
+ * on, where it was not.
+ */
 export function tryAgain(transition: Transition, reason: string, isChecked = false) {
-  const { phase, newestCheckpointStep, committedSteps } = transition.state;
+  const { phase, newestCheckpointStep, committedSteps, outcome } = transition.state;
+  if (outcome === 'awaited') return planOn(transition, reason);
   const inForce = planInForce(transition.state);
   const stop = interruption(transition.state);
   const handsOver = phase.name === 'preparing' && phase.source.from === 'peers';
   if (inForce === null || (stop !== null && !handsOver && newestCheckpointStep === committedSteps))
     return planAnew(transition, stop?.reason ?? reason);
+  takeIn(transition, inForce);
   sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
   const again = { ...inForce, isChecked: inForce.isChecked || isChecked };
   prepare(transition, again, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
@@ -351,37 +362,6 @@ const uploadsAwaited = ({ state, now }: Transition, inForce: PlanInForce) => ({
   ...watchedFrom(inForce, now),
   deadline: now + allowedFor('upload', state.seen),
 });
-
-/** Deadlines that everyone missed double the next one: then it was the deadline that was wrong. */
-const patience = ({ state }: Transition): number => 2 ** state.attempts.stalls;
-
-function evaluate(transition: Transition, inForce: PlanInForce) {
-  const { config, committedSteps } = transition.state;
-  invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
-  const rounds = Math.max(1, config.evaluation.windows / config.batch.samples);
-  const deadline = transition.now + patience(transition) * evaluationAllowedMs(inForce, inForce.predicted, rounds);
-  change(transition, { phase: { name: 'evaluating', answers: [], deadline, ...watchedFrom(inForce, transition.now) } });
-  send(transition, membersOf(inForce), { type: 'evaluate', epoch: inForce.epoch, step: committedSteps });
-}
-
-function train(transition: Transition, { filling, ...before }: PlanInForce, step: number) {
-  const deadline = transition.now + patience(transition) * stepAllowedMs(before, before.predicted);
-  const { lossScale } = transition.state;
-  const next = nextCopies({ filling }, step);
-  const inForce = { ...before, filling: next?.filling ?? filling };
-  change(transition, {
-    phase: {
-      ...{ name: 'training', step, reports: [], reportedMs: null, deadline },
-      ...watchedFrom(inForce, transition.now, patience(transition)),
-    },
-  });
-  send(transition, membersOf(inForce), {
-    ...{ type: 'start', epoch: before.epoch, step },
-    ...(lossScale ? { lossScale: lossScale.scale } : {}),
-    ...(next ? { copies: next.copies } : {}),
-    ...toldTurn(transition.state, step),
-  });
-}
 
 /**
  * This commit asks for its checkpoint: it is due or overdue and none is on its way, the last one, or the run should stand after

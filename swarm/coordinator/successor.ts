@@ -194,6 +194,12 @@ export function keepingState(state: CoordinatorState): PlanInForce | null {
   return givingState(state) ?? planInForce(state);
 }
 
+/** The same, for the plan that comes next: beside a meeting only keepers take in what comes of it where steps stop. */
+export function keepingThrough(state: CoordinatorState): PlanInForce | null {
+  const inForce = keepingState(state);
+  return inForce !== null && state.outcome !== null ? { ...inForce, keptOnly: true } : inForce;
+}
+
 /** What a roll-back is said to come from: that nobody else has a part of the state. */
 export function lostReason(state: CoordinatorState, before: PlanInForce, reason: string): string {
   const hasReplicas = before.plan.state.some(({ shards }) => shards.some(({ replicas }) => replicas.length > 0));

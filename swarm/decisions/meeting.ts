@@ -6,8 +6,9 @@
 import { at, invariant, type PeerId } from '../base.ts';
 import { allowedMs, DEADLINES } from '../coordinator/deadlines.ts';
 import type { Pair } from '../coordinator/events.ts';
-import { type CoordinatorState, membersOf, type PlanInForce, shardKey } from '../coordinator/state.ts';
+import { type CoordinatorState, type Duties, membersOf, type PlanInForce, shardKey } from '../coordinator/state.ts';
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
+import { keepersLive, keepingState, living } from '../coordinator/successor.ts';
 import { roundEnd, roundSteps, turnAt } from '../islands/rounds.ts';
 import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
@@ -31,6 +32,8 @@ export interface RoundEnd {
 export interface Meeting extends RoundEnd {
   /** Of all meetings begun so far. */
   readonly attempt: number;
+  /** Of each group, how many were told. */
+  readonly members: readonly number[];
   readonly met: readonly { readonly peer: PeerId; readonly said: MetMessage }[];
   readonly startedAt: number;
   readonly deadline: number;
@@ -78,11 +81,37 @@ export function roundEnded(groups: readonly CoordinatorState[], plans: readonly 
   };
 }
 
-export function begun(about: RoundEnd, before: Meetings, now: number): Meetings {
+export function begun(about: RoundEnd, plans: readonly PlanInForce[], before: Meetings, now: number): Meetings {
   const { attempts, failures, lastMs } = before;
   const allowed = 2 ** failures * allowedMs(DEADLINES.meeting, lastMs);
-  const current = { ...about, attempt: attempts + 1, met: [], startedAt: now, deadline: now + allowed };
+  const [attempt, members] = [attempts + 1, plans.map(sizeOf)];
+  const current = { ...about, attempt, members, met: [], startedAt: now, deadline: now + allowed };
   return { ...before, attempts: attempts + 1, current };
+}
+
+const sizeOf = ({ duties }: PlanInForce): number => duties.length;
+
+/** Somebody who was told of it has gone since. */
+export const isWithoutSome = ({ members }: Meeting, plans: readonly PlanInForce[]): boolean =>
+  plans.some((inForce, group) => sizeOf(inForce) !== members[group]);
+
+/**
+ * Of each group those who are left of who ended the round that is met about beside the next one, the first of them its
+ * primaries; null: another plan is in force somewhere, or nobody has what some of its islands came to.
+ */
+export function enders(groups: readonly CoordinatorState[], { epochs }: RoundEnd): PlanInForce[] | null {
+  const plans = groups.flatMap((state, group) => {
+    const ended = keepingState(state);
+    if (ended === null || ended.epoch !== epochs[group]) return [];
+    if (keepersLive(state, ended)) return ended;
+    const plan = living(state, ended);
+    if (plan === null) return [];
+    const keepers = new Set(keepersIn(plan));
+    const isLeft = ({ peer, primary, replica }: Duties): boolean =>
+      keepers.has(peer) || (primary.length + replica.length === 0 && state.donors.some((donor) => donor.peer === peer));
+    return { ...ended, plan, duties: ended.duties.filter(isLeft) };
+  });
+  return plans.length === groups.length ? plans : null;
 }
 
 /** The count at which the round ends that all are in. */

@@ -4,7 +4,7 @@
  */
 import { at, type PeerId } from '../base.ts';
 import { staleOf } from '../coordinator/replicas.ts';
-import { type CoordinatorState, type PlanInForce, planInForce } from '../coordinator/state.ts';
+import { type PlanInForce, planInForce } from '../coordinator/state.ts';
 import { evaluationDue, unsavedLimit } from '../coordinator/stepsAhead.ts';
 import { interruption } from '../coordinator/successor.ts';
 import type { MetMessage, PeerMessage } from '../messages/messages.ts';
@@ -12,10 +12,12 @@ import { change, type Deciding, goOnTogether, send, statesOf, tellAll, tellGroup
 import { groupOf, isTogether } from './groups.ts';
 import {
   begun,
+  enders,
   failed,
   farewells,
   invitations,
   isTriedEnough,
+  isWithoutSome,
   type Meeting,
   outcomeOf,
   over,
@@ -35,24 +37,20 @@ export function meet(deciding: Deciding): boolean {
   const { current, beside } = apart.meetings;
   if (isTogether(deciding.groups) && current === null) return false;
   const states = statesOf(deciding);
-  const plans = isTogether(deciding.groups) ? null : beside ? inForceOf(states) : standing(states);
+  const plans = isTogether(deciding.groups) ? null : beside ? enders(states, beside) : standing(states);
   const about = beside ?? current;
   const isOld = about !== null && (plans === null || plans.some(({ epoch }, i) => epoch !== about.epochs[i]));
   if (isOld && beside) {
     // What its islands did of the next round began at values that nobody has any more.
-    goOnTogether(deciding, 'the plan of a group changed while its islands met');
+    goOnTogether(deciding, 'nobody is left who has what a group met with');
     return true;
   }
-  if (isOld) change(deciding, { ...apart.meetings, current: null });
-  if (isOld) return true;
+  if (isOld || (current !== null && plans !== null && isWithoutSome(current, plans))) {
+    change(deciding, { ...apart.meetings, current: null });
+    return true;
+  }
   if (plans === null) return false;
   return current === null ? begin(deciding, plans) : goOn(deciding, plans, current);
-}
-
-/** Of all groups; null: one has none. */
-function inForceOf(states: readonly CoordinatorState[]): PlanInForce[] | null {
-  const plans = states.flatMap((state) => planInForce(state) ?? []);
-  return plans.length === states.length ? plans : null;
 }
 
 function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
@@ -61,7 +59,7 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
   const states = statesOf(deciding);
   const about = meetings.beside ?? roundEnded(states, plans);
   const isBeside = meetings.beside === null && run.train.islands?.overlap === true && isFree(deciding, about.end);
-  const after = begun(about, { ...meetings, beside: isBeside ? about : meetings.beside }, now);
+  const after = begun(about, plans, { ...meetings, beside: isBeside ? about : meetings.beside }, now);
   change(deciding, after);
   if (after.current !== null) send(deciding, invitations(plans, after.current, after, giving !== null));
   if (isBeside) beginRound(deciding, about.end, true);
@@ -155,7 +153,7 @@ export function heardOf(deciding: Deciding, peer: PeerId, message: MetMessage) {
   const { apart } = deciding;
   const { current, beside } = apart.meetings;
   const states = statesOf(deciding);
-  const plans = beside ? inForceOf(states) : standing(states);
+  const plans = beside ? enders(states, beside) : standing(states);
   if (current === null || plans === null) return;
   change(deciding, { ...apart.meetings, current: withWord(current, plans, peer, message) });
 }

@@ -15,7 +15,7 @@ import {
 import { searchProblem } from '../autoplan/knownDonors.ts';
 import { at, type PeerId, type Result } from '../base.ts';
 import { type CoordinatorState, type Donor, dutiesIn, planInForce } from '../coordinator/state.ts';
-import { interruption } from '../coordinator/successor.ts';
+import { interruption, membersInvolved } from '../coordinator/successor.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
 import { type Anew, areMadeAtMeetings } from './anew.ts';
 import { type Deciding, statesOf, tellGroup, toCoordinator } from './deciding.ts';
@@ -228,7 +228,6 @@ export function beginIslands(deciding: Deciding) {
 /** Words of a plan that its group is not in any more: they were true when they were said. */
 export function isOfOldGroup({ groups, apart }: Deciding, peer: PeerId, message: DecisiveMessage): boolean {
   if (apart.giving === null || !('epoch' in message)) return false;
-  const inForce = planInForce(stateOf(groups, peer));
-  if (inForce !== null && dutiesIn(inForce, peer) !== undefined) return false;
+  if (membersInvolved(stateOf(groups, peer)).includes(peer)) return false;
   return message.epoch <= Math.max(...groups.map(({ coordinator }) => coordinator.epoch));
 }

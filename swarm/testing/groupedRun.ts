@@ -1,12 +1,14 @@
 /** For tests: a run of several groups with honest donors that answer in the order told, and a store that judges what it is to keep. */
 import { below, invariant, type PeerId, peerId, type Random } from '../base.ts';
 import type { DonorMessage, StartState } from '../coordinator/events.ts';
+import { membersInvolved } from '../coordinator/successor.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
+import { stateOf } from '../decisions/groups.ts';
 import { roundEnd, roundLength, turnAt } from '../islands/rounds.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
 import { answer } from './honestDonor.ts';
 import { ADAPTER, decisionConfig, rehearsalTerms } from './rehearsalTerms.ts';
@@ -33,6 +35,8 @@ export class GroupedRun {
   #told: { readonly to: PeerId; readonly message: ServerMessage }[] = [];
   readonly #plans = new Map<PeerId, Plan>();
   readonly #here = new Set<PeerId>();
+  /** They were told of a meeting beside their steps, and not yet that it is over. */
+  readonly #besides = new Set<PeerId>();
   /** Nobody uploads. */
   areUploadsSlow = false;
   /** These say nothing of a meeting, or something else. */
@@ -91,6 +95,14 @@ export class GroupedRun {
   gone(name: string): void {
     this.#here.delete(peerId(name));
     this.tell({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
+  }
+
+  /** What its group does under its plan cannot go on. */
+  fails(peer: PeerId): void {
+    const state = stateOf(this.state.groups, peer);
+    if (!membersInvolved(state).includes(peer)) return;
+    const message = { type: 'fault', epoch: state.epoch, reason: 'internal', detail: 'its driver said no' } as const;
+    this.tell({ type: 'donorSaid', peer, message });
   }
 
   /** Whoever is told first answers first, or at random; false: there is nothing to answer. */
@@ -157,7 +169,21 @@ export class GroupedRun {
       case 'send': {
         const { to, message } = effect;
         invariant(this.#here.has(to), `${to} is told ${message.type} although it is gone`);
-        if (message.type === 'prepare') this.#plans.set(to, message.plan);
+        if (message.type === 'prepare') {
+          const { source } = message;
+          const gives =
+            source.from === 'kept' ||
+            (source.from === 'peers' &&
+              source.plan.state.some(({ shards }) => shards.some((one) => keepersOf(one).includes(to))));
+          invariant(
+            !gives || !this.#besides.has(to),
+            `${to} gives what came of the meeting that it ended its round for`,
+          );
+          this.#besides.delete(to);
+          this.#plans.set(to, message.plan);
+        }
+        if (message.type === 'meet' && message.beside) this.#besides.add(to);
+        if (message.type === 'meetingOver') this.#besides.delete(to);
         if (message.type === 'start') {
           const own = this.#plans.get(to)?.islands;
           const { island } = turnAt(train, message.step);

@@ -7,6 +7,7 @@ import type { MeetMessage } from '../../../swarm/messages/messages.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { savedAs, stateKinds } from '../../../swarm/plan/stateKinds.ts';
+import { survivors } from '../../../swarm/plan/survivors.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Islands, Train } from '../../../swarm/run/runFile.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
@@ -145,8 +146,8 @@ class Post {
 
 class Groups {
   readonly train: Train & { islands: Islands };
-  readonly plans: readonly Plan[];
-  readonly keepers: ReadonlyMap<PeerId, Keeper>;
+  plans: readonly Plan[];
+  readonly keepers: Map<PeerId, Keeper>;
   attempt = 0;
 
   constructor(islands: Islands, plans: readonly Plan[], steps = 8) {
@@ -164,6 +165,16 @@ class Groups {
     const { island } = turnAt(this.train, step);
     for (const keeper of this.keepers.values())
       if (keeper.role.plan.islands?.includes(island) !== false) await keeper.did(step);
+  }
+
+  /** Of what it was the first keeper of, the second one is from now on; no keeper's role has changed. */
+  lose(peer: PeerId): void {
+    this.keepers.delete(peer);
+    this.plans = this.plans.map((plan) => {
+      const left = survivors(plan, (keeper) => keeper !== peer);
+      if (left === null) throw new Error(`nobody has what ${peer} has`);
+      return left;
+    });
   }
 
   /** An attempt of all keepers. */
@@ -277,6 +288,28 @@ test.each(CASES.flatMap((islands) => [0, 1, 2, 3, 4, 5, 6].map((late) => [late, 
     for (const groups of [waiting, going]) await groups.meet(2 * ROUND - 1);
     // A near tie may be chosen otherwise by a sparse exchange, and a code by int8.
     if (islands.exchange === 'f32' && islands.publish === 'f32') await expectNear(going, waiting, islands);
+  },
+);
+
+test.each(CASES)(
+  '[IS83] for islands whose primary is lost beside the next round its replica speaks: to the last bit the same: %j',
+  async (islands) => {
+    const [whole, left] = [apart(islands, 3 * ROUND), apart(islands, 3 * ROUND)];
+    // Islands have left over something of a round before, where the exchange is sparse.
+    for (let step = 0; step < 2 * ROUND; step++)
+      for (const groups of [whole, left]) {
+        await groups.did(step);
+        if (step === ROUND - 1) await groups.meet(step);
+      }
+    const [all, before] = [await whole.ends(), await left.ends()];
+    for (let step = 2 * ROUND; step < 2 * ROUND + 2; step++) for (const groups of [whole, left]) await groups.did(step);
+    await left.hold(2 * ROUND - 1, undefined, before);
+    left.lose(peerId('p'));
+    await whole.takeIn(2 * ROUND - 1, all);
+    await left.takeIn(2 * ROUND - 1, before);
+    expect([...left.keepers.keys()].toSorted()).toEqual(['q', 'r', 's']);
+    for (const [peer, keeper] of left.keepers)
+      expect(await keeper.state(islands), peer).toEqual(await got(whole.keepers, peer).state(islands));
   },
 );
 

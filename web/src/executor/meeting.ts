@@ -9,6 +9,7 @@ import { decodePacket, encodePacket } from '../../../swarm/islands/packet.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import type { MeetMessage, MetMessage } from '../../../swarm/messages/messages.ts';
+import { keepersOf } from '../../../swarm/plan/plan.ts';
 import type { Islands } from '../../../swarm/run/runFile.ts';
 import { meetingCuts, type PacketPassage } from '../../../swarm/ways/meeting.ts';
 import { BadTensorError } from './epochs.ts';
@@ -31,6 +32,7 @@ type Said = ReadonlyMap<number, Contribution> | Float32Array;
 
 interface Shard {
   readonly work: ShardWork;
+  readonly isPrimary: boolean;
   readonly planes: MeetingPlanes;
   /** By island: of the group's own where this peer is the primary. */
   readonly said: Map<number, Said>;
@@ -69,10 +71,11 @@ export class Meeting {
   async hold(): Promise<{ readonly outcome: Outcome; readonly digests: MetMessage['digests'] }> {
     const shards: Shard[] = [];
     const sends: Promise<void>[] = [];
-    for (const work of this.#role.kept) {
-      const shard = { work, planes: this.#shards.meetingPlanes(work, this.#ends), said: new Map<number, Said>() };
+    for (const { work, isPrimary } of this.#kept) {
+      const planes = this.#shards.meetingPlanes(work, this.#ends);
+      const shard = { work, isPrimary, planes, said: new Map<number, Said>() };
       shards.push(shard);
-      if (work.isPrimary) sends.push(...(await this.#say(shard)));
+      if (isPrimary) sends.push(...(await this.#say(shard)));
     }
     const sent = Promise.all(sends);
     sent.catch(() => undefined); // awaited below, unless what is received fails first
@@ -84,6 +87,17 @@ export class Meeting {
     }
     await sent;
     return { outcome: new Map(shards.map(({ work, planes }) => [work, planes])), digests };
+  }
+
+  /** By the word of the meeting: of a group that lost a primary somebody else speaks for its islands. */
+  get #kept(): readonly Pick<Shard, 'work' | 'isPrimary'>[] {
+    const { kept, peer } = this.#role;
+    const all = this.#message.groups.flatMap(({ state }) => state);
+    return kept.flatMap((work) => {
+      const shards = all.flatMap(({ block, shards: own }) => (block === work.block ? own : []));
+      const mine = shards.find((one) => keepersOf(one).includes(peer) && overlap(one.range, work.range) !== null);
+      return mine ? { work, isPrimary: mine.peer === peer } : [];
+    });
   }
 
   /** What the group's islands did. Who did nothing says nothing. */
@@ -123,7 +137,7 @@ export class Meeting {
   }
 
   /** Waits for what others say of a shard. */
-  async #take({ work, planes, said }: Shard): Promise<void> {
+  async #take({ work, isPrimary, planes, said }: Shard): Promise<void> {
     const { exchange } = this.#settings;
     const coming = this.#passages.filter(
       ({ to, block, range }) => to === this.#role.peer && block === work.block && overlap(range, work.range) !== null,
@@ -141,7 +155,7 @@ export class Meeting {
     });
     await Promise.all(takes);
     for (const [island, all] of found) said.set(island, exchange === 'f32' ? joined(work, all) : all);
-    if (exchange === 'f32' || work.isPrimary) return;
+    if (exchange === 'f32' || isPrimary) return;
     // A copy's left-over is what the primary's is: what was sent is taken out of it.
     for (const [turn, island] of this.#own)
       for (const tensor of this.#tensors(work, work.range))

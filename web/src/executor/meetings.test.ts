@@ -252,8 +252,20 @@ test('[IS55] a later server says that it was over: who came to it takes it, once
   expect(await a.shared()).toEqual(met);
 });
 
+const beside = (attempt: number) => ({ ...message(attempt), beside: true as const });
+
+/** Half of the mean of what the two islands changed in their round, and all of what this one's next step did. */
+async function hasTakenIn({ holding, epoch }: Donor): Promise<void> {
+  for (const { block, range } of holding.role?.kept ?? []) {
+    const found = (await holding.role?.shards.readState(block, range, ['value'])) ?? [];
+    for (const [i, value] of found.entries()) {
+      const change = (step: number): number => changeOf(step, 0, range[0] + i);
+      expect(value).toBeCloseTo(initialValue(range[0] + i) + 0.25 * (change(0) + change(1)) + change(1 + epoch), 5);
+    }
+  }
+}
+
 test('[IS80] [IS81] beside the next round: it begins at once, an attempt later on is about the same, and what came of it is taken in', async () => {
-  const beside = (attempt: number) => ({ ...message(attempt), beside: true as const });
   post.held = [];
   await each((donor) => donor.meet(beside(0)));
   await each((donor) => donor.settled());
@@ -269,15 +281,48 @@ test('[IS80] [IS81] beside the next round: it begins at once, an attempt later o
     await donor.settled();
     expect(faults(donor)).toEqual([]);
   });
-  for (const { holding } of donors)
-    for (const { block, range } of holding.role?.kept ?? []) {
-      const found = (await holding.role?.shards.readState(block, range, ['value'])) ?? [];
-      for (const [i, value] of found.entries()) {
-        const change = (step: number): number => changeOf(step, 0, range[0] + i);
-        const own = holding === donors[0].holding ? 2 : 3;
-        expect(value).toBeCloseTo(initialValue(range[0] + i) + 0.25 * (change(0) + change(1)) + change(own), 5);
-      }
-    }
+  for (const donor of donors) await hasTakenIn(donor);
+});
+
+test('[IS83] beside the next round: b is gone, r speaks for its island whatever becomes of the epoch, and takes in what came of it', async () => {
+  const [a, b, r] = donors;
+  post.held = [];
+  await each((donor) => donor.meet(beside(0)));
+  await each((donor) => donor.settled());
+  for (const donor of donors) donor.update(donor === a ? 2 : 3);
+  post.donors.delete(B);
+  b.meetings.drop();
+  post.held = null;
+  // Its step cannot go on without b.
+  r.epochs.abandon(r.epoch, 'b is gone');
+  r.meetings.abandon();
+  const groups = beside(1).groups.map((group, place) =>
+    place === 0 ? group : { ...group, state: planOf(1, R, []).state },
+  );
+  for (const donor of [a, r]) donor.meet({ ...beside(1), groups });
+  for (const donor of [a, r]) {
+    while (mets(donor).length === 0) await turns();
+    donor.takeIn(0, 4);
+    await donor.settled();
+    expect(faults(donor)).toEqual([]);
+  }
+  for (const donor of [a, r]) await hasTakenIn(donor);
+});
+
+test('[IS83] an attempt beside the steps goes on where the epoch is given up, and comes to the same', async () => {
+  const [, , r] = donors;
+  post.held = [];
+  await each((donor) => donor.meet(beside(0)));
+  await each((donor) => donor.settled());
+  r.epochs.abandon(r.epoch, 'its step failed');
+  r.meetings.abandon();
+  const sent = post.held;
+  post.held = null;
+  for (const { deliver } of sent) deliver();
+  await each(async (donor) => {
+    while (mets(donor).length === 0) await turns();
+    expect(faults(donor)).toEqual([]);
+  });
 });
 
 test('[IS42] packets that come before the word of their meeting wait: of the own group, and of whom it met before', async () => {

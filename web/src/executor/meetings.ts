@@ -10,10 +10,10 @@ import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import { meetingPassages, type PacketPassage } from '../../../swarm/ways/meeting.ts';
 import { type Partners, partnersIn } from '../../../swarm/ways/partners.ts';
 import { bytesOf } from '../../../swarm/ways/tensors.ts';
-import { type Epoch, type Epochs, faultOf } from './epochs.ts';
+import { type Epochs, faultOf } from './epochs.ts';
 import type { Holding } from './holding.ts';
 import { Inbox } from './inbox.ts';
-import type { RoundEnds } from './islandShards.ts';
+import type { IslandShards, RoundEnds } from './islandShards.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import { Meeting, type Outcome } from './meeting.ts';
 import type { Meter } from './meter.ts';
@@ -78,6 +78,11 @@ export class Meetings {
     this.#packets.warm(bytesTo(peer, meetingPassages(model, islands, [{ islands: own, state }])));
   }
 
+  /** The epoch is given up, and with it an attempt, unless that is beside its steps: then it is about what was before them. */
+  abandon(): void {
+    if (!this.#attempt?.message.beside) this.drop();
+  }
+
   /** What there is of an attempt is given up. */
   drop(): void {
     this.#attempt?.abort.abort(new Error('the meeting was given up'));
@@ -138,17 +143,32 @@ export class Meetings {
     const coming = { arrival: [], step, late: [], heldOut: [], earlyBytes: bytesTo(run.peer, all) };
     this.#packets.expect(message.attempt, 0, coming, 0, () => []);
     this.#packets.advance(message.attempt, 0);
-    this.#parts.epochs.enqueue(message.epoch, async (epoch) => {
-      const { islands: shards } = this.#parts.holding.role ?? {};
-      invariant(shards, 'a meeting came before a plan of islands');
-      if (!message.beside) {
-        this.#parts.meter.show({ activity: 'updating' });
-        return this.#hold(epoch, attempt, run, await shards.roundEnds());
-      }
-      // An attempt that is begun again later is about the same.
-      if (this.#ended?.round !== message.round) this.#ended = { round: message.round, ends: await shards.roundEnds() };
-      void this.#hold(epoch, attempt, run, this.#ended.ends); // beside the steps; what fails of it is told there
+    if (message.beside) this.#holdBeside(attempt, run);
+    else this.#holdAlone(attempt, run);
+  }
+
+  #holdAlone(attempt: Attempt, run: JoinedRun): void {
+    this.#parts.epochs.enqueue(attempt.message.epoch, async ({ abort: { signal } }) => {
+      this.#parts.meter.show({ activity: 'updating' });
+      const ends = await this.#shards.roundEnds();
+      return this.#hold(AbortSignal.any([signal, attempt.abort.signal]), attempt, run, ends);
     });
+  }
+
+  /** Beside the steps, and whatever becomes of the epoch: it is about what islands came to before them. */
+  #holdBeside(attempt: Attempt, run: JoinedRun): void {
+    const { round } = attempt.message;
+    this.#parts.epochs.enqueueAlways(async () => {
+      // An attempt that is begun again later is about the same.
+      if (this.#ended?.round !== round) this.#ended = { round, ends: await this.#shards.roundEnds() };
+      void this.#hold(attempt.abort.signal, attempt, run, this.#ended.ends); // what fails of it is told there
+    });
+  }
+
+  get #shards(): IslandShards {
+    const { islands } = this.#parts.holding.role ?? {};
+    invariant(islands, 'a meeting came before a plan of islands');
+    return islands;
   }
 
   /** The next round begins; once, however often the meeting is begun again. */
@@ -158,16 +178,15 @@ export class Meetings {
     this.#parts.holding.roundEnded(end ?? roundEnd(train, round * roundLength(train)));
   }
 
-  async #hold(epoch: Epoch, attempt: Attempt, run: JoinedRun, ends: RoundEnds): Promise<void> {
+  async #hold(signal: AbortSignal, attempt: Attempt, run: JoinedRun, ends: RoundEnds): Promise<void> {
     const { holding, neighbours, page, meter, traffic } = this.#parts;
     const { role } = holding;
     const { islands } = run.sizes;
     const { message, passages, partners } = attempt;
     invariant(role?.islands && islands, 'a meeting came before a plan of islands');
-    const signal = AbortSignal.any([epoch.abort.signal, attempt.abort.signal]);
     if (signal.aborted) return;
     try {
-      const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), epoch.number);
+      const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), message.epoch);
       await neighbours.meet(partners, greatest, message.relayed ?? [], signal);
       const ways = {
         send: (to: PeerId, key: TensorKey, words: Float32Array) =>
@@ -178,9 +197,9 @@ export class Meetings {
       const { outcome, digests } = await (message.beside ? meeting.hold() : meter.meeting(run.peer, meeting.hold()));
       signal.throwIfAborted();
       attempt.outcome = outcome;
-      const { round, attempt: number } = message;
+      const { epoch, round, attempt: number } = message;
       page.sendServer({
-        ...{ type: 'met', epoch: epoch.number, round, attempt: number, digests },
+        ...{ type: 'met', epoch, round, attempt: number, digests },
         ...this.#bytes(role, passages),
       });
     } catch (error) {
@@ -223,12 +242,12 @@ export class Meetings {
     });
   }
 
-  /** What came of the attempt is taken in between two steps. Where the epoch is given up the whole run goes back. */
-  #takeIn(epoch: number): void {
+  /** What came of the attempt is taken in between two steps, also where the epoch has been given up since they ended the round. */
+  #takeIn(): void {
     const { epochs, holding } = this.#parts;
     const outcome = this.#attempt?.outcome;
     this.#attempt = null;
-    epochs.enqueue(epoch, async () => {
+    epochs.enqueueAlways(async () => {
       const { role } = holding;
       if (!role || role.kept.length === 0) return;
       invariant(outcome && role.islands, 'what came of the meeting is not here');
@@ -246,7 +265,7 @@ export class Meetings {
     const step = end ?? roundEnd(train, round * roundLength(train));
     if (this.#attempt?.message.round !== round) this.#attempt = null;
     this.#overRound = round;
-    if (beside) this.#takeIn(number);
+    if (beside) this.#takeIn();
     else this.#take(step);
     epochs.enqueue(number, async ({ abort: { signal } }) => {
       const { role } = holding;

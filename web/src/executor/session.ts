@@ -113,7 +113,7 @@ export class Session {
       case 'meetingOver':
         return this.#meetings.over(message);
       case 'abandon':
-        if (message.epoch === this.#epochs.current?.number) this.#meetings.drop();
+        if (message.epoch === this.#epochs.current?.number) this.#meetings.abandon();
         return this.#epochs.abandon(message.epoch, message.detail);
       case 'standby':
         return this.#leave();
