@@ -9,6 +9,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
 import { SILENCE } from '../swarm/coordinator/deadlines.ts';
+import type { RunWant } from '../swarm/messages/neededMost.ts';
 import type { PublicStatus } from '../swarm/messages/publicStatus.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
@@ -36,11 +37,13 @@ import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
 import { followQueue } from './operator/queue.ts';
 import { Rehearsals } from './operator/rehearsals.ts';
-import { newSessionKey, operatorSession } from './operator/session.ts';
+import { followedSession, newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
 import { type PlanSearch, planSearch } from './planning/planThread.ts';
 import { openRecorder, type Recorder } from './run/recorder.ts';
 import { ActiveRun } from './run/run.ts';
+import { runWant } from './run/runWant.ts';
+import type { SiteRuns } from './run/siteRuns.ts';
 import { copied, loadableProblem } from './store/checkpoints.ts';
 import type { DataDirectory } from './store/dataDirectory.ts';
 import { cardOf } from './store/runCard.ts';
@@ -81,6 +84,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly donorsPerAddress?: number;
   readonly connectionsPerAddress?: number;
   readonly gatherLimitMs?: number | null;
+  /** The other runs of its site; absent: there are none. */
+  readonly site?: SiteRuns;
   /** The operator chose another run of the data directory; absent: this server is for one run alone. */
   readonly onActivate?: (run: string) => void;
   /** Told every operator token: the first one, and one after each login. */
@@ -92,6 +97,7 @@ export interface Server {
   /** To be handed connections, and donors whose sockets end elsewhere. */
   readonly http: HttpServer;
   donorCame(wire: DonorWire, origin: Origin): void;
+  want(): RunWant;
   /** What a donor opens that this server's own command starts: by it the server knows that it is none of the others. */
   readonly ownDonorUrl: string;
   readonly run: ActiveRun;
@@ -124,7 +130,11 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     saved: data.store.sessions(),
     save: (text: string) => run.keep(() => data.store.saveSessions(text)),
   };
-  const session = operatorSession(sessions, (token) => options.onOperatorToken?.(token));
+  const session = {
+    ...operatorSession(sessions, (token) => options.onOperatorToken?.(token)),
+    // They are the site's.
+    ...(options.site?.isBeside ? followedSession(() => data.store.sessions()) : {}),
+  };
   limitBodies(app);
   await app.register(websocket, { options: SOCKET_LIMITS });
   const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);
@@ -137,12 +147,13 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [] });
   addPreviewPicture(app, status, visible);
   addDonorApi(app, run, data.blobs);
-  addMemberApi(app, run, data, access, visible);
+  addMemberApi(app, run, data, access, visible, options.site);
   const rehearsals = new Rehearsals(run);
   const freeBytes = freeDisk(data.directory);
   const alerts = new AlertWatch(run, data.store, freeBytes, log);
   addOperatorApi(app, {
     ...{ run, data, session, access, rehearsals, freeBytes, alerts, onActivate: options.onActivate },
+    site: options.site,
   });
   const sockets = new Set<DonorSocket>();
   const donorCame = (wire: DonorWire, origin: Origin): void => {
@@ -152,7 +163,11 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   };
   const refused = (): void => run.reception.countRefusal('serverFull');
   addDonorDoor(app, { access, perAddress: options.donorsPerAddress, came: donorCame, refused });
+  const want = (): RunWant => runWant(run, sockets.size);
   addMonitoring(app, run, status, visible);
+  app.get('/api/runs', { ...STATUS_CALLS, onRequest: visible.only('status') }, async () => ({
+    runs: options.site?.wants() ?? [want()],
+  }));
   limitConnections(app.server, access, () => run.counts.refusedConnection(), options.connectionsPerAddress);
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
@@ -188,6 +203,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     url,
     http: app.server,
     donorCame,
+    want,
     ownDonorUrl: `${url}/#own=${ownKey}`,
     run,
     rehearsals,
@@ -222,6 +238,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     name: runName,
     ownKey,
     ...(recorder === undefined ? {} : { recorder }),
+    tokenPrefix: options.site?.tokenPrefix ?? '',
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
     networkName: (address) => addressKey(data.store, address),

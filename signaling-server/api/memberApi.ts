@@ -15,6 +15,7 @@ import { wallMs } from '../monitoring/clock.ts';
 import { addressKey } from '../operator/controls.ts';
 import { sendExport } from '../operator/export.ts';
 import type { ActiveRun } from '../run/run.ts';
+import type { SiteRuns } from '../run/siteRuns.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { memberId } from '../store/memberStore.ts';
 import { cardOf } from '../store/runCard.ts';
@@ -45,12 +46,21 @@ export function addMemberApi(
   data: DataDirectory,
   access: Access,
   visible: Visible,
+  site: SiteRuns | undefined,
 ): void {
   const { store } = data;
   const samples = new PublicSamples(run, data);
+  const { globalBatchSize, sequenceLength } = run.facts.train;
+  const ofRun = () => ({
+    credits: store.memberCredit(run.name),
+    tokens: run.committedSteps * globalBatchSize * sequenceLength,
+  });
   const ranked = keptWhile(
-    () => store.version(),
-    () => ranking(store.memberCredit(run.name)),
+    () => site?.creditVersion() ?? store.version(),
+    () => {
+      const { credits, tokens } = site?.credit() ?? ofRun();
+      return { ranking: ranking(credits), tokens };
+    },
   );
   const today = new Today(run, store, () => new Date(wallMs()).toISOString().slice(0, 10));
   let downloads = 0;
@@ -97,9 +107,8 @@ export function addMemberApi(
     '/api/leaderboard',
     { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') },
     async (request) => {
-      const { globalBatchSize, sequenceLength } = run.facts.train;
-      const runTokens = run.committedSteps * globalBatchSize * sequenceLength;
-      return leaderboard(run.name, runTokens, ranked(), memberOf(request));
+      const known = ranked();
+      return leaderboard(run.name, known.tokens, known.ranking, memberOf(request));
     },
   );
 

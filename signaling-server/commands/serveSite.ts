@@ -44,6 +44,9 @@ export async function serveSite(
   const { data } = site;
   const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
   const shared = sharedOptions(options, access);
+  // One file has one run's events.
+  const { record: _record, ...unrecorded } = options;
+  const besideOptions = sharedOptions(unrecorded, access);
   /** The run that this process chose last, or that the operator did. */
   let chosen: string | null = null;
   let hasLed = false;
@@ -53,7 +56,9 @@ export async function serveSite(
     await SiteMember.open({
       ...{ site, access, host: options.host, port: options.port, pages: shared.pages, log, onOperatorToken },
       ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
-      open: async (url) => {
+      open: async (url, { name, data: ofRun, runs }) => {
+        if (name !== null)
+          return createServer({ ...besideOptions, data: ofRun, log, runName: name, knownAs: url, site: runs });
         // What others have led meanwhile goes on; a file says what a site begins with.
         const isOurs = data.store.activeRun() === null || (!hasLed && (opened?.isAlone ?? true));
         hasLed = true;
@@ -64,7 +69,7 @@ export async function serveSite(
           chosen = run;
           void opened?.reopen();
         };
-        return createServer({ ...shared, data, log, runName, knownAs: url, onActivate });
+        return createServer({ ...shared, data: ofRun, log, runName, knownAs: url, onActivate, site: runs });
       },
       onFollow: () => unused.look(),
       onRole: (server) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { terminalLog } from '../monitoring/log.ts';
-import { openSite } from '../site/site.ts';
+import { openSite, type SiteData } from '../site/site.ts';
 import { COPY_FILES, STORE_FILE } from '../store/copies.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { copyData } from '../store/storeCopy.ts';
@@ -22,6 +22,8 @@ interface CopyOptions {
 
 interface Place {
   readonly data: DataDirectory;
+  /** Runs that have a store of their own there. */
+  readonly beside: readonly { readonly name: string; readonly data: DataDirectory }[];
   close(): Promise<void>;
 }
 
@@ -51,17 +53,17 @@ async function copyCommand(options: CopyOptions): Promise<void> {
   if (!isNats(from) && !existsSync(from)) throw badInput(`--from ${from}: there is no such folder`);
   const folder = mkdtempSync(join(tmpdir(), 'shoal-copy-'));
   const places: Place[] = [];
-  const open = async (place: string, isTarget: boolean): Promise<DataDirectory> => {
+  const open = async (place: string, isTarget: boolean): Promise<Place> => {
     const opened = isNats(place)
       ? await openedSite(place, options, folder, isTarget)
       : await openedDirectory(place, isTarget);
     places.push(opened);
-    return opened.data;
+    return opened;
   };
   try {
     const source = await open(from, false);
     const target = await open(to, true);
-    const { runs, blobs } = need(await copyData(source, target), failed);
+    const { runs, blobs } = need(await copyData(source.data, target.data, source.beside), failed);
     const sentence = `copied ${runs.join(', ')} with ${blobs} files to ${to}`;
     process.stdout.write(options.json ? `${JSON.stringify({ from, to, runs, files: blobs })}\n` : `${sentence}\n`);
   } finally {
@@ -74,7 +76,7 @@ async function openedDirectory(path: string, isTarget: boolean): Promise<Place> 
   // One that holds nothing is not made into one that does.
   if (!isTarget && !mayHoldStore(path)) throw badInput(`--from ${path}: holds no runs: there is no ${STORE_FILE}`);
   const data = await openData(path, false);
-  return { data, close: async () => data.close() };
+  return { data, beside: [], close: async () => data.close() };
 }
 
 async function openedSite(
@@ -88,5 +90,16 @@ async function openedSite(
   const site = need(await openSite(options), failed);
   // Whoever leads a site that has runs goes on leading it.
   if (isTarget && site.data.store.runNames().length === 0) need(await site.lead(), failed);
-  return { data: site.data, close: () => site.close() };
+  const beside: { readonly name: string; readonly data: DataDirectory }[] = [];
+  const opened: SiteData[] = [];
+  for (const name of site.data.store.besideRuns()) {
+    const ofRun = need(await site.openRun(name), failed);
+    opened.push(ofRun);
+    beside.push({ name, data: ofRun.data });
+  }
+  const close = async (): Promise<void> => {
+    for (const ofRun of opened) await ofRun.close();
+    await site.close();
+  };
+  return { data: site.data, beside, close };
 }

@@ -35,11 +35,17 @@ export class ConnectedDonors {
   readonly #connections = new Map<PeerId, Connection>();
   readonly #byToken = new Map<string, Connection>();
 
+  readonly #tokenPrefix: string;
+
+  constructor(tokenPrefix: string) {
+    this.#tokenPrefix = tokenPrefix;
+  }
+
   /** A new token on each connection, and a new name unless it comes back. */
   enter(hello: HelloMessage, link: DonorLink, isOwn: boolean, returning: PeerId | null): Connection {
     const { adapter, limits = NO_LIMITS, key } = hello;
     const peer = returning ?? peerId(randomBytes(9).toString('base64url'));
-    const token = randomBytes(24).toString('base64url');
+    const token = `${this.#tokenPrefix}${randomBytes(24).toString('base64url')}`;
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);
     const breaks = new Breaks();

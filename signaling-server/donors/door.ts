@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
 import { type Access, isForwarded, isSameOrigin } from '../http/access.ts';
 import { AddressLimit } from '../http/addressLimit.ts';
 import { Arrivals } from '../http/arrivals.ts';
@@ -23,10 +24,13 @@ export interface HeldWire extends DonorWire {
   resume(): void;
 }
 
-interface DoorOptions {
+const runQuery = z.object({ run: z.string().optional() });
+
+export interface DoorOptions {
   readonly access: Access;
   readonly perAddress?: number | undefined;
-  came(socket: HeldWire, origin: Origin): void;
+  /** `run`: the name of the one that it asks for; undefined: any. */
+  came(socket: HeldWire, origin: Origin, run: string | undefined): void;
   /** One of an address that has as many as it may. */
   refused(): void;
 }
@@ -44,7 +48,7 @@ export function addDonorDoor(app: FastifyInstance, { access, came, refused, ...o
         return problem(reply, 503, 'too many come at once: try again later');
     });
     const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
-    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers, raw }) => {
+    donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers, raw, query }) => {
       const address = networkOf(ip);
       const leave = limit.enter(address);
       if (leave === null) {
@@ -54,7 +58,8 @@ export function addDonorDoor(app: FastifyInstance, { access, came, refused, ...o
       }
       socket.on('close', leave);
       const bytesRead = (): number => raw.socket.bytesRead;
-      came(socket, { address, isHere: isHere(headers, ip), bytesRead });
+      const asked = runQuery.safeParse(query);
+      came(socket, { address, isHere: isHere(headers, ip), bytesRead }, asked.success ? asked.data.run : undefined);
     });
   });
 }

@@ -67,6 +67,8 @@ interface ReceptionOptions {
   readonly isBlocked?: (address: string) => boolean;
   /** What donors that this server opened itself say: they need no invitation, and never wait to join. */
   readonly ownKey?: string;
+  /** Every donor's token begins with it. */
+  readonly tokenPrefix?: string;
   /** What proves that a tab was this peer. */
   readonly resumeKeyOf: (peer: PeerId) => string;
 }
@@ -74,7 +76,7 @@ interface ReceptionOptions {
 export class Reception implements DonorHost {
   readonly #options: ReceptionOptions;
   readonly #host: ReceptionHost;
-  readonly #donors = new ConnectedDonors();
+  readonly #donors: ConnectedDonors;
   readonly #resumes = new Resumes();
   readonly #joinDelays = new JoinDelays();
   readonly #comebacks: Comebacks;
@@ -89,6 +91,7 @@ export class Reception implements DonorHost {
   constructor(options: ReceptionOptions, host: ReceptionHost) {
     this.#options = options;
     this.#host = host;
+    this.#donors = new ConnectedDonors(options.tokenPrefix ?? '');
     this.#comebacks = new Comebacks({
       ...options,
       donors: this.#donors,

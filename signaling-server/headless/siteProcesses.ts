@@ -289,12 +289,14 @@ async function serveAsMember(): Promise<void> {
   const { data } = site.value;
   const member = await SiteMember.open({
     ...{ site: site.value, access: {}, host: 'localhost', port, pages, log },
-    open: (url) => {
+    open: (url, { name, data: ofRun, runs }) => {
+      if (name !== null) return createServer({ data: ofRun, log, runName: name, pages, knownAs: url, site: runs });
       if (!isBack && data.store.run(training.runName)?.operatorPaused)
         data.store.setOperatorPaused(training.runName, false);
       // Whoever leads after another waits for the donors there were, and not for ever.
       const gatherLimitMs = data.store.run(training.runName)?.epoch ? GATHER_LIMIT_MS : null;
-      return createServer({ ...training, data, log, pages, knownAs: url, expectedDonors, gatherLimitMs });
+      const ofFirst = { ...training, expectedDonors, gatherLimitMs };
+      return createServer({ ...ofFirst, data: ofRun, log, pages, knownAs: url, site: runs });
     },
     onRole: (leading) => {
       server = leading;

@@ -1,6 +1,5 @@
 /**
- * One address that listens for as long as its process lives, whoever answers there: connections are handed, with TLS taken
- * off, to the server that is in charge at the moment.
+ * The address of a process of a site: its connections are handed, with TLS taken off, to a server that does not listen itself.
  */
 import type { Server as HttpServer } from 'node:http';
 import { createServer, type Server as NetServer, type Socket } from 'node:net';
@@ -12,16 +11,18 @@ import { listenProblem } from './listening.ts';
 
 export interface Front {
   readonly url: string;
-  /** New connections are this one's from now on. */
-  handTo(server: HttpServer): void;
   close(): Promise<void>;
 }
 
-export async function openFront(host: string, port: number, access: Access, first: HttpServer): Promise<Result<Front>> {
-  let inCharge = first;
+export async function openFront(
+  host: string,
+  port: number,
+  access: Access,
+  server: HttpServer,
+): Promise<Result<Front>> {
   const came = (socket: Socket): void => {
     socket.on('error', () => socket.destroy()); // before anyone else listens
-    inCharge.emit('connection', socket);
+    server.emit('connection', socket);
   };
   const { tls } = access;
   const listener: NetServer =
@@ -35,9 +36,6 @@ export async function openFront(host: string, port: number, access: Access, firs
   if (problem !== null) return refusal(problem);
   return success({
     url: addressOf(listener, host, access),
-    handTo: (server) => {
-      inCharge = server;
-    },
     close: () => new Promise((resolve) => listener.close(() => resolve())),
   });
 }

@@ -17,7 +17,7 @@ import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
 import { parseManifest, stateProblem } from '../store/checkpointState.ts';
 import { cardOf } from '../store/runCard.ts';
-import type { Store } from '../store/store.ts';
+import { ADDRESS_SECRET, type Store } from '../store/store.ts';
 import { type Deed, deed, deedText } from './deed.ts';
 import { sendExport } from './export.ts';
 import type { OperatorContext } from './operatorContext.ts';
@@ -48,12 +48,12 @@ const exportQuery = z.object({ run: runName, step: countText.optional() });
 
 /** An address as it is kept: nobody reads it out of the store, and it is known again. */
 export function addressKey(store: Store, address: string): string {
-  const key = store.secret('addressKey', newSessionKey);
+  const key = store.secret(ADDRESS_SECRET, newSessionKey);
   return createHmac('sha256', key).update(address).digest('hex').slice(0, 32);
 }
 
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, rehearsals, alerts, onActivate } = context;
+  const { run, data, session, rehearsals, alerts, onActivate, site } = context;
   const { store } = data;
 
   /** A change: its body is checked, what came of it is answered and written down. */
@@ -79,7 +79,9 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
 
   api.get('/api/operator/runs', perMinute(READS_PER_MINUTE), async (): Promise<RunList> => {
     const canActivate = onActivate !== undefined;
-    return { runs: listedRuns(data), texts: await listedTexts(data), canActivate, queue: store.queue() };
+    const canBeside = site !== undefined && !site.isBeside;
+    const queue = store.queue();
+    return { runs: listedRuns(data), texts: await listedTexts(data), canActivate, canBeside, queue };
   });
   api.post('/api/operator/plan', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const question = dryRunQuestionSchema.safeParse(request.body);
@@ -116,11 +118,17 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     ({ run: name }) => {
       if (onActivate === undefined) return refusal('this server was started for one run alone');
       if (store.run(name) === null) return refusal('there is no such run');
-      if (name === run.name) return refusal('this run is active already');
+      if (name === run.name || store.besideRuns().includes(name)) return refusal('this run is active already');
       // After the answer is on its way.
       setImmediate(() => onActivate(name));
       return success(null);
     },
+  );
+  change(
+    '/api/operator/beside',
+    runBody,
+    ({ run: name }) => deed('train', 'trained', `run ${name} beside ${run.name}`),
+    ({ run: name }) => site?.startBeside(name) ?? refusal('only the servers of a site train several runs at once'),
   );
   change(
     '/api/operator/queue',

@@ -1,6 +1,7 @@
 /** What every call of the dashboard works on. */
 import type { Access } from '../http/access.ts';
 import type { ActiveRun } from '../run/run.ts';
+import type { SiteRuns } from '../run/siteRuns.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { AlertWatch } from './alertWatch.ts';
 import type { Rehearsals } from './rehearsals.ts';
@@ -15,6 +16,8 @@ export interface OperatorContext {
   /** On the disk where runs are kept; null: not known. */
   readonly freeBytes: () => number | null;
   readonly alerts: AlertWatch;
+  /** The other runs of its site; absent: there are none. */
+  readonly site?: SiteRuns | undefined;
   /** Changes to another run; absent where this server is for one run alone. */
   readonly onActivate?: ((run: string) => void) | undefined;
 }

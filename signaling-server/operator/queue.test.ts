@@ -10,6 +10,7 @@ function stored(done: Readonly<Record<string, number>>) {
     saveQueue: (names: readonly string[]) => {
       queue = names;
     },
+    besideRuns: () => ['beside'],
     run: (name: string) => (name in done ? ({ name, document: document(name) } as never) : null),
     committedSteps: (name: string) => done[name] ?? 0,
   };
@@ -19,9 +20,10 @@ function stored(done: Readonly<Record<string, number>>) {
 vi.mock('../store/runDocument.ts', () => ({ parseDocument: (text: string) => JSON.parse(text) }));
 
 test('[OP37] what is active, finished or unknown is not queued; the rest comes in order, once', () => {
-  const store = stored({ now: 3, first: 0, second: 4, old: 10 });
+  const store = stored({ now: 3, first: 0, second: 4, old: 10, beside: 1 });
   for (const [name, reason] of [
     ['now', /active already/],
+    ['beside', /active already/],
     ['old', /finished/],
     ['none', /no such run/],
   ] as const)

@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts';
 /** So long the end of a run is shown to those who made it. */
 const END_SHOWN_MS = 30_000;
 
-type Queue = Pick<Store, 'queue' | 'saveQueue' | 'run' | 'committedSteps'>;
+type Queue = Pick<Store, 'queue' | 'saveQueue' | 'besideRuns' | 'run' | 'committedSteps'>;
 
 /** Also a run that is not there has nothing left to train. */
 function isDone(store: Queue, name: string): boolean {
@@ -20,7 +20,7 @@ export function setQueued(store: Queue, active: string, name: string, isWanted: 
   const others = store.queue().filter((each) => each !== name);
   if (isWanted) {
     if (store.run(name) === null) return refusal('there is no such run');
-    if (name === active) return refusal('this run is active already');
+    if (name === active || store.besideRuns().includes(name)) return refusal('this run is active already');
     if (isDone(store, name)) return refusal('this run is finished: there is nothing left to train');
   }
   store.saveQueue(isWanted ? [...others, name] : others);
@@ -30,7 +30,8 @@ export function setQueued(store: Queue, active: string, name: string, isWanted: 
 /** The next run of the queue, which it then is no more; null: there is none that can be trained. */
 export function takeNext(store: Queue, active: string | null): string | null {
   const queue = store.queue();
-  const place = queue.findIndex((name) => name !== active && !isDone(store, name));
+  const beside = store.besideRuns();
+  const place = queue.findIndex((name) => name !== active && !beside.includes(name) && !isDone(store, name));
   if (queue.length > 0) store.saveQueue(place < 0 ? [] : queue.slice(place + 1));
   return queue[place] ?? null;
 }

@@ -11,6 +11,7 @@ import { seededWeights } from '../weights/weights.ts';
 import { draftPath } from './texts.ts';
 
 export function listedRuns({ store }: DataDirectory): ListedRun[] {
+  const beside = store.besideRuns();
   return store.runNames().flatMap((name) => {
     const row = store.run(name);
     if (row === null) return [];
@@ -18,7 +19,13 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
     const model = modelOf(file);
     const committedSteps = store.committedSteps(name);
     return {
-      ...{ name, isActive: row.active, isPaused: row.operatorPaused, createdAtMs: store.createdAtMs(name) },
+      ...{
+        name,
+        isActive: row.active && !beside.includes(name),
+        isPaused: row.operatorPaused,
+        createdAtMs: store.createdAtMs(name),
+      },
+      isBeside: beside.includes(name),
       ...{ committedSteps, steps: file.train.steps, note: store.note(name) },
       loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
       heldOutLoss: [...store.evaluations(name).values()].at(-1) ?? null,

@@ -6,6 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { ROLES, type Role } from '../../swarm/messages/watch.ts';
+import { keptWhile } from '../http/keptWhile.ts';
 import { isSameSecret } from '../http/secret.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
@@ -122,6 +123,29 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
       save();
       return cookie('', 0, false);
     },
+    roleOf: (cookieHeader) => sessionOf(cookieHeader)?.role ?? null,
+    nameOf: (cookieHeader) => sessionOf(cookieHeader)?.name ?? 'unnamed',
+  };
+}
+
+/**
+ * Sessions that another process of the site opens and ends, as the store that all share has them (`saved`). Of each is known how
+ * long it lasted when they were written down, which is when this process reads them, or a little before.
+ */
+export function followedSession(saved: () => string | null): Pick<OperatorSession, 'roleOf' | 'nameOf'> {
+  const read = keptWhile(saved, () => {
+    const text = saved();
+    const known = savedSchema.safeParse(text === null ? [] : JSON.parse(text));
+    const nowMs = monotonicMs();
+    return new Map(
+      (known.success ? known.data : []).map((each) => [each.hash, { ...each, endsMs: nowMs + each.leftMs }]),
+    );
+  });
+  const sessionOf = (cookieHeader: string | undefined) => {
+    const session = read().get(hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? ''));
+    return session !== undefined && session.endsMs > monotonicMs() ? session : null;
+  };
+  return {
     roleOf: (cookieHeader) => sessionOf(cookieHeader)?.role ?? null,
     nameOf: (cookieHeader) => sessionOf(cookieHeader)?.name ?? 'unnamed',
   };

@@ -17,6 +17,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   /** Of the decisions; closed with the run. */
   readonly recorder?: Recorder;
   readonly maxDonors?: number;
+  /** Every donor's token begins with it. */
+  readonly tokenPrefix?: string;
   /** What donors that this server opened itself say. */
   readonly ownKey?: string;
   /** Whether nobody of this network address may join. */

@@ -76,6 +76,7 @@ function writeAll(store: Store): unknown[] {
   store.saveAlertLimits('a', '{"x":1}');
   store.saveCard('a', '{"purpose":"p"}');
   store.saveQueue(['b', 'a']);
+  store.saveBesideRuns(['b']);
   store.saveWebhook('https://example.org/hook');
   store.saveNote('a', 'a note');
   store.saveSessions('[]');
@@ -122,6 +123,7 @@ const readAll = (store: Store): Record<string, unknown> => ({
   alertLimits: store.alertLimits('a'),
   card: store.card('a'),
   queue: store.queue(),
+  besideRuns: store.besideRuns(),
   webhook: store.webhook(),
   note: store.note('a'),
   sessions: store.sessions(),

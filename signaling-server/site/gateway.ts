@@ -1,19 +1,20 @@
 /**
- * What a process of a site answers that does not lead: pages and donors' sockets end here, every other call goes to the
- * process that leads, as the bytes of a connection of the same client. Rules NA in SPEC.md.
+ * What comes to a process of a site. Of a run that it leads itself the run's own server answers; of any other pages and donors'
+ * sockets end here, and every other call goes to the process that leads it, as the bytes of a connection of the same client.
+ * Rules NA in SPEC.md.
  */
-import { createServer, type Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { createServer, Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
 import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
-import { addDonorDoor } from '../donors/door.ts';
+import { addDonorDoor, type DoorOptions } from '../donors/door.ts';
 import { type Access, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
 import { gatewayMetrics, METRICS_TYPE } from '../monitoring/metrics.ts';
-import type { HeldDonors } from './heldDonors.ts';
+import type { Rooms } from './rooms.ts';
 import type { Tunnel } from './tunnel.ts';
 
 /** Answered here, whoever leads. */
@@ -27,13 +28,7 @@ interface GatewayOptions {
   readonly host: string;
   readonly pages: string | undefined;
   readonly embedOn: readonly string[];
-  readonly donors: HeldDonors;
-  /** This process leads. */
-  isLeading(): boolean;
-  /** Some process does, and can be talked to. */
-  isLed(): boolean;
-  /** A way to the process that leads; null: there is none. */
-  tunnel(client: { readonly remoteAddress: string; readonly encrypted: boolean }): Tunnel | null;
+  readonly rooms: Pick<Rooms, 'first' | 'forDonor' | 'forCall' | 'donorCount'>;
 }
 
 export interface Gateway {
@@ -43,27 +38,31 @@ export interface Gateway {
 }
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
-  const { access, host, tunnel } = options;
+  const { access, host, rooms } = options;
   const own = await ownAnswers(options);
   const names = knownNames(host, access);
   const isProxied = access.trustProxy !== undefined;
-  const wayFor = (message: IncomingMessage): Tunnel | null | 'own' => {
-    if (OWN.test(message.url ?? '')) return 'own';
-    if (!isProxied && !isKnownHost(message.headers.host, names)) return 'own'; // where it is refused
+  /** A server of this process, or a way to another one. */
+  const wayFor = (message: IncomingMessage): HttpServer | Tunnel => {
+    const { url = '' } = message;
+    const room = rooms.forCall(url, message.headers.authorization ?? '');
+    if (room.server !== null) return room.server.http;
+    if (OWN.test(url)) return own.server;
+    if (!isProxied && !isKnownHost(message.headers.host, names)) return own.server; // where it is refused
     const { remoteAddress = '' } = message.socket;
-    return tunnel({ remoteAddress, encrypted: 'encrypted' in message.socket });
+    return room.tunnel({ remoteAddress, encrypted: 'encrypted' in message.socket }) ?? own.server;
   };
   const http = createServer(PATIENCE, (message, response) => {
     const way = wayFor(message);
-    if (way === 'own' || way === null) own.server.emit('request', message, response);
+    if (way instanceof HttpServer) way.emit('request', message, response);
     else pass(way, message, response);
   });
   http.on('upgrade', (message: IncomingMessage, socket: Socket, head: Buffer) => {
     const way = wayFor(message);
-    if (way === 'own' || way === null) own.server.emit('upgrade', message, socket, head);
+    if (way instanceof HttpServer) way.emit('upgrade', message, socket, head);
     else passUpgrade(way, message, socket, head);
   });
-  limitConnections(http, access, () => {});
+  limitConnections(http, access, () => rooms.first.server?.run.counts.refusedConnection());
   return {
     http,
     close: async () => {
@@ -74,11 +73,14 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
-  const { access, host, pages, embedOn, donors, isLeading, isLed } = options;
+  const { access, host, pages, embedOn, rooms } = options;
+  const isLeading = (): boolean => rooms.first.server !== null;
+  const isLed = (): boolean => rooms.first.isLed;
   const app = application(access, host, false);
   await app.register(websocket, { options: SOCKET_LIMITS });
   await addPages(app, pages, { embedOn });
-  addDonorDoor(app, { access, came: (wire, origin) => donors.came(wire, origin), refused: () => {} });
+  const came: DoorOptions['came'] = (wire, origin, run) => rooms.forDonor(run).donors.came(wire, origin);
+  addDonorDoor(app, { access, came, refused: () => {} });
   const role = (): string => (isLeading() ? 'leader' : 'gateway');
   app.get('/healthz', async () => ({ ok: true, role: role() }));
   app.get('/readyz', async (_request, reply) => {
@@ -88,7 +90,7 @@ async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
   app.get('/metrics', async (_request, reply) =>
     reply
       .type(METRICS_TYPE)
-      .send(await gatewayMetrics({ donors: donors.count, isLeading: isLeading(), isLed: isLed() })),
+      .send(await gatewayMetrics({ donors: rooms.donorCount, isLeading: isLeading(), isLed: isLed() })),
   );
   app.all('/api/*', (_request, reply) => problem(reply.header('retry-after', 2), 503, NOBODY_LEADS));
   await app.ready();

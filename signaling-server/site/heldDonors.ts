@@ -37,14 +37,17 @@ interface Held {
 
 export class HeldDonors {
   readonly #exchange: Exchange;
+  /** Id of their run; null: the one that the site began with. */
+  readonly #run: string | null;
   readonly #held = new Set<Held>();
   /** Those who are let through to the one that leads, and until when they keep others waiting. */
   readonly #coming = new Map<Held, number>();
   readonly #texts = new HeardTexts();
   #leader: string | null = null;
 
-  constructor(exchange: Exchange) {
+  constructor(exchange: Exchange, run: string | null) {
     this.#exchange = exchange;
+    this.#run = run;
   }
 
   get count(): number {
@@ -122,7 +125,8 @@ export class HeldDonors {
     if (this.#leader === null) return;
     const { wire, origin } = held;
     const { address, isHere } = origin;
-    const pipe = this.#exchange.open(this.#leader, encodeOpening({ what: 'donor', address, isHere }));
+    const named = this.#run === null ? {} : { run: this.#run };
+    const pipe = this.#exchange.open(this.#leader, encodeOpening({ what: 'donor', address, isHere, ...named }));
     const joined = joinWires(pipe, wire, {
       bytesRead: origin.bytesRead,
       texts: this.#texts,

@@ -1,11 +1,12 @@
 /**
- * Which process of a site leads: a key of NATS that whoever makes it holds for some seconds, and renews. It only keeps the
- * site calm, since two may think that they hold it while one of them stands still; that only one can write is the journal's
- * affair (its fence).
+ * Which process of a site leads a run: a key of NATS that whoever makes it holds for some seconds, and renews. It only keeps
+ * the site calm, since two may think that they hold it while one of them stands still; that only one can write is the
+ * journal's affair (its fence).
  */
 import { type KV, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { z } from 'zod';
+import { type RunWant, runWantSchema } from '../../swarm/messages/neededMost.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
 /** A key that was not renewed for so long is gone. */
@@ -14,18 +15,27 @@ const RENEW_MS = 1_000;
 const LOOK_MS = 500;
 /** Where NATS was away, whoever led has the first try. */
 const COURTESY_MS = 2_000;
-const KEY = 'leader';
+/** Of the run that a site began with. */
+export const FIRST_KEY = 'leader';
 
 /** `isReady`: its run is open, and donors may come. */
-const valueSchema = z.object({ process: z.string(), isReady: z.boolean() });
+const valueSchema = z.object({
+  process: z.string(),
+  isReady: z.boolean(),
+  want: runWantSchema.nullable().catch(null),
+});
 
-interface LeaseHost {
+export interface LeaseHost {
   /** This process leads from now on; it says `ready` when donors may come. */
   won(): void;
   /** It led, and leads no more. */
   lost(): void;
-  /** After each look: who can be talked to. */
-  leads(process: string | null): void;
+  /** After each look: who can be talked to, and what its run wants. */
+  leads(process: string | null, want: RunWant | null): void;
+  /** What the run wants, while this process leads it. */
+  want(): RunWant | null;
+  /** So long a free key is left to others, who lead fewer runs. */
+  restraintMs(): number;
 }
 
 /** The site's keys, which are gone when they were not renewed. */
@@ -34,6 +44,7 @@ export const openLeases = (nats: NatsConnection, site: string, replicas: number)
 
 export class Lease {
   readonly #kv: KV;
+  readonly #key: string;
   readonly #process: string;
   readonly #host: LeaseHost;
   #timer: NodeJS.Timeout | undefined;
@@ -45,12 +56,19 @@ export class Lease {
   #looking: Promise<void> = Promise.resolve();
   #isClosed = false;
   #isAnswered = false;
+  /** Since when nobody has the key, as far as was seen; null: somebody has it. */
+  #freeMs: number | null = null;
 
-  /** Looks from now on; `process`: this one's name in the site. */
-  constructor(kv: KV, process: string, host: LeaseHost) {
+  /** `process`: this one's name in the site. */
+  constructor(kv: KV, key: string, process: string, host: LeaseHost) {
     this.#kv = kv;
+    this.#key = key;
     this.#process = process;
     this.#host = host;
+  }
+
+  /** Looks from now on. */
+  begin(): void {
     this.#look();
   }
 
@@ -77,7 +95,7 @@ export class Lease {
     const revision = this.#revision;
     this.#revision = null;
     this.#isReady = false;
-    if (revision !== null) await this.#kv.delete(KEY, { previousSeq: revision }).catch(() => {}); // it runs out by itself
+    if (revision !== null) await this.#kv.delete(this.#key, { previousSeq: revision }).catch(() => {}); // it runs out by itself
   }
 
   async close(): Promise<void> {
@@ -113,11 +131,13 @@ export class Lease {
     if (this.#isClosed) return;
     if (this.#revision !== null && monotonicMs() - this.#renewedMs < RENEW_MS) return;
     if (this.#revision !== null && (await this.#renewed(this.#revision))) return;
-    const entry = await this.#kv.get(KEY);
+    const entry = await this.#kv.get(this.#key);
     const held = entry !== null && entry.operation === 'PUT' ? valueSchema.safeParse(entry.json()) : null;
     if (held?.success && held.data.process !== this.#process) {
+      this.#freeMs = null;
       this.#dropped();
-      this.#host.leads(held.data.isReady ? held.data.process : null);
+      const { isReady, process, want } = held.data;
+      this.#host.leads(isReady ? process : null, want);
       return;
     }
     if (entry !== null && held?.success) this.#tookBack(entry.revision);
@@ -134,9 +154,9 @@ export class Lease {
 
   async #renewed(revision: number): Promise<boolean> {
     try {
-      this.#revision = await this.#kv.update(KEY, this.#value(), revision);
+      this.#revision = await this.#kv.update(this.#key, this.#value(), revision);
       this.#renewedMs = monotonicMs();
-      this.#host.leads(this.#isReady ? this.#process : null);
+      this.#host.leads(this.#isReady ? this.#process : null, this.#host.want());
       return true;
     } catch (error) {
       if (isConflict(error)) return false;
@@ -146,10 +166,12 @@ export class Lease {
 
   async #take(): Promise<void> {
     const wasHeld = this.#revision !== null;
-    if (!wasHeld) this.#host.leads(null);
-    if (!wasHeld && monotonicMs() < this.#notBeforeMs) return;
+    if (!wasHeld) this.#host.leads(null, null);
+    this.#freeMs ??= monotonicMs();
+    const fromMs = Math.max(this.#notBeforeMs, this.#freeMs + this.#host.restraintMs());
+    if (!wasHeld && monotonicMs() < fromMs) return;
     try {
-      this.#revision = await this.#kv.create(KEY, this.#value());
+      this.#revision = await this.#kv.create(this.#key, this.#value());
       this.#renewedMs = monotonicMs();
     } catch (error) {
       if (!isConflict(error)) throw error;
@@ -165,7 +187,7 @@ export class Lease {
     this.#host.lost();
   }
 
-  #value = (): string => JSON.stringify({ process: this.#process, isReady: this.#isReady });
+  #value = (): string => JSON.stringify({ process: this.#process, isReady: this.#isReady, want: this.#host.want() });
 }
 
 /** JetStream: the key has another revision than was said (error 10071). */

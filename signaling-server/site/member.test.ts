@@ -60,9 +60,9 @@ async function openMember({ access = {}, log = () => {} }: MemberOptions = {}, o
       ...{ site, access, host: 'localhost', port: 0, pages: undefined, log },
       onFollow: () => onFollow(site),
       onOperatorToken: (token) => tokens.push(token),
-      open: async (url) => {
+      open: async (url, { data, runs }) => {
         const runName = contentOf(await addRun(site.data, tiny.runPath));
-        return createServer({ access, data: site.data, runName, log: () => {}, knownAs: url });
+        return createServer({ access, data, runName, log: () => {}, knownAs: url, site: runs });
       },
       onRole: (server) => {
         led.server = server;

@@ -2,15 +2,18 @@
 import { Buffer } from 'node:buffer';
 import { z } from 'zod';
 
+/** Its id; absent: the one that the site began with. */
+const run = z.string().optional();
+
 const openingSchema = z.discriminatedUnion('what', [
   /** A donor's WebSocket, which ends at a gateway. */
-  z.object({ what: z.literal('donor'), address: z.string(), isHere: z.boolean() }),
+  z.object({ what: z.literal('donor'), address: z.string(), isHere: z.boolean(), run }),
   /** Of the one that leads: what many donors are sent alike (sharedTexts.ts). */
-  z.object({ what: z.literal('texts') }),
+  z.object({ what: z.literal('texts'), run }),
   /** What opens an operator's session, once, as this process has printed it. */
   z.object({ what: z.literal('token'), token: z.string().min(16) }),
   /** One request of a client, in bytes. */
-  z.object({ what: z.literal('request'), remoteAddress: z.string(), encrypted: z.boolean() }),
+  z.object({ what: z.literal('request'), remoteAddress: z.string(), encrypted: z.boolean(), run }),
 ]);
 export type Opening = z.infer<typeof openingSchema>;
 

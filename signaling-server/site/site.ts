@@ -22,6 +22,7 @@ import { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 import { siteBlobs } from './siteBlobs.ts';
 import { parseSiteName } from './siteName.ts';
+import { runIdOf } from './siteRun.ts';
 import { siteStore } from './siteStore.ts';
 import { Snapshots } from './snapshots.ts';
 
@@ -49,8 +50,10 @@ export interface Site extends SiteData {
   /** What the processes say to each other. */
   readonly exchange: NatsConnection;
   readonly name: string;
-  /** Who leads (lease.ts). */
+  /** Who leads which run (lease.ts). */
   readonly leases: KV;
+  /** What a run has that trains beside the first one: a journal, blobs and a working folder of its own. */
+  openRun(run: string): Promise<Result<SiteData>>;
 }
 
 interface SiteOptions {
@@ -87,7 +90,10 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
     await nats.close();
   };
   try {
-    const { leases, ...shared } = await patience.has(() => openShared(nats, site));
+    const { shared, leases } = await patience.has(async () => {
+      const shared = await openShared(nats, site);
+      return { shared, leases: await openLeases(nats, site, shared.replicas) };
+    });
     const opened = await patience.has(() => openSiteData(shared, directory, log));
     if (!opened.ok) {
       await disconnect();
@@ -97,20 +103,29 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
       await opened.value.close();
       await disconnect();
     };
-    return success({ ...opened.value, close, nats, exchange, name: site, leases });
+    const openRun = async (run: string): Promise<Result<SiteData>> => {
+      const id = runIdOf(run);
+      try {
+        // No name of a site has this sign in it.
+        const ofRun = await openShared(nats, `${site}_${id}`);
+        return await openSiteData(ofRun, join(directory, 'runs', id), log);
+      } catch (error) {
+        return refusal(`the run ${run} cannot be opened: ${error instanceof Error ? error.message : error}`);
+      }
+    };
+    return success({ ...opened.value, close, nats, exchange, name: site, leases, openRun });
   } catch (error) {
     await disconnect();
     return refusal(`the site ${site} cannot be opened: ${error instanceof Error ? error.message : error}`);
   }
 }
 
-/** What the site has in NATS, made where it is not there. */
-async function openShared(nats: NatsConnection, site: string): Promise<SharedSite & { readonly leases: KV }> {
-  const { journal, replicas } = await openNatsJournal(nats, `shoal-${site}-journal`);
-  const blobs = await openNatsFolder(nats, `shoal-${site}-blobs`, replicas);
-  const snapshots = await openNatsFolder(nats, `shoal-${site}-snapshots`, replicas);
-  const leases = await openLeases(nats, site, replicas);
-  return { journal, blobs, snapshots, leases };
+/** What the site, or a run of it, has in NATS, made where it is not there. */
+async function openShared(nats: NatsConnection, name: string): Promise<SharedSite & { readonly replicas: number }> {
+  const { journal, replicas } = await openNatsJournal(nats, `shoal-${name}-journal`);
+  const blobs = await openNatsFolder(nats, `shoal-${name}-blobs`, replicas);
+  const snapshots = await openNatsFolder(nats, `shoal-${name}-snapshots`, replicas);
+  return { journal, blobs, snapshots, replicas };
 }
 
 /** The same over whatever it is shared by. Rejects where NATS is not ready. */

@@ -28,9 +28,14 @@ const CARD = 'card ';
 /** And of what they note for themselves. */
 const NOTE = 'note ';
 
+/** Of settings that are one run's: their keys end with its name. */
+export const OF_RUN_SETTINGS = [ALERT_LIMITS, CARD, NOTE];
+
 const WEBHOOK = 'webhook';
 const QUEUE = 'queue';
-const queueSchema = z.array(z.string());
+/** In a site: which runs train beside its first one. */
+export const BESIDE_SETTING = 'besideRuns';
+const namesSchema = z.array(z.string());
 
 /** Key of the dashboard's sessions there. */
 const SESSIONS = 'sessions';
@@ -105,6 +110,9 @@ export interface OperatorStore {
   /** Names of the runs that are to come, the next one first. */
   queue(): string[];
   saveQueue(names: readonly string[]): void;
+  /** Names of the runs of a site that train beside the active one, each in a store of its own, in the order begun. */
+  besideRuns(): string[];
+  saveBesideRuns(names: readonly string[]): void;
   /** Whom the server tells of alerts: an address; null: nobody. */
   webhook(): string | null;
   saveWebhook(url: string): void;
@@ -224,8 +232,10 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
     saveAlertLimits: (name, limits) => set(`${ALERT_LIMITS}${name}`, limits),
     card: (name) => setting(`${CARD}${name}`),
     saveCard: (name, card) => set(`${CARD}${name}`, card),
-    queue: () => queueSchema.parse(JSON.parse(setting(QUEUE) ?? '[]')),
+    queue: () => namesSchema.parse(JSON.parse(setting(QUEUE) ?? '[]')),
     saveQueue: (names) => set(QUEUE, JSON.stringify(names)),
+    besideRuns: () => namesSchema.parse(JSON.parse(setting(BESIDE_SETTING) ?? '[]')),
+    saveBesideRuns: (names) => set(BESIDE_SETTING, JSON.stringify(names)),
     webhook: () => setting(WEBHOOK) || null,
     saveWebhook: (url) => set(WEBHOOK, url),
     note: (name) => setting(`${NOTE}${name}`) ?? '',

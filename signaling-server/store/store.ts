@@ -142,6 +142,8 @@ export function migrate(database: DatabaseSyncInstance, newest = MIGRATIONS.leng
 
 /** By which a tab proves which donor it was: a secret. */
 export const RESUME_SECRET = 'resumeKey';
+/** By which addresses are known again, and nobody reads them. */
+export const ADDRESS_SECRET = 'addressKey';
 
 /** How many plans are kept: more than the newest steps have, whose spans are shown beside their plans. */
 const EPOCHS_KEPT = 512;

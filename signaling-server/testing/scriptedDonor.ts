@@ -58,6 +58,7 @@ interface ScriptedOptions {
   /** It says what it measured by itself, once it is welcomed. */
   readonly measures?: boolean;
   readonly invite?: string | undefined;
+  readonly run?: string;
   readonly key?: string | undefined;
   /** Whom it says to have been. */
   readonly resume?: { readonly peer: PeerId; readonly key: string; readonly heard?: number } | undefined;
@@ -100,12 +101,12 @@ export class ScriptedDonor {
   }
 
   constructor(url: string, options: ScriptedOptions = {}) {
-    const { greets = true, resume, address } = options;
+    const { greets = true, resume, address, run = '' } = options;
     this.#url = url;
     this.#greets = greets;
     this.#options = options;
     this.#headers = address === undefined ? {} : { 'x-forwarded-for': address };
-    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor`, { headers: this.#headers });
+    this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor?run=${run}`, { headers: this.#headers });
     const alive = setInterval(() => {
       if (this.#welcome && this.obedient) this.say({ type: 'heartbeat' });
     }, HEARTBEAT_MS);

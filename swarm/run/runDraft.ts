@@ -114,6 +114,8 @@ const listedRunSchema = z.object({
   /** What operators noted of it; empty: nothing. */
   note: noteSchema,
   isActive: z.boolean(),
+  /** It trains beside the active one, led by a process of its own. */
+  isBeside: z.boolean(),
   isPaused: z.boolean(),
   createdAtMs: z.number(),
   committedSteps: z.int(),
@@ -139,6 +141,8 @@ export const runListSchema = z.object({
   texts: z.array(listedTextSchema),
   /** Whether this server can change to another run. */
   canActivate: z.boolean(),
+  /** Whether it can train others beside it. */
+  canBeside: z.boolean(),
   /** Names of the runs that follow the active one by themselves, the next one first. */
   queue: z.array(z.string()),
 });

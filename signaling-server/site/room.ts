@@ -1,0 +1,228 @@
+/**
+ * One run of a site, at one process: who leads it, the donors of it whose sockets end here, and, while this process leads it
+ * itself, the server that has it open. Each run has a key, a journal and a fence of its own. Rules NA in SPEC.md.
+ */
+import type { KV } from '@nats-io/kv';
+import type { Result } from '../../swarm/base.ts';
+import type { RunWant } from '../../swarm/messages/neededMost.ts';
+import type { Log } from '../monitoring/log.ts';
+import type { Server } from '../server.ts';
+import { PipedWire } from './donorPipe.ts';
+import type { Exchange } from './exchange.ts';
+import { HeldDonors } from './heldDonors.ts';
+import { Lease } from './lease.ts';
+import { encodeOpening, type Opening } from './opening.ts';
+import { USED } from './ownToken.ts';
+import { endsWithin } from './patience.ts';
+import type { Pipe } from './pipe.ts';
+import { SharedTexts } from './sharedTexts.ts';
+import type { SiteData } from './site.ts';
+import { type Client, Tunnel } from './tunnel.ts';
+
+/** A process that could not open the run leaves it to others for so long. */
+const PAUSE_MS = 5_000;
+/** Nothing that waits for NATS holds up an end for longer. */
+export const END_LIMIT_MS = 2_000;
+
+export interface RoomOptions {
+  /** Names it in what processes say to each other; null: the run that the site began with. */
+  readonly id: string | null;
+  readonly site: Pick<SiteData, 'lead' | 'onFenced' | 'keepLast'>;
+  readonly leases: KV;
+  /** Of the lease. */
+  readonly key: string;
+  readonly exchange: Exchange;
+  readonly log: Log;
+  /** Opens the run, with this process's replica as it stands. */
+  open(): Promise<Result<Server>>;
+  /** It leads from now on with this server, or no more. */
+  onRole(server: Server | null): void;
+  /** After each look at who leads. */
+  onLook(leader: string | null): void;
+  /** So long a free key is left to others. */
+  restraintMs(): number;
+}
+
+export class Room {
+  readonly id: string | null;
+  readonly donors: HeldDonors;
+  readonly #options: RoomOptions;
+  readonly #lease: Lease;
+  readonly #texts: SharedTexts;
+  /** While it leads: of donors whose WebSockets end at gateways. */
+  readonly #donorPipes = new Set<Pipe>();
+  #server: Server | null = null;
+  /** Rises with each time that it leads or ceases to. */
+  #term = 0;
+  #leader: string | null = null;
+  #want: RunWant | null = null;
+  #opening: Promise<void> = Promise.resolve();
+
+  constructor(options: RoomOptions) {
+    const { id, site, leases, key, exchange, onLook, restraintMs } = options;
+    this.id = id;
+    this.#options = options;
+    this.#texts = new SharedTexts((process) =>
+      exchange.open(process, encodeOpening({ what: 'texts', ...this.#named })),
+    );
+    this.donors = new HeldDonors(exchange, id);
+    site.onFenced(() => this.#ceased('another process leads it'));
+    this.#lease = new Lease(leases, key, exchange.process, {
+      won: () => {
+        const term = ++this.#term;
+        this.#opening = this.#lead(term);
+      },
+      lost: () => this.#ceased('its lease ran out, and another process has it'),
+      leads: (leader, want) => {
+        this.#leader = leader;
+        this.#want = want ?? this.#want;
+        this.donors.follow(leader);
+        onLook(leader);
+      },
+      want: () => this.#server?.want() ?? null,
+      restraintMs,
+    });
+  }
+
+  /** Looks who leads from now on, and leads where nobody does. */
+  begin(): void {
+    this.#lease.begin();
+  }
+
+  /** While this process leads it. */
+  get server(): Server | null {
+    return this.#server;
+  }
+
+  /** Some process leads it, and can be talked to. */
+  get isLed(): boolean {
+    return this.#leader !== null && this.#options.exchange.isConnected && this.#lease.isAnswered;
+  }
+
+  /** As whoever leads said last; null: nothing was heard yet. */
+  get want(): RunWant | null {
+    return this.#server?.want() ?? this.#want;
+  }
+
+  /** This process leads it, or is about to. */
+  get isHeld(): boolean {
+    return this.#lease.isHeld;
+  }
+
+  /** Where it leads: the run again, from what is kept, as when another one was chosen. */
+  async reopen(): Promise<void> {
+    const server = this.#server;
+    if (server === null) return;
+    const term = ++this.#term;
+    await server.stop();
+    this.#server = null;
+    this.#options.onRole(null);
+    if (term === this.#term) await this.#openRun(term);
+  }
+
+  /** The step in progress is done and saved first, where it leads. */
+  async stop(): Promise<void> {
+    await this.#server?.stop();
+    await this.close();
+  }
+
+  /** Others go on at once, and no step is given up. */
+  async close(): Promise<void> {
+    await endsWithin(this.#opening, END_LIMIT_MS);
+    const server = this.#server;
+    this.#term++;
+    this.#server = null;
+    if (server !== null) {
+      this.#leaveDonors();
+      await endsWithin(server.close(), END_LIMIT_MS); // a request may wait for what is not kept
+      await this.#options.site.keepLast();
+    }
+    await endsWithin(this.#lease.close(), END_LIMIT_MS);
+    this.donors.close();
+  }
+
+  /** A way to the process that leads it; null: there is none. */
+  tunnel(client: Client): Tunnel | null {
+    if (this.#leader === null) return null;
+    const opening = encodeOpening({ what: 'request', ...client, ...this.#named });
+    return new Tunnel(this.#options.exchange.open(this.#leader, opening), client);
+  }
+
+  /** Another process's pipe, to the server here or to donors; false: that is not here. */
+  accepted(pipe: Pipe, opening: Opening, process: string): boolean {
+    const server = this.#server;
+    if (opening.what === 'texts') return this.donors.readTexts(pipe, process);
+    if (server === null) return false;
+    if (opening.what === 'request') {
+      server.http.emit('connection', new Tunnel(pipe, opening));
+      return true;
+    }
+    if (opening.what === 'token') {
+      const forget = server.alsoOpenedBy(opening.token, () => pipe.send(USED, new Uint8Array(0)));
+      pipe.read({ onMessage: (_kind, _message, taken) => taken(), onClosed: forget });
+      return true;
+    }
+    const wire = new PipedWire(pipe, (text) => this.#texts.sayTo(process, text));
+    this.#donorPipes.add(pipe);
+    wire.on('close', () => this.#donorPipes.delete(pipe));
+    const { address, isHere } = opening;
+    server.donorCame(wire, {
+      ...{ address, isHere },
+      bytesRead: () => wire.bytesRead,
+      isCutOff: () => !this.#options.exchange.isConnected,
+    });
+    return true;
+  }
+
+  /** Before its run ends: gateways keep their donors for the next one to lead. */
+  #leaveDonors(): void {
+    for (const pipe of this.#donorPipes) pipe.reset();
+    this.#donorPipes.clear();
+  }
+
+  get #named(): { readonly run?: string } {
+    return this.id === null ? {} : { run: this.id };
+  }
+
+  async #lead(term: number): Promise<void> {
+    const { site, log } = this.#options;
+    const led = await site.lead();
+    if (term !== this.#term) return;
+    if (led.ok) return this.#openRun(term);
+    log('warn', `this process cannot lead: ${led.reason}`);
+    await this.#lease.release(PAUSE_MS);
+  }
+
+  async #openRun(term: number): Promise<void> {
+    const { open, log, onRole } = this.#options;
+    const opened = await open();
+    if (term !== this.#term) {
+      if (opened.ok) await opened.value.close();
+      return;
+    }
+    if (!opened.ok) {
+      log('warn', `this process cannot lead: ${opened.reason}`);
+      await this.#lease.release(PAUSE_MS);
+      return;
+    }
+    const server = opened.value;
+    this.#server = server;
+    log('info', this.id === null ? 'this process leads the site' : `this process leads ${server.run.name}`);
+    onRole(server);
+    await this.#lease.ready();
+  }
+
+  /** Nothing more is kept of what its run does: it ends at once, and its donors come back to whoever leads. */
+  #ceased(reason: string): void {
+    this.#term++;
+    const server = this.#server;
+    this.#server = null;
+    void this.#lease.release();
+    if (server === null) return;
+    const { log, onRole } = this.#options;
+    log('warn', `this process leads ${this.id === null ? 'the site' : server.run.name} no more: ${reason}`);
+    this.#leaveDonors();
+    onRole(null);
+    server.close().catch((error: unknown) => log('debug', String(error))); // what it wanted to keep last
+  }
+}
