@@ -12,6 +12,7 @@ import { Mesh } from '../net/mesh.ts';
 import { Reach } from '../net/reach.ts';
 import { Signaling, type SignalingOptions, type SignalingState } from '../net/signaling.ts';
 import { type DonorWebSocket, openWebSocket } from '../net/socket.ts';
+import { withRun } from '../page/ofRun.ts';
 
 const SOCKET_PATH = '/api/donor';
 
@@ -35,7 +36,7 @@ export interface Ports {
 }
 
 const BROWSER: Ports = {
-  open: () => openWebSocket(SOCKET_PATH),
+  open: () => openWebSocket(withRun(SOCKET_PATH)),
   openLink: openSimplePeerLink,
   random: Math.random,
   now: () => performance.now(),

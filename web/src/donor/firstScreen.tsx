@@ -6,6 +6,7 @@ import type { DonorActions } from './actions.ts';
 import { VisitorsShoal } from './donorsShoal.tsx';
 import type { FailureReason } from './phase.ts';
 import { Presets } from './presets.tsx';
+import { RunChoice } from './runChoice.tsx';
 import { RunWords } from './runWords.tsx';
 import { failureText, headlineOf } from './sentences.ts';
 import { type DonorState, givenTokens, isBarred } from './state.ts';
@@ -18,9 +19,10 @@ interface FirstScreenProps {
   readonly status: PublicStatus | null;
   readonly about: About | null;
   readonly sample: PublicSample;
+  readonly invite: string | null;
 }
 
-export function FirstScreen({ state, actions, status, about, sample }: FirstScreenProps) {
+export function FirstScreen({ state, actions, status, about, sample, invite }: FirstScreenProps) {
   const { phase, machine, limits } = state;
   const isBroken = phase.kind === 'failed' && ['insecure', 'noWebGpu', 'noWebRtc'].includes(phase.reason);
   const barred = isBarred(state);
@@ -29,6 +31,7 @@ export function FirstScreen({ state, actions, status, about, sample }: FirstScre
     <section class="hero">
       <VisitorsShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
+      <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
       <RunWords status={status} about={about} />
       <Writing sample={sample} steps={status?.steps ?? 0} />
       <Outcome state={state} />

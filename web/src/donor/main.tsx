@@ -5,6 +5,7 @@ import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
 import { thisMoment, wallMs } from '../page/clock.ts';
 import { iconOf } from '../page/icon.ts';
 import { Live } from '../page/live.ts';
+import { ofRun } from '../page/ofRun.ts';
 import type { DonorActions, PageActions } from './actions.ts';
 import { Donor } from './donor.ts';
 import { type DonorEvent, nextState } from './events.ts';
@@ -14,7 +15,7 @@ import { ended, reloaded } from './incidents.ts';
 import { Keeper } from './keeper.ts';
 import { seeMachine } from './machine.ts';
 import { begun } from './nextRun.ts';
-import { type FailureReason, mayDonate } from './phase.ts';
+import { type FailureReason, isMember, mayDonate } from './phase.ts';
 import { lastDonation, markDonating } from './reload.ts';
 import { askAbout } from './runCard.tsx';
 import { headlineOf } from './sentences.ts';
@@ -106,6 +107,8 @@ live.shown.subscribe((state) => {
   setIcon(state);
   keeper.see(before, state);
   before = state;
+  // Where its connection breaks it comes back to the run that it is in.
+  if (isMember(state) && state.run !== null) ofRun.value = state.run.name;
   tabs?.donate(!mayDonate(state));
   const { preferences, surroundings, phase } = state;
   const isAtWork = phase.kind === 'joined' || phase.kind === 'computing';

@@ -9,6 +9,7 @@ import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/p
 import { counted } from '../../../swarm/quantityText.ts';
 import { ask, invitedLink, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
+import { ofRun } from '../page/ofRun.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
 import { awaitedAfter, seeStatus } from './nextRun.ts';
 import { modelText } from './trialCard.tsx';
@@ -25,6 +26,7 @@ export const askAbout = (invite: string | null): Promise<Result<About>> =>
  */
 export function useStatus(invite: string | null, isRunning: boolean, phase: string): PublicStatus | null {
   const [status, show] = useState<PublicStatus | null>(null);
+  const run = ofRun.value;
   useEffect(() => {
     const look = async (): Promise<void> => {
       if (document.visibilityState === 'hidden' && awaitedAfter.value === null) return;
@@ -41,7 +43,7 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
       clearInterval(timer);
       document.removeEventListener('visibilitychange', lookAgain);
     };
-  }, [invite, isRunning, phase]);
+  }, [invite, isRunning, phase, run]);
   return status;
 }
 

@@ -55,7 +55,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
         {isRunning ? (
           <Running state={state} actions={actions} about={about} unseenAt={status?.evaluations.at(-1)?.[0]} />
         ) : (
-          <FirstScreen state={state} actions={actions} status={status} about={about} sample={sample} />
+          <FirstScreen {...{ state, actions, status, about, sample, invite }} />
         )}
         {isRunning && <OtherTabs count={state.otherTabs} />}
         {isOver && <Ending status={status} invite={invite} staysHere={isRunning} />}

@@ -41,7 +41,7 @@ const token = new URLSearchParams(location.hash.slice(1)).get('token');
 if (token === null) void watch.open();
 else {
   // Out of the address bar and the history first: it is a secret until it is used.
-  history.replaceState(null, '', location.pathname);
+  history.replaceState(null, '', location.pathname + location.search);
   void watch.login(token).then(() => {
     if (live.current.login.problem !== null) void watch.open();
   });

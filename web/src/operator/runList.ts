@@ -3,7 +3,7 @@ import { useCallback, useEffect, useState } from 'preact/hooks';
 import { type RunList, runListSchema } from '../../../swarm/run/runDraft.ts';
 import { read } from './api.ts';
 
-const NO_LIST: RunList = { runs: [], texts: [], canActivate: false, queue: [] };
+const NO_LIST: RunList = { runs: [], texts: [], canActivate: false, canBeside: false, queue: [] };
 
 /** `version`: another one asks again. */
 export function useRuns(version: unknown): readonly [RunList, () => void] {

@@ -37,6 +37,8 @@ export function RunsSection({ state, snapshot }: SectionProps) {
     });
   };
   const [first] = list.runs;
+  // This dashboard is of a run that trains beside the first one: others are told on theirs.
+  const isBesides = list.runs.some(({ name, isBeside }) => isBeside && name === snapshot.run);
   return (
     <>
       <section class="card" aria-labelledby="runs">
@@ -79,9 +81,15 @@ export function RunsSection({ state, snapshot }: SectionProps) {
           {foundRuns(list.runs, search, order).map((run) => (
             <RunRow
               key={run.name}
-              run={run.isActive ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss } : run}
-              active={run.isActive ? runSign(snapshot) : null}
+              run={
+                run.name === snapshot.run
+                  ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss }
+                  : run
+              }
+              active={run.name === snapshot.run ? runSign(snapshot) : null}
+              isHere={isBesides ? run.name === snapshot.run : !run.isBeside}
               canActivate={list.canActivate}
+              canBeside={list.canBeside}
               place={list.queue.indexOf(run.name)}
               isOff={act.isOff}
               tellServer={tellServer}
@@ -109,9 +117,12 @@ const activeOf = ({ runs }: RunList): ListedRun | undefined => runs.find(({ isAc
 
 interface RowProps {
   readonly run: ListedRun;
-  /** How the active run stands; null: this is another one. */
+  /** How the run of this dashboard stands; null: this is another one. */
   readonly active: Sign | null;
+  /** What is done to it is done on this dashboard. */
+  readonly isHere: boolean;
   readonly canActivate: boolean;
+  readonly canBeside: boolean;
   /** In the queue; below 0: it is not in it. */
   readonly place: number;
   readonly isOff: boolean;
@@ -120,8 +131,12 @@ interface RowProps {
 }
 
 /** The active run's state is the head's, in the same word. */
-function signOf({ committedSteps, steps }: ListedRun, active: Sign | null): Sign {
+function signOf({ committedSteps, steps, isActive, isBeside, isPaused }: ListedRun, active: Sign | null): Sign {
   if (active !== null) return { ...active, word: `Active: ${active.word.toLowerCase()}` };
+  if ((isActive || isBeside) && committedSteps < steps)
+    return isPaused
+      ? { tone: 'calm', glyph: '◐', word: 'Active: paused' }
+      : { tone: 'good', glyph: '●', word: 'Active' };
   return committedSteps >= steps
     ? { tone: 'calm', glyph: '✓', word: 'Finished' }
     : { tone: 'calm', glyph: '○', word: 'Not active' };
@@ -151,8 +166,9 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
   );
 }
 
-function RunRow({ run, active, canActivate, place, isOff, tellServer, clone }: RowProps) {
+function RunRow({ run, active, isHere, canActivate, canBeside, place, isOff, tellServer, clone }: RowProps) {
   const { name, model, checkpoints } = run;
+  const isTraining = run.isActive || run.isBeside;
   const role = useContext(RoleContext);
   return (
     <li class="row">
@@ -168,7 +184,12 @@ function RunRow({ run, active, canActivate, place, isOff, tellServer, clone }: R
         {run.sequenceLength} tokens a step, from {countText(run.dataTokens)} tokens of text.
       </p>
       <div class="buttons">
-        {canActivate && !run.isActive && (
+        {isTraining && active === null && (
+          <a href={run.isBeside ? query('/operator', { run: name }) : '/operator'}>
+            Open its dashboard<span class="hidden"> of {name}</span>
+          </a>
+        )}
+        {canActivate && !isTraining && (
           <Confirm
             label="Make active"
             about={name}
@@ -177,84 +198,99 @@ function RunRow({ run, active, canActivate, place, isOff, tellServer, clone }: R
             onSure={() => void tellServer('/api/operator/activate', { run: name }, `The server changes to ${name}.`)}
           />
         )}
-        {canActivate && !run.isActive && (run.committedSteps < run.steps || place >= 0) && (
+        {canBeside && !isTraining && run.committedSteps < run.steps && (
+          <Confirm
+            label="Train beside"
+            about={name}
+            question="From now on the site trains it beside the active run, with donors of its own. That holds: it can be stopped, but not become the active run again."
+            disabled={isOff}
+            onSure={() => void tellServer('/api/operator/beside', { run: name }, `The site trains ${name}, too.`)}
+          />
+        )}
+        {canActivate && !isTraining && (run.committedSteps < run.steps || place >= 0) && (
           <QueueButton name={name} place={place} isOff={isOff} tellServer={tellServer} />
         )}
         <button type="button" class="small" disabled={isOff} onClick={() => clone(run, null)}>
           New run with its text<span class="hidden"> of {name}</span>
         </button>
       </div>
-      <RunNote
-        run={name}
-        note={run.note}
-        isOff={isOff}
-        save={(note) => void tellServer('/api/operator/note', { run: name, note }, 'Noted.')}
-      />
-      <details>
-        <summary>
-          Checkpoints<span class="hidden"> of {name}</span>{' '}
-          <span class="soft plain">after {checkpoints.map((each) => each.committedSteps).join(', ')} steps</span>
-        </summary>
-        <ul class="rows">
-          {checkpoints.map(({ committedSteps: step, kept }) => (
-            <li key={step} class="checkpoint">
-              <span>
-                After {countText(step)} {step === 1 ? 'step' : 'steps'}
-              </span>
-              <span class="buttons">
-                <label class="check">
-                  <input
-                    type="checkbox"
-                    checked={kept}
-                    disabled={isOff}
-                    onChange={() =>
-                      void tellServer(
-                        '/api/operator/keep',
-                        { run: name, step, kept: !kept },
-                        kept ? 'Newer checkpoints may take its place again.' : `Checkpoint ${step} stays.`,
-                      )
-                    }
-                  />
-                  <span>
-                    Keep
-                    <span class="hidden">
-                      {' '}
-                      checkpoint {step} of {name}
+      {isHere && (
+        <RunNote
+          run={name}
+          note={run.note}
+          isOff={isOff}
+          save={(note) => void tellServer('/api/operator/note', { run: name, note }, 'Noted.')}
+        />
+      )}
+      {isHere && (
+        <details>
+          <summary>
+            Checkpoints<span class="hidden"> of {name}</span>{' '}
+            <span class="soft plain">after {checkpoints.map((each) => each.committedSteps).join(', ')} steps</span>
+          </summary>
+          <ul class="rows">
+            {checkpoints.map(({ committedSteps: step, kept }) => (
+              <li key={step} class="checkpoint">
+                <span>
+                  After {countText(step)} {step === 1 ? 'step' : 'steps'}
+                </span>
+                <span class="buttons">
+                  <label class="check">
+                    <input
+                      type="checkbox"
+                      checked={kept}
+                      disabled={isOff}
+                      onChange={() =>
+                        void tellServer(
+                          '/api/operator/keep',
+                          { run: name, step, kept: !kept },
+                          kept ? 'Newer checkpoints may take its place again.' : `Checkpoint ${step} stays.`,
+                        )
+                      }
+                    />
+                    <span>
+                      Keep
+                      <span class="hidden">
+                        {' '}
+                        checkpoint {step} of {name}
+                      </span>
                     </span>
-                  </span>
-                </label>
-                {run.isActive && step < run.committedSteps && (
-                  <Confirm
-                    label="Go back"
-                    about={`to checkpoint ${step} of ${name}`}
-                    question={`Steps after ${step} are done again, their tokens are taken back.`}
-                    disabled={isOff}
-                    onSure={() =>
-                      void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
-                    }
-                  />
-                )}
-                <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step)}>
-                  Clone
-                  <span class="hidden">
-                    {' '}
-                    checkpoint {step} of {name}
-                  </span>
-                </button>
-                {role === 'operator' && (
-                  <a href={query('/api/operator/export', { run: name, step })} download>
-                    Export
-                    <span class="hidden">
-                      {' '}
-                      checkpoint {step} of {name}
-                    </span>
-                  </a>
-                )}
-              </span>
-            </li>
-          ))}
-        </ul>
-      </details>
+                  </label>
+                  {active !== null && step < run.committedSteps && (
+                    <Confirm
+                      label="Go back"
+                      about={`to checkpoint ${step} of ${name}`}
+                      question={`Steps after ${step} are done again, their tokens are taken back.`}
+                      disabled={isOff}
+                      onSure={() =>
+                        void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
+                      }
+                    />
+                  )}
+                  {!run.isBeside && (
+                    <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step)}>
+                      Clone
+                      <span class="hidden">
+                        {' '}
+                        checkpoint {step} of {name}
+                      </span>
+                    </button>
+                  )}
+                  {role === 'operator' && (
+                    <a href={query('/api/operator/export', { run: name, step })} download>
+                      Export
+                      <span class="hidden">
+                        {' '}
+                        checkpoint {step} of {name}
+                      </span>
+                    </a>
+                  )}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
     </li>
   );
 }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { decodeWatchMessage, type OperatorCommand, type WatchMessage } from '../../../swarm/messages/watch.ts';
 import { openWebSocket, RetrySocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
+import { withRun } from '../page/ofRun.ts';
 import { query, read, stepsSchema, tell } from './api.ts';
 import type { OperatorEvent, OperatorState } from './state.ts';
 
@@ -47,7 +48,7 @@ export class Watch {
   #watch(): void {
     this.#socket?.close();
     this.#socket = new RetrySocket({
-      open: () => openWebSocket('/api/watch'),
+      open: () => openWebSocket(withRun('/api/watch')),
       wait: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)), // late while hidden: fine
       random: Math.random,
       now: () => performance.now(),
@@ -81,7 +82,7 @@ export class Watch {
   /** A browser does not say why a WebSocket was refused, so the same right is asked for over HTTP. */
   async #isLoggedOut(): Promise<boolean> {
     try {
-      const { status } = await fetch('/api/snapshot');
+      const { status } = await fetch(withRun('/api/snapshot'));
       if (status !== 401) return false;
     } catch {
       return false; // unreachable: the socket keeps trying

@@ -1,6 +1,7 @@
 /** A page's calls to its server: what comes back is checked, and a refusal is the server's own sentence. */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { withRun } from './ofRun.ts';
 
 export const UNREACHABLE = 'The server does not answer.';
 const refusalSchema = z.object({ error: z.string() });
@@ -8,7 +9,7 @@ const refusalSchema = z.object({ error: z.string() });
 export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<Result<T>> {
   let response: Response;
   try {
-    response = await fetch(path, init);
+    response = await fetch(withRun(path), init);
   } catch {
     return refusal(UNREACHABLE);
   }
@@ -29,4 +30,4 @@ export const withInvite = (path: string, invite: string | null): string =>
 
 /** A page's address for who is invited: what follows the # is sent to nobody. */
 export const invitedLink = (page: string, invite: string | null): string =>
-  invite === null ? page : `${page}#invite=${encodeURIComponent(invite)}`;
+  withRun(invite === null ? page : `${page}#invite=${encodeURIComponent(invite)}`);
