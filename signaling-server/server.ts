@@ -25,6 +25,7 @@ import type { Access } from './http/access.ts';
 import { addressOf, application, limitConnections } from './http/application.ts';
 import { perMinute } from './http/calls.ts';
 import { listenProblem } from './http/listening.ts';
+import { isOneLine } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
 import { limitBodies } from './http/slowRequests.ts';
 import { throttled } from './http/throttled.ts';
@@ -242,6 +243,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
     networkName: (address) => addressKey(data.store, address),
+    isOneLine,
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });
 }

@@ -47,6 +47,7 @@ async function runInMemory(): Promise<{
     ownKey: OWN_KEY,
     log: () => {},
     networkName: (address: string) => address,
+    isOneLine: () => false,
     expectedDonors: null,
   };
   const run = servers.closing(new ActiveRun(options));

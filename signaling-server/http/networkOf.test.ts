@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { among, isLoopback, networkOf } from './networkOf.ts';
+import { among, isLoopback, isOneLine, networkOf } from './networkOf.ts';
 
 test('[SV30] an address counts as its network: IPv4 each, IPv6 the first 64 bits, a mapped one is IPv4', () => {
   for (const [address, network] of [
@@ -31,4 +31,21 @@ test('[SV31] this machine is known by its loopback addresses', () => {
   for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1'])
     expect(isLoopback(address), address).toBe(true);
   for (const address of ['128.0.0.1', '::2', '::127.0.0.1', '10.127.0.1', '']) expect(isLoopback(address)).toBe(false);
+});
+
+test('[PL61] who has one public address is behind one router; an inner address says nothing of lines', () => {
+  for (const address of ['8.8.4.4', '::ffff:8.8.4.4', '100.128.0.1', '172.32.0.1', '2a00:1450:4001:810::200e'])
+    expect(isOneLine(networkOf(address)), address).toBe(true);
+  const inner = [
+    '127.0.0.1',
+    '::1',
+    '10.1.2.3',
+    '172.16.0.1',
+    '192.168.1.7',
+    '169.254.1.1',
+    '100.64.0.1',
+    'fd00::1',
+    'fe80::1',
+  ];
+  for (const address of [...inner, '', 'no address']) expect(isOneLine(networkOf(address)), address).toBe(false);
 });

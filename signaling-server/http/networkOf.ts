@@ -41,6 +41,16 @@ export function among(ranges: readonly string[]): (address: string) => boolean {
   };
 }
 
+/** This machine's, a home's own, and (RFC 6598) a carrier's own: they do not tell who is behind which router. */
+const isInner = among(['loopback', 'linklocal', 'uniquelocal', '100.64.0.0/10']);
+const LOOPBACK = networkOf('::1');
+
+/** Whether who has an address of this network shares a line with others who have one of it, as behind a router at home. */
+export function isOneLine(network: string): boolean {
+  const address = network.replace(/::\/64$/, '::');
+  return isIP(address) !== 0 && network !== LOOPBACK && !isInner(address);
+}
+
 /** The eight numbers of an IPv6 address, however it is written. */
 function groupsOf(address: string): number[] {
   const written = new URL(`http://[${address}]`).hostname.slice(1, -1); // no dots, zeros left out once at most

@@ -350,7 +350,10 @@ export class ActiveRun implements Observed {
   #tell({ peer, link, adapter, limits, profile, donor, isOwn }: Connection, isResting = false): void {
     const { address, roundTripMs } = link;
     const remembered = donor === null ? null : this.#options.store.profile(this.name, donor);
-    const known = { rememberedAs: donor, remembered, address: this.#options.networkName(address), isOwn, roundTripMs };
+    const { networkName, isOneLine } = this.#options;
+    const name = networkName(address);
+    const network = { address: name, ...(isOneLine(address) && { line: name }) };
+    const known = { rememberedAs: donor, remembered, ...network, isOwn, roundTripMs };
     this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, ...known });
     if (isResting) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'pause' } });
   }

@@ -25,6 +25,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly isBlocked?: (address: string) => boolean;
   /** An opaque name of a network address: the same for the same one. */
   readonly networkName: (address: string) => string;
+  /** Whether donors of that address share a line. */
+  readonly isOneLine: (address: string) => boolean;
   /** Searches for plans, where measurements decide. */
   readonly search: PlanSearch;
   readonly searchGroups: GroupsSearch;

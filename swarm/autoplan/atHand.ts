@@ -22,16 +22,25 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
     peers.map(({ peer }) => peer),
     reports,
   );
+  const sharers = new Map<string, number>();
+  for (const { peer } of peers) {
+    const { line = null } = reports.get(peer) ?? {};
+    if (line !== null) sharers.set(line, (sharers.get(line) ?? 0) + 1);
+  }
   return {
     peers: peers.map(({ peer, profile, limits }) => {
       const line = lines.get(peer);
+      const { line: name = null, measuredWith = 1 } = reports.get(peer) ?? {};
+      const parts = name === null ? 1 : (sharers.get(name) ?? 1);
+      const part = (limit: number | null, measured: number | null | undefined, remembered: number | undefined) =>
+        lower(limit, partOf(parts, measuredWith, measured ?? null, remembered ?? null));
       return {
         id: peer,
         memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Number.POSITIVE_INFINITY),
         ...(profile.bufferBytes !== undefined && { bufferBytes: profile.bufferBytes }),
         ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
-        uploadBytesPerSecond: lower(limits.uploadBytesPerSecond, line?.upload ?? profile.uploadBytesPerSecond),
-        downloadBytesPerSecond: lower(limits.downloadBytesPerSecond, line?.download ?? profile.downloadBytesPerSecond),
+        uploadBytesPerSecond: part(limits.uploadBytesPerSecond, line?.upload, profile.uploadBytesPerSecond),
+        downloadBytesPerSecond: part(limits.downloadBytesPerSecond, line?.download, profile.downloadBytesPerSecond),
         measured: measuredTimes(profile, limits.speed),
       };
     }),
@@ -39,8 +48,23 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
   };
 }
 
+/**
+ * An equal part of the line that so many share (PL61). What was measured while some of them worked is their part already; what
+ * nobody measured is a good line's, of which all have a part. Null: it is this donor's own, and not known.
+ */
+function partOf(
+  sharers: number,
+  measuredWith: number,
+  measured: number | null,
+  remembered: number | null,
+): number | null {
+  if (measured !== null) return measured * Math.min(1, measuredWith / sharers);
+  const whole = remembered ?? (sharers > 1 ? UNMEASURED_LINK.bytesPerSecond : null);
+  return whole === null ? null : whole / sharers;
+}
+
 /** Null: neither is known. */
-function lower(limit: number | null, measured: number | undefined): number | null {
+function lower(limit: number | null, measured: number | null): number | null {
   const least = Math.min(limit ?? Number.POSITIVE_INFINITY, measured ?? Number.POSITIVE_INFINITY);
   return Number.isFinite(least) ? least : null;
 }

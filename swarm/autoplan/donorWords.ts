@@ -99,6 +99,14 @@ export function donorSaid(replanning: Replanning, peer: PeerId, message: PeerMes
   }
 }
 
+/** Members of the plan who share this one's line, itself among them. */
+function sharersIn(donors: readonly KnownDonor[], plan: Plan, { peer, line }: KnownDonor): number {
+  const members = new Set(peersOf(plan));
+  return (
+    1 + donors.filter((one) => line !== null && one.line === line && one.peer !== peer && members.has(one.peer)).length
+  );
+}
+
 function reported(replanning: Replanning, peer: PeerId, message: ReportMessage) {
   const { epoch, spans, links = [], uploadBytesPerSecond, bytesDirect, bytesRelayed } = message;
   const { state, run, nowMs } = replanning;
@@ -115,7 +123,8 @@ function reported(replanning: Replanning, peer: PeerId, message: ReportMessage) 
     const sentBytes = bytesDirect + bytesRelayed;
     const told = withLinks({ ...donor, tried, sentBytes, uploadBytesPerSecond: upload }, known);
     if (!isOfPlan || run.plan === null) return told;
-    const [worked, factor] = withWork(state.config, told, run.plan, spans);
+    const measuredWith = known.length === 0 ? donor.measuredWith : sharersIn(state.donors, run.plan, donor);
+    const [worked, factor] = withWork(state.config, { ...told, measuredWith }, run.plan, spans);
     drift = factor;
     return worked;
   });

@@ -50,6 +50,10 @@ export interface KnownDonor extends LinksTried, Seen {
   readonly rememberedAs: string | null;
   /** An opaque name of its network. */
   readonly address: string;
+  /** An opaque name of the line that others of the same name share with it; null: it has one of its own. */
+  readonly line: string | null;
+  /** With so many of its line, itself among them, it was in a plan as its links were measured last. */
+  readonly measuredWith: number;
   /** One way to the server; 0 where that is not known. */
   readonly serverSeconds: number;
   readonly compute: Compute;
@@ -82,6 +86,8 @@ export interface Admitted {
   readonly hasHalves: boolean;
   /** An opaque name of its network. */
   readonly address: string;
+  /** An opaque name of its line, where it may share one with others; absent: it has one of its own. */
+  readonly line?: string;
   /** This server opened it itself. */
   readonly isOwn: boolean;
   /** The way from the server to it and back; absent or null: not known. */
@@ -89,10 +95,10 @@ export interface Admitted {
 }
 
 export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
-  const { peer, limits, rememberedAs, remembered, hasHalves, address, isOwn } = admitted;
+  const { peer, limits, rememberedAs, remembered, hasHalves, address, line = null, isOwn } = admitted;
   const measured = { ...plausible(admitted.profile), memoryBytes: memoryOf(config, admitted) };
   return {
-    ...{ peer, limits, rememberedAs, address, isOwn },
+    ...{ peer, limits, rememberedAs, address, line, measuredWith: 1, isOwn },
     serverSeconds: Math.min(MOST_SERVER_SECONDS, (admitted.roundTripMs ?? 0) / 2_000),
     ...NOT_SEEN,
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),

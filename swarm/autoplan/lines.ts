@@ -22,6 +22,10 @@ export interface ReportedLinks {
   readonly links: readonly LinkReport[];
   /** All of them at once; null: it was not measured. */
   readonly uploadBytesPerSecond: number | null;
+  /** Whoever has the same one is behind the same router; null, absent: nobody is. */
+  readonly line?: string | null;
+  /** With so many of them in the plan it was measured; absent: alone. */
+  readonly measuredWith?: number;
 }
 
 /** Bytes a second; null: not known. */
@@ -69,8 +73,10 @@ export function knownLinks(peers: readonly PeerId[], reports: ReadonlyMap<PeerId
       // Of two peers at hand; once, in their order.
       if (to === undefined || to === from || (back !== undefined && to < from)) continue;
       const [there, here] = [wayOf(report, back), wayOf(back, report)];
-      if (there !== null) sent.get(one)?.set(other, there);
-      if (here !== null) sent.get(other)?.set(one, here);
+      // What goes from one to another behind a router says nothing of its line.
+      const isAcross = !areBehindOne(reports, one, other);
+      if (there !== null && isAcross) sent.get(one)?.set(other, there);
+      if (here !== null && isAcross) sent.get(other)?.set(one, here);
       const latency = latencyOf(report, back);
       const windows = [
         ...windowOf(report, there?.rate, latency.latencySeconds),
@@ -80,7 +86,7 @@ export function knownLinks(peers: readonly PeerId[], reports: ReadonlyMap<PeerId
       const pair = { ...latency, ...(windows.length === 0 ? rateBetween(rates) : windowed(windows, rates)) };
       if (Object.keys(pair).length > 0) pairs.push({ between: from < to ? [one, other] : [other, one], ...pair });
     }
-  const uploads = new Map(peers.map((peer) => [peer, uploadOf(sent.get(peer), reports.get(peer))]));
+  const uploads = new Map(peers.map((peer) => [peer, uploadOf(sent.get(peer), claimOf(reports, peer))]));
   const downloads = downloadsOf(sent, uploads);
   const lines = new Map(
     peers.map((peer) => {
@@ -89,6 +95,20 @@ export function knownLinks(peers: readonly PeerId[], reports: ReadonlyMap<PeerId
     }),
   );
   return { pairs, lines };
+}
+
+const areBehindOne = (reports: ReadonlyMap<PeerId, ReportedLinks>, one: PeerId, other: PeerId): boolean => {
+  const line = reports.get(one)?.line ?? null;
+  return line !== null && reports.get(other)?.line === line;
+};
+
+/** Of its line; what all its links carried at once is no word on that where some of them do not take it. */
+function claimOf(reports: ReadonlyMap<PeerId, ReportedLinks>, peer: PeerId): ReportedLinks | undefined {
+  const report = reports.get(peer);
+  const across = report?.links.filter((link) => !areBehindOne(reports, peer, link.peer)) ?? [];
+  return report === undefined || across.length === report.links.length
+    ? report
+    : { ...report, links: across, uploadBytesPerSecond: null };
 }
 
 /** What goes from the one who says `sent` to the one who says `back`. */

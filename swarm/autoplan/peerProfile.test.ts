@@ -5,6 +5,7 @@ import type { LinkReport } from '../messages/profile.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { clusterAtHand } from './atHand.ts';
+import type { ReportedLinks } from './lines.ts';
 import { admittedProfile, measuredTimes, type PeerProfile, withRatio, workSeconds } from './peerProfile.ts';
 
 const profile = (...times: [samples: number, forward: number, backward: number][]): PeerProfile =>
@@ -95,6 +96,58 @@ describe('the donors at hand', () => {
       ['a', 2e6, 9e5],
       ['b', 7e5, 9e5],
     ]);
+  });
+
+  describe('[PL61] behind one router', () => {
+    const donors = [a, b, c].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
+    const home = { line: 'home' } as const;
+    const uploads = (...reports: readonly (readonly [typeof a, ReportedLinks])[]) =>
+      clusterAtHand(donors, new Map(reports)).peers.map((peer) => peer.uploadBytesPerSecond);
+
+    it('each has an equal part of what one of them alone was measured to send', () => {
+      const elsewhere = [c, said()] as const;
+      expect(
+        uploads([a, { ...said(way(c, 40, 2e6)), ...home }], [b, { ...said(way(c, 40, 3e6)), ...home }], elsewhere),
+      ).toEqual([1e6, 1.5e6, null]);
+    });
+
+    it('what was measured while the others worked too is its part; with more of them at hand it is less, with fewer no more', () => {
+      const d = peerId('d');
+      const more = [...donors, { peer: d, profile: profile([1, 1, 2]), limits: NO_LIMITS }];
+      const report = { ...said(way(d, 40, 3e6)), ...home, measuredWith: 2 };
+      const inHome = (...peers: readonly (typeof a)[]) =>
+        clusterAtHand(
+          more,
+          new Map<typeof a, ReportedLinks>([...peers.map((peer) => [peer, report] as const), [d, said()]]),
+        ).peers.flatMap(({ id, uploadBytesPerSecond: up }) => (peers.some((peer) => peer === id) ? up : []));
+      expect(inHome(a, b)).toEqual([3e6, 3e6]);
+      expect(inHome(a, b, c)).toEqual([2e6, 2e6, 2e6]);
+      expect(inHome(a)).toEqual([3e6]);
+    });
+
+    it('a line that nobody measured is a good one, and all of them share that', () => {
+      expect(uploads([a, { ...said(), ...home }], [b, { ...said(), ...home }], [c, said()])).toEqual([
+        2.5e6,
+        2.5e6,
+        null,
+      ]);
+    });
+
+    it('what they send each other says nothing of their line', () => {
+      const inside = (other: typeof a) => ({ ...said(way(other, 1, 9e7)), uploadBytesPerSecond: 9e7, ...home });
+      expect(uploads([a, inside(b)], [b, inside(a)], [c, said()])).toEqual([2.5e6, 2.5e6, null]);
+      const both = { ...said(way(b, 1, 9e7), way(c, 40, 2e6)), uploadBytesPerSecond: 9e7, ...home };
+      expect(uploads([a, both], [b, inside(a)], [c, said()])[0]).toBe(1e6);
+    });
+
+    it('a limit that a donor set itself is its own', () => {
+      const limited = { ...NO_LIMITS, uploadBytesPerSecond: 4e5 };
+      const { peers } = clusterAtHand(
+        donors.map((donor) => (donor.peer === a ? { ...donor, limits: limited } : donor)),
+        new Map([a, b].map((peer) => [peer, { ...said(way(c, 40, 2e6)), ...home }])),
+      );
+      expect(peers.map((peer) => peer.uploadBytesPerSecond)).toEqual([4e5, 1e6, null]);
+    });
   });
 
   it('[AP24] have good links until one is measured', () => {

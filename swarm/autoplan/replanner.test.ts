@@ -345,3 +345,18 @@ test('[AP54] what others say of a line is not kept for its donor’s next visit'
   expect(run.saved.get('key of a')).toMatchObject({ ratios: expect.anything() });
   expect(run.saved.get('key of a')?.uploadBytesPerSecond).toBeUndefined();
 });
+
+test('[PL61] what is measured of a donor counts with those of its line who were in the plan', () => {
+  const run = new PlannedRun();
+  for (const peer of [A, B]) run.lines.set(peer, 'home');
+  for (const peer of [A, B, C]) run.joins(peer, profile(0.05));
+  for (let index = 0; index < 12; index++) run.step(index, () => 0.05);
+  expect(run.plan && peers(run.plan).toSorted()).toEqual([A, B, C]);
+  const link = { peer: C, route: 'direct', roundTripMs: 40, bytesPerSecond: 2e6 } as const;
+  run.said(A, reportOf(run, [link]));
+  run.said(C, reportOf(run, [{ ...link, peer: A }]));
+  expect(run.state.donors.map(({ measuredWith }) => measuredWith)).toEqual([2, 1, 1]);
+  const { cluster } = searchProblem(run.state.config, run.state.donors, [A, B, C], new Map(), 'now');
+  // B's was not measured: half of a good line.
+  expect(cluster.peers.map(({ uploadBytesPerSecond }) => uploadBytesPerSecond)).toEqual([2e6, 2.5e6, 2e6]);
+});

@@ -38,6 +38,8 @@ export type DecisionEvent =
       readonly remembered: PeerProfile | null;
       /** An opaque name of its network: two donors that have the same one may be one person. */
       readonly address: string;
+      /** An opaque name of its line, where that may be others' too: who have the same one are behind one router. */
+      readonly line?: string;
       /** This server opened it itself. */
       readonly isOwn: boolean;
       /** The way from this server to it and back; absent or null: not known. */

@@ -92,12 +92,16 @@ export class PlannedRun {
     this.tell({ type: 'donorSaid', peer, message });
   }
 
+  /** Whose they are may be others' too. */
+  readonly lines = new Map<PeerId, string>();
+
   joins(peer: PeerId, measured: Profile, limits = NO_LIMITS, rememberedAs: string | null = null, isOwn = false): void {
     this.offer.push(peer);
     const remembered = this.saved.get(rememberedAs ?? '') ?? null;
+    const line = this.lines.get(peer);
     this.tell({
       ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered },
-      ...{ hasHalves: false, address: peer, isOwn },
+      ...{ hasHalves: false, address: peer, isOwn, ...(line !== undefined && { line }) },
     });
     if (this.plan === null) this.want('now');
     this.settle();
