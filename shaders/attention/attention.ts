@@ -11,7 +11,7 @@
  * How the work is cut on a GPU: a workgroup takes 32 rows of one head and walks over 32 others at a time, whose width it
  * stages in workgroup memory in strips of 32 elements (attentionTiles.wgsl). Each score is computed once, as long as the
  * sums of a head's width fit the registers: up to 128 elements. Where there are two sums, of keys and values, that is up to
- * 64; above, two workgroups make one each.
+ * 64; above, two teams of 64 invocations share both the scores and the sums of a tile.
  *
  * How it is cut on a software adapter: one invocation takes four rows of one head and accumulates a slice of the head's
  * width, in lanes of four floats where D divides by four. Heads no wider than a slice (32) need one invocation for each
@@ -26,7 +26,7 @@ import { constantsText, lanePrelude, laneWidth } from '../kernel/lanes.ts';
 import { u32 } from '../kernel/slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
-import { STRIP, scoresText, TILE, weightedText } from './tileSteps.ts';
+import { STRIP, scoresText, type Teams, TILE, weightedText } from './tileSteps.ts';
 import tilesOfFloats from './tilesOfFloats.wgsl?raw';
 import tilesOfLanes from './tilesOfLanes.wgsl?raw';
 
@@ -61,13 +61,13 @@ export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
 interface AttentionBody {
   readonly name: string;
   readonly code: Readonly<Record<AdapterFamily, string>>;
-  /** Workgroups of a GPU that share a tile's sums: 2 where an invocation has no registers for both. Default 1. */
-  readonly gpuParts?: 1 | 2;
+  /** Of 64 invocations of a GPU, which share a tile's sums: 2 where one invocation has no registers for both. Default 1. */
+  readonly gpuTeams?: Teams;
   /** Whose rows an invocation takes: heads of queries, or of keys and values. */
   readonly heads: 'H' | 'K';
 }
 
-/** A GPU's invocations of a tile, as in attentionTiles.wgsl. */
+/** A GPU's invocations of a tile, or of a team, as in attentionTiles.wgsl. */
 const TILE_INVOCATIONS = 64;
 /** Most strips of the head's width whose sums leave one enough registers: 64 floats. */
 export const MOST_STRIPS = 4;
@@ -86,23 +86,23 @@ export function attentionSource(body: AttentionBody, family: AdapterFamily, D: n
   const { chunks, slice: softwareSlice } = cutOfHead(D);
   const isGpu = family === 'gpu';
   const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), MOST_STRIPS) : softwareSlice;
-  const parts = isGpu ? (body.gpuParts ?? 1) : 1;
+  const { gpuTeams = 1 } = body;
   const [heads, rows] = isGpu ? [1, TILE] : [HEADS, ROWS];
   // In the text, since they are lengths of arrays too.
   const cut = constantsText({ HEADS: heads, CHUNKS: chunks, SLICE: slice });
   return {
     key: `${body.name} by ${width} ${family} ${D}`,
     width,
-    workgroupSize: isGpu ? TILE_INVOCATIONS : HEADS,
+    workgroupSize: isGpu ? gpuTeams * TILE_INVOCATIONS : HEADS,
     body: () => {
       const tile = width === 4 ? tilesOfLanes : tilesOfFloats;
-      const steps = scoresText(chunks) + weightedText();
+      const steps = scoresText(chunks, gpuTeams) + weightedText(gpuTeams);
       return lanePrelude(width) + tile + cut + code + (isGpu ? tiles + steps : '') + body.code[family];
     },
     workgroups: (dims) => [
       Math.ceil((dims.B * dims[body.heads]) / heads),
       Math.ceil(dims.T / rows),
-      parts * Math.ceil(chunks / slice),
+      Math.ceil(chunks / slice),
     ],
   };
 }

@@ -66,8 +66,8 @@ export const attentionBackwardKeyValue = kernel({
   source: (family, { D }) => {
     const isApart = 2 * Math.ceil(cutOfHead(D).chunks / STRIP) > MOST_STRIPS;
     const code = { gpu: shared + tiles + (isApart ? apart : together), software: shared + software };
-    const gpuParts = isApart ? 2 : 1;
-    return attentionSource({ name: 'attention.backwardKeyValue', code, gpuParts, heads: 'K' }, family, D);
+    const gpuTeams = isApart ? 2 : 1;
+    return attentionSource({ name: 'attention.backwardKeyValue', code, gpuTeams, heads: 'K' }, family, D);
   },
   cpu(arrays, dims) {
     const { B, T, H, K } = dims;

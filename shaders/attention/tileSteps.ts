@@ -14,37 +14,50 @@ const PITCH = STRIP + 1;
 const LANES_AT_ONCE = 2;
 const ROWS_AT_ONCE = 4;
 
-/** The staged strips' part of the scores: a column for each other row, in it an entry for each own row. */
-export function scoresText(chunks: number): string {
+/** Of invocations, which share a tile: one, or two that take turns in a strip's lanes. */
+export type Teams = 1 | 2;
+
+/**
+ * The staged strips' part of the scores: a column for each other row, in it an entry for each own row. Of two teams each
+ * makes that of its own lanes, every other two.
+ */
+export function scoresText(chunks: number, teams: Teams): string {
   const steps = Math.min(LANES_AT_ONCE, chunks);
   const four = (memory: string, first: string, k: number): string =>
     `Tile(${range(4)
       .map((i) => `${memory}[${plus(first, i * SIDE * PITCH + k)}]`)
       .join(', ')})`;
-  const turns = Math.ceil(Math.min(STRIP, chunks) / steps);
+  const turns = Math.ceil(Math.min(STRIP, chunks) / (steps * teams));
   const lines = range(steps).map((k) => `    s = add_scores(s, ${four('own', 'a', k)}, ${four('other', 'b', k)});\n`);
   // Of the last strip only what is in it, to the next multiple of what is done at once: lanes past the width are zero.
-  const last = Math.ceil((chunks % STRIP) / steps);
+  const last = Math.ceil((chunks % STRIP) / (steps * teams));
   const isShort = chunks > STRIP && last > 0 && last < turns;
   const ends = isShort ? `    if (turn >= ${last}u && strip == WHOLE) { break; }\n` : '';
-  return `fn strip_scores(before: mat4x4f, at: Place, strip: u32) -> mat4x4f {
+  const turn = teams === 1 ? 'turn' : '(turn * 2u + team % 2u)';
+  return `fn strip_scores(before: mat4x4f, at: Place, strip: u32${teams === 1 ? '' : ', team: u32'}) -> mat4x4f {
   var s = before;
   for (var turn = 0u; turn < ${turns}u; turn++) {
-${ends}    let a = turn * ${steps}u + at.r % SIDE * PITCH;
-    let b = turn * ${steps}u + at.c % SIDE * PITCH;
+${ends}    let a = ${turn} * ${steps}u + at.r % SIDE * PITCH;
+    let b = ${turn} * ${steps}u + at.c % SIDE * PITCH;
 ${lines.join('')}  }
   return s;
 }
 `;
 }
 
-/** Sums of the other rows' lane c of the staged strip, by weight: one column for each own row. */
-export function weightedText(): string {
+/**
+ * Sums of the other rows' lane c of the staged strip, by weight: one column for each own row. Of two teams the first has
+ * staged its strip among the own rows.
+ */
+export const weightedText = (teams: Teams): string =>
+  weightedFrom('weighted', 'other') + (teams === 1 ? '' : weightedFrom('weighted_own', 'own'));
+
+function weightedFrom(name: string, strip: 'own' | 'other'): string {
   const steps = range(ROWS_AT_ONCE).map((row) => {
     const [v, w] = [plus('v', row * PITCH), plus('w', row * PITCH)];
-    return `    sum = add_outer(sum, other[${v}], weights[${w}]);\n`;
+    return `    sum = add_outer(sum, ${strip}[${v}], weights[${w}]);\n`;
   });
-  return `fn weighted(before: Tile, at: Place) -> Tile {
+  return `fn ${name}(before: Tile, at: Place) -> Tile {
   var sum = before;
   for (var four = 0u; four < ${TILE / ROWS_AT_ONCE}u; four++) {
     let v = four * (${ROWS_AT_ONCE}u * PITCH) + at.c % SIDE;

@@ -197,26 +197,6 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (rows.z < dims.T) { store_dqkv_BTED(at.z + chunk, tile[2]); }
   if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
-fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
-  stage_other(at, qkv_tile(q_at, in_strip(chunk + at.c)));
-  workgroupBarrier();
-  let sum = weighted(before, at);
-  workgroupBarrier();
-  return sum;
-}
-
-// q·k of a tile.
-fn scores_of(at: Place, k_at: vec4u, q_at: vec4u) -> mat4x4f {
-  var s = mat4x4f();
-  for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
-    stage_own(at, qkv_tile(k_at, in_strip(strip + at.c)));
-    stage_other(at, in_width(qkv_tile(q_at, in_strip(strip + at.c)), strip + at.c));
-    workgroupBarrier();
-    s = strip_scores(s, at, strip);
-    workgroupBarrier();
-  }
-  return s;
-}
 // p of the scores; queries past the end see no key. `rows`: where the queries' lse lies.
 fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u) -> mat4x4f {
   let scale = 1.0 / sqrt(f32(dims.D));
@@ -247,6 +227,26 @@ fn stage_dy(at: Place, v_at: vec4u, y_at: vec4u, strip: u32) {
   workgroupBarrier();
 }
 
+fn add_queries(before: Tile, at: Place, q_at: vec4u, chunk: u32) -> Tile {
+  stage_other(at, qkv_tile(q_at, in_strip(chunk + at.c)));
+  workgroupBarrier();
+  let sum = weighted(before, at);
+  workgroupBarrier();
+  return sum;
+}
+
+// q·k of a tile.
+fn scores_of(at: Place, k_at: vec4u, q_at: vec4u) -> mat4x4f {
+  var s = mat4x4f();
+  for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
+    stage_own(at, qkv_tile(k_at, in_strip(strip + at.c)));
+    stage_other(at, in_width(qkv_tile(q_at, in_strip(strip + at.c)), strip + at.c));
+    workgroupBarrier();
+    s = strip_scores(s, at, strip);
+    workgroupBarrier();
+  }
+  return s;
+}
 fn run(group: vec3u, groups: vec3u, local: u32) {
   let key_head = group.x % dims.K; // group.x is b·K + key head
   let b = group.x / dims.K;
