@@ -5,6 +5,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { at } from '../swarm/base.ts';
+import { hostBytes } from '../swarm/memory/memory.ts';
+import { peers } from '../swarm/plan/plan.ts';
+import { WAYS, waysOf } from '../swarm/testing/gridPlans.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { factsOf, type GridCase, optionsOf, SOME, wholeGrid } from './fidelityGrid.ts';
 import { goldenFile, runSwarm, type Swarm, temporaryFolder } from './product.ts';
@@ -35,7 +39,7 @@ async function expectFidelity(grid: GridCase): Promise<void> {
   expect(curveFaults(grid.run, steps, swarm.metrics)).toEqual([]);
   expect(weightFaults(grid.run, exported)).toEqual([]);
   expect(each(swarm, 'stages')).toEqual([grid.stages]);
-  expect(each(swarm, 'donors')).toEqual([grid.donors]);
+  expect(each(swarm, 'donors')).toEqual([grid.computing]);
   expect(each(swarm, 'tokens')).toEqual([tokens]);
   // Tensors go from tab to tab, at every step, and never through the server.
   expect(each(swarm, 'bytesRelayed')).toEqual([0]);
@@ -43,11 +47,21 @@ async function expectFidelity(grid: GridCase): Promise<void> {
   const { rollbacks, memory } = JSON.parse(readFileSync(report, 'utf8'));
   expect(rollbacks).toEqual([]);
   expect(memory).toHaveLength(grid.donors);
-  for (const { predictedBytes, peakBytes } of memory) expect(peakBytes).toBeLessThanOrEqual(1.2 * predictedBytes);
+  for (const { donor, predictedBytes, peakBytes, hostBytes: inHost } of memory) {
+    expect(peakBytes).toBeLessThanOrEqual(1.2 * predictedBytes);
+    if (grid.plan) expect(inHost).toBe(hostBytes(grid.plan, at(peers(grid.plan), donor), undefined));
+  }
   if (!isRepeated(grid)) return;
   const again = await runSwarm(runFile, ...options, '--steps', String(SOME_STEPS));
   expect(digits(again, SOME_STEPS)).toEqual(digits(swarm, SOME_STEPS));
 }
+
+test('the random plans of the whole grid have everything in them, and some have all of it at once', () => {
+  const plans = wholeGrid().flatMap(({ plan }) => plan ?? []);
+  for (const way of WAYS) expect(plans.filter((plan) => waysOf(plan).includes(way)).length, way).toBeGreaterThan(5);
+  expect(plans.filter((plan) => waysOf(plan).length === WAYS.length).length).toBeGreaterThan(0);
+  expect(SOME.some(({ plan }) => plan && waysOf(plan).length === WAYS.length)).toBe(true);
+});
 
 describe('fidelity', () => {
   const grid = isWhole ? wholeGrid() : SOME;

@@ -1,14 +1,14 @@
 /**
  * The grid of ST1: golden models with 1, 2, 3, 4 and 6 donors, gpipe and 1f1b, 1, 2 and 4 stages; every other schedule with 2
- * and 4, on models of odd sizes too, as far as they have the layers; and twenty random valid plans. A case is the command
+ * and 4, on models of odd sizes too, as far as they have the layers; and of both models twenty random valid plans, whose
+ * state may be gathered, in main memory, copied, or with who computes nothing. A case is the command
  * line that makes it, so that each failure can be run again by hand.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { peerId, seededRandom } from '../swarm/base.ts';
 import { type Plan, peers } from '../swarm/plan/plan.ts';
 import { modelOf, parseRunFile, type RunFile } from '../swarm/run/runFile.ts';
-import { randomPlanFor } from '../swarm/testing/randomPlan.ts';
+import { GRID_PLANS, gridPlan, membersOf, waysOf } from '../swarm/testing/gridPlans.ts';
 import { goldenFile } from './product.ts';
 
 const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;
@@ -34,7 +34,8 @@ const ORDERS = [
   [2, ['varuna'], 2],
   [4, ['varuna'], 4],
 ] as const;
-const RANDOM_PLANS = 20;
+/** Of each donor of a random plan. */
+const HOST = 'host=64MiB';
 
 export interface GridCase {
   readonly run: string;
@@ -42,6 +43,8 @@ export interface GridCase {
   readonly donors: number;
   /** Null: as many as the planner chooses. */
   readonly stages: number | null;
+  /** Of the donors those that compute. */
+  readonly computing: number;
   /** Options of `shoal swarm`, but for a plan's file. */
   readonly options: readonly string[];
   readonly plan: Plan | null;
@@ -55,7 +58,7 @@ export function wholeGrid(): GridCase[] {
       ),
     ),
     ...ORDERS.map(([donors, schedule, stages]) => scheduleCase(run, donors, schedule, stages)),
-    ...Array.from({ length: RANDOM_PLANS }, (_, seed) => randomCase(run, seed)),
+    ...Array.from({ length: GRID_PLANS }, (_, seed) => randomCase(run, seed)),
   ]).concat(
     ODD_RUNS.flatMap((run) => {
       const { layers } = factsOf(run);
@@ -93,41 +96,35 @@ export const SOME: readonly GridCase[] = [
   scheduleCase('llama-tiny', 2, ['chimera'], 2),
   scheduleCase('odd-gpt2', 2, ['interleaved', '--chunks', '2'], 4),
   scheduleCase('odd-gpt2', 2, ['varuna'], 2),
-  randomCase('llama-tiny', 5),
+  // Each with all that saves memory at once.
+  randomCase('llama-tiny', 9),
+  randomCase('gpt2-tiny', 6),
 ];
 
 function splitCase(run: string, donors: number, schedule: string, stages: number): GridCase {
   const options = ['--donors', String(donors), '--schedule', schedule, '--stages', String(stages)];
-  return { run, name: `${run} ${options.join(' ')}`, donors, stages, options, plan: null };
+  return { run, name: `${run} ${options.join(' ')}`, donors, computing: donors, stages, options, plan: null };
 }
 
 function scheduleCase(run: string, donors: number, schedule: readonly string[], stages: number): GridCase {
   const options = ['--donors', String(donors), '--schedule', ...schedule];
-  return { run, name: `${run} ${options.join(' ')}`, donors, stages, options, plan: null };
+  return { run, name: `${run} ${options.join(' ')}`, donors, computing: donors, stages, options, plan: null };
 }
 
-function randomCase(run: string, seed: number): GridCase {
+function randomCase(run: (typeof GOLDEN_RUNS)[number], seed: number): GridCase {
   const plan = randomPlan(run, seed);
   const donors = peers(plan).length;
   return {
     run,
-    name: `${run} random plan ${seed} (${donors} donors, ${plan.schedule})`,
-    donors,
-    stages: plan.stages.length,
-    options: [],
-    plan,
+    name: `${run} random plan ${seed} (${[`${donors} donors`, plan.schedule, ...waysOf(plan)].join(', ')})`,
+    ...{ donors, computing: membersOf(plan).size, stages: plan.stages.length, plan },
+    options: Array.from({ length: donors }, () => ['--donor', HOST]).flat(),
   };
 }
 
-/** Up to four peers: stages, owners, micro-batches, recomputed layers and shards as they fall. */
-function randomPlan(run: string, seed: number): Plan {
+function randomPlan(run: (typeof GOLDEN_RUNS)[number], seed: number): Plan {
   const file = readRun(run);
-  const random = seededRandom(1000 + seed);
-  const everyone = Array.from({ length: 1 + (seed % 4) }, (_, index) => peerId(`peer-${index}`));
-  const { globalBatchSize } = file.train;
-  const often = { recompute: 0.3, replicas: 0 };
-  const plan = randomPlanFor(random, modelOf(file), globalBatchSize, everyone, often);
-  return { ...plan, schedule: Math.floor(seed / 4) % 2 === 0 ? '1f1b' : 'gpipe' };
+  return gridPlan(modelOf(file), file.train.globalBatchSize, seed + GRID_PLANS * GOLDEN_RUNS.indexOf(run));
 }
 
 /** The case's options, its plan written into `folder`. */
@@ -135,5 +132,5 @@ export function optionsOf({ options, plan }: GridCase, folder: string): readonly
   if (plan === null) return options;
   const path = join(folder, 'plan.json');
   writeFileSync(path, JSON.stringify(plan));
-  return ['--plan', path];
+  return ['--plan', path, ...options];
 }

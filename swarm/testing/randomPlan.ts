@@ -61,8 +61,9 @@ interface Frequency {
   /** How often a member recomputes a layer, and a peer is a replica of a shard that it is not primary of. */
   readonly recompute: number;
   readonly replicas: number;
-  /** A stage gathers its blocks, a shard lies in main memory; absent: none. */
+  /** A stage gathers its blocks, a shard lies in main memory, a peer computes nothing; absent: none. */
   readonly gathered?: number;
+  readonly apart?: number;
   readonly host?: number;
 }
 
@@ -74,7 +75,7 @@ export function randomPlanFor(
   peers: readonly PeerId[],
   often: Frequency = { recompute: 0, replicas: 0 },
 ): Plan {
-  const { gathered = 0, host = 0 } = often;
+  const { gathered = 0, host = 0, apart = 0 } = often;
   const pick = (among: readonly PeerId[] = peers): PeerId => {
     const peer = among[below(random, among.length)];
     invariant(peer, 'a plan has a peer');
@@ -82,11 +83,12 @@ export function randomPlanFor(
   };
   /** Nothing is drawn for what never is, so that a seed's plans stay what they were. */
   const isDrawn = (share: number): boolean => share > 0 && random() < share;
+  const workers = peers.filter((_, place) => place === 0 || !isDrawn(apart));
   const ids = shuffled(random, 20);
   const microBatches = cut(random, samples, 6).map((range, index) => ({ id: ids[index] ?? index, samples: range }));
   const stages = cut(random, model.layers, 4).map((layers): PlanStage => {
     const owned = new Map(peers.map((peer) => [peer, microBatches.filter(() => false)]));
-    for (const microBatch of microBatches) owned.get(pick())?.push(microBatch);
+    for (const microBatch of microBatches) owned.get(pick(workers))?.push(microBatch);
     const members = [...owned].filter(([, list]) => list.length > 0);
     const whole: { gathered?: Gathered } = isDrawn(gathered) ? { gathered: random() < 0.5 ? 1 : 2 } : {};
     return {

@@ -55,7 +55,7 @@ export const anyPlan =
   (random: Random): MakePlan =>
   (model, samples, members) => {
     const often = { recompute: 0.2, replicas: REPLICAS * 0.4, host: 0.2 };
-    const drawn = randomPlanFor(random, model, samples, members, { ...often, gathered: 0.3 });
+    const drawn = randomPlanFor(random, model, samples, members, { ...often, gathered: 0.3, apart: 0.2 });
     // Who gathers nothing may be left with nothing, and all who were expected have a part.
     return peers(drawn).length === members.length ? drawn : randomPlanFor(random, model, samples, members, often);
   };
