@@ -33,6 +33,8 @@ interface StageGathers {
   readonly backwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
   /** What comes for one forward and for one backward, all of it one after the other. */
   readonly gatherSeconds: (op: 'F' | 'B', layers: number) => number;
+  /** Until the gradient of a layer is with its keepers, and of the head, which is made with its forward; null: it is not here. */
+  readonly sumSeconds: { readonly layer: number; readonly head: number | null };
 }
 
 export interface Gathers {
@@ -120,6 +122,7 @@ function stageGathers(costs: ClusterCosts, { embedding, layer, head }: Units, ga
   const shape = { first: false, last: false, layers: 0 };
   const layers = (count: number, piece: Piece): Piece[] => Array.from({ length: count }, () => piece);
   return {
+    sumSeconds: { layer: layer.reduce, head: head?.reduce ?? null },
     gatherSeconds: (op, count) =>
       layer.gather * count + (op === 'F' ? (embedding?.gather ?? 0) + (head?.gather ?? 0) : 0),
     forwardSeconds(peer, { layers: count }, samples) {

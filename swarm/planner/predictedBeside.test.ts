@@ -67,6 +67,7 @@ describe('[ST23] what stands beside the work of a predicted step', () => {
   });
 
   test('a stage that gathers has its gathers within its passes', () => {
+    expect(model.blocks.at(-1)).toMatchObject({ name: 'head', elements: 48 });
     const one: Plan = {
       ...split,
       stages: [
@@ -84,5 +85,36 @@ describe('[ST23] what stands beside the work of a predicted step', () => {
     expect(gather.endSeconds).toBeLessThanOrEqual(pass?.endSeconds ?? 0);
     // Each block of the other's half comes over a link of this latency, the embedding and the head among them.
     expect(lengthSeconds(gather)).toBeGreaterThanOrEqual(LATENCY * 4);
+    // The head's gradient is made with its forward, and all of its 48 elements are the first one's.
+    const sums = of('b 0REDUCE');
+    const own = step.timeline.filter(({ peer }) => peer === B);
+    const [forward, backward] = (['F', 'B'] as const).map((op) => own.find(({ action }) => action.op === op));
+    expect((forward?.endSeconds ?? 0) - sums.startSeconds).toBeCloseTo(LATENCY + (48 * 4) / RATE, 9);
+    expect(sums.endSeconds).toBe(backward?.endSeconds);
+  });
+
+  test('a stage that gathers before others sends its first gradient once a layer was gathered and computed back', () => {
+    const member = (peer: typeof A, microBatches: number[]) => ({
+      ...{ peer, microBatches, samples: microBatches.length, recompute: [] },
+    });
+    const two: Plan = {
+      ...split,
+      stages: [
+        { layers: [0, 2], members: [member(A, [0]), member(B, [1])], gathered: 1 },
+        { layers: [2, 4], members: [member(A, [0, 1])] },
+      ],
+      state: model.blocks.map(({ name, elements }) => ({
+        block: name,
+        shards: [{ peer: A, range: [0, elements], replicas: [] }],
+      })),
+    };
+    const { step, of, names } = predicted(two);
+    const backward = step.timeline.find(({ peer, action }) => peer === B && action.op === 'B');
+    const sums = of('b 0REDUCE');
+    // A layer's 64 values come over the link, and it takes 2 s a sample.
+    expect(sums.startSeconds - (backward?.startSeconds ?? 0)).toBeCloseTo(LATENCY + (64 * 4) / RATE + 2, 9);
+    expect(sums.endSeconds).toBe(backward?.endSeconds);
+    // Whose stage is whole sends its sums at its end, under that stage's name.
+    expect(names.filter((name) => name.endsWith('REDUCE'))).toEqual(['a 0REDUCE', 'b 0REDUCE']);
   });
 });

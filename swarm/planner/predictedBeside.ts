@@ -2,17 +2,19 @@
  * What a predicted step has beside its work on micro-batches, in the words of measured spans: what is handed on, layers that
  * are gathered, slices, updates and new values. A send lasts as long as it does on a line that has nothing else to carry.
  */
-import { at } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import { owner, type Plan } from '../plan/plan.ts';
 import type { BesideAction, BesideSpan } from '../timeline/beside.ts';
-import { lengthSeconds, type Span } from '../timeline/timeline.ts';
+import { type Interval, lengthSeconds, type Span } from '../timeline/timeline.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { PredictedStep } from './forecast.ts';
 
 export const predictedBeside = (costs: ClusterCosts, plan: Plan, step: PredictedStep): BesideSpan[] =>
-  [...step.timeline.flatMap((span) => ofWork(plan, step, span)), ...ofState(costs, plan, step)].filter(
-    (span) => lengthSeconds(span) > 0,
-  );
+  [
+    ...step.timeline.flatMap((span) => ofWork(plan, step, span)),
+    ...sumsOfGathered(costs, plan, step),
+    ...ofState(costs, plan, step),
+  ].filter((span) => lengthSeconds(span) > 0);
 
 /** The gathers that a forward or a backward waits for, and where its outcome goes. */
 function ofWork(plan: Plan, { times, gathers }: PredictedStep, span: Span): BesideSpan[] {
@@ -37,6 +39,49 @@ function ofWork(plan: Plan, { times, gathers }: PredictedStep, span: Span): Besi
   return [...found, { peer, action: { op: `SEND_${op}`, stage, microBatch }, startSeconds: sent, endSeconds }];
 }
 
+/** What is gathered sends its gradients as they are made, unit by unit, from the first of a step to the last; the head's at its forward's end. */
+function sumsOfGathered(costs: ClusterCosts, plan: Plan, { gathers, timeline }: PredictedStep): BesideSpan[] {
+  return plan.stages.flatMap(({ members }, stage) => {
+    const gathering = gathers.stages[stage];
+    if (!gathering || gathering.sumSeconds.layer === 0) return [];
+    return members.flatMap(({ peer }): BesideSpan[] => {
+      const own = timeline.flatMap(({ action, ...span }): Pass[] =>
+        span.peer === peer && (action.op === 'F' || action.op === 'B') && action.stage === stage
+          ? [{ ...span, op: action.op, microBatch: action.microBatch }]
+          : [],
+      );
+      const [forward, backward] = (['F', 'B'] as const).map((op) => own.find((pass) => pass.op === op));
+      const last = own.findLast(({ op }) => op === 'B');
+      if (!forward || !backward || !last) return [];
+      const { head } = gathering.sumSeconds;
+      const startSeconds = head === null ? firstLayerSum(costs, plan, gathering, backward) : forward.endSeconds - head;
+      return [{ peer, action: { op: 'REDUCE', stage }, startSeconds, endSeconds: last.endSeconds }];
+    });
+  });
+}
+
+/** A forward or a backward of a stage. */
+interface Pass extends Interval {
+  readonly peer: PeerId;
+  readonly op: 'F' | 'B';
+  readonly microBatch: number;
+}
+
+type Gathering = NonNullable<PredictedStep['gathers']['stages'][number]>;
+
+/** Once a layer was gathered and computed back. */
+function firstLayerSum(
+  costs: ClusterCosts,
+  { microBatches }: Plan,
+  { gatherSeconds }: Gathering,
+  { peer, microBatch, startSeconds }: Pass,
+): number {
+  const [from, to] = microBatches.find(({ id }) => id === microBatch)?.samples ?? [0, 0];
+  const layer = { first: false, last: false, layers: 1 };
+  const computed = costs.backwardSeconds(at(costs.peers, costs.placeOf(peer)), layer, to - from);
+  return startSeconds + gatherSeconds('B', 1) + computed;
+}
+
 /** Slices before the commit, updates and values after it. */
 function ofState(costs: ClusterCosts, plan: Plan, { forecast }: PredictedStep): BesideSpan[] {
   const { committedSeconds, peers } = forecast.exchange;
@@ -45,11 +90,13 @@ function ofState(costs: ClusterCosts, plan: Plan, { forecast }: PredictedStep): 
     const span = (action: BesideAction, startSeconds: number, seconds: number): BesideSpan => ({
       ...{ peer, action, startSeconds, endSeconds: startSeconds + seconds },
     });
-    const stage = plan.stages.findIndex(({ members }) => members.some((member) => member.peer === peer));
+    const isOwn = ({ members }: Plan['stages'][number]): boolean => members.some((member) => member.peer === peer);
+    const stage = plan.stages.findIndex(isOwn);
+    const whole = plan.stages.findIndex((one) => isOwn(one) && !one.gathered);
     const begun = committedSeconds + serverSeconds;
     const updated = begun + Math.max(onGpu, onHost);
     return [
-      ...(stage < 0 ? [] : [span({ op: 'REDUCE', stage }, reportedSeconds - reduce, reduce)]),
+      ...(whole < 0 ? [] : [span({ op: 'REDUCE', stage: whole }, reportedSeconds - reduce, reduce)]),
       span({ op: 'UPDATE' }, begun, onGpu),
       span({ op: 'UPDATE_HOST' }, begun, onHost),
       span(stage < 0 ? { op: 'SEND_V' } : { op: 'GATHER', stage }, updated, passed),
