@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { minuteBytes } from './publicStatus.ts';
+import { modelOf, parseRunFile } from '../../swarm/run/runFile.ts';
+import { failed, need } from '../commands/failure.ts';
+import { minuteBytes, stepBytesOfTwo } from './publicStatus.ts';
 
 const stepOf = (plan: number, donors: number, bytesDirect: number) => ({
   ...{ plan, donors, bytesDirect, bytesRelayed: 100, seconds: 2 },
@@ -7,7 +10,17 @@ const stepOf = (plan: number, donors: number, bytesDirect: number) => ({
 
 it('[OP15] what a donor moves in a minute is both ends of what the newest plan’s steps send, shared by its donors', () => {
   // (2 · 1,000 / 4 + 2 · 3,000 / 4) bytes in 4 s.
-  expect(minuteBytes([stepOf(1, 2, 9e9), stepOf(2, 4, 900), stepOf(2, 4, 2_900)])).toBe((2_000 / 4) * 60);
-  expect(minuteBytes([stepOf(1, 2, 900), stepOf(2, 1, 0)])).toBe(null);
-  expect(minuteBytes([])).toBe(null);
+  expect(minuteBytes([stepOf(1, 2, 9e9), stepOf(2, 4, 900), stepOf(2, 4, 2_900)], 5)).toBe((2_000 / 4) * 60);
+  expect(minuteBytes([], 5)).toBe(null);
+});
+
+it('[OP61] beside one who trains alone it is what a plan of two sends at that pace, whatever getting ready moved', () => {
+  expect(minuteBytes([stepOf(1, 2, 9e9), stepOf(2, 1, 9e9), stepOf(2, 1, 9e9)], 500)).toBe(((2 * 500) / 4) * 60);
+  expect(minuteBytes([stepOf(2, 1, 0)], null)).toBe(null);
+  const text = readFileSync(new URL('../../e2e/golden/untied-gpt2/run.json', import.meta.url), 'utf8');
+  const file = need(parseRunFile(JSON.parse(text), 'run.json'), failed);
+  const { train } = file;
+  // Two stages of one donor each: what stands between them goes forward once and its gradient back, in float32.
+  const values = train.globalBatchSize * train.sequenceLength * modelOf(file).width;
+  expect(stepBytesOfTwo(modelOf(file), file)).toBe(2 * 4 * values);
 });

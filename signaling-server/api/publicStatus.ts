@@ -1,10 +1,14 @@
 /** What anyone may know of a run (`/status`): how far it is and how it does. No donor is named, none counted alone. */
 
+import { peerId } from '../../swarm/base.ts';
 import { byNumber, withNumbers } from '../../swarm/islands/rounds.ts';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
 import type { SnapshotPhase } from '../../swarm/messages/snapshot.ts';
 import type { WatchedStep } from '../../swarm/messages/watch.ts';
-import type { Train } from '../../swarm/run/runFile.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import { equalSplit, splitProblem } from '../../swarm/planner/equalSplit.ts';
+import type { RunFile, Train } from '../../swarm/run/runFile.ts';
+import { stepTraffic } from '../../swarm/ways/stepTraffic.ts';
 import { keptWhile } from '../http/keptWhile.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { Store } from '../store/store.ts';
@@ -26,12 +30,14 @@ const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
 
 /** What the run's pages ask all the time, read again only where something was written meanwhile. */
 export function publicStatus(
-  run: Pick<ActiveRun, 'name' | 'document' | 'snapshot' | 'standsSentence'>,
+  run: Pick<ActiveRun, 'name' | 'document' | 'model' | 'snapshot' | 'standsSentence'>,
   store: Store,
 ): () => PublicStatus {
+  const { file } = run.document;
+  const bytesOfTwo = stepBytesOfTwo(run.model, file);
   const stored = keptWhile(
     () => store.version(),
-    () => fromStore(store, run.name, run.document.file.train),
+    () => fromStore(store, run.name, file.train, bytesOfTwo),
   );
   return () => {
     const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = run.snapshot();
@@ -56,6 +62,7 @@ function fromStore(
   store: Store,
   run: string,
   train: Train,
+  bytesOfTwo: number | null,
 ): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep' | 'minuteBytes' | 'next'> {
   const committedSteps = store.committedSteps(run);
   const newest = store.steps(run, Math.max(0, committedSteps - 1));
@@ -65,7 +72,7 @@ function fromStore(
   return {
     curve: [...new Map(curve)],
     evaluations: [...store.newestEvaluations(run, CURVE_STEPS)],
-    minuteBytes: minuteBytes(store.steps(run, Math.max(0, committedSteps - TRAFFIC_STEPS))),
+    minuteBytes: minuteBytes(store.steps(run, Math.max(0, committedSteps - TRAFFIC_STEPS)), bytesOfTwo),
     checkpointStep: store.newestCheckpoint(run)?.committedSteps ?? 0,
     next: store.queue()[0] ?? null,
   };
@@ -73,10 +80,31 @@ function fromStore(
 
 type Moved = Pick<WatchedStep, 'plan' | 'donors' | 'seconds' | 'bytesDirect' | 'bytesRelayed'>;
 
-/** What is sent is received by somebody: of each byte there are two ends. Null where nobody has others under the newest plan. */
-export function minuteBytes(steps: readonly Moved[]): number | null {
-  const inForce = steps.filter(({ plan, donors }) => plan === steps.at(-1)?.plan && donors > 1);
+/**
+ * Of a donor, both ways: of each byte there are two ends. By the newest plan's steps; of one who is alone by a plan of two at
+ * the same pace, since whoever reads it would be the second. Null where no step was done, or two cannot share one.
+ */
+export function minuteBytes(steps: readonly Moved[], bytesOfTwo: number | null): number | null {
+  const inForce = steps.filter(({ plan }) => plan === steps.at(-1)?.plan);
   const seconds = inForce.reduce((sum, step) => sum + step.seconds, 0);
-  const bytes = inForce.reduce((sum, step) => sum + (2 * (step.bytesDirect + step.bytesRelayed)) / step.donors, 0);
-  return seconds > 0 ? (bytes / seconds) * 60 : null;
+  if (seconds <= 0) return null;
+  const isShared = inForce.some(({ donors }) => donors > 1);
+  if (!isShared && bytesOfTwo === null) return null;
+  const bytes = inForce.reduce(
+    (sum, step) => sum + (isShared ? (2 * (step.bytesDirect + step.bytesRelayed)) / step.donors : (bytesOfTwo ?? 0)),
+    0,
+  );
+  return (bytes / seconds) * 60;
+}
+
+/** Tensor bytes of a step that two donors share evenly, each of them at both its ends; null: two cannot. */
+export function stepBytesOfTwo(
+  model: Model,
+  { train, precision }: Pick<RunFile, 'train' | 'precision'>,
+): number | null {
+  const options = { stages: Math.min(2, model.layers) };
+  if (splitProblem(model, train.globalBatchSize, 2, options) !== null) return null;
+  const plan = equalSplit(model, train.globalBatchSize, ['a', 'b'].map(peerId), options);
+  const size = { sequence: train.sequenceLength, wire: precision.wire };
+  return Object.values(stepTraffic(model, plan, size)).reduce((sum, bytes) => sum + bytes, 0);
 }
