@@ -159,6 +159,10 @@ interface ServeOptions {
   readonly embedOn?: string;
   /** The file of a recording. */
   readonly record?: string;
+  /** So many headless donors of its own. */
+  readonly donors?: number;
+  /** Only links that carry this token are let in. */
+  readonly invite?: string;
   /** Of which it is one process. */
   readonly nats?: string;
 }
@@ -177,6 +181,8 @@ export async function startServer(runFile: string, options: ServeOptions = {}): 
     ...(options.embedOn === undefined ? [] : ['--embed-on', options.embedOn]),
     ...(options.record === undefined ? [] : ['--record', options.record]),
     ...(options.nats === undefined ? [] : ['--nats', options.nats]),
+    ...(options.donors === undefined ? [] : ['--donors', String(options.donors)]),
+    ...(options.invite === undefined ? [] : ['--invite', options.invite]),
     ...(options.iceServers === undefined ? [] : ['--ice-servers', options.iceServers]),
   ]);
   const operatorUrl = await command.printed(/^dashboard:\s+(\S+)$/m);

@@ -1,6 +1,6 @@
 /** Every state of the dashboard: of a real run, and of a simulated one where many donors are wanted. */
 import type { Page } from 'playwright';
-import { expect, test } from 'vitest';
+import { test } from 'vitest';
 import { feedServer } from '../../signaling-server/bench/benchDashboard.ts';
 import { DashboardFeed } from '../../signaling-server/bench/dashboardFeed.ts';
 import { openBrowser, openDonor, openOperator } from '../browser.ts';
@@ -30,7 +30,7 @@ async function draft(page: Page): Promise<void> {
   await form.getByText('Plan for other donors').click();
   await form.getByLabel(/^Cluster file/).fill(CLUSTER.replace('4000000000', '4'));
   await form.getByRole('button', { name: 'Check plan' }).click();
-  await expect.poll(() => form.getByRole('button', { name: 'Check plan' }).isEnabled()).toBe(true);
+  await form.locator('.answer:not(.soft)', { hasText: /\S/ }).waitFor();
   await picture(page, 'operator-23-new-run-refused');
   await form.getByLabel(/^Cluster file/).fill('');
   await form.getByRole('button', { name: 'Create' }).click();
@@ -71,7 +71,6 @@ test('a run of few', async () => {
   await operator.until(({ phase }) => phase === 'paused');
   await go(page, 'Run');
   await picture(page, 'operator-05-paused');
-  await draft(page);
   await go(page, 'Samples');
   await page.getByRole('form', { name: 'Samples' }).getByLabel('Tokens').fill('20');
   await page.getByRole('button', { name: 'Write samples' }).click();
@@ -83,9 +82,7 @@ test('a run of few', async () => {
   await picture(page, 'operator-06-stop-asks');
   await page.getByRole('button', { name: 'Yes, stop' }).click();
   await operator.until(({ isStopped }) => isStopped === true);
-  await go(page, 'Run');
-  await picture(page, 'operator-07-stopped');
-  await go(page, 'Runs');
+  await draft(page);
   await page.getByRole('button', { name: 'Make active second' }).click();
   await page.getByRole('button', { name: /^Yes, make active/ }).click();
   await operator.until(({ run }) => run === 'second');
@@ -119,7 +116,34 @@ test.each([4, 200])('a simulated run of %i', async (donors) => {
   await picture(page, `crowd-${donors}-peers`);
 });
 
-test('faults on purpose, and a run whose numbers go wrong', async () => {
+test('rehearsed faults, and what alerts then', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', long), { schedule: 'gpipe', donors: 3 });
+  const operator = await openOperator(server);
+  const { page } = operator;
+  await asDesktop(page);
+  await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 3);
+  await operator.untilFurther(12);
+  await go(page, 'Swarm');
+  const card = page.locator('.card:has(> #rehearsals)');
+  for (const what of ['freeze', 'kill']) {
+    await card.getByLabel('What').selectOption(what);
+    await card.getByRole('button', { name: 'Rehearse' }).click();
+    await card.getByRole('button', { name: 'Yes, rehearse' }).click();
+    const row = card.locator('tbody tr').first();
+    await row.getByText('Over').waitFor();
+    await operator.untilFurther(1);
+  }
+  await picture(page, 'operator-12-rehearsals');
+  await tell(page, 'alerts', LIMITS);
+  await go(page, 'Run');
+  await page
+    .getByText(/too few/i)
+    .first()
+    .waitFor();
+  await picture(page, 'operator-14-several-alerts');
+});
+
+test('a run whose numbers go wrong', async () => {
   const wrong = (run: Json): Json => {
     const train = run.train as Json;
     const optimizer = { ...(train.optimizer as Json), learningRate: 1e30 };

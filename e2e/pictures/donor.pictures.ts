@@ -217,12 +217,45 @@ test('back, gone and over', async () => {
   await operator.page.getByRole('button', { name: 'Let in again' }).click();
   await donor.press('Donate this GPU');
   await donor.until('computing');
+});
+
+test('standby, and a stop', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', long));
+  const operator = await openOperator(server);
+  const first = await openDonor(server.url);
+  // By then the server has seen what the first one does, and what a twentieth of a GPU would add.
+  await operator.until(({ committedSteps }) => committedSteps > 30);
+  const second = await openVisitor(`${server.url}/#speed=0.05`);
+  await press(second, 'Donate this GPU');
+  await second.getByText('Another GPU wouldn’t speed this up yet.').waitFor();
+  await picture(second, 'donor-60-standby');
   await operator.press('Stop');
-  await operator.until(({ phase, isStopped }) => phase === 'paused' && isStopped === true);
-  await picture(page, 'donor-46-operator-stopped');
+  await operator.until(({ isStopped }) => isStopped === true);
+  await first.page.getByText('The operator has stopped the run.').waitFor();
+  await picture(first.page, 'donor-46-operator-stopped');
+  await picture(operator.page, 'operator-07-stopped');
   await operator.press('Start');
-  await donor.page.locator('body[data-state="computing"], body[data-state="left"]').waitFor();
-  await picture(page, 'donor-47-after-start');
+  await first.until('computing');
+  await picture(first.page, 'donor-47-after-start');
+});
+
+test('by invitation', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', long), { invite: 'whale' });
+  const { context } = await openBrowser();
+  const page = await context.newPage();
+  await asDesktop(page);
+  await page.goto(server.url);
+  await page.locator('.chip', { hasText: 'Ready' }).waitFor();
+  await picture(page, 'donor-80-not-invited');
+  await press(page, 'Donate this GPU');
+  await untilState(page, 'failed');
+  await picture(page, 'donor-81-refused-without-invitation');
+  const invited = await openVisitor(`${server.url}/#invite=whale`);
+  await picture(invited, 'donor-82-invited');
+  const status = await context.newPage();
+  await status.goto(`${server.url}/status`);
+  await status.getByText('invitation').first().waitFor();
+  await picture(status, 'status-03-by-invitation');
 });
 
 test('the server is gone', async () => {
@@ -254,22 +287,16 @@ test('the server is gone', async () => {
   await picture(visitor, 'donor-51-joining-a-server-that-is-gone');
 });
 
-test('standby, and the end', async () => {
+test('the end', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(40)));
   const operator = await openOperator(server);
   const first = await openDonor(server.url);
   await first.until('computing');
-  await operator.press('Pause');
-  await operator.until(({ phase }) => phase === 'paused');
-  const second = await openDonor(server.url);
-  await operator.press('Resume');
-  await second.page.locator('body[data-state="spare"], body[data-state="computing"]').waitFor();
-  await picture(second.page, 'donor-60-standby');
   await operator.until(({ phase }) => phase === 'finished');
   await first.until('spare');
   await first.page.getByRole('heading', { name: 'gpt2-long is finished' }).waitFor();
   await picture(first.page, 'donor-61-finished');
-  const visitor = await second.context.newPage();
+  const visitor = await first.context.newPage();
   await visitor.goto(server.url);
   await visitor.getByRole('heading', { name: 'This model is finished' }).waitFor();
   await visitor.locator('.writing').waitFor();
