@@ -1,7 +1,7 @@
 /** What people are told over a run's life: who comes second, what it moves, where it goes back, how it ends, what is next. */
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
-import { openDonor, openOperator } from './browser.ts';
+import { openBrowser, openDonor, openOperator, untilState } from './browser.ts';
 import { go } from './dashboardControls.ts';
 import { expectAccessible } from './pageChecks.ts';
 import { copyOfRun, startServer, withSteps } from './product.ts';
@@ -109,4 +109,20 @@ test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and w
   // The tab that helped goes on by itself; who waited is told by the title, whatever the browser does with notifications.
   await donor.page.getByRole('heading', { name: 'second', level: 1 }).waitFor();
   await expect.poll(() => visitor.title(), { timeout: 60_000 }).toContain('second has begun');
+});
+
+test('[OP34] [DO15] a run by invitation says so before the click, with its button off; the whole link opens it', async () => {
+  const server = await startServer(copyOfRun('gpt2-tiny'), { invite: 'whale' });
+  const { context } = await openBrowser();
+  const page = await context.newPage();
+  await page.goto(server.url);
+  await page.getByText('This run is by invitation. Open the whole link that you were given.').waitFor();
+  const donate = page.getByRole('button', { name: 'Donate this GPU' });
+  expect(await donate.isDisabled()).toBe(true);
+  await expectAccessible(page);
+  const invited = await context.newPage();
+  await invited.goto(`${server.url}/#invite=whale`);
+  await invited.getByText('Step 0 of').first().waitFor();
+  await invited.getByRole('button', { name: 'Donate this GPU' }).click();
+  await untilState(invited, 'computing');
 });

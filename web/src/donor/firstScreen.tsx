@@ -20,9 +20,11 @@ interface FirstScreenProps {
   readonly about: About | null;
   readonly sample: PublicSample;
   readonly invite: string | null;
+  /** Why the server lets this page neither look nor join; null: it does. */
+  readonly refusal: string | null;
 }
 
-export function FirstScreen({ state, actions, status, about, sample, invite }: FirstScreenProps) {
+export function FirstScreen({ state, actions, status, about, sample, invite, refusal }: FirstScreenProps) {
   const { phase, machine, limits } = state;
   const isBroken = phase.kind === 'failed' && ['insecure', 'noWebGpu', 'noWebRtc'].includes(phase.reason);
   const barred = isBarred(state);
@@ -35,6 +37,12 @@ export function FirstScreen({ state, actions, status, about, sample, invite }: F
       <RunWords status={status} about={about} />
       <Writing sample={sample} steps={status?.steps ?? 0} />
       <Outcome state={state} />
+      {refusal !== null && phase.kind !== 'failed' && (
+        <p class="notice bad" role="status">
+          <span aria-hidden="true">✕ </span>
+          <strong>{refusal}</strong>
+        </p>
+      )}
       <OtherTabs count={state.otherTabs} />
       {barred && (
         <div class="notice">
@@ -50,7 +58,7 @@ export function FirstScreen({ state, actions, status, about, sample, invite }: F
           <button
             type="button"
             class="primary large"
-            disabled={isBroken || barred || machine.gpu.kind === 'missing'}
+            disabled={isBroken || barred || refusal !== null || machine.gpu.kind === 'missing'}
             onClick={() => actions.donate()}
           >
             Donate this GPU

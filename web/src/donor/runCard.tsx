@@ -7,7 +7,7 @@ import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { ask, invitedLink, withInvite } from '../page/ask.ts';
+import { ask, invitedLink, UNREACHABLE, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
 import { ofRun } from '../page/ofRun.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
@@ -20,17 +20,25 @@ const ASK_MS = 20_000;
 export const askAbout = (invite: string | null): Promise<Result<About>> =>
   ask(withInvite('/api/run', invite), aboutSchema);
 
+interface ToldStatus {
+  readonly status: PublicStatus | null;
+  /** Why this page may not know it, as of a run by invitation; null: it may. */
+  readonly refusal: string | null;
+}
+
 /**
  * As the server last told it; null: not yet. It is asked anew when this tab begins or ends to take part, and when the run
  * gets into another state (`phase`), so that what is paused or finished shows its last step.
  */
-export function useStatus(invite: string | null, isRunning: boolean, phase: string): PublicStatus | null {
+export function useStatus(invite: string | null, isRunning: boolean, phase: string): ToldStatus {
   const [status, show] = useState<PublicStatus | null>(null);
   const run = ofRun.value;
+  const [refusal, refuse] = useState<string | null>(null);
   useEffect(() => {
     const look = async (): Promise<void> => {
       if (document.visibilityState === 'hidden' && awaitedAfter.value === null) return;
       const answer = await ask(withInvite('/api/status', invite), publicStatusSchema);
+      refuse(answer.ok || answer.reason === UNREACHABLE ? null : answer.reason);
       if (!answer.ok) return;
       seeStatus(answer.value);
       show(answer.value);
@@ -44,7 +52,7 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
       document.removeEventListener('visibilitychange', lookAgain);
     };
   }, [invite, isRunning, phase, run]);
-  return status;
+  return { status, refusal };
 }
 
 /** Asked again when the server has another run. */

@@ -36,7 +36,7 @@ const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
-  const status = useStatus(invite, isRunning, REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs');
+  const { status, refusal } = useStatus(invite, isRunning, REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs');
   const about = useAbout(invite, status?.run ?? null);
   const isOver = status?.phase === 'finished';
   const sample = useSample(invite, !isRunning, status?.run ?? '', status?.checkpointStep ?? 0);
@@ -55,7 +55,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
         {isRunning ? (
           <Running state={state} actions={actions} about={about} unseenAt={status?.evaluations.at(-1)?.[0]} />
         ) : (
-          <FirstScreen {...{ state, actions, status, about, sample, invite }} />
+          <FirstScreen {...{ state, actions, status, about, sample, invite, refusal }} />
         )}
         {isRunning && <OtherTabs count={state.otherTabs} />}
         {isOver && <Ending status={status} invite={invite} staysHere={isRunning} />}
@@ -73,14 +73,18 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           onLimits={(limits) => actions.limit(limits)}
           onPreferences={(chosen) => actions.prefer(chosen)}
         />
-        <RunCard
-          status={status}
-          about={about}
-          invite={invite}
-          isRunning={isRunning}
-          onDownload={isMember(state) ? () => actions.download() : null}
-        />
-        {!isOver && <Share invite={invite} run={status?.run ?? 'a model'} wantsMore={wantsMore(state)} />}
+        {(isRunning || refusal === null) && (
+          <RunCard
+            status={status}
+            about={about}
+            invite={invite}
+            isRunning={isRunning}
+            onDownload={isMember(state) ? () => actions.download() : null}
+          />
+        )}
+        {!isOver && refusal === null && (
+          <Share invite={invite} run={status?.run ?? 'a model'} wantsMore={wantsMore(state)} />
+        )}
         <details class="card">
           <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
           <Facts {...facts} />

@@ -1,11 +1,12 @@
 /** How the donors work together: the map, one step's timeline, why the plan is as it is, and the ways between them. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { besideOfRows, timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
 import { shortId } from '../page/format.ts';
+import { IdsContext } from './act.tsx';
 import { query, read } from './api.ts';
 import { eventText, peerOf } from './eventText.ts';
 import { IslandMap } from './islandMap.tsx';
@@ -13,6 +14,7 @@ import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
 import { RehearsalsCard } from './rehearsalsCard.tsx';
+import { withShortIds } from './shortIds.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText } from './swarmShape.ts';
 import { millisText, type ShownStep, StepTimeline, timelineText } from './timeline.tsx';
@@ -174,6 +176,7 @@ type PlanProps = Pick<SectionProps, 'snapshot'> & { readonly plan: PlanInForce }
 /** Why the plan in force is as it is. */
 function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
   const { epoch, reason, schedule, stages, microBatches } = plan;
+  const ids = useContext(IdsContext);
   const size = `${counted(stages.length, 'stage')}, ${counted(microBatches.length, 'micro-batch')}, ${schedule}`;
   const isInForce = planning?.epoch === epoch;
   const predicted = (isInForce && planning.predictedSeconds) || null;
@@ -182,7 +185,7 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
     <section class="card" aria-labelledby="plan">
       <h2 id="plan">Plan {epoch}</h2>
       <p>{size}.</p>
-      <p class="soft words">Made because {reason}.</p>
+      <p class="soft words">Made because {withShortIds(reason, ids)}.</p>
       {predicted !== null && (
         <p>
           Predicted {millisText(predicted)} a step, from start to commit

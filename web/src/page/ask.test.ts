@@ -28,6 +28,12 @@ it('[NA86] calls and links name the run of the page, but where they name one the
   expect(links).toEqual(['/status?run=a+b%26c', '/status?run=a+b%26c#invite=x']);
 });
 
+it('a refusal that is a sentence of its own stands as it is', async () => {
+  const error = 'This run is by invitation. Open the whole link that you were given.';
+  vi.stubGlobal('fetch', async () => Response.json({ error }, { status: 403 }));
+  expect(await ask('/api/status', z.unknown())).toMatchObject({ ok: false, reason: error });
+});
+
 it('a page’s link carries the invitation, however it is spelled, where the server does not see it', () => {
   const invite = 'a b&c=d#e+f%20é';
   const link = new URL(invitedLink('/status', invite), 'http://localhost');

@@ -16,13 +16,17 @@ export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestIn
   const body: unknown = await response.json().catch(() => null);
   if (!response.ok) {
     const said = refusalSchema.safeParse(body);
-    return refusal(
-      said.success ? `Refused: ${said.data.error.replace(/\.$/, '')}.` : `Refused by the server (${response.status}).`,
-    );
+    return refusal(said.success ? refusalText(said.data.error) : `Refused by the server (${response.status}).`);
   }
   const parsed = schema.safeParse(body);
   return parsed.success ? success(parsed.data) : refusal('The server’s answer was not understood: reload this page.');
 }
+
+/** A sentence stands as it is; what is only the end of one says first that it is a refusal. */
+const refusalText = (said: string): string => {
+  const words = `${said.replace(/\.$/, '')}.`;
+  return /^\p{Lu}/u.test(words) ? words : `Refused: ${words}`;
+};
 
 /** Of a run by invitation the server answers who is invited. */
 export const withInvite = (path: string, invite: string | null): string =>
