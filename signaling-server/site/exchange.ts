@@ -21,6 +21,8 @@ const PIPE_ID_BYTES = 12;
 const FOR_OPENER = Buffer.from([0]);
 const FOR_OTHER = Buffer.from([1]);
 const HEAD_BYTES = 1 + PIPE_ID_BYTES;
+/** What others said is dealt with for so long at a time; then timers and other connections have their turn. */
+const TURN_MS = 20;
 /** The first message of a pipe says what it is for. */
 export const OPENING = 0;
 
@@ -47,6 +49,9 @@ export class Exchange {
   readonly #pipes = new Map<string, Open>();
   /** To each process to which there are any. */
   readonly #lines = new Map<string, Line>();
+  /** What came and was not dealt with: no more than a line of each process, and acknowledgements. */
+  readonly #inbox: { readonly message: Buffer; readonly reply: string }[] = [];
+  #isDealing = false;
   /** Of those with whom there are pipes: for how long nothing was heard of each. */
   readonly #silentMs = new Map<string, number>();
   /** When each other process was heard of last. */
@@ -63,7 +68,7 @@ export class Exchange {
     this.#subject = this.#subjectOf(this.process);
     nats.subscribe(this.#subject, {
       callback: (error, message) => {
-        if (error === null) this.#heard(viewOf(message.data), message.reply ?? '');
+        if (error === null) this.#came(viewOf(message.data), message.reply ?? '');
       },
     });
     nats.subscribe(`${this.#prefix}.alive`, {
@@ -141,8 +146,30 @@ export class Exchange {
     return pipe;
   }
 
-  #publish(subject: string, bytes: Uint8Array): void {
-    if (!this.#nats.isClosed()) this.#nats.publish(subject, bytes, { reply: this.#subject });
+  /** To this process itself nothing goes through NATS. */
+  #publish(subject: string, bytes: Buffer): void {
+    if (subject === this.#subject) this.#came(bytes, subject);
+    else if (!this.#nats.isClosed()) this.#nats.publish(subject, bytes, { reply: this.#subject });
+  }
+
+  #came(message: Buffer, reply: string): void {
+    this.#inbox.push({ message, reply });
+    if (this.#isDealing) return;
+    this.#isDealing = true;
+    setImmediate(() => this.#deal());
+  }
+
+  #deal(): void {
+    const untilMs = monotonicMs() + TURN_MS;
+    let dealtWith = 0;
+    for (const { message, reply } of this.#inbox) {
+      dealtWith += 1;
+      this.#heard(message, reply);
+      if (monotonicMs() >= untilMs) break;
+    }
+    this.#inbox.splice(0, dealtWith);
+    this.#isDealing = this.#inbox.length > 0;
+    if (this.#isDealing) setImmediate(() => this.#deal());
   }
 
   #heard(message: Buffer, reply: string): void {

@@ -47,32 +47,38 @@ export function donorGone(replanning: Replanning, peer: PeerId) {
   keepProfiles(replanning, [donor]);
   if (replanning.state.suspicion?.peer === peer) change(replanning, { suspicion: null });
   const others = replanning.state.donors.filter((one) => one !== donor);
+  const isOfIt = (link: { readonly peer: PeerId }): boolean => link.peer === peer;
   change(replanning, {
-    donors: others.map((one) => ({
-      ...one,
-      links: one.links.filter((link) => link.peer !== peer),
-      tried: one.tried.filter((link) => link.peer !== peer),
-    })),
+    // Of a thousand donors few know the one who goes.
+    donors: others.map((one) =>
+      one.links.some(isOfIt) || one.tried.some(isOfIt)
+        ? { ...one, links: one.links.filter((link) => !isOfIt(link)), tried: one.tried.filter((link) => !isOfIt(link)) }
+        : one,
+    ),
   });
   addCause(replanning, { reason: `${peer} is gone`, by: null });
 }
 
 /** For their next visit, where the run said more of them than their admission. What others say of a line is not kept. */
 export function keepProfiles({ state, effects }: Replanning, donors: readonly KnownDonor[]) {
+  const kept = donors.flatMap((donor) => {
+    const { peer, rememberedAs } = donor;
+    const profile = profileNow(state.config, donor);
+    return rememberedAs !== null && profile.ratios.length > 0 ? { peer, rememberedAs, profile } : [];
+  });
+  if (kept.length === 0) return;
   const { lines } = knownLinks(
     state.donors.map(({ peer }) => peer),
     new Map(state.donors.map((donor) => [donor.peer, donor])),
   );
-  for (const donor of donors) {
-    const { rememberedAs, peer } = donor;
+  for (const { peer, rememberedAs, profile } of kept) {
     const { upload = null, download = null } = lines.get(peer)?.own ?? {};
-    const profile = {
-      ...profileNow(state.config, donor),
+    const known = {
+      ...profile,
       ...(upload !== null && { uploadBytesPerSecond: upload }),
       ...(download !== null && { downloadBytesPerSecond: download }),
     };
-    if (rememberedAs !== null && profile.ratios.length > 0)
-      effects.push({ type: 'keepProfile', rememberedAs, profile });
+    effects.push({ type: 'keepProfile', rememberedAs, profile: known });
   }
 }
 

@@ -213,9 +213,10 @@ function compareIfWanted(replanning: Replanning) {
   // Where a member goes, the next plan is asked for, and judged when it has begun.
   const isWhole = plan !== null && peersOf(plan).every((peer) => offer.includes(peer));
   if (causes.length > 0) change(replanning, { causes: [] });
-  const replicas = wishOf(replanning.state, plan);
   const problem =
-    causes.length > 0 && isWhole ? { ...searchProblem(config, donors, offer), inForce: plan, replicas } : null;
+    causes.length > 0 && isWhole
+      ? { ...searchProblem(config, donors, offer), inForce: plan, replicas: wishOf(replanning.state, plan) }
+      : null;
   if (problem === null || problem.cluster.peers.length === 0) {
     if (replanning.state.arrival !== null) stays(replanning);
     return;
