@@ -7,6 +7,7 @@ import type { Access } from '../http/access.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { createServer } from '../server.ts';
 import { SiteMember } from '../site/member.ts';
+import { SITE_DONORS } from '../site/room.ts';
 import { openSite } from '../site/site.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -43,10 +44,10 @@ export async function serveSite(
   );
   const { data } = site;
   const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
-  const shared = sharedOptions(options, access);
+  const shared = { ...sharedOptions(options, access), maxDonors: SITE_DONORS };
   // One file has one run's events.
   const { record: _record, ...unrecorded } = options;
-  const besideOptions = sharedOptions(unrecorded, access);
+  const besideOptions = { ...sharedOptions(unrecorded, access), maxDonors: SITE_DONORS };
   /** The run that this process chose last, or that the operator did. */
   let chosen: string | null = null;
   let hasLed = false;

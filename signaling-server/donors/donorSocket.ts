@@ -55,6 +55,8 @@ export interface DonorLink extends RelayPort {
   readonly address: string;
   /** It came from this very machine, past no proxy. */
   readonly isHere: boolean;
+  /** The process at which its WebSocket ends; absent: this one. */
+  readonly gateway?: string | undefined;
   /** The way to it and back, as its browser answers; null: it has not answered yet. */
   readonly roundTripMs: number | null;
   /** All that was said on this conversation, on the connections before this one too. */
@@ -101,6 +103,7 @@ type Problem = readonly [reason: RefusalReason, detail: string];
 export class DonorSocket implements DonorLink {
   readonly address: string;
   readonly isHere: boolean;
+  readonly gateway: string | undefined;
   roundTripMs: number | null = null;
   spoken = new Spoken<Buffer>();
   readonly #openedMs: number;
@@ -132,6 +135,7 @@ export class DonorSocket implements DonorLink {
     this.#origin = origin;
     this.address = origin.address;
     this.isHere = origin.isHere;
+    this.gateway = origin.gateway;
     this.#openedMs = nowMs;
     this.#socket = socket;
     this.#host = host;

@@ -6,6 +6,8 @@ import type { RawData } from 'ws';
 export interface Origin {
   readonly address: string;
   readonly isHere: boolean;
+  /** The process of the site at which it ends; absent: this one. */
+  readonly gateway?: string;
   /** All that it sent so far, of a message on its way too: a slow line takes seconds for a relayed frame. */
   bytesRead(): number;
   /** What carries it is away for now: nobody is to blame that nothing comes and nothing is taken. */

@@ -11,7 +11,7 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
-import type { Snapshot } from '../../swarm/messages/snapshot.ts';
+import { forDonors, type Snapshot } from '../../swarm/messages/snapshot.ts';
 import { isSameSecret } from '../http/secret.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -23,7 +23,7 @@ import type { Network } from './network.ts';
 import { PendingPlaces } from './pendingPlaces.ts';
 import { Resumes } from './resumes.ts';
 
-/** More than any swarm has so far; it keeps a flood of connections from filling memory. */
+/** Whose WebSockets end at one process: it keeps a flood of connections from filling memory. */
 const MAX_DONORS = 1_000;
 /** Donors are told their partners' limits at most so often. */
 const DOWNLOADS_INTERVAL_MS = 250;
@@ -62,6 +62,7 @@ export interface ReceptionHost {
 
 interface ReceptionOptions {
   readonly network: Network;
+  /** Of all processes; absent: as many as of one. */
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;
@@ -122,7 +123,7 @@ export class Reception implements DonorHost {
     if (shut !== null) return shut;
     const returning = this.#returning(hello);
     // What only it has of the state no crowd may cost the run.
-    if (returning === null && this.#isFull()) return 'serverFull';
+    if (returning === null && this.#isFullFor(link)) return 'serverFull';
     if (isOwn || returning !== null) this.#places.leave(link);
     else if (hasNoPlace && !this.#places.enter(link, monotonicMs())) return 'serverFull';
     const connection = this.#donors.enter(hello, link, isOwn, returning);
@@ -167,7 +168,7 @@ export class Reception implements DonorHost {
         return 'outOfOrder';
       case 'measured':
         if (connection.profile !== null) return 'outOfOrder';
-        if (!this.#host.mayReturn(peer) && this.#isFull()) return 'serverFull';
+        if (!this.#host.mayReturn(peer) && this.#isFullFor(connection.link)) return 'serverFull';
         connection.profile = message.profile;
         this.#take(connection);
         return null;
@@ -245,7 +246,9 @@ export class Reception implements DonorHost {
    * next one may follow: it grows with the donors and so does their number, and a server has more to do than to show.
    */
   publish(snapshot: Snapshot): number {
-    const text = Buffer.from(JSON.stringify({ type: 'snapshot', snapshot } satisfies ServerMessage));
+    const text = Buffer.from(
+      JSON.stringify({ type: 'snapshot', snapshot: forDonors(snapshot) } satisfies ServerMessage),
+    );
     const donors = this.measured();
     for (const { link } of donors) link.sendNewest(text);
     return (text.length * donors.length) / SNAPSHOT_BYTES_PER_MS;
@@ -327,8 +330,10 @@ export class Reception implements DonorHost {
   }
 
   /** Connections that are not admitted have places of their own. */
-  #isFull(): boolean {
-    return this.#donors.measured().length >= (this.#options.maxDonors ?? MAX_DONORS);
+  #isFullFor({ gateway }: DonorLink): boolean {
+    const measured = this.#donors.measured();
+    if (measured.length >= (this.#options.maxDonors ?? MAX_DONORS)) return true;
+    return measured.filter(({ link }) => link.gateway === gateway).length >= MAX_DONORS;
   }
 
   /** Its GPU is checked. */

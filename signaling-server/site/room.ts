@@ -23,6 +23,8 @@ import { type Client, Tunnel } from './tunnel.ts';
 const PAUSE_MS = 5_000;
 /** Nothing that waits for NATS holds up an end for longer. */
 export const END_LIMIT_MS = 2_000;
+/** That one run takes, however many processes there are: as many as the one that leads it bears. */
+export const SITE_DONORS = 4_000;
 
 export interface RoomOptions {
   /** Names it in what processes say to each other; null: the run that the site began with. */
@@ -167,7 +169,7 @@ export class Room {
     wire.on('close', () => this.#donorPipes.delete(pipe));
     const { address, isHere } = opening;
     server.donorCame(wire, {
-      ...{ address, isHere },
+      ...{ address, isHere, gateway: process },
       bytesRead: () => wire.bytesRead,
       isCutOff: () => !this.#options.exchange.isConnected,
     });

@@ -35,6 +35,8 @@ export const snapshotSchema = z.object({
       tokens: z.number(),
     }),
   ),
+  /** Further ones, who compute nothing and have computed nothing. Absent: none. */
+  others: count.optional(),
   /** With islands: who computes which, one entry a group of donors. A group of several computes them by turns. */
   groups: z
     .array(
@@ -68,3 +70,15 @@ export const snapshotSchema = z.object({
     .optional(),
 });
 export type Snapshot = z.infer<typeof snapshotSchema>;
+
+/** So many who compute nothing and have computed nothing are named to donors. */
+const IDLE_NAMED = 200;
+
+/** As donors are told it: a crowd that waits makes it no longer. Whoever is not named there has no tokens and no stage. */
+export function forDonors(snapshot: Snapshot): Snapshot {
+  const isIdle = ({ state, tokens, stages }: Snapshot['donors'][number]): boolean =>
+    state !== 'computing' && tokens === 0 && stages.length === 0;
+  const unnamed = new Set(snapshot.donors.filter(isIdle).slice(IDLE_NAMED));
+  const donors = snapshot.donors.filter((donor) => !unnamed.has(donor));
+  return unnamed.size === 0 ? snapshot : { ...snapshot, donors, others: unnamed.size };
+}

@@ -19,7 +19,7 @@ export function diagnostics(state: DonorState, userAgent: string, nowMs: number)
     `State: ${JSON.stringify(state.phase)}, pending ${state.pending}, rest ${JSON.stringify(state.rest)}`,
     `Limits: ${JSON.stringify(limits)}; ${JSON.stringify(preferences)}`,
     `Conditions: ${JSON.stringify(state.surroundings)}; today ${JSON.stringify(state.today)}; takes ${percentText(state.eased)} of its share`,
-    `Run: ${snapshot ? `${snapshot.phase}, step ${snapshot.committedSteps} of ${snapshot.steps}, epoch ${snapshot.epoch}, ${snapshot.donors.length} donors` : 'not known'}`,
+    `Run: ${snapshot ? `${snapshot.phase}, step ${snapshot.committedSteps} of ${snapshot.steps}, epoch ${snapshot.epoch}, ${snapshot.donors.length + (snapshot.others ?? 0)} donors` : 'not known'}`,
     ...(status
       ? [
           `Work: ${status.activity}, step ${status.step}, stages ${JSON.stringify(status.stages)}, ${bytesText(status.gpuMemoryBytes)} of GPU memory, busy ${percentText(status.busyShare)}, ${status.bytesSent} bytes sent, ${status.bytesReceived} received, ${status.droppedFrames} frames dropped`,
