@@ -17,11 +17,18 @@ beforeEach(() => {
 afterEach(() => servers.close());
 
 /** Of an address of its own: how many of them were let in by their hello. */
-function strangersCome(reception: Reception, { measure }: { readonly measure: boolean }): number {
+function strangersCome(
+  reception: Reception,
+  {
+    measure,
+    count = CROWD,
+    gateway,
+  }: { readonly measure: boolean; readonly count?: number; readonly gateway?: string },
+): number {
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER } as const;
-  return Array.from({ length: CROWD }, (_, number) => {
+  return Array.from({ length: count }, (_, number) => {
     const link: DonorLink = {
-      ...{ address: `10.0.${number >> 8}.${number & 255}`, isHere: false, roundTripMs: null },
+      ...{ address: `10.0.${number >> 8}.${number & 255}`, isHere: false, gateway, roundTripMs: null },
       ...{ spoken: new Spoken<Buffer>(), goOnFrom: () => {}, supersede: () => {}, close: () => {} },
       ...{ send: () => {}, sendNewest: () => {}, sendBytes: () => {}, refuse: () => reception.ended(link) },
     };
@@ -32,6 +39,13 @@ function strangersCome(reception: Reception, { measure }: { readonly measure: bo
     return answer !== 'serverFull';
   }).filter((isIn) => isIn).length;
 }
+
+test('[NA67] of one process of a site a thousand donors are let in, of all together as many as its leader bears', async () => {
+  const server = await servers.serve({ maxDonors: 1_030, expectedDonors: 2_000 });
+  const come = (gateway: string): number =>
+    strangersCome(server.run.reception, { measure: true, count: 1_010, gateway });
+  expect([come('one'), come('other')]).toEqual([1_000, 30]);
+});
 
 for (const { measure, of } of [
   { measure: false, of: 'who take all places of those that are not admitted yet' },
