@@ -48,6 +48,13 @@ test.skipIf(!hasHomes)('two islands of two homes each train and meet, and send w
   expect(cases[0]?.stepSeconds).toBeGreaterThan((F32_BYTES / 2 / 20e6) * 8);
 });
 
+test.skipIf(!hasHomes)('[WI35] two lanes in two homes send 17 words for 64 where their state is coded', async () => {
+  const { cases } = await benchWan('--states', 'f32,int8');
+  const [floats, codes] = cases.map(({ bytesPerStep }) => bytesPerStep);
+  expect(floats).toBeGreaterThan(0);
+  expect(codes).toBe((Number(floats) * 17) / 64);
+});
+
 // By RFC 4787's rules: two that translate by destination, or one and one that lets in by port, meet nobody.
 const NAT_PAIRS = [
   ['restricted,restricted', 'direct'],

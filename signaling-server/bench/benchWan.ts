@@ -1,11 +1,11 @@
 /**
  * `shoal bench wan`: two islands of two stages each, every donor in an emulated home network of its own, by each codec of
  * the stream: the step that is predicted beside the one that is measured, and what it sends. Real tabs, the real server;
- * only the lines are emulated.
+ * only the lines are emulated. Or two lanes in two homes, by how gradient sums and values travel.
  */
 
 import type { Command } from 'commander';
-import { WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
+import { STATE_WIRES, type StateWire, WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
 import { failed } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
 import { HOME_RUN, HOME_TRAIN, type MeasuredSwarm, measuredSwarm } from './homes/homeSwarm.ts';
@@ -26,17 +26,20 @@ const MODEL = {
   tie_word_embeddings: false,
 };
 
+/** Two lanes send each other half of its gradients and values: a wider model, and few samples. */
+const WIDE = { ...MODEL, n_embd: 128, n_inner: 128, n_positions: 16 };
+const LANES = { stages: 1, islands: 1, microBatches: 2, donors: [0, 1] };
+
 interface WanOptions extends LineOptions {
   readonly codecs?: readonly WireEncoding[];
+  readonly states?: readonly StateWire[];
   readonly islands: number;
   readonly steps: number;
   readonly turn?: boolean;
   readonly json?: boolean;
 }
 
-interface Case extends MeasuredSwarm {
-  readonly codec: WireEncoding;
-}
+type Case = MeasuredSwarm & ({ readonly codec: WireEncoding } | { readonly state: StateWire });
 
 export function addWanBench(bench: Command): void {
   addLineOptions(
@@ -53,6 +56,11 @@ export function addWanBench(bench: Command): void {
     )
     .option('--steps <n>', 'timed steps of each codec', wholeNumber('--steps', 1), 12)
     .option('--islands <n>', 'each of two stages, in two homes', wholeNumber('--islands', 1), 2)
+    .option(
+      '--states <names>',
+      'in place of that: two lanes in two homes, by how gradient sums and values travel',
+      names('--states', STATE_WIRES, STATE_WIRES.length),
+    )
     .option('--turn', 'by a STUN and TURN server (coturn) in a home of its own')
     .option('--json', 'one JSON document on standard output')
     .action(wan);
@@ -62,28 +70,40 @@ async function wan(options: WanOptions): Promise<void> {
   const problem = homesProblem() ?? (options.turn ? turnProblem() : null);
   if (problem !== null) throw failed(problem);
   const { json, nat = ['none'], turn = false, steps, islands } = options;
-  const donors = Array.from({ length: STAGES * islands }, (_, home) => home);
+  const base = (homes: number) => ({
+    ...{ line: lineOf(options), hasTurn: turn, steps },
+    nats: Array.from({ length: homes }, (_, home) => nat[home % nat.length] ?? 'none'),
+  });
   const cases: Case[] = [];
-  for (const codec of options.codecs ?? WIRE_ENCODINGS) {
-    const found = await measuredSwarm('wan', {
-      ...{ line: lineOf(options), hasTurn: turn, steps, donors, islands, microBatches: MICRO_BATCHES },
-      nats: donors.map((home) => nat[home % nat.length] ?? 'none'),
-      run: {
-        ...{ ...HOME_RUN, name: 'bench-wan', model: MODEL, precision: { wire: codec } },
-        train: { ...HOME_TRAIN, globalBatchSize: 128, sequenceLength: 64 },
-      },
-    });
-    cases.push({ codec, ...found });
-    if (!json) print({ codec, ...found });
+  const found = (one: Case): void => {
+    cases.push(one);
+    if (!json) print(one);
+  };
+  const donors = Array.from({ length: STAGES * islands }, (_, home) => home);
+  for (const codec of options.states ? [] : (options.codecs ?? WIRE_ENCODINGS)) {
+    const run = {
+      ...{ ...HOME_RUN, name: 'bench-wan', model: MODEL, precision: { wire: codec } },
+      train: { ...HOME_TRAIN, globalBatchSize: 128, sequenceLength: 64 },
+    };
+    const swarm = { ...base(donors.length), donors, islands, microBatches: MICRO_BATCHES, run };
+    found({ codec, ...(await measuredSwarm('wan', swarm)) });
+  }
+  for (const state of options.states ?? []) {
+    const run = {
+      ...{ ...HOME_RUN, name: 'bench-wan', model: WIDE, precision: { state } },
+      train: { ...HOME_TRAIN, globalBatchSize: 8, sequenceLength: 16 },
+    };
+    found({ state, ...(await measuredSwarm('wan', { ...base(LANES.donors.length), ...LANES, run })) });
   }
   if (json) console.log(JSON.stringify({ cases }));
 }
 
-function print({ codec, bytesPerStep, bytesRelayed, tokensPerSecond, ...one }: Case): void {
+function print({ bytesPerStep, bytesRelayed, tokensPerSecond, ...one }: Case): void {
+  const name = 'codec' in one ? one.codec : `state ${one.state}`;
   const { stepSeconds, predictedSeconds: predicted, meetingSeconds } = one;
   const way = bytesRelayed > 0 ? ` (${bytesRelayed} through the server)` : '';
   const seconds = `predicted ${predicted.toFixed(3)} s, measured ${stepSeconds.toFixed(3)} s, ratio ${(predicted / stepSeconds).toFixed(2)}`;
   console.log(
-    `${codec.padEnd(5)} ${seconds}, ${bytesPerStep} bytes a step${way}, meetings of ${meetingSeconds.toFixed(2)} s, ${tokensPerSecond.toFixed(0)} tokens/s`,
+    `${name.padEnd(5)} ${seconds}, ${bytesPerStep} bytes a step${way}, meetings of ${meetingSeconds.toFixed(2)} s, ${tokensPerSecond.toFixed(0)} tokens/s`,
   );
 }

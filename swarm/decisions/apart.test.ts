@@ -225,6 +225,9 @@ it('[IS52] where too much would be unsaved all wait at a meeting, and go on once
   expect(run.trace(/^back/)).toEqual([]);
 });
 
+/** Of all plays by chance, on a machine that does other things too. */
+const TIMEOUT_MS = 600_000;
+
 /** Donors that come, go, leave, fail, are slow to meet or say wrong things, in an order by chance; then nothing more goes wrong. */
 function chaos(seed: number, isOverlapping = false) {
   const random = seededRandom(seed);
@@ -265,12 +268,14 @@ function chaos(seed: number, isOverlapping = false) {
   return run;
 }
 
-it('[IS53] whatever happens by chance: each step is committed once, and the run ends', () => {
+it('[IS53] whatever happens by chance: each step is committed once, and the run ends', { timeout: TIMEOUT_MS }, () => {
   const seeds = process.env.SHOAL_LONG ? 2_000 : 60;
   for (let seed = 0; seed < seeds; seed++) expect(chaos(seed).isFinished, `seed ${seed}`).toBe(true);
 });
 
-it('[IS80] [IS53] whatever happens by chance where rounds go on beside meetings: the same', () => {
+it('[IS80] [IS53] whatever happens by chance where rounds go on beside meetings: the same', {
+  timeout: TIMEOUT_MS,
+}, () => {
   const seeds = process.env.SHOAL_LONG ? 2_000 : 60;
   for (let seed = 0; seed < seeds; seed++) expect(chaos(seed, true).isFinished, `seed ${seed}`).toBe(true);
 });

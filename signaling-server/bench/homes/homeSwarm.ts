@@ -41,6 +41,8 @@ export interface HomeSwarm {
   /** 1: one swarm that takes its steps together. */
   readonly islands: number;
   readonly microBatches: number;
+  /** Of each island; absent: as many as its donors. */
+  readonly stages?: number;
   /** A run file without islands; its data is one file of text. */
   readonly run: Readonly<Record<string, unknown>> & { readonly train: Readonly<Record<string, unknown>> };
   /** Timed steps of each island; whole rounds, so that they may be some more. */
@@ -78,7 +80,7 @@ export const measuredSwarm = (name: string, swarm: HomeSwarm): Promise<MeasuredS
   inBenchFolder(name, (folder) => measured(swarm, folder));
 
 async function measured(swarm: HomeSwarm, { path: folder, unlessStopped }: BenchFolder): Promise<MeasuredSwarm> {
-  const { line, nats, hasTurn, donors: places, microBatches, islands: count } = swarm;
+  const { line, nats, hasTurn, donors: places, microBatches, stages, islands: count } = swarm;
   const innerSteps = Math.min(MOST_INNER_STEPS, swarm.steps);
   const islands = count > 1 ? { islands: { count, innerSteps, exchange: 'f32' } } : {};
   const train = { ...swarm.run.train, ...islands };
@@ -92,7 +94,7 @@ async function measured(swarm: HomeSwarm, { path: folder, unlessStopped }: Bench
     const server = need(
       await createServer({
         ...{ data, runName, host: '127.0.0.1', port: 0, pages: PAGES_FOLDER, log },
-        ...{ expectedDonors: places.length, microBatches },
+        ...{ expectedDonors: places.length, microBatches, ...(stages === undefined ? {} : { stages }) },
         iceServers: [hasTurn ? turnServerOf(nats.length) : STUN_SERVER],
       }),
       failed,
