@@ -14,6 +14,7 @@ import { application, limitConnections, PATIENCE } from '../http/application.ts'
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
 import { gatewayMetrics, METRICS_TYPE } from '../monitoring/metrics.ts';
+import type { Room } from './room.ts';
 import type { Rooms } from './rooms.ts';
 import type { Tunnel } from './tunnel.ts';
 
@@ -23,12 +24,20 @@ const OWN = /^\/(healthz|readyz|metrics|assets\/|api\/donor(\?|$))/;
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'expect']);
 const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
 
+/** The runs of the site, as a gateway sees them. */
+interface GatewayRooms {
+  readonly first: Pick<Room, 'server' | 'isLed'>;
+  readonly donorCount: number;
+  forDonor(...of: Parameters<Rooms['forDonor']>): Pick<Room, 'donors'>;
+  forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel'>;
+}
+
 interface GatewayOptions {
   readonly access: Access;
   readonly host: string;
   readonly pages: string | undefined;
   readonly embedOn: readonly string[];
-  readonly rooms: Pick<Rooms, 'first' | 'forDonor' | 'forCall' | 'donorCount'>;
+  readonly rooms: GatewayRooms;
 }
 
 export interface Gateway {

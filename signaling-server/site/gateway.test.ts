@@ -1,0 +1,47 @@
+/** What a process of a site answers while nobody leads, nor has a donor come. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { invariant } from '../../swarm/base.ts';
+import { type Front, openFront } from '../http/front.ts';
+import { type Gateway, openGateway } from './gateway.ts';
+
+const NOBODY = 'no process of this site leads at the moment: try again in some seconds';
+
+let gateway: Gateway;
+let front: Front;
+
+beforeEach(async () => {
+  const room = { server: null, isLed: false, tunnel: () => null };
+  const rooms = {
+    first: room,
+    donorCount: 0,
+    forCall: () => room,
+    forDonor: (): never => {
+      throw new Error('no donor comes here');
+    },
+  };
+  gateway = await openGateway({ access: {}, host: 'localhost', pages: undefined, embedOn: [], rooms });
+  const opened = await openFront('localhost', 0, {}, gateway.http);
+  invariant(opened.ok, 'it listens');
+  front = opened.value;
+});
+afterEach(async () => {
+  await gateway.close();
+  await front.close();
+});
+
+test('[NA3] a call while nobody leads is answered with 503 and when to come again', async () => {
+  for (const path of ['/api/status', '/api/board', '/api/operator/session']) {
+    const answer = await fetch(`${front.url}${path}`);
+    expect(answer.status, path).toBe(503);
+    expect(answer.headers.get('retry-after')).toBe('2');
+    expect(await answer.json()).toEqual({ error: NOBODY });
+  }
+});
+
+test('[NA6] while nobody leads a process is in order, and not ready', async () => {
+  const health = await fetch(`${front.url}/healthz`);
+  expect([health.status, await health.json()]).toEqual([200, { ok: true, role: 'gateway' }]);
+  const ready = await fetch(`${front.url}/readyz`);
+  expect([ready.status, await ready.json()]).toEqual([503, { ok: false, role: 'gateway', reason: NOBODY }]);
+  expect(await (await fetch(`${front.url}/metrics`)).text()).toMatch(/^shoal_site_led 0$/m);
+});
