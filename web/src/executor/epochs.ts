@@ -13,6 +13,8 @@ export interface Epoch {
   work: Promise<void>;
   /** The one whose work this one waits for. */
   before: Epoch | null;
+  /** Why it ended here, or the one did whose state it begins with; null: nothing was wrong. */
+  fault: Fault | null;
 }
 
 type FaultReason = 'linkLost' | 'outOfMemory' | 'badFrame' | 'internal';
@@ -24,6 +26,9 @@ export class BadTensorError extends Error {
     this.from = from;
   }
 }
+
+/** The step before was committed and updated here, but broken off before all its new values had come. */
+export class ValuesMissing extends Error {}
 
 /** Of main memory: "Array buffer allocation failed" in Chromium, "out of memory" in others. Other ranges are our own errors. */
 const isOutOfMemory = (error: unknown): boolean =>
@@ -48,7 +53,13 @@ export class Epochs {
   begin(number: number, completing: number | null, work: (epoch: Epoch) => Promise<void>): void {
     this.leave(completing);
     const before = this.#current;
-    const epoch: Epoch = { number, abort: new AbortController(), work: Promise.resolve(), before };
+    const epoch: Epoch = {
+      number,
+      abort: new AbortController(),
+      work: Promise.resolve(),
+      before,
+      fault: before?.fault ?? null,
+    };
     this.#current = epoch;
     epoch.work = (before?.work ?? Promise.resolve()).then(() => {
       epoch.before = null;
@@ -91,6 +102,7 @@ export class Epochs {
   fault(epoch: Epoch, reason: FaultReason, detail: string, about?: PeerId): void {
     if (epoch.abort.signal.aborted) return;
     epoch.abort.abort(new Error(detail));
+    epoch.fault = about === undefined ? [reason, detail] : [reason, detail, about];
     this.#tellFault(epoch.number, reason, detail, about);
   }
 
@@ -99,6 +111,7 @@ export class Epochs {
     if (epoch.abort.signal.aborted) return;
     try {
       await work();
+      if (!epoch.abort.signal.aborted) epoch.fault = null;
     } catch (error) {
       this.#failed(epoch, error);
     }
@@ -110,7 +123,8 @@ export class Epochs {
   }
 
   #failed(epoch: Epoch, error: unknown): void {
-    this.fault(epoch, ...faultOf(error));
+    // What broke the step off is what is wrong, whoever asks for the state next.
+    this.fault(epoch, ...((error instanceof ValuesMissing && epoch.fault) || faultOf(error)));
   }
 }
 

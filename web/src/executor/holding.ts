@@ -14,6 +14,7 @@ import { type StateKind, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { lateCopiesOf } from '../../../swarm/ways/partners.ts';
 import type { Reading } from './engine.ts';
+import { ValuesMissing } from './epochs.ts';
 import { LateCopies } from './lateCopies.ts';
 import { type HeldState, heldState, move } from './moving.ts';
 import { buildRole, closeRole, type Engine, isSameWork, keptUnder, loadRole, type Role } from './role.ts';
@@ -229,7 +230,10 @@ export class Holding {
       // Values of those who are gone may be missing here: what this peer keeps has had every update.
       const stands = salvaged ? this.step : Math.min(this.step, this.#gatheredStep);
       if (!this.#role || !this.isWhole) throw new Error(NOT_WHOLE);
-      if (stands !== step) throw new Error(`the state here stands after ${stands} steps, not ${step}`);
+      if (stands !== step) {
+        const sentence = `the state here stands after ${stands} steps, not ${step}`;
+        throw this.step === step ? new ValuesMissing(sentence) : new Error(sentence);
+      }
       this.#heldBefore = { ...(await heldState(this.#role, step, keptOnly)), epoch: origin, met: this.#met };
     }
     const links = ways.connect();

@@ -19,7 +19,7 @@ function tab(opens: boolean) {
       resolve();
     };
   });
-  const current: Epoch = { number: 3, abort: new AbortController(), work, before: null };
+  const current: Epoch = { number: 3, abort: new AbortController(), work, before: null, fault: null };
   const parts: ProbeParts = {
     page: {
       openDirect: async (peer, epoch) => {
