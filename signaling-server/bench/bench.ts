@@ -57,7 +57,7 @@ export function addBenchCommand(program: Command): void {
     .command('step')
     .description('one donor, one tab: forward, backward, clip and AdamW, step after step')
     .option('--layers <n>', 'transformer layers', wholeNumber('--layers', 1), 2)
-    .option('--width <n>', 'width of the stream', wholeNumber('--width', 1), 128)
+    .option('--width <n>', 'width of the model', wholeNumber('--width', 1), 128)
     .option('--heads <n>', 'attention heads', wholeNumber('--heads', 1), 4)
     .option('--sequence <n>', 'positions of a sample', wholeNumber('--sequence', 1), 64)
     .option('--batch <n>', 'samples of a step', wholeNumber('--batch', 1), 4)
@@ -70,7 +70,7 @@ export function addBenchCommand(program: Command): void {
     .option('--no-clip', 'do not clip the gradient norm at 1')
     .addOption(computeOption())
     .addOption(adapterOption())
-    .option('--profile', 'time of each kernel, from timestamp queries, in a step apart')
+    .option('--profile', 'also time each kernel in a step of its own, by timestamp queries')
     .option('--json', 'one JSON document on standard output')
     .action(step);
   addKernelsBench(bench);

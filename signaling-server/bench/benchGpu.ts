@@ -48,11 +48,16 @@ export function gpuBench(command: Command): Command {
     .description('steps of published models on this machine’s GPU, and how near its kernels come to its best')
     .addOption(size.argParser(sizesOf).default(PUBLISHED, PUBLISHED.join(',')))
     .option('--steps <n>', 'steps to time', wholeNumber('--steps', 2), 6)
-    .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker, for the share of it', teraflops)
+    .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker: prints the share of it that is reached', teraflops)
     .addOption(new Option('--adapter <name>', 'the GPU, or a software adapter').choices(['gpu', 'dawn']).default('gpu'))
     .addOption(computeOption())
-    .option('--toggles <names>', 'of Dawn, to be on: disable_robustness, vulkan_enable_f16_on_nvidia', togglesOf, [])
-    .option('--tune', 'also every tile at every product of the last model, and the rows that would do best')
+    .option(
+      '--toggles <names>',
+      'Dawn toggles to switch on: disable_robustness, vulkan_enable_f16_on_nvidia',
+      togglesOf,
+      [],
+    )
+    .option('--tune', 'also try every tile on every product of the last model, and print the best')
     .option('--json', 'one JSON document on standard output')
     .action(gpu);
 }

@@ -28,7 +28,10 @@ export function addKernelsBench(bench: Command): void {
     .command('kernels')
     .description('time, rate and error against the CPU reference of every kernel')
     .option('--step <sizes>', `in the shapes of a training step: ${SIZES.join(',')}`, sizesOf)
-    .option('--tune', 'try every tile of the product in the shapes of --step (all of them), and print the table anew')
+    .option(
+      '--tune',
+      'try every tile of the matrix product in the shapes of --step (default: all), and print the table anew',
+    )
     .addOption(computeOption())
     .addOption(adapterOption())
     .option('--json', 'one JSON document on standard output')

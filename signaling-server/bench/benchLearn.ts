@@ -35,11 +35,15 @@ export function addLearnBench(bench: Command): void {
   bench
     .command('learn')
     .description('what islands learn: held-out loss by outer step and feedback, or over home links in the same time')
-    .option('--seeds <n>', 'of the first values and of the order of the text', wholeNumber('--seeds', 1), 3)
-    .option('--cluster <file>', 'in place of all that: in the same time over the links of these peers')
-    .option('--peers <n>', 'the first so many of the cluster', wholeNumber('--peers', 1), 64)
-    .option('--hours <n>', 'of that time', wholeNumber('--hours', 1), 10)
-    .option('--learning-rate <x>', `at first (${DEFAULTS_RATE}, with --cluster ${HOMES_RATE})`, rateOption)
+    .option('--seeds <n>', 'how many seeds of the first values and of the text’s order', wholeNumber('--seeds', 1), 3)
+    .option('--cluster <file>', 'instead: what these peers learn in the same time over their links')
+    .option('--peers <n>', 'only the first N peers of the cluster', wholeNumber('--peers', 1), 64)
+    .option('--hours <n>', 'hours of training that --cluster compares', wholeNumber('--hours', 1), 10)
+    .option(
+      '--learning-rate <x>',
+      `learning rate at the start (${DEFAULTS_RATE}, with --cluster ${HOMES_RATE})`,
+      rateOption,
+    )
     .option('--svg <file>', 'with --cluster: draw the curves into this file')
     .option('--json', 'one JSON document on standard output')
     .action(learn);

@@ -33,8 +33,12 @@ export function addLineBench(bench: Command): void {
   addLineOptions(
     bench.command('line').description('a load between two emulated homes, by 1 to 8 connections (root on Linux)'),
   )
-    .option('--mebibytes <n>', 'the load', wholeNumber('--mebibytes', 1), 16)
-    .option('--streams <counts>', 'by so many connections, ascending, with commas (default: 1,2,4,8)', parseStreams)
+    .option('--mebibytes <n>', 'size of the load', wholeNumber('--mebibytes', 1), 16)
+    .option(
+      '--streams <counts>',
+      'how many connections to try, ascending, with commas between (default: 1,2,4,8)',
+      parseStreams,
+    )
     .option('--json', 'one JSON document on standard output')
     .action(line);
 }

@@ -77,7 +77,7 @@ export async function chooseRun(data: DataDirectory, path: string | undefined, l
     return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
   const active = data.store.activeRun();
   if (active !== null) return nextAfter(data, active.name);
-  log('info', 'no run is here yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');
+  log('info', 'no run yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');
   const bundled = need(await prepareBundledRun(LONG_RUN, join(WORK_FOLDER, 'corpus')), failed);
   const name = need(await addRun(data, bundled), failed);
   if (data.store.card(name) === null) data.store.saveCard(name, JSON.stringify(LONG_RUN.card));
