@@ -141,7 +141,8 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
     rehearseOn(donors, server);
     for (;;) {
       const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
-      log('info', 'stopping after this step (with islands: at the next meeting); a second Ctrl-C stops at once');
+      const why = chosen === null ? '' : `an operator chose ${chosen}: `;
+      log('info', `${why}stopping after this step (with islands: at the next meeting); a second Ctrl-C stops at once`);
       await server.stop();
       log('info', `${server.run.name} stopped after ${server.run.committedSteps} steps`);
       if (chosen === null || interrupt.signal.aborted) break;
@@ -151,6 +152,7 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
       const changed = await createServer({ ...again, runName: chosen });
       if (!changed.ok) log('warn', `the run stays ${server.run.name}: ${changed.reason}`);
       server = changed.ok ? changed.value : need(await createServer({ ...again, runName: server.run.name }), failed);
+      log('info', `training ${server.run.name}`);
       rehearseOn(donors, server);
       onOperatorToken(server.operatorToken());
     }

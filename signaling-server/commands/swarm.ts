@@ -293,14 +293,22 @@ function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): 
 function progressLines(train: RunFile['train'], print: (line: string) => void): (status: RunStatus) => void {
   let lastMs = Number.NEGATIVE_INFINITY;
   let lastStep = -1;
+  let lastHeldOut = null as number | null;
   return ({ snapshot }) => {
     const { committedSteps, steps, loss, tokensPerSecond, evaluationLoss, groups = [] } = snapshot;
     const nowMs = monotonicMs();
     const isEnd = committedSteps === steps;
+    // The last evaluation is over after the last step.
+    if (isEnd && lastStep === steps && evaluationLoss !== null && evaluationLoss !== lastHeldOut) {
+      lastHeldOut = evaluationLoss;
+      print(`held-out loss at the end: ${evaluationLoss.toFixed(4)}`);
+      return;
+    }
     if (committedSteps === lastStep || committedSteps === 0) return;
     if (!isEnd && nowMs - lastMs < PROGRESS_INTERVAL_MS) return;
     lastMs = nowMs;
     lastStep = committedSteps;
+    lastHeldOut = evaluationLoss;
     const heldOut = evaluationLoss === null ? '' : `, held-out ${evaluationLoss.toFixed(4)}`;
     const speed = tokensPerSecond === null ? '' : `, ${speedText(tokensPerSecond)} tokens/s`;
     // The next island begins its round where this one began its own: so does its loss.

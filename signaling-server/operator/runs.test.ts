@@ -91,6 +91,10 @@ describe('[OP3] runs', () => {
     ]);
     expect((await postBytes('/api/operator/texts?name=small', text.subarray(0, 100))).status).toBe(409);
     expect((await postBytes('/api/operator/texts?name=../sea', text)).status).toBe(400);
+    const picture = Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47]), text]);
+    const wrong = [409, 'this file is not text: expected one in UTF-8'];
+    expect(await errorOf(await postBytes('/api/operator/texts?name=photo', picture))).toEqual(wrong);
+    expect(await errorOf(await postBytes('/api/operator/texts?name=zeros', Buffer.alloc(9_000)))).toEqual(wrong);
     const answer = await post('/api/operator/runs', { ...DRAFT, text: 'sea', model: 'tiny' });
     expect(await answer.json()).toEqual({ ok: true, value: 'second' });
     const { runs, texts } = runListSchema.parse(await (await get('/api/operator/runs')).json());

@@ -1,7 +1,8 @@
 /**
  * Texts that operators brought along, to train runs on: files beside the store, each with its end cut off to be held
- * out. They are read as bytes: whatever an operator has is a text.
+ * out. They are read as bytes; what is no UTF-8 is a picture or a program chosen by mistake, or needs another tool first.
  */
+import { isUtf8 } from 'node:buffer';
 import { mkdir, readdir, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
@@ -52,6 +53,7 @@ export const draftPath = (data: Pick<DataDirectory, 'directory'>): string => joi
 async function saveText(data: DataDirectory, name: string, bytes: Buffer): Promise<Result<string>> {
   if (bytes.length < LEAST_BYTES)
     return refusal(`${bytes.length} bytes are too few to train on: expected ${LEAST_BYTES} or more`);
+  if (!isUtf8(bytes) || bytes.includes(0)) return refusal('this file is not text: expected one in UTF-8');
   const known = await listedTexts(data);
   if (known.some((text) => text.name === name)) return refusal(`there is a text "${name}" already`);
   if (known.length >= MOST_TEXTS) return refusal(`the server keeps at most ${MOST_TEXTS} texts`);

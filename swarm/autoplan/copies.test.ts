@@ -56,7 +56,7 @@ test('[RE68] the operator is told why there are fewer, when the plan begins, onc
   const run = wishing({ auto: true, replicas: 1 });
   run.joins(A, profile(0.001));
   const sentence =
-    'One donor keeps all of the state, and nobody a copy of it. Where no copy of a shard is left, the run goes back to its newest checkpoint.';
+    'One donor keeps the only copy of the state. Where no copy of a shard is left, the run goes back to its newest checkpoint.';
   const said = () => run.logs.filter((line) => line === sentence);
   expect(said()).toHaveLength(1);
   expect(run.state.appraisal?.reasons).toContainEqual({ peer: null, text: sentence });

@@ -44,7 +44,7 @@ export function verdictOn(
   const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next) + saving;
   const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
   const [now, then, cost] = [nowSeconds, nextSeconds, costSeconds].map((seconds) => rounded(seconds, 3));
-  const numbers = `a step takes ${then} s instead of ${now} s, the change ${cost} s`;
+  const numbers = `a step takes ${then} s instead of ${now} s, and the change takes ${cost} s`;
   const isShorter = Number(then) < Number(now);
   const stays = isShorter ? `with the best other one ${numbers}` : `no other one has a shorter step`;
   const sentence = `${reason}: ${worth ? `with another plan ${numbers}` : `the plan stays, ${stays}`}`;

@@ -129,7 +129,7 @@ describe('replicas of a plan that no measurement decides', () => {
     expect(replicatedWithin({ ...run, offer: [A] }, alone.value, wishing(1)).reasons).toEqual([
       {
         ...{ peer: null, isWarning: true },
-        text: 'One donor keeps all of the state, and nobody a copy of it. Where no copy of a shard is left, the run goes back to its newest checkpoint.',
+        text: 'One donor keeps the only copy of the state. Where no copy of a shard is left, the run goes back to its newest checkpoint.',
       },
     ]);
     const two = replicatedWithin({ ...run, offer: [A, B] }, equalSplit(model, batch.samples, [A, B]), wishing(2));

@@ -196,7 +196,7 @@ function shortfall({ state }: Plan, wanted: number, peers: number, growth: numbe
   if (short === 0) return [];
   const warning = (text: string): Reason[] => [{ peer: null, text, isWarning: true }];
   const loss = 'Where no copy of a shard is left, the run goes back to its newest checkpoint';
-  if (peers === 1) return warning(`One donor keeps all of the state, and nobody a copy of it. ${loss}.`);
+  if (peers === 1) return warning(`One donor keeps the only copy of the state. ${loss}.`);
   const place = short === copies.length ? 'No shard has' : `${short} of ${copies.length} shards do not have`;
   const why =
     growth !== null

@@ -187,10 +187,11 @@ function RunNumbers({ state, unseenAt }: Pick<RunningProps, 'state' | 'unseenAt'
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
   const old = isStale(state) ? 'when last seen' : null;
+  const unseen = snapshot?.evaluationLoss ?? null;
   return (
     <dl class="stats four">
       <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note={old ?? 'lower is better'} />
-      <Stat label={UNSEEN_LOSS} value={lossText(snapshot?.evaluationLoss ?? null)} note={unseenNote(unseenAt)} />
+      <Stat label={UNSEEN_LOSS} value={lossText(unseen)} note={unseenNote(unseen, unseenAt)} />
       <Stat
         label="All together"
         value={rateText(isStale(state) ? null : (snapshot?.tokensPerSecond ?? null))}

@@ -27,7 +27,7 @@ export function Connections({ links, events }: { links: readonly Link[]; events:
   return (
     <div class="reach">
       <p class="soft small">
-        {pairs.length === 0 ? 'No two donors are connected.' : `Pairs of donors: ${counts}.`}
+        {pairs.length === 0 ? 'No donors are connected to each other.' : `Pairs of donors: ${counts}.`}
         {lost.length > 0 && ` Links lost: ${lost.length}.`}
       </p>
       {relayed.length + lost.length > 0 && (

@@ -223,7 +223,7 @@ const TRAINED_BYTES = 16;
 /** Its shape, and what it takes: the layers of a transformer have twelve squares of its width. */
 function needsText({ n_layer, n_embd }: (typeof MODEL_PRESETS)[keyof typeof MODEL_PRESETS]): string {
   const parameters = 12 * n_layer * n_embd ** 2;
-  return `${n_layer} layers of ${n_embd}, about ${rateText(parameters)} parameters, ${bytesText(parameters * TRAINED_BYTES)} in all`;
+  return `${n_layer} layers of ${n_embd}, ${rateText(parameters)} parameters in them, ${bytesText(parameters * TRAINED_BYTES)}; the vocabulary besides`;
 }
 
 /** So long after the last change the server is asked. */

@@ -29,7 +29,7 @@ export function Links({ links, served }: LinksProps) {
   return (
     <div class="card">
       <h2 id="links">Links</h2>
-      {links.length === 0 && <p class="soft empty">No donor sends another one anything.</p>}
+      {links.length === 0 && <p class="soft empty">Nothing is sent between donors yet.</p>}
       {links.length > 0 && (
         <Stacks labelledBy="links" heads={HEADS}>
           {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond, streams }) => (

@@ -24,7 +24,7 @@ export function RunSection(props: SectionProps) {
               <Stat
                 label={UNSEEN_LOSS}
                 value={lossText(snapshot.evaluationLoss)}
-                note={unseenNote(state.evaluations.at(-1)?.[0])}
+                note={unseenNote(snapshot.evaluationLoss, state.evaluations.at(-1)?.[0])}
               />
               <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
               <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} here, training`} />

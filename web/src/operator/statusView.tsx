@@ -73,7 +73,7 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
           <Stat
             label={UNSEEN_LOSS}
             value={lossText(evaluationLoss)}
-            note={unseenNote(status.evaluations.at(-1)?.[0])}
+            note={unseenNote(evaluationLoss, status.evaluations.at(-1)?.[0])}
           />
           <Stat label="Speed" value={rateText(tokensPerSecond)} note="tokens a second" />
           <Stat label="Donors" value={countText(donors)} note={problem === null ? 'computing now' : 'when last seen'} />

@@ -5,8 +5,9 @@ export const UNSEEN_LOSS = 'Loss on unseen text';
 /** In the keys of charts, which are about losses. */
 export const UNSEEN = 'on unseen text';
 
-/** `step`: after how many steps it was measured, which may be older than the loss beside it; undefined: it was not yet. */
-export function unseenNote(step: number | undefined): string {
-  if (step === undefined) return 'not yet measured';
+/** `step`: after how many steps `loss` was measured, which may be older than the loss beside it; undefined: not known. */
+export function unseenNote(loss: number | null, step: number | undefined): string {
+  if (loss === null) return 'not yet measured';
+  if (step === undefined) return 'lower is better';
   return step === 0 ? 'before training' : `after step ${countText(step)}`;
 }
