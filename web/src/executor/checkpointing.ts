@@ -5,8 +5,9 @@
 import type { Range } from '../../../swarm/base.ts';
 import type { CopyWord, PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
-import { sketchOf } from '../../../swarm/run/stateSketch.ts';
+import { Sketching } from '../../../swarm/run/stateSketch.ts';
 import { abortable } from './inbox.ts';
+import { LongWork } from './longWork.ts';
 import type { Role } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
 
@@ -53,6 +54,9 @@ export class Checkpointing {
   }
 }
 
+/** Elements. */
+const SKETCHED_AT_ONCE = 250_000;
+
 /** Nine digits are far below what is tolerated, and keep a message of many shards short. */
 const told = (sum: number): number => Number(sum.toPrecision(9));
 
@@ -64,7 +68,17 @@ async function wordOf(
 ): Promise<CopyWord> {
   // Nobody knows it before the sums are told.
   const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
-  const { sums } = sketchOf(seed, range[0], state, kinds);
+  const sketching = new Sketching(seed, kinds);
+  const work = new LongWork();
+  const elements = state.length / kinds;
+  for (let kind = 0; kind < kinds; kind++) {
+    for (let from = 0; from < elements; from += SKETCHED_AT_ONCE) {
+      const end = Math.min(from + SKETCHED_AT_ONCE, elements);
+      sketching.add(kind, range[0] + from, state.subarray(kind * elements + from, kind * elements + end));
+      await work.did(end - from);
+    }
+  }
+  const { sums } = sketching.result();
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', state));
   const text = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
   return { block, range, hash: text, seed, sums: sums.map((one) => one.map(told)) };
