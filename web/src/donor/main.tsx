@@ -116,6 +116,9 @@ live.shown.subscribe((state) => {
   // Nobody looks at a page that a program drives.
   frames.watch(preferences.smooth && phase.kind === 'computing' && !navigator.webdriver);
 });
+begun.subscribe(() => {
+  document.title = titleOf(live.current);
+});
 const watcher = new Watcher((surroundings) => donor.see(surroundings));
 document.addEventListener('visibilitychange', () => {
   frames.away();
