@@ -59,7 +59,7 @@ const TABLE: readonly Row[] = [
   ...['/', '/operator', '/status', '/embed', '/preview.png', '/*', '/healthz', '/readyz'].map((path) => ({
     ...{ route: `GET ${path}`, may: EVERYONE },
   })),
-  ...['/metrics', '/api/status', '/api/leaderboard', '/api/run', '/api/sample'].map((path) => ({
+  ...['/metrics', '/api/status', '/api/leaderboard', '/api/run', '/api/runs', '/api/sample'].map((path) => ({
     ...{ route: `GET ${path}`, may: INSIDERS },
   })),
   ...['GET', 'DELETE'].map((method) => ({
@@ -87,6 +87,7 @@ const TABLE: readonly Row[] = [
     'texts',
     'runs',
     'activate',
+    'beside',
     'queue',
     'card',
     'back',
