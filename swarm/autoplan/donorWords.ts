@@ -62,21 +62,23 @@ export function donorGone(replanning: Replanning, peer: PeerId) {
 /** For their next visit, where the run said more of them than their admission. What others say of a line is not kept. */
 export function keepProfiles({ state, effects }: Replanning, donors: readonly KnownDonor[]) {
   const kept = donors.flatMap((donor) => {
-    const { peer, rememberedAs } = donor;
+    const { peer, rememberedAs, line, measuredWith } = donor;
     const profile = profileNow(state.config, donor);
-    return rememberedAs !== null && profile.ratios.length > 0 ? { peer, rememberedAs, profile } : [];
+    // A line is kept whole, whoever shared it.
+    const parts = line === null ? 1 : measuredWith;
+    return rememberedAs !== null && profile.ratios.length > 0 ? { peer, rememberedAs, profile, parts } : [];
   });
   if (kept.length === 0) return;
   const { lines } = knownLinks(
     state.donors.map(({ peer }) => peer),
     new Map(state.donors.map((donor) => [donor.peer, donor])),
   );
-  for (const { peer, rememberedAs, profile } of kept) {
+  for (const { peer, rememberedAs, profile, parts } of kept) {
     const { upload = null, download = null } = lines.get(peer)?.own ?? {};
     const known = {
       ...profile,
-      ...(upload !== null && { uploadBytesPerSecond: upload }),
-      ...(download !== null && { downloadBytesPerSecond: download }),
+      ...(upload !== null && { uploadBytesPerSecond: upload * parts }),
+      ...(download !== null && { downloadBytesPerSecond: download * parts }),
     };
     effects.push({ type: 'keepProfile', rememberedAs, profile: known });
   }

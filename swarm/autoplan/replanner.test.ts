@@ -181,7 +181,7 @@ test('[CL52] each donor is planned with as fast as it updates in main memory, wi
   });
   expect(searchProblem(CONFIG, donors, [A, B, C]).mainMemory).toEqual({
     a: words,
-    b: { sumSeconds: 0.2e-9, updateSeconds: 0.2e-6 },
+    b: { sumSeconds: 10e-9, updateSeconds: 0.2e-6 },
   });
   expect(donors.map((donor) => donor.profile.mainMemory?.sumSeconds)).toEqual([4e-9, 0, undefined]);
 });
@@ -349,7 +349,7 @@ test('[AP54] what others say of a line is not kept for its donor’s next visit'
 test('[PL61] what is measured of a donor counts with those of its line who were in the plan', () => {
   const run = new PlannedRun();
   for (const peer of [A, B]) run.lines.set(peer, 'home');
-  for (const peer of [A, B, C]) run.joins(peer, profile(0.05));
+  for (const peer of [A, B, C]) run.joins(peer, profile(0.05), NO_LIMITS, `key of ${peer}`);
   for (let index = 0; index < 12; index++) run.step(index, () => 0.05);
   expect(run.plan && peers(run.plan).toSorted()).toEqual([A, B, C]);
   const link = { peer: C, route: 'direct', roundTripMs: 40, bytesPerSecond: 2e6 } as const;
@@ -359,4 +359,7 @@ test('[PL61] what is measured of a donor counts with those of its line who were 
   const { cluster } = searchProblem(run.state.config, run.state.donors, [A, B, C], new Map(), 'now');
   // B's was not measured: half of a good line.
   expect(cluster.peers.map(({ uploadBytesPerSecond }) => uploadBytesPerSecond)).toEqual([2e6, 2.5e6, 2e6]);
+  // What is kept for the next visit is the whole line.
+  run.tell({ type: 'donorGone', peer: A });
+  expect(run.saved.get('key of a')?.uploadBytesPerSecond).toBe(4e6);
 });

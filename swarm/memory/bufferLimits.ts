@@ -90,12 +90,13 @@ export function oversized(model: Model, batch: Batch, plan: Plan, limits: Buffer
   return worst;
 }
 
-/** Of the shards that a keeper has of these blocks, bytes of the largest array. */
+/** Of the shards that a keeper has of these blocks on its GPU, bytes of the largest array. */
 export const largestShardBytes = (model: Model, kept: readonly BlockState[], compute: Compute = 'f32'): number =>
   kept.reduce(
     (most, { block: name, shards }) =>
       shards.reduce(
-        (own, { range }) => Math.max(own, FLOAT_BYTES * arena(block(model, name), [range], compute).floats),
+        (own, { range, in: place }) =>
+          place === 'host' ? own : Math.max(own, FLOAT_BYTES * arena(block(model, name), [range], compute).floats),
         most,
       ),
     0,

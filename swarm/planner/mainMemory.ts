@@ -23,12 +23,14 @@ const [LEAST_SECONDS, MOST_SECONDS] = [0.2e-9, 0.2e-6];
 /** Shards begin at multiples of so many elements. */
 const SHARD_ALIGNMENT = 64;
 
-const believed = (seconds: number): number => Math.min(MOST_SECONDS, Math.max(LEAST_SECONDS, seconds));
+/** Less than the least is a clock that stood. */
+const believed = (seconds: number, assumed: number): number =>
+  seconds < LEAST_SECONDS ? assumed : Math.min(MOST_SECONDS, seconds);
 
 /** As it is planned with: a donor's word, within bounds. */
 export const believedSpeed = ({ sumSeconds, updateSeconds }: MainMemorySpeed): MainMemorySpeed => ({
-  sumSeconds: believed(sumSeconds),
-  updateSeconds: believed(updateSeconds),
+  sumSeconds: believed(sumSeconds, ASSUMED_SPEED.sumSeconds),
+  updateSeconds: believed(updateSeconds, ASSUMED_SPEED.updateSeconds),
 });
 
 /** Bytes of main memory that each peer gives; one that is not in it gives none. */

@@ -7,10 +7,13 @@ import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';
 import { addTo, sumOfSquares } from './hostShards.ts';
 
-/** With values, moments and sums 4 MiB. A coarse clock still tells them from nothing. */
+/** With values, moments and sums 4 MiB. */
 const ELEMENTS = 262_144;
 /** The first one finds code that is not compiled yet; of the others the least counts: whatever else runs makes one longer. */
 const ROUNDS = 5;
+/** Clocks of workers go in steps of up to a millisecond: a round takes many, or so many repeats by a clock that stands. */
+const ROUND_SECONDS = 0.01;
+const MOST_REPEATS = 20;
 /** Any. */
 const SCALARS = {
   ...{ learningRate: 1e-3, clipScale: 1, weightDecay: 0.1, update: 1, beta1: 0.9, beta2: 0.95, epsilon: 1e-8 },
@@ -25,8 +28,11 @@ export function mainMemorySpeed(now: () => number): NonNullable<Profile['mainMem
   const seconds = (work: () => void): number => {
     const times = Array.from({ length: ROUNDS }, () => {
       const begun = now();
-      work();
-      return now() - begun;
+      for (let repeats = 1; ; repeats++) {
+        work();
+        const passed = now() - begun;
+        if (passed >= ROUND_SECONDS || repeats === MOST_REPEATS) return passed / repeats;
+      }
     });
     return Math.max(0, Math.min(...times)) / ELEMENTS;
   };
