@@ -36,6 +36,9 @@ const NOT_TRUE = 422;
 /** Before the second try, the third, …: about a minute in all, half of what the server waits. */
 const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
 
+/** What is smaller is copied at once. */
+const BLOB_BYTES = 4 * 1024 * 1024;
+
 type Wait = (milliseconds: number) => Promise<void>;
 const timer: Wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -59,8 +62,7 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
       const init = {
         method: 'PUT',
         headers: { 'content-type': 'application/octet-stream' },
-        // Of an array of hundreds of megabytes Chromium makes copies for seconds, in which this thread says nothing.
-        body: new Blob([state as Float32Array<ArrayBuffer>]),
+        body: bodyOf(state as Float32Array<ArrayBuffer>),
         signal,
       };
       let isTrue = true;
@@ -83,6 +85,10 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
     },
   };
 }
+
+/** Of an array of hundreds of megabytes Chromium makes copies for seconds, in which this thread says nothing; of a blob not. */
+const bodyOf = (state: Float32Array<ArrayBuffer>): BodyInit =>
+  state.byteLength < BLOB_BYTES ? state : new Blob([state]);
 
 const uploadedHash = async (response: Response): Promise<string> =>
   uploadAnswerSchema.parse(await response.json()).hash;
