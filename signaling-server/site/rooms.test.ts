@@ -157,7 +157,7 @@ async function twoRuns() {
   expect([await begin('other'), (await ask('/api/operator/activate', { run: 'other' })).status]).toEqual([409, 409]);
   const runs = async (): Promise<string[]> =>
     runWantsSchema.parse(await (await ask('/api/runs')).json()).runs.map(({ run }) => run);
-  await expect.poll(runs, WAIT).toEqual([...RUNS]);
+  await expect.poll(runs, { ...WAIT, interval: 500 }).toEqual([...RUNS]);
   const leaderOf = (run: string): Member => {
     const leader = [first, second].find(({ led }) => led.includes(run));
     invariant(leader, `${run} is led`);
@@ -245,7 +245,8 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
     expect(tokens).toBeGreaterThanOrEqual(8 * TOKENS_A_STEP);
     const board = async (run: string) =>
       leaderboardSchema.parse(await (await fetch(`${second.url}/api/leaderboard?run=${run}`)).json());
-    for (const run of RUNS) await expect.poll(async () => (await board(run)).runTokens, WAIT).toBe(tokens);
+    for (const run of RUNS)
+      await expect.poll(async () => (await board(run)).runTokens, { ...WAIT, interval: 500 }).toBe(tokens);
     const [ada] = (await board('other')).donors;
     expect(ada).toMatchObject({ rank: 1, name: 'Ada' });
     expect((await board('tiny')).donors).toEqual([ada]);
