@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { withNumbers } from '../../swarm/islands/rounds.ts';
 import { OPERATOR_COMMANDS, type WatchMessage } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../http/access.ts';
+import { runOfCall } from '../http/calledFor.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
@@ -70,6 +71,9 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
         return problem(reply, 403, 'only the dashboard may do this');
       if (!mayCall(role, `${request.method} ${request.routeOptions.url}`))
         return problem(reply, 403, 'you are here as a viewer: only an operator may do this');
+      const asked = runOfCall(request.method, request.url);
+      if (asked !== undefined && asked !== run.name)
+        return problem(reply, 404, `no run of this name is active here; the one that is: ${run.name}`);
     });
 
     api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }, reply) => {

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { type Front, openFront } from '../http/front.ts';
+import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { type Gateway, openGateway } from './gateway.ts';
 
 const NOBODY = 'no process of this site leads at the moment: try again in some seconds';
@@ -14,9 +15,10 @@ beforeEach(async () => {
   const rooms = {
     first: room,
     donorCount: 0,
-    forCall: () => room,
-    forDonor: (): never => {
-      throw new Error('no donor comes here');
+    forCall: (url: string) => (url.includes('run=coming') ? null : room),
+    forDonor: (run: string | undefined) => {
+      invariant(run === 'coming', 'no other donor comes here');
+      return null;
     },
   };
   gateway = await openGateway({ access: {}, host: 'localhost', pages: undefined, embedOn: [], rooms });
@@ -36,6 +38,12 @@ test('[NA3] a call while nobody leads is answered with 503 and when to come agai
     expect(answer.headers.get('retry-after')).toBe('2');
     expect(await answer.json()).toEqual({ error: NOBODY });
   }
+});
+
+test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {
+  const answer = await fetch(`${front.url}/api/status?run=coming`);
+  expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '2']);
+  await new ScriptedDonor(front.url, { run: 'coming' }).closed;
 });
 
 test('[NA6] while nobody leads a process is in order, and not ready', async () => {

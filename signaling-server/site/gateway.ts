@@ -28,8 +28,8 @@ const NOBODY_LEADS = 'no process of this site leads at the moment: try again in 
 interface GatewayRooms {
   readonly first: Pick<Room, 'server' | 'isLed'>;
   readonly donorCount: number;
-  forDonor(...of: Parameters<Rooms['forDonor']>): Pick<Room, 'donors'>;
-  forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel'>;
+  forDonor(...of: Parameters<Rooms['forDonor']>): Pick<Room, 'donors'> | null;
+  forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel'> | null;
 }
 
 interface GatewayOptions {
@@ -55,8 +55,8 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const wayFor = (message: IncomingMessage): HttpServer | Tunnel => {
     const { url = '' } = message;
     const room = rooms.forCall(url, message.headers.authorization ?? '');
-    if (room.server !== null) return room.server.http;
-    if (OWN.test(url)) return own.server;
+    if (room?.server) return room.server.http;
+    if (room === null || OWN.test(url)) return own.server;
     if (!isProxied && !isKnownHost(message.headers.host, names)) return own.server; // where it is refused
     const { remoteAddress = '' } = message.socket;
     return room.tunnel({ remoteAddress, encrypted: 'encrypted' in message.socket }) ?? own.server;
@@ -88,7 +88,12 @@ async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
   const app = application(access, host, false);
   await app.register(websocket, { options: SOCKET_LIMITS });
   await addPages(app, pages, { embedOn });
-  const came: DoorOptions['came'] = (wire, origin, run) => rooms.forDonor(run).donors.came(wire, origin);
+  const came: DoorOptions['came'] = (wire, origin, run) => {
+    const room = rooms.forDonor(run);
+    if (room === null)
+      wire.terminate(); // its page comes again
+    else room.donors.came(wire, origin);
+  };
   addDonorDoor(app, { access, came, refused: () => {} });
   const role = (): string => (isLeading() ? 'leader' : 'gateway');
   app.get('/healthz', async () => ({ ok: true, role: role() }));

@@ -234,6 +234,11 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
       await anywhere.closed;
     }
 
+    // What names a run that is not active reaches none: each trains on until its own operator pauses it.
+    expect((await ask('/api/operator/command?run=none', { command: 'stop' })).status).toBe(404);
+    expect((await ask('/api/snapshot?run=none')).status).toBe(404);
+    for (const run of RUNS) await leaderOf(run).commits(run, 2);
+
     // An operator pauses each by its own dashboard.
     for (const run of RUNS) {
       expect((await ask(`/api/operator/command?run=${run}`, { command: 'pause' })).status).toBe(200);

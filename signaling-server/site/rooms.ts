@@ -5,6 +5,7 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { neededMost, type RunWant, USUAL_DONOR_BYTES } from '../../swarm/messages/neededMost.ts';
+import { calledFor, isOfTheSite } from '../http/calledFor.ts';
 import type { Log } from '../monitoring/log.ts';
 import { addressKey } from '../operator/controls.ts';
 import type { SiteRuns } from '../run/siteRuns.ts';
@@ -26,16 +27,6 @@ const MOST_RESTRAINT_MS = 3_000;
 const END_OF_ID = '.';
 
 const DONOR_PATH = '/api/donor';
-/** Calls that are the site's, from the page of whichever run: sessions, names, and which runs there are. */
-const OF_THE_SITE =
-  /^\/api\/(runs|name|operator\/(login|logout|viewer|runs|texts|activate|beside|queue|webhook))(\/|$)/;
-
-/** The path of a request, and the run that it names. */
-function calledFor(url: string): { readonly path: string; readonly run: string | undefined } {
-  const [path = '', query = ''] = url.split('?', 2);
-  return { path, run: new URLSearchParams(query).get('run') ?? undefined };
-}
-
 /** A run that this process leads from now on. */
 export interface RunToOpen {
   /** Null: which one the site trains first is whoever opens it to say. */
@@ -103,22 +94,32 @@ export class Rooms {
     return name === this.first.want?.run ? this.first : (this.#beside.get(runIdOf(name))?.room ?? null);
   }
 
-  /** Where a donor goes that asks for a run of this name, or for none. */
-  forDonor(name: string | undefined): Room {
+  /** Where a donor goes that asks for a run of this name, or for none; null: that run is about to be opened here. */
+  forDonor(name: string | undefined): Room | null {
     const asked = name === undefined ? null : this.named(name);
+    if (asked === null && name !== undefined && this.#isComing(name)) return null;
     if (asked !== null || this.#beside.size === 0) return asked ?? this.first;
     const needed = neededMost(this.wants(), USUAL_DONOR_BYTES);
     return (needed === null ? null : this.named(needed)) ?? this.first;
   }
 
-  /** Whose a call is, by its address and its token. */
-  forCall(url: string, authorization: string): Room {
+  /**
+   * Whose a call is, by its address and its token; null: that run is about to be opened here. One that names no run of the
+   * site is the first one's, who answers what is for any run and refuses the rest.
+   */
+  forCall(url: string, authorization: string): Room | null {
     const { path, run } = calledFor(url);
     if (path === DONOR_PATH) return this.forDonor(run);
-    if (OF_THE_SITE.test(path)) return this.first;
+    if (isOfTheSite(path)) return this.first;
     const [id, secret] = authorization.replace(/^Bearer /, '').split(END_OF_ID, 2);
     const ofToken = secret === undefined ? null : this.of(id);
-    return ofToken ?? (run === undefined ? null : this.named(run)) ?? this.first;
+    const asked = ofToken ?? (run === undefined ? null : this.named(run));
+    return asked ?? (run !== undefined && this.#isComing(run) ? null : this.first);
+  }
+
+  /** It trains beside the first one, and this process has not opened it yet. */
+  #isComing(run: string): boolean {
+    return this.#beside.get(runIdOf(run)) === null || this.#options.site.data.store.besideRuns().includes(run);
   }
 
   wants(): readonly RunWant[] {

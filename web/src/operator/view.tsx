@@ -20,7 +20,7 @@ import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
 import { CONNECTIONS, runSign } from './signs.ts';
-import { secondsLeft } from './state.ts';
+import { type OperatorConnection, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
 
 export function OperatorView({ state, actions }: ViewProps) {
@@ -50,19 +50,29 @@ function Session({ role, actions }: { readonly role: Role } & Pick<ViewProps, 'a
   );
 }
 
+const ASKING = 'Asking the server how the run is.';
+const NO_PICTURE: Readonly<Record<OperatorConnection, string>> = {
+  connecting: ASKING,
+  open: ASKING,
+  loggedOut: ASKING,
+  closed: 'The server does not answer. This page keeps trying by itself.',
+  noRun: 'No run of this name is active at the moment. This page shows it as soon as it is.',
+};
+
 function Dashboard({ state, actions }: ViewProps) {
   const { snapshot, connection, section } = state;
   const alerts = useAlerts(state);
   if (!snapshot) {
-    const sentence =
-      connection === 'closed'
-        ? 'The server does not answer. This page keeps trying by itself.'
-        : 'Asking the server how the run is.';
     return (
       <main class="wide">
         <section class="card" aria-live="polite">
           <h1>The run</h1>
-          <p class="sentence">{sentence}</p>
+          <p class="sentence">{NO_PICTURE[connection]}</p>
+          {connection === 'noRun' && (
+            <p>
+              <a href="/operator">To the run that is active</a>
+            </p>
+          )}
         </section>
       </main>
     );

@@ -5,7 +5,7 @@ import { openWebSocket, RetrySocket } from '../net/socket.ts';
 import type { Live } from '../page/live.ts';
 import { withRun } from '../page/ofRun.ts';
 import { query, read, stepsSchema, tell } from './api.ts';
-import type { OperatorEvent, OperatorState } from './state.ts';
+import type { OperatorConnection, OperatorEvent, OperatorState } from './state.ts';
 
 const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
   start: 'Starting the run.',
@@ -13,6 +13,9 @@ const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
   resume: 'The run goes on.',
   stop: 'Stopping the run, after the step under way if there is one. Everything is saved.',
 };
+
+/** Why the server has no picture for this page, by the status of its answer. */
+const WHY: Readonly<Record<number, OperatorConnection>> = { 401: 'loggedOut', 404: 'noRun' };
 
 export class Watch {
   readonly #live: Live<OperatorState, OperatorEvent>;
@@ -24,7 +27,8 @@ export class Watch {
 
   /** Watches with the cookie there is; where there is none that holds, the page asks for a token. */
   async open(): Promise<void> {
-    if (!(await this.#isLoggedOut())) this.#watch();
+    await this.#askWhy();
+    if (this.#live.current.connection !== 'loggedOut') this.#watch();
   }
 
   async login(token: string): Promise<void> {
@@ -42,7 +46,7 @@ export class Watch {
 
   async logout(): Promise<void> {
     await this.#post('/api/operator/logout', {});
-    await this.#isLoggedOut();
+    await this.#askWhy();
   }
 
   #watch(): void {
@@ -59,8 +63,9 @@ export class Watch {
         else console.warn(`A message of the server was not understood: ${decoded.reason}`);
       },
       onClosed: () => {
-        this.#live.dispatch({ type: 'connectionChanged', connection: 'closed' });
-        void this.#isLoggedOut();
+        if (this.#live.current.connection !== 'noRun')
+          this.#live.dispatch({ type: 'connectionChanged', connection: 'closed' });
+        void this.#askWhy();
       },
     });
   }
@@ -79,17 +84,12 @@ export class Watch {
     if (answer.ok) this.#live.dispatch({ type: 'olderStepsRead', run, steps: answer.value.steps });
   }
 
-  /** A browser does not say why a WebSocket was refused, so the same right is asked for over HTTP. */
-  async #isLoggedOut(): Promise<boolean> {
-    try {
-      const { status } = await fetch(withRun('/api/snapshot'));
-      if (status !== 401) return false;
-    } catch {
-      return false; // unreachable: the socket keeps trying
-    }
-    this.#socket?.close();
-    this.#live.dispatch({ type: 'connectionChanged', connection: 'loggedOut' });
-    return true;
+  /** A browser does not say why a WebSocket was refused, so the same is asked for over HTTP; the socket keeps trying. */
+  async #askWhy(): Promise<void> {
+    const answer = await fetch(withRun('/api/snapshot')).catch(() => null); // null: unreachable
+    if (answer?.status === 401) this.#socket?.close();
+    const connection = answer === null ? undefined : WHY[answer.status];
+    if (connection !== undefined) this.#live.dispatch({ type: 'connectionChanged', connection });
   }
 
   /** Null where it was accepted, else the server's sentence. */
