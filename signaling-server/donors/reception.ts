@@ -167,7 +167,7 @@ export class Reception implements DonorHost {
       case 'hello':
         return 'outOfOrder';
       case 'measured':
-        if (connection.profile !== null) return 'outOfOrder';
+        if (connection.profile !== null) return null; // what it measured first counts, and what a plan rests on
         if (!this.#host.mayReturn(peer) && this.#isFullFor(connection.link)) return 'serverFull';
         connection.profile = message.profile;
         this.#take(connection);

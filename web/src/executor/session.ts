@@ -47,6 +47,8 @@ export class Session {
   #settledEpoch = 0;
   #run: JoinedRun | null = null;
   #token = '';
+  /** How many there were, each with a server that knew this tab from nothing before. */
+  #conversation = 0;
   /** What the admission found; null: it is not over. */
   #profile: Profile | null = null;
   #links: MeasuredLinks = { links: [] };
@@ -179,6 +181,7 @@ export class Session {
     const { peer, run: facts, token } = message;
     this.#token = token;
     if (message.heard !== null) return; // the same conversation, and nothing of it is lost
+    this.#conversation += 1;
     if (this.isStill(peer)) return this.#resume(message);
     this.disconnected(false);
     const found = this.#parts.files(() => this.#token);
@@ -209,8 +212,12 @@ export class Session {
     const { page } = this.#parts;
     if (!this.#run) return;
     this.#inbox.warm(warmBytes(this.#run.sizes, message.plan, this.#run.peer));
+    const conversation = this.#conversation;
     warmUp(message, this.#run, page).then(
-      () => page.sendServer({ type: 'warmed', number: message.number }),
+      () => {
+        // A server that is back counts anew.
+        if (conversation === this.#conversation) page.sendServer({ type: 'warmed', number: message.number });
+      },
       () => undefined,
     );
   }

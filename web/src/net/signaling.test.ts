@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../swarm/base.ts';
 import { DEADLINES, SILENCE } from '../../../swarm/coordinator/deadlines.ts';
 import { NO_LIMITS } from '../../../swarm/limits.ts';
-import { PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages/messages.ts';
+import { type PeerMessage, PROTOCOL_VERSION, type ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { KEPT_MS, Signaling, type SignalingState } from './signaling.ts';
 import {
@@ -43,6 +43,16 @@ const WELCOME = {
   committedSteps: 0,
   lastCommit: null,
   memory: { draftedBytes: 0, known: null },
+};
+
+const MEASURED: PeerMessage = {
+  type: 'measured',
+  profile: {
+    layers: [{ samples: 1, forwardSeconds: 1, backwardSeconds: 2 }],
+    memoryBytes: 1,
+    memoryTriedBytes: 1,
+    checkedKernels: 0,
+  },
 };
 
 /** Node 20 has no CloseEvent; nothing of it is read. */
@@ -131,8 +141,8 @@ describe('Signaling', () => {
     join();
     expect(states.map(({ kind }) => kind)).toEqual(['connecting', 'open']);
     expect(messages.map(({ type }) => type)).toEqual(['welcome']);
-    expect(signaling.send({ type: 'pause' })).toBe(true);
-    expect(last().sent.slice(1)).toEqual([{ type: 'pause' }]);
+    expect(signaling.send(MEASURED)).toBe(true);
+    expect(last().sent.slice(1)).toEqual([MEASURED]);
   });
 
   test('[WP3] counts and drops what it does not understand, and what comes before welcome', () => {
@@ -163,13 +173,15 @@ describe('Signaling', () => {
     expect(last().closed).toBe(false);
   });
 
-  test('[WP1] carries bytes both ways, after welcome only', () => {
+  test('[WP1] carries bytes both ways, after welcome only, and its own once it has measured', () => {
     const { signaling, bytes, last, join } = conversation();
     last().onopen?.(new Event('open'));
     last().sayBytes(1, 2);
     expect(signaling.sendBytes(new Uint8Array([3]))).toBe(false);
     join();
     last().sayBytes(4, 5);
+    expect(signaling.sendBytes(new Uint8Array([3]))).toBe(false);
+    signaling.send(MEASURED);
     expect(signaling.sendBytes(new Uint8Array([6, 7]))).toBe(true);
     expect(bytes).toEqual([[4, 5]]);
     expect(last().sent.at(-1)).toEqual([6, 7]);
@@ -277,7 +289,7 @@ describe('Signaling', () => {
       const { signaling, messages, last, join, sleep } = conversation();
       join();
       last().say({ type: 'save', epoch: 1, step: 2 });
-      signaling.send({ type: 'pause' });
+      signaling.send(MEASURED);
       signaling.send({ type: 'heartbeat' });
       expect(last().sent.at(-1)).toEqual({ type: 'heartbeat', heard: 1 });
       last().onclose?.(CLOSE);
@@ -291,16 +303,22 @@ describe('Signaling', () => {
       expect(messages.at(-1)).toMatchObject({ type: 'welcome', heard: 1 });
     });
 
-    test('says nothing again where the server begins anew', async () => {
+    test('says nothing of the one before to a server that begins anew, until its worker has heard of it', async () => {
       const { signaling, last, join, sleep } = conversation();
       join();
-      signaling.send({ type: 'pause' });
+      signaling.send(MEASURED);
+      expect(signaling.send({ type: 'pause' })).toBe(true);
       last().onclose?.(CLOSE);
       await sleep(AWAITED_RETRY_MOST_MS);
       join();
+      expect(signaling.send(report)).toBe(false);
+      expect(signaling.sendBytes(new Uint8Array([1]))).toBe(false);
       expect(last().sent.slice(1)).toEqual([]);
       signaling.send({ type: 'heartbeat' });
       expect(last().sent.at(-1)).toEqual({ type: 'heartbeat', heard: 0 });
+      expect(signaling.send(MEASURED)).toBe(true);
+      expect(signaling.send(report)).toBe(true);
+      expect(last().sent.slice(2)).toEqual([MEASURED, report]);
     });
 
     test('ends it where it cannot say all of that again, and comes as another donor', async () => {

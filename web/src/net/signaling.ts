@@ -36,6 +36,12 @@ export const KEPT_MS = 600_000;
 /** Of what the server may not have heard, so many characters are kept. */
 const SPOKEN_LIMIT = 2_097_152;
 
+/**
+ * Where a server does not know this tab any more, its worker hears so later than the page: what it says until it measures
+ * itself, or says again what it measured, is still meant for the server before. Only this is for any.
+ */
+const BEFORE_MEASURED: readonly PeerMessage['type'][] = ['measured', 'limits', 'heartbeat'];
+
 /** What the link that was opened lets its donor in by. */
 export interface Entry {
   /** Where the run is by invitation. */
@@ -67,6 +73,8 @@ export class Signaling {
   readonly #options: SignalingOptions;
   readonly #socket: RetrySocket;
   #welcomed = false;
+  /** In this conversation. */
+  #hasMeasured = false;
   /** Who this tab was, and until when it may be it again. */
   #resume: { readonly peer: PeerId; readonly key: string } | null = null;
   #keptUntilMs = 0;
@@ -94,8 +102,13 @@ export class Signaling {
     });
   }
 
-  /** False where the server has not said welcome on this connection; where it goes on with this tab it hears of it then. */
+  /**
+   * False where the server has not said welcome on this connection; where it goes on with this tab it hears of it then. False
+   * also for what can only be meant for a server before this one, which is forgotten.
+   */
   send(message: PeerMessage): boolean {
+    if (this.#welcomed && !this.#hasMeasured && !BEFORE_MEASURED.includes(message.type)) return false;
+    if (message.type === 'measured') this.#hasMeasured = true;
     const { heard } = this.#spoken;
     const text = JSON.stringify(message.type === 'heartbeat' ? { ...message, heard } : message);
     if (message.type !== 'heartbeat' && this.#resume !== null) this.#spoken.say(text, SPOKEN_LIMIT);
@@ -104,7 +117,7 @@ export class Signaling {
 
   /** What is to be relayed; false as for `send`. */
   sendBytes(bytes: Uint8Array<ArrayBuffer>): boolean {
-    return this.#welcomed && this.#socket.send(bytes);
+    return this.#welcomed && this.#hasMeasured && this.#socket.send(bytes);
   }
 
   /** This tab is about to stand still or to go: the server need not find out by its silence. If it wakes, it comes back. */
@@ -165,7 +178,10 @@ export class Signaling {
   }
 
   #welcome(message: Extract<ServerMessage, { type: 'welcome' }>): void {
-    if (message.heard === null) this.#spoken = new Spoken();
+    if (message.heard === null) {
+      this.#spoken = new Spoken();
+      this.#hasMeasured = false;
+    }
     const unheard = this.#spoken.unheard(message.heard ?? 0);
     this.#resume = unheard && { peer: message.peer, key: message.resumeKey };
     if (unheard === null) {

@@ -62,6 +62,12 @@ export interface TabOptions {
   readonly pace: Pace | null;
 }
 
+/** One way between a page and its worker. */
+type Hop = (act: () => void) => void;
+const HOP_MOST_MS = 20;
+/** One that computes is behind by so much now and then. */
+const BUSY = { chance: 0.02, mostMs: 1_000 };
+
 export class Tab {
   readonly machine: Machine;
   /** As the server names it on this connection. */
@@ -143,11 +149,13 @@ export class Tab {
       const said = this.malice ? this.malice.says(message) : message;
       if (said !== null) conversation.send(said);
     };
+    const hops = seededRandom(this.#random() * 2 ** 32);
+    const [toPage, toWorker] = [this.#hop(process, hops), this.#hop(process, hops)];
     const session: Session = new Session({
       page: {
         sendServer: (message) => {
           const said = flaw.said ? flaw.said(message, (heard) => session.serverSaid(heard)) : message;
-          if (said !== null) send(said);
+          if (said !== null) toPage(() => send(said));
         },
         sendFrame: async (peer, message) => {
           if (this.malice?.sends(peer, message) !== false) await mesh().send(peer, message);
@@ -182,13 +190,13 @@ export class Tab {
         limits: () => LIMITS,
         relayOnly: () => false,
         wait: (ms) => process.wait(ms),
-        onState: (state) => this.#onState(state, session),
-        onMessage: (message) => this.#onMessage(message, process, session, conversation),
+        onState: (state) => this.#onState(state, (isKept) => toWorker(() => session.disconnected(isKept))),
+        onMessage: (message) => this.#onMessage(message, process, session, conversation, toWorker),
         onFrame: (from, message) => {
           if (this.malice?.takes(from, message) === false) return;
-          for (const frame of flaw.frames?.(message) ?? [message]) session.peerSent(from, frame);
+          for (const frame of flaw.frames?.(message) ?? [message]) toWorker(() => session.peerSent(from, frame));
         },
-        onLost: (peer) => session.linkLost(peer),
+        onLost: (peer) => toWorker(() => session.linkLost(peer)),
       },
       {
         open: () => {
@@ -216,10 +224,21 @@ export class Tab {
     });
   }
 
-  #onState(state: SignalingState, session: Session): void {
+  /** From the page to its worker, or back: in order, and never at once. */
+  #hop(process: Process, random: Random): Hop {
+    let arrivesMs = 0;
+    return (act) => {
+      const { nowMs } = this.machine.agenda;
+      const mostMs = random() < BUSY.chance ? BUSY.mostMs : HOP_MOST_MS;
+      arrivesMs = Math.max(arrivesMs, nowMs + mostMs * random());
+      process.after(arrivesMs - nowMs, act);
+    };
+  }
+
+  #onState(state: SignalingState, disconnected: (isKept: boolean) => void): void {
     if (state.kind === 'closed') {
       this.peer = null;
-      session.disconnected(state.isKept);
+      disconnected(state.isKept);
     }
     if (state.kind !== 'refused') return;
     this.malice = null;
@@ -228,19 +247,21 @@ export class Tab {
     else this.#beginAfter(1_000 * state.retrySeconds);
   }
 
-  #onMessage(message: ServerMessage, process: Process, session: Session, { mesh }: Conversation): void {
-    if (message.type === 'start' || message.type === 'evaluate')
-      session.linksMeasured({ links: mesh?.reports() ?? [] });
+  #onMessage(message: ServerMessage, process: Process, session: Session, { mesh }: Conversation, toWorker: Hop): void {
+    const links = mesh?.reports() ?? [];
+    if (message.type === 'start' || message.type === 'evaluate') toWorker(() => session.linksMeasured({ links }));
     const { told } = this.#options.flaw;
     const heard = told ? told(message) : message;
-    const isStill = message.type === 'welcome' && session.isStill(message.peer);
     if (message.type === 'welcome') this.peer = message.peer;
-    if (heard !== null && heard.type !== 'snapshot') session.serverSaid(heard);
-    if (message.type === 'welcome' && !isStill) {
-      process.after(MEASURING_MS, () => {
-        if (this.peer === message.peer) session.measured(PROFILE);
+    if (heard !== null && heard.type !== 'snapshot')
+      toWorker(() => {
+        const isStill = message.type === 'welcome' && session.isStill(message.peer);
+        session.serverSaid(heard);
+        if (message.type !== 'welcome' || isStill) return;
+        process.after(MEASURING_MS, () => {
+          if (this.peer === message.peer) session.measured(PROFILE);
+        });
       });
-    }
     if (message.type === 'standby' && message.state === 'left') {
       this.hasEnded = true;
       this.#end(false);
