@@ -43,3 +43,25 @@ describe('the server is killed', () => {
     },
   );
 });
+
+test.each([1, 2, 3])(
+  '[RE38] as a plan is to be made ready for (%d): who is ready late is no stranger to the next server',
+  async (seed) => {
+    let [joined, killed] = [false, false];
+    const mischief: Required<Scenario>['mischief'] = (swarm, reached) => {
+      const { committedSteps } = swarm.server.run.state;
+      if (!joined && committedSteps === 1) {
+        joined = true;
+        swarm.open();
+      }
+      // Until there is a place for the newcomer the others take their time.
+      for (const { machine } of swarm.tabs) machine.slowness = joined && swarm.server.run.state.epoch === 1 ? 60 : 1;
+      if (killed || !joined || reached !== 'warm') return;
+      killed = true;
+      swarm.server.kill();
+    };
+    const ending = await simulate({ ...SCENARIO, donors: 2, steps: 30, seed, mischief });
+    expect(ending).toMatchObject({ problems: [], rollBacks: [] });
+    expect(killed).toBe(true);
+  },
+);
