@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { pipeline } from './plans.ts';
 import { type Scenario, type Simulation, simulate } from './simulation.ts';
 
-const SCENARIO = { donors: 3, steps: 8, makePlan: pipeline, checkpointEverySteps: 8, limitMs: 240_000 };
+const SCENARIO = { isBehind: true, donors: 3, steps: 8, makePlan: pipeline, checkpointEverySteps: 8, limitMs: 240_000 };
 
 /** The first time that this point is reached after so many steps. */
 function when(point: string, committed: number, then: (swarm: Simulation) => void): Required<Scenario>['mischief'] {

@@ -65,6 +65,8 @@ export interface Scenario {
   readonly networkSeed?: number;
   /** A plan of a cluster, and what the cluster's peers and links take: wishes for the plan. */
   readonly cluster?: { readonly costs: ClusterCosts; readonly plan: Plan };
+  /** Each tab's worker hears later than its page, now and then much later. */
+  readonly isBehind?: boolean;
   /** The run has to be finished so long after it began. */
   readonly limitMs: number;
 }
@@ -189,6 +191,7 @@ export class Simulation {
         flaw: flaw.tab?.((step) => at(this.#reference.scalars, step)) ?? {},
         isOrdered,
         pace: this.#pace,
+        isBehind: this.#scenario.isBehind ?? false,
       });
       this.tabs.push(tab);
     });

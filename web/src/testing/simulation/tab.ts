@@ -60,6 +60,8 @@ export interface TabOptions {
   readonly flaw: TabFlaw;
   readonly isOrdered: boolean;
   readonly pace: Pace | null;
+  /** Between page and worker a word takes its time; else it is heard at once. */
+  readonly isBehind: boolean;
 }
 
 /** One way between a page and its worker. */
@@ -149,7 +151,7 @@ export class Tab {
       const said = this.malice ? this.malice.says(message) : message;
       if (said !== null) conversation.send(said);
     };
-    const hops = seededRandom(this.#random() * 2 ** 32);
+    const hops = seededRandom(this.#options.seed);
     const [toPage, toWorker] = [this.#hop(process, hops), this.#hop(process, hops)];
     const session: Session = new Session({
       page: {
@@ -224,8 +226,9 @@ export class Tab {
     });
   }
 
-  /** From the page to its worker, or back: in order, and never at once. */
+  /** From the page to its worker, or back: in order. */
   #hop(process: Process, random: Random): Hop {
+    if (!this.#options.isBehind) return (act) => act();
     let arrivesMs = 0;
     return (act) => {
       const { nowMs } = this.machine.agenda;
