@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../base.ts';
-import { isNear, placeOf, signOf, sketchOf } from './stateSketch.ts';
+import { isNear, placeOf, Sketching, signOf, sketchOf } from './stateSketch.ts';
 
 const ELEMENTS = 6_000;
 const FIRST = 7;
@@ -47,6 +47,15 @@ describe('the sums of a state', () => {
     for (const [k, one] of signs.entries())
       for (const other of signs.slice(0, k))
         expect(Math.abs(sum(one.map((sign, i) => sign * (other[i] ?? 0))))).toBeLessThan(6 * Math.sqrt(ELEMENTS));
+  });
+
+  it('[RE83] are the same of a shard that comes in pieces, whatever their size', () => {
+    const state = normal(4);
+    for (const most of [1, 1_001, ELEMENTS, 3 * ELEMENTS]) {
+      const sketching = new Sketching(5, 3);
+      expect(sum([...sketching.addAll(FIRST, state, most)])).toBe(state.length);
+      expect(sketching.result().sums).toEqual(sketchOf(5, FIRST, state, 3).sums);
+    }
   });
 
   it('[RE83] of one number are that number, with a sign', () => {

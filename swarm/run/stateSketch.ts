@@ -36,7 +36,7 @@ export const signOf = (place: number, sum: number): 1 | -1 => {
   return sign;
 };
 
-/** Of a shard that comes in pieces. */
+/** Of a shard that comes in pieces, or whole. */
 export class Sketching {
   readonly #seed: number;
   readonly #buckets: readonly Float64Array[];
@@ -61,6 +61,17 @@ export class Sketching {
     this.#squares[kind] = (this.#squares[kind] ?? 0) + squares;
   }
 
+  /** The whole of a shard, one kind after the other: at most so many elements between two yields, which say how many. */
+  *addAll(first: number, state: Float32Array, most: number): Generator<number> {
+    const elements = state.length / this.#buckets.length;
+    for (let kind = 0; kind < this.#buckets.length; kind++)
+      for (let from = 0; from < elements; from += most) {
+        const end = Math.min(from + most, elements);
+        this.add(kind, first + from, state.subarray(kind * elements + from, kind * elements + end));
+        yield end - from;
+      }
+  }
+
   result(): StateSketch {
     const sums = this.#buckets.map((buckets) =>
       Array.from({ length: SKETCH_SUMS }, (_, sum) =>
@@ -71,12 +82,11 @@ export class Sketching {
   }
 }
 
-/** Of the whole of a shard, one kind after the other, as `readState` has them. */
+/** Of the whole of a shard, as `readState` has it. */
 export function sketchOf(seed: number, first: number, state: Float32Array, kinds: number): StateSketch {
   const sketching = new Sketching(seed, kinds);
-  const elements = state.length / kinds;
-  for (let kind = 0; kind < kinds; kind++)
-    sketching.add(kind, first, state.subarray(kind * elements, (kind + 1) * elements));
+  const all = sketching.addAll(first, state, state.length);
+  while (!all.next().done);
   return sketching.result();
 }
 

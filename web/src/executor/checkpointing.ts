@@ -70,14 +70,7 @@ async function wordOf(
   const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
   const sketching = new Sketching(seed, kinds);
   const work = new LongWork();
-  const elements = state.length / kinds;
-  for (let kind = 0; kind < kinds; kind++) {
-    for (let from = 0; from < elements; from += SKETCHED_AT_ONCE) {
-      const end = Math.min(from + SKETCHED_AT_ONCE, elements);
-      sketching.add(kind, range[0] + from, state.subarray(kind * elements + from, kind * elements + end));
-      await work.did(end - from);
-    }
-  }
+  for (const added of sketching.addAll(range[0], state, SKETCHED_AT_ONCE)) await work.did(added);
   const { sums } = sketching.result();
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', state));
   const text = Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
