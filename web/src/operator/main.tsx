@@ -14,6 +14,7 @@ function isUrgent(before: OperatorState, after: OperatorState): boolean {
     before.answer !== after.answer ||
     before.login !== after.login ||
     before.section !== after.section ||
+    before.changingTo !== after.changingTo ||
     before.snapshot?.phase !== after.snapshot?.phase
   );
 }

@@ -9,6 +9,8 @@ interface OperatorActions {
   login(token: string): void;
   logout(): void;
   command(command: OperatorCommand): void;
+  /** The server said that it changes to this run. */
+  changes(run: string): void;
 }
 
 /** What the page is drawn from. */

@@ -18,7 +18,7 @@ import { runSign, type Sign } from './signs.ts';
 const anything = z.unknown();
 
 /** The active run's own numbers are the snapshot's: the list is asked again when its checkpoints change. */
-export function RunsSection({ state, snapshot }: SectionProps) {
+export function RunsSection({ state, actions, snapshot }: SectionProps) {
   const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
   const [list, refresh] = useRuns(`${snapshot.run} ${saved}`);
   const [draft, write] = useState<RunDraft | null>(null);
@@ -28,6 +28,11 @@ export function RunsSection({ state, snapshot }: SectionProps) {
   const tellServer = async (path: string, body: unknown, done: string): Promise<void> => {
     await act.run(() => tell(path, body, anything), done);
     refresh();
+  };
+  const activate = async (run: string): Promise<void> => {
+    const body = { run };
+    const isTold = await act.run(() => tell('/api/operator/activate', body, anything), `The server changes to ${run}.`);
+    if (isTold) actions.changes(run);
   };
   const clone = (run: ListedRun, checkpoint: number | null): void => {
     write({
@@ -87,12 +92,14 @@ export function RunsSection({ state, snapshot }: SectionProps) {
                   : run
               }
               active={run.name === snapshot.run ? runSign(snapshot) : null}
+              isNext={run.name === state.changingTo}
               isHere={isBesides ? run.name === snapshot.run : !run.isBeside}
               canActivate={list.canActivate}
               canBeside={list.canBeside}
               place={list.queue.indexOf(run.name)}
-              isOff={act.isOff}
+              isOff={act.isOff || state.changingTo !== null}
               tellServer={tellServer}
+              activate={activate}
               clone={clone}
             />
           ))}
@@ -119,6 +126,8 @@ interface RowProps {
   readonly run: ListedRun;
   /** How the run of this dashboard stands; null: this is another one. */
   readonly active: Sign | null;
+  /** The server changes to it at this moment. */
+  readonly isNext: boolean;
   /** What is done to it is done on this dashboard. */
   readonly isHere: boolean;
   readonly canActivate: boolean;
@@ -127,8 +136,11 @@ interface RowProps {
   readonly place: number;
   readonly isOff: boolean;
   readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
+  readonly activate: (run: string) => Promise<void>;
   readonly clone: (run: ListedRun, checkpoint: number | null) => void;
 }
+
+const NEXT: Sign = { tone: 'wait', glyph: '◔', word: 'Taking over' };
 
 /** The active run's state is the head's, in the same word. */
 function signOf({ committedSteps, steps, isActive, isBeside, isPaused }: ListedRun, active: Sign | null): Sign {
@@ -166,15 +178,18 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
   );
 }
 
-function RunRow({ run, active, isHere, canActivate, canBeside, place, isOff, tellServer, clone }: RowProps) {
+function RunRow({ run, active, isNext, isHere, isOff, tellServer, clone, ...props }: RowProps) {
+  const { canActivate, canBeside, place, activate } = props;
   const { name, model, checkpoints } = run;
   const isTraining = run.isActive || run.isBeside;
   const role = useContext(RoleContext);
+  /** For a screen reader: which of several rows a button is of. */
+  const aboutOf = (step: number) => <span class="hidden">{` checkpoint ${step} of ${name}`}</span>;
   return (
     <li class="row">
       <div class="live-head">
         <h3>{name}</h3>
-        <Chip {...signOf(run, active)} />
+        <Chip {...(isNext ? NEXT : signOf(run, active))} />
       </div>
       <p class="soft small">
         {countText(run.committedSteps)} of {countText(run.steps)} steps
@@ -195,7 +210,7 @@ function RunRow({ run, active, isHere, canActivate, canBeside, place, isOff, tel
             about={name}
             question="The active run stops at its next step boundary, and donors change over."
             disabled={isOff}
-            onSure={() => void tellServer('/api/operator/activate', { run: name }, `The server changes to ${name}.`)}
+            onSure={() => void activate(name)}
           />
         )}
         {canBeside && !isTraining && run.committedSteps < run.steps && (
@@ -250,10 +265,7 @@ function RunRow({ run, active, isHere, canActivate, canBeside, place, isOff, tel
                     />
                     <span>
                       Keep
-                      <span class="hidden">
-                        {' '}
-                        checkpoint {step} of {name}
-                      </span>
+                      {aboutOf(step)}
                     </span>
                   </label>
                   {active !== null && step < run.committedSteps && (
@@ -270,19 +282,13 @@ function RunRow({ run, active, isHere, canActivate, canBeside, place, isOff, tel
                   {!run.isBeside && (
                     <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step)}>
                       Clone
-                      <span class="hidden">
-                        {' '}
-                        checkpoint {step} of {name}
-                      </span>
+                      {aboutOf(step)}
                     </button>
                   )}
                   {role === 'operator' && (
                     <a href={query('/api/operator/export', { run: name, step })} download>
                       Export
-                      <span class="hidden">
-                        {' '}
-                        checkpoint {step} of {name}
-                      </span>
+                      {aboutOf(step)}
                     </a>
                   )}
                 </span>

@@ -96,4 +96,15 @@ describe('an operator’s state', () => {
       expect(say(answer(asked, false), after).answer?.sentence, command).toBe('told');
     }
   });
+
+  test('[OP62] a change of runs is told until the server is back, with the new run or without', () => {
+    const saw = (state: OperatorState, run: string): OperatorState =>
+      nextState(state, { type: 'serverSaid', message: { snapshot: { ...SNAPSHOT, run }, recent: [], events: [] } });
+    const changing = nextState(saw(INITIAL_STATE, 'first'), { type: 'changeBegun', run: 'second' });
+    expect([changing.changingTo, saw(changing, 'first').changingTo]).toEqual(['second', 'second']);
+    const lost = nextState(changing, { type: 'connectionChanged', connection: 'closed' });
+    expect(lost.changingTo).toBe('second');
+    expect(nextState(lost, { type: 'connectionChanged', connection: 'open' }).changingTo).toBeNull();
+    expect(saw(changing, 'second').changingTo).toBeNull();
+  });
 });

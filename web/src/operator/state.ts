@@ -51,6 +51,8 @@ export interface OperatorState {
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
   readonly answer: Answered | null;
+  /** The run that this page told the server to change to, until the server is back with it; null: none. */
+  readonly changingTo: string | null;
   readonly role: Role;
   /** What links to the other pages carry; null: nothing is needed, or this session is not told. */
   readonly invite: string | null;
@@ -65,6 +67,7 @@ export type OperatorEvent =
   | { readonly type: 'sectionChosen'; readonly hash: string }
   | { readonly type: 'commandAsked'; readonly command: OperatorCommand }
   | { readonly type: 'commandAnswered'; readonly ok: boolean; readonly sentence: string }
+  | { readonly type: 'changeBegun'; readonly run: string }
   | { readonly type: 'loginAsked' }
   | { readonly type: 'loginAnswered'; readonly problem: string | null };
 
@@ -87,6 +90,7 @@ export const INITIAL_STATE: OperatorState = {
   section: 'run',
   asked: null,
   answer: null,
+  changingTo: null,
   role: 'operator',
   invite: null,
   login: { busy: false, problem: null },
@@ -99,7 +103,12 @@ const EVENTS_LIMIT = 2_000;
 export function nextState(state: OperatorState, event: OperatorEvent): OperatorState {
   switch (event.type) {
     case 'connectionChanged':
-      return { ...state, connection: event.connection };
+      // The server that is back after a change has made it, or could not.
+      return {
+        ...state,
+        connection: event.connection,
+        changingTo: event.connection === 'open' ? null : state.changingTo,
+      };
     case 'serverSaid':
       return withMessage(state, event.message);
     case 'olderStepsRead': {
@@ -113,6 +122,8 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
       return { ...state, asked: event.command, answer: null };
     case 'commandAnswered':
       return { ...state, asked: null, answer: answerTo(state, event) };
+    case 'changeBegun':
+      return { ...state, changingTo: event.run };
     case 'loginAsked':
       return { ...state, login: { busy: true, problem: null } };
     case 'loginAnswered': {

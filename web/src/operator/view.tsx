@@ -140,27 +140,35 @@ function useLostAt({ connection }: ViewProps['state']): string | null {
   return lost.current;
 }
 
+/** What the head says first: the run's state, or why what stands here is not its newest. */
+function headOf({ changingTo }: ViewProps['state'], snapshot: SectionProps['snapshot'], lostAt: string | null) {
+  const sign = runSign(snapshot);
+  if (changingTo !== null)
+    return {
+      sign: { tone: 'wait', glyph: '◔', word: 'Changing' },
+      sentence: `Changing to ${changingTo}: the step under way ends, and everything is saved. Donors and this page come along by themselves, usually within half a minute.`,
+    };
+  if (lostAt === null) return { sign, sentence: snapshot.sentence };
+  return {
+    sign: { tone: 'calm', glyph: '↻', word: `Last seen: ${sign.word}` },
+    sentence: `The server has not answered since ${lostAt}. Everything below is as it was then.`,
+  };
+}
+
 function Head({ state, actions, snapshot, alerts }: SectionProps) {
   const left = secondsLeft(state);
   const lostAt = useLostAt(state);
-  const sign = runSign(snapshot);
+  const { sign, sentence } = headOf(state, snapshot, lostAt);
   const advice = adviceOf(snapshot, alerts);
+  const isNow = lostAt === null && state.changingTo === null;
   return (
     <section class="card" aria-labelledby="run-name">
       <div class="live-head">
         <h1 id="run-name">{snapshot.run}</h1>
-        {lostAt === null ? (
-          <Chip {...sign} announced />
-        ) : (
-          <Chip tone="calm" glyph="↻" word={`Last seen: ${sign.word}`} announced />
-        )}
+        <Chip {...sign} announced />
       </div>
-      <p class="sentence">
-        {lostAt === null
-          ? snapshot.sentence
-          : `The server has not answered since ${lostAt}. Everything below is as it was then.`}
-      </p>
-      {lostAt === null && (
+      <p class="sentence">{sentence}</p>
+      {isNow && (
         <p class="advice">
           <Chip {...advice.sign} /> {advice.sentence}
         </p>
@@ -169,7 +177,7 @@ function Head({ state, actions, snapshot, alerts }: SectionProps) {
         done={snapshot.committedSteps}
         steps={snapshot.steps}
         note={
-          lostAt !== null || left === null || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
+          !isNow || left === null || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
             ? ''
             : `about ${durationText(left)} left`
         }

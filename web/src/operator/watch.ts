@@ -44,6 +44,10 @@ export class Watch {
     this.#live.dispatch({ type: 'commandAnswered', ok: problem === null, sentence: problem ?? ANSWERS[command] });
   }
 
+  changes(run: string): void {
+    this.#live.dispatch({ type: 'changeBegun', run });
+  }
+
   async logout(): Promise<void> {
     await this.#post('/api/operator/logout', {});
     await this.#askWhy();
