@@ -43,14 +43,22 @@ function documentOf({ objectiveMs, samplesPerSecond, peers }: Assignment): unkno
 
 const COLUMNS: readonly (readonly [title: string, cell: (peer: PeerSizing) => string])[] = [
   ['peer', ({ id }) => id],
+  ['samples a step', ({ samples }) => `${samples}`],
   ['micro-batches', ({ count, microBatch }) => `${count} of ${microBatch}`],
-  ['samples', ({ samples }) => `${samples}`],
   ['ms a layer', ({ timeMs }) => timeMs.toFixed(2)],
-  ['state GiB', ({ stateGiB }) => stateGiB.toFixed(3)],
-  ['share', ({ stateShare }) => `${(100 * stateShare).toFixed(1)} %`],
-  ['memory GiB', ({ memoryGiB, memoryLimitGiB }) => `${memoryGiB.toFixed(2)} of ${memoryLimitGiB.toFixed(2)}`],
-  ['largest', ({ maxMicroBatch }) => largestText(maxMicroBatch)],
-  ['beside an even share', ({ maxMicroBatchEvenState }) => largestText(maxMicroBatchEvenState)],
+  [
+    'keeps of the state',
+    ({ stateGiB, stateShare }) => `${stateGiB.toFixed(3)} GiB, ${(100 * stateShare).toFixed(1)} %`,
+  ],
+  ['memory used', ({ memoryGiB, memoryLimitGiB }) => `${memoryGiB.toFixed(2)} of ${memoryLimitGiB.toFixed(2)} GiB`],
+  ['most at once', ({ maxMicroBatch }) => largestText(maxMicroBatch)],
+  ['with equal shares', ({ maxMicroBatchEvenState }) => largestText(maxMicroBatchEvenState)],
+];
+
+/** What a newcomer cannot guess of the columns. */
+const LEGEND = [
+  'micro-batches: how many, of how many samples each. ms a layer: forward and backward of all of them; the slowest peer sets the pace.',
+  'most at once: the largest micro-batch that fits beside what the peer keeps; with equal shares: if all kept as much as each other.',
 ];
 
 const largestText = (samples: number): string => (Number.isFinite(samples) ? `${samples}` : 'any');
@@ -65,6 +73,7 @@ function tableOf({ layers, stateGiB }: SizingProblem, assignment: Assignment): s
     `${objectiveMs.toFixed(2)} ms a layer (${above}), ${step}, ${samplesPerSecond.toFixed(3)} samples a second`,
     ...aligned(rows, '   '),
     ...unevenNote(peers, stateGiB),
+    ...LEGEND,
     '',
   ].join('\n');
 }
