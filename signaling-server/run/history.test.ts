@@ -19,10 +19,11 @@ type Behind = NonNullable<ReportMessage['behind']>['spans'][number] & { readonly
 /** A step of one second that began at its own number of tens, and what its report says of a turn's end. */
 function runOf(islands: object | null = {}, plan: object = PLAN) {
   const saved: TraceRow[] = [];
+  const told: unknown[] = [];
   const stored = (): TraceRow[] =>
     [...new Map(saved.map((row) => [row.step, row])).values()].sort((a, b) => a.step - b.step);
   const store = {
-    addEvent: () => undefined,
+    addEvent: (_run: string, kind: string, detail: string) => void told.push([kind, JSON.parse(detail).detail]),
     saveTraces: (_run: string, rows: readonly TraceRow[]) => saved.push(...rows),
     trace: (_run: string, step: number) => stored().findLast((row) => row.step <= step) ?? null,
     traceRange: () => (saved.length === 0 ? null : [stored()[0]?.step, stored().at(-1)?.step]),
@@ -48,7 +49,7 @@ function runOf(islands: object | null = {}, plan: object = PLAN) {
     effect({ type: 'storeCommit', record: { step: number, plan: 1 } });
   };
   const shown = (number: number) => JSON.parse(history.trace(number)?.spans ?? 'null');
-  return { history, step, shown, saved };
+  return { history, step, shown, saved, told };
 }
 
 const WORK = ['a', '0F0', 0, 1];
@@ -172,4 +173,27 @@ it('[ST24] who keeps state alone stands there too, with its update beside the ot
     history.effect({ type: 'storeCommit', record: { step, plan: 1 } } as unknown as DecisionEffect);
   }
   expect(shown(1)).toEqual([WORK, ['b', 'UPDATE', 2, 2.5], ['a', 'UPDATE', 2, 2.5]]);
+});
+
+it('[OP1] who is gone is lost while it has a part, and has left while it rests', () => {
+  const { history, told } = runOf(null);
+  const send = (message: object): void => history.effect({ type: 'send', to: A, message } as unknown as DecisionEffect);
+  const gone = (): unknown => {
+    history.event({ type: 'gone', peer: A, detail: 'its connection closed' });
+    return told.at(-1);
+  };
+  const lost = ['gone', 'its connection closed'];
+  const left = ['left', 'its connection closed, while it had no part'];
+  for (const state of ['paused', 'spare', 'finished']) {
+    send({ type: 'standby', state });
+    expect(gone(), state).toEqual(left);
+    expect(gone(), state).toEqual(lost);
+  }
+  send({ type: 'standby', state: 'paused' });
+  send({ type: 'prepare' });
+  expect(gone()).toEqual(lost);
+  send({ type: 'standby', state: 'left' });
+  expect(told.at(-1)).toEqual(['left', undefined]);
+  gone();
+  expect(told.at(-1)).toEqual(['left', undefined]);
 });

@@ -48,6 +48,8 @@ export class RunHistory implements RunObserver {
   /** Of the step that is being reported, by peer. */
   #reports = new Map<PeerId, Reported>();
   readonly #left = new Set<PeerId>();
+  /** Paused, on standby, or done with the run: with them nothing is lost. */
+  readonly #resting = new Set<PeerId>();
   /** Faults that each donor told of since it came, and the plan under which it last did. */
   readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
   #reported = '';
@@ -84,10 +86,17 @@ export class RunHistory implements RunObserver {
       if (event.message.type === 'report') this.#reportedBy(event.connection.peer, event.message);
       if (event.message.type === 'fault') this.#faulted(event.connection.peer, event.message);
     } else {
-      this.#faults.delete(event.peer);
-      // Who left by its button closes its connection behind it.
-      if (!this.#left.delete(event.peer)) this.#add({ kind: 'gone', peer: event.peer, detail: event.detail });
+      this.#gone(event);
     }
+  }
+
+  #gone({ peer, detail }: Extract<DonorEvent, { type: 'gone' }>): void {
+    this.#faults.delete(peer);
+    const wasResting = this.#resting.delete(peer);
+    // Who left by its button closes its connection behind it.
+    if (this.#left.delete(peer)) return;
+    const had = wasResting ? ', while it had no part' : '';
+    this.#add({ kind: wasResting ? 'left' : 'gone', peer, detail: `${detail}${had}` });
   }
 
   #add(happened: Happened, step = this.#run.committedSteps): void {
@@ -141,7 +150,9 @@ export class RunHistory implements RunObserver {
         this.#add({ kind: 'finished' });
         return;
       case 'send':
-        if (effect.message.type !== 'standby' || effect.message.state !== 'left') return;
+        if (effect.message.type === 'prepare') this.#resting.delete(effect.to);
+        if (effect.message.type !== 'standby') return;
+        if (effect.message.state !== 'left') return void this.#resting.add(effect.to);
         this.#left.add(effect.to);
         this.#add({ kind: 'left', peer: effect.to });
     }

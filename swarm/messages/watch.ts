@@ -53,7 +53,8 @@ const happenedSchema = z.discriminatedUnion('kind', [
     peer: name,
     adapter: adapterSchema.pick({ vendor: true, architecture: true, description: true }),
   }),
-  z.object({ kind: z.literal('left'), peer: name }),
+  /** `detail`: not by its button, but while it had no part, so that nothing was lost. */
+  z.object({ kind: z.literal('left'), peer: name, detail: words.optional() }),
   z.object({ kind: z.literal('gone'), peer: name, detail: words }),
   z.object({
     kind: z.literal('plan'),

@@ -38,6 +38,7 @@ export function eventText(event: Happened): string {
     case 'operator':
       return `${event.what} (session ${event.session})`;
     case 'left':
+      return event.detail ?? '';
     case 'checkpoint':
     case 'finished':
     case 'failed':

@@ -27,7 +27,7 @@ export function withShortTexts<Event extends WatchedEvent>(event: Event, known: 
   return {
     ...event,
     ...('reason' in event && event.kind !== 'fault' ? { reason: short(event.reason) } : {}),
-    ...('detail' in event ? { detail: short(event.detail) } : {}),
+    ...('detail' in event && event.detail !== undefined ? { detail: short(event.detail) } : {}),
     ...('what' in event ? { what: short(event.what) } : {}),
   };
 }
