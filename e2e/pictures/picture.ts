@@ -47,5 +47,10 @@ export const asDesktop = (page: Page): Promise<void> => page.setViewportSize(DES
 /** What an operator would say of the run. */
 export const CARD = {
   purpose: 'A small model that learns to write like a book from 1851, trained by whoever lends a GPU for a while.',
-  ...{ text: 'Moby Dick, by Herman Melville', licence: 'Apache-2.0', link: 'https://example.org/whales' },
+  ...{
+    by: 'the whale class of 1851',
+    text: 'Moby Dick, by Herman Melville',
+    licence: 'Apache-2.0',
+    link: 'https://example.org/whales',
+  },
 };

@@ -50,7 +50,7 @@ const folderOf = ({ directory }: Pick<DataDirectory, 'directory'>): string => jo
 /** Where a draft's run file would be: its paths begin here. */
 export const draftPath = (data: Pick<DataDirectory, 'directory'>): string => join(folderOf(data), 'draft');
 
-async function saveText(data: DataDirectory, name: string, bytes: Buffer): Promise<Result<string>> {
+async function saveText(data: DataDirectory, name: string, bytes: Buffer): Promise<Result<ListedText>> {
   if (bytes.length < LEAST_BYTES)
     return refusal(`${bytes.length} bytes are too few to train on: expected ${LEAST_BYTES} or more`);
   if (!isUtf8(bytes) || bytes.includes(0)) return refusal('this file is not text: expected one in UTF-8');
@@ -65,7 +65,7 @@ async function saveText(data: DataDirectory, name: string, bytes: Buffer): Promi
   const unfinished = join(folder, `.${textFile(name)}`);
   await writeFile(unfinished, bytes.subarray(0, cut));
   await rename(unfinished, join(folder, textFile(name)));
-  return success(name);
+  return success({ name, bytes: cut });
 }
 
 export async function listedTexts(data: Pick<DataDirectory, 'directory'>): Promise<ListedText[]> {

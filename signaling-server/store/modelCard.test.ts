@@ -14,9 +14,16 @@ test('[OP39] a model card says what was trained, how far, and how well; nobodyâ€
   expect(bare).toContain('- Loss, in nats a token: 2.050 on the text it learns from\n');
   expect(bare).toContain('- Text: 1 file, read as bytes');
   expect(bare).toContain('- Licence: not said by who trained it');
-  const card = { purpose: 'For\n# fun <b>', text: 'Moby Dick', licence: 'CC0', link: 'https://example.org/a>b' };
+  const card = {
+    purpose: 'For\n# fun <b>',
+    by: 'class *7b*',
+    text: 'Moby Dick',
+    licence: 'CC0',
+    link: 'https://example.org/a>b',
+  };
   const said = modelCard({ file, step: 200, parameters: 1, loss: null, heldOutLoss: 2, card });
   expect(said).toContain('\nFor \\# fun \\<b\\>\n');
+  expect(said).toContain('\n- By: class \\*7b\\*\n');
   expect(said).toContain('- More: <https://example.org/ab>');
   expect(said.startsWith('---\nlibrary_name: transformers\n')).toBe(true);
 });

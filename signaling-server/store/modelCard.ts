@@ -1,5 +1,5 @@
 /** The README.md of an export: what the model is, how it came to be, how to use it. Pure. */
-import type { RunCard } from '../../swarm/messages/about.ts';
+import { EMPTY_CARD, type RunCard } from '../../swarm/messages/about.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 
 export interface CardFacts {
@@ -18,7 +18,7 @@ const plain = (text: string): string =>
 export function modelCard({ file, step, parameters, loss, heldOutLoss, card }: CardFacts): string {
   const { name, train, data } = file;
   const tokens = step * train.globalBatchSize * train.sequenceLength;
-  const own = card ?? { purpose: '', text: '', licence: '', link: '' };
+  const own = card ?? EMPTY_CARD;
   const losses = [
     ...(loss === null ? [] : [`${loss.toFixed(3)} on the text it learns from`]),
     ...(heldOutLoss === null ? [] : [`${heldOutLoss.toFixed(3)} on text it has never seen`]),
@@ -36,6 +36,7 @@ export function modelCard({ file, step, parameters, loss, heldOutLoss, card }: C
     '',
     `- Steps: ${step.toLocaleString('en')} of ${train.steps.toLocaleString('en')}, ${tokens.toLocaleString('en')} tokens of text in all`,
     ...(losses.length === 0 ? [] : [`- Loss, in nats a token: ${losses.join(', ')}`]),
+    ...(own.by === '' ? [] : [`- By: ${plain(own.by)}`]),
     `- Text: ${own.text === '' ? `${data.files.length} ${data.files.length === 1 ? 'file' : 'files'}` : plain(own.text)}, read as ${data.tokenizer === 'bytes' ? 'bytes' : 'the tokens of tokenizer.json'}`,
     `- Licence: ${own.licence === '' ? 'not said by who trained it' : plain(own.licence)}`,
     ...(own.link === '' ? [] : [`- More: <${own.link.replaceAll(/[<>\s]/g, '')}>`]),

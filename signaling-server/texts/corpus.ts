@@ -36,6 +36,7 @@ export const DEMO_RUN: BundledRun = {
   book: MOBY_DICK,
   card: {
     purpose: 'A tiny model that learns, in a few minutes, to write a little like Moby Dick.',
+    by: '',
     text: 'Moby Dick, by Herman Melville',
     licence: '',
     link: '',
@@ -50,6 +51,7 @@ export const LONG_RUN: BundledRun = {
   card: {
     purpose:
       'Can people’s own computers train a language model together, without a data centre? This small one learns to write like two centuries of speeches, from noise to sentences. Everyone who helps may keep it.',
+    by: '',
     text: 'the State of the Union addresses of 1790 to 2021',
     licence: '',
     link: '',

@@ -17,6 +17,8 @@ function isLink(text: string): boolean {
 /** What a run is for, in its operator's words; each may be empty. */
 export const runCardSchema = z.object({
   purpose: words(600),
+  /** Who trains it: a person, a class, a project. */
+  by: words(100).default(''),
   /** What it is trained on. */
   text: words(200),
   /** Of the model. */
@@ -24,6 +26,7 @@ export const runCardSchema = z.object({
   link: words(500).refine(isLink),
 });
 export type RunCard = z.infer<typeof runCardSchema>;
+export const EMPTY_CARD: RunCard = { purpose: '', by: '', text: '', licence: '', link: '' };
 
 export const aboutSchema = z.object({
   ...runFactsSchema.pick({ name: true, model: true, train: true }).shape,

@@ -132,7 +132,8 @@ const listedRunSchema = z.object({
 });
 export type ListedRun = z.infer<typeof listedRunSchema>;
 
-const listedTextSchema = z.object({ name: z.string(), bytes: z.int() });
+/** `bytes`: to train on; what is held out of it is not counted. */
+export const listedTextSchema = z.object({ name: z.string(), bytes: z.int() });
 export type ListedText = z.infer<typeof listedTextSchema>;
 
 export const runListSchema = z.object({

@@ -72,7 +72,7 @@ export function FirstScreen({ state, actions, status, about, sample, invite, ref
 
 function costText(status: PublicStatus | null): string {
   const traffic = status?.minuteBytes == null ? 'some internet traffic' : `${minuteText(status.minuteBytes)}`;
-  return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, no file is read. Pause or close the tab and it stops.`;
+  return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, no file is read. Stay as long as you like: pause or close the tab and it stops.`;
 }
 
 /** How the last visit of this tab to the swarm ended; always there, so that screen readers hear it change. */

@@ -1,6 +1,7 @@
 /** What a run is, in words for who has never heard of it: what its operator wrote, who is here, how far it is. */
-import type { About } from '../../../swarm/messages/about.ts';
+import type { About, RunCard } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { durationText } from '../../../swarm/quantityText.ts';
 import { countText, rateText } from '../page/format.ts';
 
 interface RunWordsProps {
@@ -16,15 +17,15 @@ export function RunWords({ status, about }: RunWordsProps) {
         {card?.purpose ||
           'Many browsers train one language model together, each with a small part of it. Yours can, too.'}
       </p>
-      {card && (card.text !== '' || card.licence !== '' || card.link !== '') && (
+      {about && (
         <p class="soft small">
-          {card.text !== '' && <>Text: {card.text}. </>}
-          {card.licence !== '' && (
+          {byText(card, location.host)} {card && card.text !== '' && <>Text: {card.text}. </>}
+          {card && card.licence !== '' && (
             <>
               Licence of the model: <span class="whole">{card.licence}</span>.{' '}
             </>
           )}
-          {card.link !== '' && (
+          {card && card.link !== '' && (
             <a href={card.link} target="_blank" rel="noopener noreferrer nofollow">
               More about it (in a new tab)
             </a>
@@ -33,7 +34,8 @@ export function RunWords({ status, about }: RunWordsProps) {
       )}
       {status && (
         <p class="here">
-          <strong>{hereText(status)}</strong> <span class="whole">{progressText(status, about)}</span>
+          <strong>{hereText(status)}</strong> <span class="whole">{progressText(status, about)}</span>{' '}
+          {leftText(status, about)}
         </p>
       )}
     </>
@@ -50,7 +52,26 @@ function hereText({ phase, donors, committedSteps }: PublicStatus): string {
   return donors === 1 ? 'One GPU is training it right now.' : `${countText(donors)} GPUs are training it right now.`;
 }
 
+/** Who stands behind it, in the operator's words; else the server that it is run from. */
+export const byText = (card: RunCard | null, host: string): string =>
+  card === null || card.by === '' ? `Run from ${host}.` : `By ${card.by}.`;
+
 function progressText({ committedSteps, steps }: PublicStatus, about: About | null): string {
   const size = about === null ? '' : `, ${rateText(about.parameters)} parameters`;
   return `Step ${countText(committedSteps)} of ${countText(steps)}${size}.`;
+}
+
+/** At the pace of the newest steps; empty where nobody trains. */
+export function leftText(
+  {
+    committedSteps,
+    steps,
+    tokensPerSecond,
+    phase,
+  }: Pick<PublicStatus, 'committedSteps' | 'steps' | 'tokensPerSecond' | 'phase'>,
+  about: Pick<About, 'train'> | null,
+): string {
+  if (about === null || tokensPerSecond === null || tokensPerSecond <= 0 || phase === 'finished') return '';
+  const tokens = (steps - committedSteps) * about.train.globalBatchSize * about.train.sequenceLength;
+  return `About ${durationText(tokens / tokensPerSecond)} left at this pace.`;
 }

@@ -59,7 +59,7 @@ export function failureText(reason: FailureReason): Failure {
 
 const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
   idle: 'Your GPU is ready and waits for its part.',
-  preparing: 'Getting ready: downloading your part of the model and preparing your GPU.',
+  preparing: 'Getting ready: loading your part and preparing your GPU. Up to a minute.',
   computing: 'Your GPU is training the model.',
   waiting: 'Your part of this step is done. Waiting for the others.',
   updating: 'The step is done. Your part of the model learns from it.',
@@ -174,11 +174,16 @@ function keepsStateAlone(state: DonorState): boolean {
   return own?.state === 'computing' && own.stages.length === 0;
 }
 
+/** Before a whole step can be spoken of, how far the first one is shows that it goes on. */
+const firstStepSentence = ({ microBatches: { done, all } }: DonorStatus): string =>
+  `Your first step${all > 0 ? `: ${done} of ${all} parts done` : ' has begun'}. On a slow computer it takes a minute.`;
+
 function computingSentence(state: DonorState): string {
   const { status } = state;
   // The worker's word for the time before this step may still stand.
   const activity = status?.activity === 'preparing' || status === null ? 'computing' : status.activity;
   if (status?.lastStep && activity !== 'evaluating') return workSentence(state, status.lastStep);
+  if (activity === 'computing' && status) return firstStepSentence(status);
   return activity === 'waiting' && isAlone(state) ? ALONE : ACTIVITIES[activity];
 }
 
@@ -224,7 +229,7 @@ function conditionSentence(state: DonorState, condition: Condition): string {
 const STARTING = {
   gpu: 'Opening your GPU.',
   server: 'Calling the server.',
-  check: 'Checking that your GPU computes correctly, and how fast. This takes a few seconds.',
+  check: 'Checking that your GPU computes correctly, and how fast. Up to half a minute.',
 };
 
 const RECONNECTING = {

@@ -16,7 +16,8 @@ export interface Act {
   /** Its buttons cannot be pressed: it is busy, or a viewer looks. */
   readonly isOff: boolean;
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
-  run(work: () => Promise<Result<unknown>>, done: string): Promise<boolean>;
+  /** `done`: what is said when it went well. */
+  run<Value>(work: () => Promise<Result<Value>>, done: string | ((value: Value) => string)): Promise<boolean>;
 }
 
 export function useAct(): Act {
@@ -32,7 +33,8 @@ export function useAct(): Act {
       say(null);
       const result = await work();
       setBusy(false);
-      say(result.ok ? { ok: true, sentence: done } : { ok: false, sentence: result.reason });
+      if (!result.ok) say({ ok: false, sentence: result.reason });
+      else say({ ok: true, sentence: typeof done === 'string' ? done : done(result.value) });
       return result.ok;
     },
   };

@@ -15,8 +15,8 @@ const JSON_HEADERS = { 'content-type': 'application/json' };
 export const tell = <T>(path: string, body: unknown, schema: z.ZodType<T>): Promise<Result<T>> =>
   ask(path, schema, { method: 'POST', headers: JSON_HEADERS, body: JSON.stringify(body) });
 
-export const upload = (path: string, file: Blob): Promise<Result<unknown>> =>
-  ask(path, z.unknown(), { method: 'POST', headers: { 'content-type': 'application/octet-stream' }, body: file });
+export const upload = <T>(path: string, file: Blob, schema: z.ZodType<T>): Promise<Result<T>> =>
+  ask(path, schema, { method: 'POST', headers: { 'content-type': 'application/octet-stream' }, body: file });
 
 export const query = (path: string, values: Readonly<Record<string, string | number>>): string =>
   `${path}?${new URLSearchParams(Object.entries(values).map(([name, value]) => [name, String(value)]))}`;

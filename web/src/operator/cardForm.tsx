@@ -1,24 +1,24 @@
 /** What donors read before they help: the operator's own words about the run that is active. */
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';
+import { EMPTY_CARD, type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';
 import { Answer, useAct } from './act.tsx';
 import { read, tell } from './api.ts';
 
-const EMPTY: RunCard = { purpose: '', text: '', licence: '', link: '' };
 const keptSchema = z.object({ card: runCardSchema.nullable() });
 
 const FIELDS: readonly (readonly [Exclude<keyof RunCard, 'purpose'>, string, number])[] = [
+  ['by', 'Who trains it (you, a class, a project)', 100],
   ['text', 'Text it learns from', 200],
   ['licence', 'Licence of the model', 100],
   ['link', 'Link to read more (https://…)', 500],
 ];
 
 export function CardForm({ run }: { readonly run: string }) {
-  const [card, write] = useState(EMPTY);
+  const [card, write] = useState(EMPTY_CARD);
   const act = useAct();
   useEffect(() => {
-    void read('/api/operator/card', keptSchema).then((kept) => kept.ok && write(kept.value.card ?? EMPTY));
+    void read('/api/operator/card', keptSchema).then((kept) => kept.ok && write(kept.value.card ?? EMPTY_CARD));
   }, [run]);
   const parsed = runCardSchema.safeParse(card);
   return (

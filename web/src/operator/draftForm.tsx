@@ -8,11 +8,12 @@ import {
   dryRunSchema,
   type ListedRun,
   type ListedText,
+  listedTextSchema,
   MODEL_PRESETS,
   type RunDraft,
   runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
-import { rateText } from '../page/format.ts';
+import { countText, rateText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
@@ -21,6 +22,8 @@ interface FormProps {
   readonly initial: RunDraft;
   readonly runs: readonly ListedRun[];
   readonly texts: readonly ListedText[];
+  /** Here, and measured. */
+  readonly donors: number;
   readonly onClose: () => void;
   /** There is a run, or a text, more. */
   readonly onAdded: () => void;
@@ -40,11 +43,12 @@ const NUMBERS: readonly (readonly [NumberField, string, string, number])[] = [
   ['seed', 'Seed', 'of weights and order', 0],
 ];
 
-export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps) {
+export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: FormProps) {
   const [draft, write] = useState(initial);
   const [cluster, describe] = useState('');
   const [plan, show] = useState<DryRun | null>(null);
-  const act = useAct();
+  const [act, text] = [useAct(), useAct()];
+  const isOff = act.isOff || text.isOff;
   const set = (part: Partial<RunDraft>): void => {
     write((now) => ({ ...now, ...part }));
     show(null);
@@ -71,16 +75,17 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
     const changed = isOther
       ? ` It’s read as bytes, so the model is now “${chosen.model}” instead of that of ${draft.source}.`
       : '';
-    const isThere = await act.run(
-      () => upload(query('/api/operator/texts', { name }), file),
-      `Text ${name} is here and chosen.${changed}`,
+    const isThere = await text.run(
+      () => upload(query('/api/operator/texts', { name }), file, listedTextSchema),
+      ({ bytes }) =>
+        `Text ${name} is here and chosen: ${countText(bytes)} bytes to train on, and ${countText(file.size - bytes)} to test the model with.${changed}`,
     );
     onAdded();
     if (isThere) set(chosen);
   };
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
-  const fit = useFit(draft, isWhole && !act.isOff);
+  const fit = useFit(draft, isWhole && !isOff, donors);
   return (
     <form
       class="card"
@@ -92,7 +97,8 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
     >
       <h2 id="draft">New run</h2>
       <Step number={1} name="Text">
-        <TextFields draft={draft} runs={runs} texts={texts} isOff={act.isOff} set={set} bring={bring} />
+        <TextFields draft={draft} runs={runs} texts={texts} isOff={isOff} set={set} bring={bring} />
+        <Answer answer={text.answer} />
       </Step>
       <Step number={2} name="Model">
         <label>
@@ -162,7 +168,7 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
           />
         </label>
         <p class="fit" role="status">
-          {isWhole && fit}
+          {isWhole && (isOff || donors > 0 ? fit : NOBODY_TO_FIT)}
         </p>
       </Step>
       <details>
@@ -178,10 +184,10 @@ export function DraftForm({ initial, runs, texts, onClose, onAdded }: FormProps)
         </label>
       </details>
       <div class="buttons">
-        <button type="button" disabled={act.isOff || !isWhole} onClick={() => void check()}>
+        <button type="button" disabled={isOff || !isWhole} onClick={() => void check()}>
           Check plan
         </button>
-        <button type="submit" class="primary" disabled={act.isOff || !isWhole}>
+        <button type="submit" class="primary" disabled={isOff || !isWhole}>
           Create
         </button>
         <button type="button" onClick={onClose}>
@@ -226,17 +232,20 @@ function needsText({ n_layer, n_embd }: (typeof MODEL_PRESETS)[keyof typeof MODE
   return `${n_layer} layers of ${n_embd}, ${rateText(parameters)} parameters in them, ${bytesText(parameters * TRAINED_BYTES)}; the vocabulary besides`;
 }
 
+const NOBODY_TO_FIT =
+  'Nobody is here to measure it by. As soon as a donor is, this line says whether it fits, and how long it takes.';
+
 /** So long after the last change the server is asked. */
 const FIT_MS = 1_200;
 
 /** Whether the donors here can train it, and how long that would take: a sentence that follows the draft. */
-function useFit(draft: RunDraft, isAsked: boolean): string {
+function useFit(draft: RunDraft, isAsked: boolean, donors: number): string {
   const [fit, say] = useState('');
   // Its name changes nothing.
   const asked = JSON.stringify({ ...draft, name: 'draft' });
   useEffect(() => {
     say('');
-    if (!isAsked) return;
+    if (!isAsked || donors === 0) return;
     let isOld = false;
     const timer = setTimeout(async () => {
       const question = { draft: JSON.parse(asked), cluster: null, whatIf: null };
@@ -245,14 +254,14 @@ function useFit(draft: RunDraft, isAsked: boolean): string {
       say(
         answer.ok
           ? `It fits the donors here: all steps would take about ${durationText(answer.value.totalSeconds)}.`
-          : `Not with the donors here. ${answer.reason}`,
+          : `Not with the donors who are here now (you can create it all the same): ${answer.reason}`,
       );
     }, FIT_MS);
     return () => {
       isOld = true;
       clearTimeout(timer);
     };
-  }, [asked, isAsked]);
+  }, [asked, isAsked, donors]);
   return fit;
 }
 
@@ -278,9 +287,9 @@ interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
 
 /** What is trained on: the text of a run, or one that is brought along. */
 function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
-  const choices: readonly (TextChoice & { readonly label: string })[] = [
-    ...runs.map(({ name }) => ({ kind: 'run' as const, name, label: `that of ${name}` })),
-    ...texts.map(({ name, bytes }) => ({ kind: 'text' as const, name, label: `${name}, ${bytesText(bytes)}` })),
+  const choices: readonly (TextChoice & { readonly label: string; readonly tokens: number })[] = [
+    ...runs.map(({ name, dataTokens: tokens }) => ({ kind: 'run' as const, name, label: `that of ${name}`, tokens })),
+    ...texts.map(({ name, bytes }) => ({ kind: 'text' as const, name, label: name, tokens: bytes })),
   ];
   const chosen = choices.findIndex(({ kind, name }) =>
     draft.text === null ? kind === 'run' && name === draft.source : kind === 'text' && name === draft.text,
@@ -294,9 +303,9 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
       <label>
         <span>Text</span>
         <select value={String(chosen)} onChange={(event) => choose(Number(event.currentTarget.value))}>
-          {choices.map(({ kind, name, label }, place) => (
+          {choices.map(({ kind, name, label, tokens }, place) => (
             <option key={`${kind}/${name}`} value={String(place)}>
-              {label}
+              {label}: {countText(tokens)} tokens to train on
             </option>
           ))}
         </select>

@@ -113,6 +113,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
           runs={list.runs}
           onClose={() => write(null)}
           texts={list.texts}
+          donors={snapshot.donors.length}
           onAdded={refresh}
         />
       )}
@@ -196,7 +197,7 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, clone, ...prop
         {run.loss !== null && `, loss ${lossText(run.loss)}`}
         {run.heldOutLoss !== null && `, ${UNSEEN} ${lossText(run.heldOutLoss)}`}. {model.family} with {model.layers}{' '}
         layers of {model.width}: {countText(model.parameters)} parameters. {run.globalBatchSize} samples of{' '}
-        {run.sequenceLength} tokens a step, from {countText(run.dataTokens)} tokens of text.
+        {run.sequenceLength} tokens a step, out of {countText(run.dataTokens)} tokens to train on.
       </p>
       <div class="buttons">
         {isTraining && active === null && (

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import type { About } from '../../../swarm/messages/about.ts';
+import { EMPTY_CARD } from '../../../swarm/messages/about.ts';
+import { byText, leftText } from './runWords.tsx';
+
+test('[DO17] who trains the run is said in its operator’s words, else the server is named', () => {
+  expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'shoal.example')).toBe('By class 7b.');
+  for (const card of [null, EMPTY_CARD]) expect(byText(card, 'shoal.example')).toBe('Run from shoal.example.');
+});
+
+test('[DO17] the time that is left is that of the steps to come at the pace of the newest ones', () => {
+  const about = { train: { globalBatchSize: 16, sequenceLength: 64 } } as Pick<About, 'train'>; // what is asked for
+  const status = { committedSteps: 100, steps: 400, tokensPerSecond: 256, phase: 'training' as const };
+  // 300 steps of 1,024 tokens at 256 a second.
+  expect(leftText(status, about)).toBe('About 20 min left at this pace.');
+  expect(leftText({ ...status, tokensPerSecond: null }, about)).toBe('');
+  expect(leftText({ ...status, phase: 'finished' }, about)).toBe('');
+  expect(leftText(status, null)).toBe('');
+});
