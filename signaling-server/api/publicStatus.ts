@@ -19,7 +19,7 @@ const CURVE_STEPS = 300;
 const TRAFFIC_STEPS = 10;
 
 const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
-  waiting: 'No donors yet. Training goes on as soon as someone joins.',
+  waiting: 'No donors right now. It trains as soon as someone joins.',
   preparing: 'Donors are getting ready for the next step.',
   training: 'The model is being trained.',
   evaluating: 'The model is being tested on text it has never seen.',
