@@ -53,6 +53,20 @@ test('before the click', async () => {
   await picture(page, 'donor-05-everything-open');
 });
 
+/** As a site says it that trains two runs; which takes several servers. */
+test('several runs to choose from', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', long));
+  const page = await openVisitor(server.url);
+  await page.route('**/api/runs*', async (route) => {
+    const answer = await route.fetch();
+    const { runs } = (await answer.json()) as { runs: Json[] };
+    await route.fulfill({ json: { runs: [...runs, { ...runs[0], run: 'llama-verses', committedSteps: 1_200 }] } });
+  });
+  await page.reload();
+  await page.getByLabel('Which run?').waitFor();
+  await picture(page, 'donor-06-several-runs');
+});
+
 const LACKS = [
   ['no-webgpu', () => void Reflect.deleteProperty(Navigator.prototype, 'gpu')],
   ['no-webrtc', () => void Reflect.deleteProperty(globalThis, 'RTCPeerConnection')],
