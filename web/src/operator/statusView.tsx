@@ -75,7 +75,11 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
             value={lossText(evaluationLoss)}
             note={unseenNote(evaluationLoss, status.evaluations.at(-1)?.[0])}
           />
-          <Stat label="Speed" value={rateText(tokensPerSecond)} note="tokens a second" />
+          <Stat
+            label="Speed"
+            value={rateText(tokensPerSecond)}
+            note={problem === null ? 'tokens a second' : 'tokens a second then'}
+          />
           <Stat label="Donors" value={countText(donors)} note={problem === null ? 'computing now' : 'when last seen'} />
         </dl>
       </section>
