@@ -101,7 +101,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
         <Answer answer={text.answer} />
       </Step>
       <Step number={2} name="Model">
-        <label>
+        <label class="wide">
           <span>Model</span>
           <select value={draft.model} onChange={(event) => set(modelOf(event.currentTarget.value, draft))}>
             <option value="same">the same as {draft.source}</option>
@@ -112,7 +112,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
             ))}
           </select>
         </label>
-        <label>
+        <label class="wide">
           <span>Weights</span>
           <select
             value={draft.checkpoint === null ? '' : String(draft.checkpoint)}
@@ -300,17 +300,17 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
   };
   return (
     <>
-      <label>
+      <label class="wide">
         <span>Text</span>
         <select value={String(chosen)} onChange={(event) => choose(Number(event.currentTarget.value))}>
           {choices.map(({ kind, name, label, tokens }, place) => (
             <option key={`${kind}/${name}`} value={String(place)}>
-              {label}: {countText(tokens)} tokens to train on
+              {label}, {countText(tokens)} tokens
             </option>
           ))}
         </select>
       </label>
-      <label>
+      <label class="wide">
         <span>
           Bring your own text <span class="note">read as bytes</span>
         </span>
