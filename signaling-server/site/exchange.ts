@@ -219,7 +219,7 @@ export class Exchange {
     for (const [process, heardMs] of this.#heardMs) if (nowMs - heardMs > SILENCE_MS) this.#heardMs.delete(process);
     const living = new Set<string>();
     for (const { pipe, process } of [...this.#pipes.values()]) {
-      if ((this.#silentMs.get(process) ?? 0) > SILENCE_MS) pipe.lose();
+      if (process !== this.process && (this.#silentMs.get(process) ?? 0) > SILENCE_MS) pipe.lose();
       else {
         living.add(process);
         if (this.#isConnected) pipe.resend();

@@ -1,7 +1,7 @@
 /**
- * What comes to a process of a site. Of a run that it leads itself the run's own server answers; of any other pages and donors'
- * sockets end here, and every other call goes to the process that leads it, as the bytes of a connection of the same client.
- * Rules NA in SPEC.md.
+ * What comes to a process of a site. Donors' sockets end here, whoever leads: they outlive that. Of a run that it leads itself the
+ * run's own server answers all else; of any other the pages are its own, and every other call goes to the process that leads it,
+ * as the bytes of a connection of the same client. Rules NA in SPEC.md.
  */
 import { createServer, Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -19,7 +19,9 @@ import type { Rooms } from './rooms.ts';
 import type { Tunnel } from './tunnel.ts';
 
 /** Answered here, whoever leads. */
-const OWN = /^\/(healthz|readyz|metrics|assets\/|api\/donor(\?|$))/;
+const DONORS = /^\/api\/donor(\?|$)/;
+/** Answered here, where another process leads. */
+const OWN = /^\/(healthz|readyz|metrics|assets\/)/;
 /** Of one connection alone. */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'expect']);
 const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
@@ -54,6 +56,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   /** A server of this process, or a way to another one. */
   const wayFor = (message: IncomingMessage): HttpServer | Tunnel => {
     const { url = '' } = message;
+    if (DONORS.test(url)) return own.server;
     const room = rooms.forCall(url, message.headers.authorization ?? '');
     if (room?.server) return room.server.http;
     if (room === null || OWN.test(url)) return own.server;
@@ -94,7 +97,7 @@ async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
       wire.terminate(); // its page comes again
     else room.donors.came(wire, origin);
   };
-  addDonorDoor(app, { access, came, refused: () => {} });
+  addDonorDoor(app, { access, came, refused: () => rooms.first.server?.run.reception.countRefusal('serverFull') });
   const role = (): string => (isLeading() ? 'leader' : 'gateway');
   app.get('/healthz', async () => ({ ok: true, role: role() }));
   app.get('/readyz', async (_request, reply) => {

@@ -116,13 +116,13 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     for (const donor of [one, other]) donor.leave();
   });
 
-  test('[NA2] the one that leads is fenced while it lives: gateways keep their donors for the next one, and no step is given up', {
+  test('[NA2] the one that leads is fenced while it lives: its own donors stay connected as others’ do, for the next one, and no step is given up', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember();
     await first.leads;
     const others = [await openMember(), await openMember()] as const;
-    const donors = await Promise.all(others.map(({ member }) => ScriptedDonor.joined(member.url)));
+    const donors = await Promise.all([first, ...others].map(({ member }) => ScriptedDonor.joined(member.url)));
     await donors[0]?.until(() => (first.led.server?.run.committedSteps ?? 0) > 3);
     let closed = 0;
     for (const donor of donors) void donor.closed.then(() => closed++);

@@ -51,7 +51,7 @@ export class Room {
   readonly #options: RoomOptions;
   readonly #lease: Lease;
   readonly #texts: SharedTexts;
-  /** While it leads: of donors whose WebSockets end at gateways. */
+  /** While it leads: of donors, whose WebSockets end at gateways, this process among them. */
   readonly #donorPipes = new Set<Pipe>();
   #server: Server | null = null;
   /** Rises with each time that it leads or ceases to. */
@@ -171,7 +171,7 @@ export class Room {
     server.donorCame(wire, {
       ...{ address, isHere, gateway: process },
       bytesRead: () => wire.bytesRead,
-      isCutOff: () => !this.#options.exchange.isConnected,
+      isCutOff: () => process !== this.#options.exchange.process && !this.#options.exchange.isConnected,
     });
     return true;
   }
@@ -214,7 +214,7 @@ export class Room {
     await this.#lease.ready();
   }
 
-  /** Nothing more is kept of what its run does: it ends at once, and its donors come back to whoever leads. */
+  /** Nothing more is kept of what its run does: it ends at once, and gateways keep its donors for whoever leads. */
   #ceased(reason: string): void {
     this.#term++;
     const server = this.#server;
