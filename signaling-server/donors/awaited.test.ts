@@ -22,13 +22,14 @@ function strangersCome(
   {
     measure,
     count = CROWD,
-    gateway,
+    gateway = '',
   }: { readonly measure: boolean; readonly count?: number; readonly gateway?: string },
 ): number {
   const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER } as const;
   return Array.from({ length: count }, (_, number) => {
     const link: DonorLink = {
-      ...{ address: `10.0.${number >> 8}.${number & 255}`, isHere: false, gateway, roundTripMs: null },
+      ...{ address: `10.0.${number >> 8}.${number & 255}`, isHere: false, roundTripMs: null },
+      beside: { gateway, socket: number, tellWays: () => {}, tellSenders: () => {}, hear: () => {} },
       ...{ spoken: new Spoken<Buffer>(), goOnFrom: () => {}, supersede: () => {}, close: () => {} },
       ...{ send: () => {}, sendNewest: () => {}, sendBytes: () => {}, refuse: () => reception.ended(link) },
     };

@@ -18,15 +18,14 @@ import { AT_FAULT, REFUSAL_SENTENCES, type RefusalReason, retrySeconds } from '.
 import { Spoken } from '../../swarm/messages/spoken.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { DonorWire, Origin } from './donorWire.ts';
-import { MessageBudget } from './messageBudget.ts';
+import { FRAME_COST, MessageBudget } from './messageBudget.ts';
 import type { RelayPort } from './relay.ts';
+import type { Beside } from './relaysBeside.ts';
 
 /** Time from the connection to its `hello`. */
 const HELLO_LIMIT_MS = 10_000;
 /** Time from its `hello` to its measurements, so that nobody holds a place without computing. */
 const ADMISSION_LIMIT_MS = 180_000;
-/** A relayed frame counts as this part of a message, which bounds their number; the relay's windows bound their bytes. */
-const FRAME_COST = 0.05;
 /**
  * A donor that has so much text unread when more is to be sent is disconnected: before it is admitted, then, and as one
  * that a plan was sent to, beside two such plans. Relayed frames have a window of their own.
@@ -55,8 +54,8 @@ export interface DonorLink extends RelayPort {
   readonly address: string;
   /** It came from this very machine, past no proxy. */
   readonly isHere: boolean;
-  /** The process at which its WebSocket ends; absent: this one. */
-  readonly gateway?: string | undefined;
+  /** The gateway at which its WebSocket ends; absent: it does so here, at a server that is alone. */
+  readonly beside?: Beside | undefined;
   /** The way to it and back, as its browser answers; null: it has not answered yet. */
   readonly roundTripMs: number | null;
   /** All that was said on this conversation, on the connections before this one too. */
@@ -103,7 +102,7 @@ type Problem = readonly [reason: RefusalReason, detail: string];
 export class DonorSocket implements DonorLink {
   readonly address: string;
   readonly isHere: boolean;
-  readonly gateway: string | undefined;
+  readonly beside: Beside | undefined;
   roundTripMs: number | null = null;
   spoken = new Spoken<Buffer>();
   readonly #openedMs: number;
@@ -135,7 +134,7 @@ export class DonorSocket implements DonorLink {
     this.#origin = origin;
     this.address = origin.address;
     this.isHere = origin.isHere;
-    this.gateway = origin.gateway;
+    this.beside = origin.beside;
     this.#openedMs = nowMs;
     this.#socket = socket;
     this.#host = host;

@@ -1,13 +1,14 @@
 /** What carries a donor's conversation, and where it comes from: a WebSocket that ends here, or at another process of the site. */
 import type { Buffer } from 'node:buffer';
 import type { RawData } from 'ws';
+import type { Beside } from './relaysBeside.ts';
 
 /** Where a connection comes from. */
 export interface Origin {
   readonly address: string;
   readonly isHere: boolean;
-  /** The process of the site at which it ends; absent: this one. */
-  readonly gateway?: string;
+  /** The process of a site at which it ends; absent: this one, which is alone. */
+  readonly beside?: Beside;
   /** All that it sent so far, of a message on its way too: a slow line takes seconds for a relayed frame. */
   bytesRead(): number;
   /** What carries it is away for now: nobody is to blame that nothing comes and nothing is taken. */

@@ -2,6 +2,7 @@
 import type { PeerId } from '../../swarm/base.ts';
 import type { TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
+import type { Grant } from './allowance.ts';
 import { Pairs, type RunSizes } from './pairs.ts';
 
 /** The group that has all islands, or whose run has none. */
@@ -34,6 +35,10 @@ export class GroupPairs {
     return this.#of(peer).partners(peer);
   }
 
+  reached(peer: PeerId): PeerId[] {
+    return this.#of(peer).reached(peer);
+  }
+
   maySignal(from: PeerId, to: PeerId, nowMs: number): boolean {
     return this.#of(from).maySignal(from, to, nowMs);
   }
@@ -44,6 +49,14 @@ export class GroupPairs {
 
   take(from: PeerId, to: PeerId, bytes: number): boolean {
     return this.#of(from).take(from, to, bytes);
+  }
+
+  spent(from: PeerId, to: PeerId, bytes: number): void {
+    this.#of(from).spent(from, to, bytes);
+  }
+
+  handOn(from: PeerId, to: PeerId): Grant | null {
+    return this.#of(from).handOn(from, to);
   }
 
   stepsSince(from: PeerId, to: PeerId, key: TensorKey): number | 'none' | null {

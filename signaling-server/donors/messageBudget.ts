@@ -7,6 +7,8 @@ interface Rate {
 /** Of one that no plan was ever sent to: it opens a link to be measured now and then, and that is all. */
 const SPARE: Rate = { burst: 200, perSecond: 50 };
 const MEMBER: Rate = { burst: 1_000, perSecond: 500 };
+/** A relayed frame counts as this part of a message, which bounds their number; the relay's windows bound their bytes. */
+export const FRAME_COST = 0.05;
 
 export class MessageBudget {
   #rate = SPARE;

@@ -9,11 +9,13 @@ import type { LinkReport } from '../../swarm/messages/profile.ts';
 import { filteredSignal } from '../../swarm/messages/signal.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import { peers } from '../../swarm/plan/plan.ts';
+import type { DonorLink } from './donorSocket.ts';
 import { GroupPairs } from './groupPairs.ts';
 import type { IceServer } from './iceServers.ts';
 import { Invitation } from './invitation.ts';
 import type { RunSizes } from './pairs.ts';
-import { Relay, type RelayPort } from './relay.ts';
+import { Relay } from './relay.ts';
+import { RelaysBeside } from './relaysBeside.ts';
 import { StateNeeds } from './stateNeeds.ts';
 
 export interface NetworkOptions {
@@ -26,6 +28,8 @@ export class Network {
   readonly pairs: GroupPairs;
   readonly needs: StateNeeds;
   readonly relay: Relay;
+  /** What gateways of a site relay, where there are any. */
+  readonly beside: RelaysBeside;
   readonly iceServers: IceServer[];
   readonly invitation: Invitation;
   readonly #reports = new Map<PeerId, readonly LinkReport[]>();
@@ -35,18 +39,28 @@ export class Network {
   constructor({ iceServers = [], invite }: NetworkOptions, sizes: RunSizes) {
     this.pairs = new GroupPairs(sizes);
     this.needs = new StateNeeds(sizes);
-    this.relay = new Relay(this.pairs);
+    this.relay = new Relay(this.pairs, (from, to) => this.beside.passed(from, to));
+    this.beside = new RelaysBeside(this.relay, this.pairs);
     this.iceServers = [...iceServers];
     this.invitation = new Invitation(invite ?? null);
   }
 
-  connected(peer: PeerId, port: RelayPort, address: string): void {
-    this.relay.connected(peer, port);
-    this.#addresses.set(peer, address);
+  connected(peer: PeerId, link: DonorLink): void {
+    this.relay.connected(peer, link);
+    this.beside.connected(peer, link);
+    this.#addresses.set(peer, link.address);
+  }
+
+  /** Its conversation goes on over another connection. */
+  moved(peer: PeerId, link: DonorLink): void {
+    this.relay.gone(peer);
+    this.connected(peer, link);
+    this.beside.moved(peer);
   }
 
   gone(peer: PeerId): void {
     this.relay.gone(peer);
+    this.beside.gone(peer);
     this.pairs.gone(peer);
     this.needs.gone(peer);
     this.#addresses.delete(peer);

@@ -11,6 +11,7 @@ import { arrivalTensors, latePassages, type Partners, planPartners, type Sizes }
 import type { Passage } from '../../swarm/ways/passage.ts';
 import { heldOutTensors, stepTensors } from '../../swarm/ways/tensors.ts';
 import { passageText } from '../../swarm/ways/wentBy.ts';
+import { Allowance, type Grant } from './allowance.ts';
 
 type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: Type }>;
 
@@ -31,7 +32,7 @@ interface Way {
   stepBytes: number;
   evaluationBytes: number;
   /** What the server may still carry. */
-  bytesLeft: number;
+  left: Allowance;
 }
 
 type Ways = Map<PeerId, Map<PeerId, Way>>;
@@ -82,6 +83,11 @@ export class Pairs {
     return [...(this.#ways.get(peer)?.keys() ?? [])];
   }
 
+  /** Those, and whom it meets. */
+  reached(peer: PeerId): PeerId[] {
+    return [...new Set([...this.partners(peer), ...(this.#meeting.ways.get(peer)?.keys() ?? [])])];
+  }
+
   isPair(from: PeerId, to: PeerId): boolean {
     const isAhead = this.#ahead?.partners.get(from)?.has(to) ?? false;
     return isAhead || [this.#ways, this.#meeting.ways].some((ways) => ways.get(from)?.has(to));
@@ -99,11 +105,22 @@ export class Pairs {
 
   /** Whether the server carries this frame: then its bytes are taken off what it still would. */
   take(from: PeerId, to: PeerId, bytes: number): boolean {
-    const ways = [this.#ways, this.#meeting.ways].flatMap((all) => all.get(from)?.get(to) ?? []);
-    const way = ways.find(({ bytesLeft }) => bytesLeft >= bytes);
-    if (way === undefined) return false;
-    way.bytesLeft -= bytes;
-    return true;
+    return this.#between(from, to).some(({ left }) => left.take(bytes));
+  }
+
+  /** Gateways carried so much past the server. */
+  spent(from: PeerId, to: PeerId, bytes: number): void {
+    this.#between(from, to)[0]?.left.spent(bytes);
+  }
+
+  /** For a gateway that is to carry frames from the one to the other: what it may, beside what it was told before. Null: nothing. */
+  handOn(from: PeerId, to: PeerId): Grant | null {
+    const [first, ...others] = this.#between(from, to).map(({ left }) => left.handOn());
+    return first === undefined ? null : { ...first, more: others.reduce((sum, { more }) => sum + more, first.more) };
+  }
+
+  #between(from: PeerId, to: PeerId): readonly Way[] {
+    return [this.#ways, this.#meeting.ways].flatMap((all) => all.get(from)?.get(to) ?? []);
   }
 
   /**
@@ -143,11 +160,8 @@ export class Pairs {
         way.stepBytes = Math.max(way.stepBytes, stepBytes);
       }
     // What is still on its way arrives.
-    for (const [from, others] of own)
-      for (const [to, way] of others) way.bytesLeft = leftover(before.get(from)?.get(to));
-    add(own, arrivalTensors(this.#sizes, plan, source), (way, bytes) => {
-      way.bytesLeft += bytes;
-    });
+    for (const [from, others] of own) for (const [to, way] of others) keepLeft(way, before.get(from)?.get(to));
+    add(own, arrivalTensors(this.#sizes, plan, source), (way, bytes) => way.left.grow(bytes));
     this.#ways = own;
     for (const name of this.#signals.keys()) {
       const [from, to] = name.split(' ') as [PeerId, PeerId];
@@ -175,13 +189,13 @@ export class Pairs {
     if (isFirst) this.#ways = this.#waysOf(this.#prepared.plan);
     for (const [from, others] of this.#ways)
       for (const [to, way] of others) {
-        const { stepBytes, evaluationBytes } = way;
-        way.bytesLeft = leftover(before.get(from)?.get(to)) + (type === 'start' ? stepBytes : evaluationBytes);
+        keepLeft(way, before.get(from)?.get(to));
+        way.left.grow(type === 'start' ? way.stepBytes : way.evaluationBytes);
       }
     if (message.type !== 'start' || !message.copies) return;
-    add(this.#ways, latePassages(this.#sizes, this.#prepared).slice(...message.copies), (way, bytes) => {
-      way.bytesLeft += bytes;
-    });
+    add(this.#ways, latePassages(this.#sizes, this.#prepared).slice(...message.copies), (way, bytes) =>
+      way.left.grow(bytes),
+    );
   }
 
   /** Each attempt may be sent whole, and what an earlier one did not use is not added to it. */
@@ -189,9 +203,7 @@ export class Pairs {
     const { model, islands } = this.#sizes;
     if (this.#meeting.attempt === attempt || !islands) return;
     const ways: Ways = new Map();
-    add(ways, meetingPassages(model, islands, groups), (way, bytes) => {
-      way.bytesLeft += bytes;
-    });
+    add(ways, meetingPassages(model, islands, groups), (way, bytes) => way.left.grow(bytes));
     this.#meeting = { attempt, ways };
   }
 
@@ -200,7 +212,7 @@ export class Pairs {
     const told = `meetingOver ${epoch} ${round}`;
     if (this.#prepared?.epoch !== epoch || this.#told === told) return;
     this.#told = told;
-    for (const others of this.#ways.values()) for (const way of others.values()) way.bytesLeft += way.stepBytes;
+    for (const others of this.#ways.values()) for (const way of others.values()) way.left.grow(way.stepBytes);
   }
 
   #waysOf(plan: Said<'prepare'>['plan']): Ways {
@@ -218,13 +230,16 @@ export class Pairs {
 
 const nameOf = (from: PeerId, to: PeerId): string => `${from} ${to}`;
 
-/** Of what was not sent yet, as much as a step's may still come. */
-const leftover = (way: Way | undefined): number => (way ? Math.min(way.bytesLeft, way.stepBytes) : 0);
+/** Of what was not sent yet of the way before, as much as a step's may still come. */
+function keepLeft(way: Way, before: Way | undefined): void {
+  way.left = before?.left ?? way.left;
+  way.left.cutTo(before?.stepBytes ?? 0);
+}
 
 function wayOf(ways: Ways, from: PeerId, to: PeerId): Way {
   const others = ways.get(from) ?? new Map<PeerId, Way>();
   ways.set(from, others);
-  const way = others.get(to) ?? { stepBytes: 0, evaluationBytes: 0, bytesLeft: 0 };
+  const way = others.get(to) ?? { stepBytes: 0, evaluationBytes: 0, left: new Allowance() };
   others.set(to, way);
   return way;
 }

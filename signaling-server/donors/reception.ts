@@ -127,7 +127,7 @@ export class Reception implements DonorHost {
     if (isOwn || returning !== null) this.#places.leave(link);
     else if (hasNoPlace && !this.#places.enter(link, monotonicMs())) return 'serverFull';
     const connection = this.#donors.enter(hello, link, isOwn, returning);
-    network.connected(connection.peer, link, link.address);
+    network.connected(connection.peer, link);
     link.send(this.#greeting(connection, null));
     return connection.peer;
   }
@@ -148,10 +148,9 @@ export class Reception implements DonorHost {
   #goOn(connection: Connection, link: DonorLink, unheard: readonly Buffer[]): PeerId {
     const { peer, link: before } = connection;
     this.#places.leave(link);
-    this.#options.network.relay.gone(peer);
-    this.#options.network.relay.connected(peer, link);
     connection.link = link;
     link.goOnFrom(before, this.#greeting(connection, before.spoken.heard), unheard);
+    this.#options.network.moved(peer, link);
     return peer;
   }
 
@@ -238,7 +237,7 @@ export class Reception implements DonorHost {
   /** Nothing happens where that donor is gone. Before a plan it hears of its new partners' caps. */
   send(to: PeerId, message: ServerMessage): void {
     if (message.type === 'prepare') this.#donors.send(to, this.#downloadsFor(to));
-    this.#donors.send(to, message);
+    this.#options.network.beside.around(to, message.type, () => this.#donors.send(to, message));
   }
 
   /**
@@ -330,10 +329,10 @@ export class Reception implements DonorHost {
   }
 
   /** Connections that are not admitted have places of their own. */
-  #isFullFor({ gateway }: DonorLink): boolean {
+  #isFullFor({ beside }: DonorLink): boolean {
     const measured = this.#donors.measured();
     if (measured.length >= (this.#options.maxDonors ?? MAX_DONORS)) return true;
-    return measured.filter(({ link }) => link.gateway === gateway).length >= MAX_DONORS;
+    return measured.filter(({ link }) => link.beside?.gateway === beside?.gateway).length >= MAX_DONORS;
   }
 
   /** Its GPU is checked. */

@@ -50,6 +50,8 @@ export interface RelayPairs {
   isPair(from: PeerId, to: PeerId): boolean;
   /** Counts the bytes where it is true. */
   take(from: PeerId, to: PeerId, bytes: number): boolean;
+  /** So much of it went another way. */
+  spent?(from: PeerId, to: PeerId, bytes: number): void;
   /** Steps begun since this tensor's own; none: it moves before the first. Null: nobody asked for it, or its step was not begun. */
   stepsSince(from: PeerId, to: PeerId, key: TensorKey): number | 'none' | null;
 }
@@ -88,10 +90,13 @@ export class Relay {
   /** Frames to or from these came by since the plan began. */
   readonly #used = new Set<PeerId>();
   readonly #pairs: RelayPairs;
+  readonly #passed: (from: PeerId, to: PeerId) => void;
   #watch: Watch | null = null;
 
-  constructor(pairs: RelayPairs) {
+  /** `passed`: told of whatever goes on from one donor to another. */
+  constructor(pairs: RelayPairs, passed: (from: PeerId, to: PeerId) => void = () => {}) {
     this.#pairs = pairs;
+    this.#passed = passed;
   }
 
   /** A plan begins: what came for the one before is forgiven. */
@@ -103,6 +108,19 @@ export class Relay {
   /** Whether a part of this plan's tensors goes through this donor's socket: nobody sends those again. */
   isUsedBy(peer: PeerId): boolean {
     return this.#used.has(peer);
+  }
+
+  /** A part of this plan's tensors goes there past this server. */
+  uses(peer: PeerId): void {
+    this.#used.add(peer);
+  }
+
+  /** Gateways of the site passed on so much of one donor to another. */
+  wentBeside(from: PeerId, to: PeerId, frames: number, bytes: number): void {
+    this.counts.frames += frames;
+    this.counts.bytes += bytes;
+    if (frames > 0) this.#used.add(from).add(to);
+    this.#pairs.spent?.(from, to, bytes);
   }
 
   /** What these send each other in this epoch is looked at; only of the first frame that is not sound each direction is told. */
@@ -126,7 +144,8 @@ export class Relay {
     return { epoch, whole: wentBy.whole, full, moved: wentBy.moved };
   }
 
-  #isWatched(from: PeerId, to: PeerId): boolean {
+  /** What the one sends the other is looked at: it has to come here. */
+  isWatched(from: PeerId, to: PeerId): boolean {
     return this.#watch?.pairs.some((pair) => pair.includes(from) && pair.includes(to)) ?? false;
   }
 
@@ -134,7 +153,7 @@ export class Relay {
   #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): boolean {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
-    if (watch === null || !this.#isWatched(from, to)) return true;
+    if (watch === null || !this.isWatched(from, to)) return true;
     const frame = decodeFrame(content.slice().buffer);
     if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return true;
     const { payload, encoding, offset, kind } = frame.value;
@@ -169,6 +188,7 @@ export class Relay {
     if (!decoded.ok || decoded.value.kind === 'credit') return 'malformed';
     const { kind, peer: to, content } = decoded.value;
     const receiver = this.#pairs.isPair(from, to) ? this.#receivers.get(to) : undefined;
+    if (receiver) this.#passed(from, to);
     if (kind !== 'frame') {
       if (receiver) ping(receiver, encodeEnvelope(kind, from, content));
       return null;
@@ -204,7 +224,7 @@ export class Relay {
       this.counts.bytes += frameBytes;
       receiver.port.sendBytes(envelope, () => {
         receiver.handedBytes -= frameBytes;
-        if (this.#isWatched(from, to)) this.#watch?.wentBy.took();
+        if (this.isWatched(from, to)) this.#watch?.wentBy.took();
         this.#credit(from, to, frameBytes);
         this.#pump(to, receiver);
       });

@@ -4,8 +4,18 @@
  */
 import { Buffer } from 'node:buffer';
 import { EventEmitter } from 'node:events';
+import type { z } from 'zod';
 import type { DonorWire } from '../donors/donorWire.ts';
 import type { HeldWire } from '../donors/door.ts';
+import {
+  type Beside,
+  type SendersBeside,
+  sendersBesideSchema,
+  type WaysBeside,
+  type WentBeside,
+  waysBesideSchema,
+  wentBesideSchema,
+} from '../donors/relaysBeside.ts';
 import type { Pipe } from './pipe.ts';
 import type { HeardTexts } from './sharedTexts.ts';
 
@@ -24,6 +34,11 @@ const MORE_CAME = 7;
 const SHARED = 8;
 /** A plan counts on this donor. */
 const MEMBER = 9;
+/** What the gateway may relay of this donor, and from whom to it. */
+const WAYS = 10;
+const SENDERS = 11;
+/** Of the gateway: what it relayed. */
+const WENT = 12;
 
 /** What the WebSocket library says of a connection that ended without a closing frame. */
 const NO_GOODBYE = 1006;
@@ -36,6 +51,7 @@ export class PipedWire extends EventEmitter implements DonorWire {
   readonly #share: (text: Uint8Array) => Uint8Array;
   #isClosed = false;
   #isMember = false;
+  #went: (went: WentBeside) => void = () => {};
 
   /** `share`: sees that the gateway has a text; answers with what names it there. */
   constructor(pipe: Pipe, share: (text: Uint8Array) => Uint8Array) {
@@ -47,6 +63,7 @@ export class PipedWire extends EventEmitter implements DonorWire {
         this.bytesRead += 1 + message.length;
         if (kind === TEXT || kind === BINARY) this.emit('message', message, kind === BINARY);
         else if (kind === PING || kind === PONG) this.emit(kind === PING ? 'ping' : 'pong', message);
+        else if (kind === WENT) decoded(wentBesideSchema, message, this.#went);
         else if (kind === CLOSE) this.#closed(message.length === 2 ? message.readUInt16LE() : NO_GOODBYE);
         taken();
       },
@@ -66,6 +83,19 @@ export class PipedWire extends EventEmitter implements DonorWire {
     if (this.#isMember) return;
     this.#isMember = true;
     this.#pipe.send(MEMBER, new Uint8Array(0));
+  }
+
+  /** The gateway, as far as it relays what this donor sends. */
+  beside(gateway: string, socket: number): Beside {
+    return {
+      gateway,
+      socket,
+      tellWays: (ways) => this.#pipe.send(WAYS, encoded(ways)),
+      tellSenders: (senders) => this.#pipe.send(SENDERS, encoded(senders)),
+      hear: (listener) => {
+        this.#went = listener;
+      },
+    };
   }
 
   ping(data: string): void {
@@ -90,6 +120,13 @@ export class PipedWire extends EventEmitter implements DonorWire {
   }
 }
 
+const encoded = (words: WaysBeside | SendersBeside | WentBeside): Buffer => Buffer.from(JSON.stringify(words));
+
+/** Another process of the same version said it. */
+function decoded<T>(schema: z.ZodType<T>, message: Buffer, use: (words: T) => void): void {
+  use(schema.parse(JSON.parse(message.toString('utf8'))));
+}
+
 function encodedCode(code: number): Buffer {
   const bytes = Buffer.alloc(2);
   bytes.writeUInt16LE(code);
@@ -101,6 +138,8 @@ export interface Joined {
   /** What the donor said. */
   said(data: Uint8Array, isBinary: boolean): void;
   ponged(data: Uint8Array, isPing: boolean): void;
+  /** What of it was relayed here. */
+  went(went: WentBeside): void;
   closed(code: number): void;
   /** Nothing goes on through that pipe. */
   leave(): void;
@@ -113,6 +152,8 @@ interface JoinHost {
   /** The process that leads has said something to the donor. */
   onAnswer(): void;
   onMember(): void;
+  onWays(ways: WaysBeside): void;
+  onSenders(senders: SendersBeside): void;
   /** That process is gone, and the donor is not. */
   onLost(): void;
 }
@@ -151,6 +192,8 @@ export function joinWires(pipe: Pipe, wire: HeldWire, host: JoinHost): Joined {
       if (kind === SHARED) return texts.whenHere(message, (text) => wire.send(text, { binary: false }, taken));
       taken();
       if (kind === MEMBER) host.onMember();
+      else if (kind === WAYS) decoded(waysBesideSchema, message, host.onWays);
+      else if (kind === SENDERS) decoded(sendersBesideSchema, message, host.onSenders);
       else if (kind === PING) wire.ping(message.toString('latin1'));
       else if (kind === CLOSE) wire.close(message.length === 2 ? message.readUInt16LE() : 1000);
       else if (kind === TERMINATE) wire.terminate();
@@ -167,6 +210,7 @@ export function joinWires(pipe: Pipe, wire: HeldWire, host: JoinHost): Joined {
       say(isBinary ? BINARY : TEXT, data);
     },
     ponged: (data, isPing) => say(isPing ? PING : PONG, data),
+    went: (went) => pipe.send(WENT, encoded(went)),
     closed: (code) => {
       leave();
       pipe.send(CLOSE, encodedCode(code));

@@ -9,6 +9,7 @@ import type { HeldWire } from '../donors/door.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { type Joined, joinWires } from './donorPipe.ts';
 import type { Exchange } from './exchange.ts';
+import { GatewayRelay } from './gatewayRelay.ts';
 import { encodeOpening } from './opening.ts';
 import type { Pipe } from './pipe.ts';
 import { HeardTexts } from './sharedTexts.ts';
@@ -24,6 +25,8 @@ const COMING_AT_ONCE = 64;
 const TURN_MS = { asked: 1_000, said: 10_000 } as const;
 
 interface Held {
+  /** Names it to other processes. */
+  readonly socket: number;
   readonly wire: HeldWire;
   readonly origin: Origin;
   joined: Joined | null;
@@ -43,11 +46,14 @@ export class HeldDonors {
   /** Those who are let through to the one that leads, and until when they keep others waiting. */
   readonly #coming = new Map<Held, number>();
   readonly #texts = new HeardTexts();
+  readonly #relay: GatewayRelay;
+  #sockets = 0;
   #leader: string | null = null;
 
   constructor(exchange: Exchange, run: string | null) {
     this.#exchange = exchange;
     this.#run = run;
+    this.#relay = new GatewayRelay(exchange, run);
   }
 
   get count(): number {
@@ -68,8 +74,13 @@ export class HeldDonors {
   }
 
   came(wire: HeldWire, origin: Origin): void {
-    const held: Held = { wire, origin, joined: null, mustGreet: false, isMember: false, askedMs: null };
+    const socket = ++this.#sockets;
+    const held: Held = { socket, wire, origin, joined: null, mustGreet: false, isMember: false, askedMs: null };
     this.#held.add(held);
+    this.#relay.came(socket, {
+      send: (envelope, taken) => wire.send(envelope, { binary: true }, taken),
+      tell: (went) => held.joined?.went(went),
+    });
     wire.on('message', (data, isBinary) => this.#said(held, Buffer.isBuffer(data) ? data : Buffer.alloc(0), isBinary));
     for (const event of ['ping', 'pong'] as const)
       wire.on(event, (data) => held.joined?.ponged(data, event === 'ping'));
@@ -78,6 +89,7 @@ export class HeldDonors {
       this.#held.delete(held);
       held.joined?.closed(code);
       held.joined = null;
+      this.#relay.gone(socket);
       this.#cameIn(held);
     });
     wire.pause(); // its hello waits
@@ -91,9 +103,15 @@ export class HeldDonors {
     return true;
   }
 
+  /** Another gateway relays to a donor here; false: it is not here. */
+  readRelayed(pipe: Pipe, socket: number): boolean {
+    return this.#relay.accepted(pipe, socket);
+  }
+
   /** Their pages come back, to another process where a balancer sends them there. */
   close(): void {
     for (const { wire } of this.#held) wire.terminate();
+    this.#relay.close();
   }
 
   /** As many more as may come at once. */
@@ -123,10 +141,10 @@ export class HeldDonors {
 
   #join(held: Held): void {
     if (this.#leader === null) return;
-    const { wire, origin } = held;
+    const { wire, origin, socket } = held;
     const { address, isHere } = origin;
     const named = this.#run === null ? {} : { run: this.#run };
-    const pipe = this.#exchange.open(this.#leader, encodeOpening({ what: 'donor', address, isHere, ...named }));
+    const pipe = this.#exchange.open(this.#leader, encodeOpening({ what: 'donor', address, isHere, socket, ...named }));
     const joined = joinWires(pipe, wire, {
       bytesRead: origin.bytesRead,
       texts: this.#texts,
@@ -134,6 +152,8 @@ export class HeldDonors {
       onMember: () => {
         held.isMember = true;
       },
+      onWays: (ways) => this.#relay.toldWays(socket, ways),
+      onSenders: (senders) => this.#relay.toldSenders(socket, senders),
       onLost: () => {
         if (held.joined === joined) this.#lost(held, false);
       },
@@ -154,10 +174,21 @@ export class HeldDonors {
     if (held.joined === null && !isBinary && isHello(data)) {
       held.mustGreet = false;
       held.askedMs = null;
+      this.#relay.restart(held.socket);
       this.#join(held);
     }
+    if (isBinary && this.#relayed(held, data)) return;
     if (this.#coming.has(held)) this.#coming.set(held, monotonicMs() + TURN_MS.said);
     held.joined?.said(data, isBinary);
+  }
+
+  /** False: it is for the process that leads. */
+  #relayed({ socket, wire, joined }: Held, data: Buffer): boolean {
+    const passed = this.#relay.accept(socket, data);
+    if (passed === null || passed === 'passed') return passed !== null;
+    if (joined === null) wire.terminate();
+    else joined.went({ sent: [], came: false, fault: passed });
+    return true;
   }
 }
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
+import { decodeEnvelope, encodeEnvelope } from '../../swarm/messages/relay.ts';
 import { UnusedRunFile } from '../commands/unusedRunFile.ts';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
 import type { Access } from '../http/access.ts';
@@ -137,6 +138,45 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect(run.snapshot().generation).toBe(0);
     expect(closed).toBe(0);
     for (const donor of donors) donor.leave();
+  });
+
+  test('[NA68] what donors of two gateways have relayed goes on between these while nobody leads, and is counted while somebody does', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember();
+    await first.leads;
+    const gateways = [await openMember(), await openMember()] as const;
+    const [one, other] = [
+      await ScriptedDonor.joined(gateways[0].member.url, { stepMs: 50 }),
+      await ScriptedDonor.joined(gateways[1].member.url, { stepMs: 50 }),
+    ];
+    const heard = (from: ScriptedDonor, kind: string): number[] =>
+      from.relayed.flatMap((bytes) => {
+        const envelope = decodeEnvelope(new Uint8Array(bytes));
+        return envelope.ok && envelope.value.kind === kind ? [...envelope.value.content] : [];
+      });
+    const frame = (number: number): void =>
+      one.sayRaw(encodeEnvelope('frame', other.welcome.peer, new Uint8Array([number])));
+    const run = first.led.server?.run;
+    invariant(run, 'it leads');
+    await one.until(() => run.committedSteps > 1);
+    const { relay } = run.network;
+    // The first one goes by the one that leads, which tells the gateways that the next ones need not.
+    for (const number of [1, 2, 3]) {
+      frame(number);
+      await other.until(() => heard(other, 'frame').length === number);
+      await one.until(() => heard(one, 'credit').length === 4 * number);
+    }
+    await expect.poll(() => relay.counts, { timeout: 20_000 }).toEqual({ frames: 3, bytes: 3, droppedFrames: 0 });
+    expect([one, other].map(({ welcome }) => relay.isUsedBy(welcome.peer))).toEqual([true, true]);
+    const killed = first.kill();
+    await first.site.exchange.closed();
+    frame(4);
+    await other.until(() => heard(other, 'frame').length === 4);
+    await one.until(() => heard(one, 'credit').length === 16);
+    expect(heard(other, 'frame')).toEqual([1, 2, 3, 4]);
+    await killed;
+    for (const donor of [one, other]) donor.leave();
   });
 
   test('[NA64] [NA65] the one that leads dies under a crowd at another’s door: whose state the run needs comes first, and no step is given up', {

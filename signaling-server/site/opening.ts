@@ -1,4 +1,4 @@
-/** What a pipe to the process that leads is for: its first message. */
+/** What a pipe to another process is for, in most cases to the one that leads: its first message. */
 import { Buffer } from 'node:buffer';
 import { z } from 'zod';
 
@@ -7,9 +7,11 @@ const run = z.string().optional();
 
 const openingSchema = z.discriminatedUnion('what', [
   /** A donor's WebSocket, which ends at a gateway. */
-  z.object({ what: z.literal('donor'), address: z.string(), isHere: z.boolean(), run }),
+  z.object({ what: z.literal('donor'), address: z.string(), isHere: z.boolean(), socket: z.number(), run }),
   /** Of the one that leads: what many donors are sent alike (sharedTexts.ts). */
   z.object({ what: z.literal('texts'), run }),
+  /** Of a gateway: what donors of it have relayed to one whose WebSocket, of this number, ends at the other end. */
+  z.object({ what: z.literal('relay'), socket: z.number(), run }),
   /** What opens an operator's session, once, as this process has printed it. */
   z.object({ what: z.literal('token'), token: z.string().min(16) }),
   /** One request of a client, in bytes. */

@@ -154,6 +154,7 @@ export class Room {
   accepted(pipe: Pipe, opening: Opening, process: string): boolean {
     const server = this.#server;
     if (opening.what === 'texts') return this.donors.readTexts(pipe, process);
+    if (opening.what === 'relay') return this.donors.readRelayed(pipe, opening.socket);
     if (server === null) return false;
     if (opening.what === 'request') {
       server.http.emit('connection', new Tunnel(pipe, opening));
@@ -167,9 +168,9 @@ export class Room {
     const wire = new PipedWire(pipe, (text) => this.#texts.sayTo(process, text));
     this.#donorPipes.add(pipe);
     wire.on('close', () => this.#donorPipes.delete(pipe));
-    const { address, isHere } = opening;
+    const { address, isHere, socket } = opening;
     server.donorCame(wire, {
-      ...{ address, isHere, gateway: process },
+      ...{ address, isHere, beside: wire.beside(process, socket) },
       bytesRead: () => wire.bytesRead,
       isCutOff: () => process !== this.#options.exchange.process && !this.#options.exchange.isConnected,
     });
