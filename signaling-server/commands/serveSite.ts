@@ -11,6 +11,7 @@ import { SITE_DONORS } from '../site/room.ts';
 import { openSite } from '../site/site.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { badInput, failed, need } from './failure.ts';
+import { firstRun } from './firstRun.ts';
 import { announceAddress, checkServed, chooseRun, type ServeOptions, sharedOptions } from './servedRun.ts';
 import { UnusedRunFile } from './unusedRunFile.ts';
 
@@ -48,7 +49,7 @@ export async function serveSite(
   // One file has one run's events.
   const { record: _record, ...unrecorded } = options;
   const besideOptions = { ...sharedOptions(unrecorded, access), maxDonors: SITE_DONORS };
-  /** The run that this process chose last, or that the operator did. */
+  /** What the operator chose here, until it is opened: later somebody else may have chosen. */
   let chosen: string | null = null;
   let hasLed = false;
   let opened: SiteMember | null = null;
@@ -64,7 +65,12 @@ export async function serveSite(
         const isOurs = data.store.activeRun() === null || (!hasLed && (opened?.isAlone ?? true));
         hasLed = true;
         if (!isOurs) unused.look();
-        const runName = chosen ?? (await chooseRun(data, isOurs ? path : undefined, log));
+        const wanted = chosen ?? (await chooseRun(data, isOurs ? path : undefined, log));
+        chosen = null;
+        const first = firstRun(data.store, wanted);
+        if (!first.ok) return first;
+        const runName = first.value;
+        if (runName !== wanted) log('warn', `${wanted} trains beside ${runName}: it is not the first run of the site`);
         checkServed(options, storedDocument(data.store, runName).file, path ?? runName);
         const onActivate = (run: string): void => {
           chosen = run;

@@ -167,22 +167,32 @@ function setSpread(gauge: Gauge<'of'>, values: readonly number[]): void {
   }
 }
 
-/** Of a process of a site, beside or in place of a run's. */
-export function gatewayMetrics(now: {
-  readonly donors: number;
+/** What a process of a site is to one of its runs. */
+export interface RunRole {
+  readonly name: string;
   readonly isLeading: boolean;
+  /** Some process leads it that this one can reach. */
   readonly isLed: boolean;
-}): Promise<string> {
+  readonly donors: number;
+}
+
+/** Of a process of a site, beside or in place of a run's. */
+export function gatewayMetrics(roles: readonly RunRole[]): Promise<string> {
   const registry = new Registry();
   const gauge = (name: string, help: string, value: number): void =>
     new Gauge({ name, help, registers: [registry] }).set(value);
-  gauge(
-    'shoal_gateway_donors',
-    'Donors whose connection ends at this process and whose run is led through the site.',
-    now.donors,
-  );
-  gauge('shoal_site_leading', 'Whether this process leads.', Number(now.isLeading));
-  gauge('shoal_site_led', 'Whether any process leads that this one can reach.', Number(now.isLed));
+  const each = (name: string, help: string, of: (role: RunRole) => number): void => {
+    const gauge = new Gauge({ name, help, labelNames: ['run'], registers: [registry] });
+    for (const role of roles) gauge.set({ run: role.name }, of(role));
+  };
+  const donors = roles.reduce((sum, role) => sum + role.donors, 0);
+  gauge('shoal_gateway_donors', 'Donors whose connection ends at this process.', donors);
+  gauge('shoal_site_leading', 'Whether this process leads a run.', Number(roles.some(({ isLeading }) => isLeading)));
+  const isLed = Number(roles.every((role) => role.isLed));
+  gauge('shoal_site_led', 'Whether every run is led by a process that this one can reach.', isLed);
+  each('shoal_run_gateway_donors', 'Donors of a run whose connection ends at this process.', (role) => role.donors);
+  each('shoal_run_leading', 'Whether this process leads a run.', ({ isLeading }) => Number(isLeading));
+  each('shoal_run_led', 'Whether any process leads a run that this one can reach.', (role) => Number(role.isLed));
   gauge('shoal_resident_memory_bytes', 'Memory of this process.', process.memoryUsage.rss());
   return registry.metrics();
 }

@@ -7,14 +7,20 @@ import { type Gateway, openGateway } from './gateway.ts';
 
 const NOBODY = 'no process of this site leads at the moment: try again in some seconds';
 
+const role = (name: string, isLed: boolean, isLeading = false) => ({ name, isLed, isLeading, donors: 0 });
+
+let roles = [role('tiny', false)];
 let gateway: Gateway;
 let front: Front;
 
 beforeEach(async () => {
-  const room = { server: null, isLed: false, tunnel: () => null };
+  roles = [role('tiny', false)];
+  const room = { server: null, tunnel: () => null };
   const rooms = {
     first: room,
-    donorCount: 0,
+    get roles() {
+      return roles;
+    },
     forCall: (url: string) => (url.includes('run=coming') ? null : room),
     forDonor: (run: string | undefined) => {
       invariant(run === 'coming', 'no other donor comes here');
@@ -52,4 +58,19 @@ test('[NA6] while nobody leads a process is in order, and not ready', async () =
   const ready = await fetch(`${front.url}/readyz`);
   expect([ready.status, await ready.json()]).toEqual([503, { ok: false, role: 'gateway', reason: NOBODY }]);
   expect(await (await fetch(`${front.url}/metrics`)).text()).toMatch(/^shoal_site_led 0$/m);
+});
+
+test('[NA6] with several runs a process is ready while any is led, says which are not, and counts each', async () => {
+  roles = [role('tiny', false), { ...role('other', true, true), donors: 3 }];
+  const ready = await fetch(`${front.url}/readyz`);
+  expect([ready.status, await ready.json()]).toEqual([200, { ok: true, role: 'leader', withoutLeader: ['tiny'] }]);
+  const metrics = await (await fetch(`${front.url}/metrics`)).text();
+  for (const line of [
+    'site_led 0',
+    'site_leading 1',
+    'gateway_donors 3',
+    'run_led{run="tiny"} 0',
+    'run_led{run="other"} 1',
+  ])
+    expect(metrics).toContain(`shoal_${line}\n`);
 });

@@ -13,7 +13,7 @@ import { type Access, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
-import { gatewayMetrics, METRICS_TYPE } from '../monitoring/metrics.ts';
+import { gatewayMetrics, METRICS_TYPE, type RunRole } from '../monitoring/metrics.ts';
 import type { Room } from './room.ts';
 import type { Rooms } from './rooms.ts';
 import type { Tunnel } from './tunnel.ts';
@@ -28,8 +28,8 @@ const NOBODY_LEADS = 'no process of this site leads at the moment: try again in 
 
 /** The runs of the site, as a gateway sees them. */
 interface GatewayRooms {
-  readonly first: Pick<Room, 'server' | 'isLed'>;
-  readonly donorCount: number;
+  readonly first: Pick<Room, 'server'>;
+  readonly roles: readonly RunRole[];
   forDonor(...of: Parameters<Rooms['forDonor']>): Pick<Room, 'donors'> | null;
   forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel'> | null;
 }
@@ -86,8 +86,6 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 
 async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
   const { access, host, pages, embedOn, rooms } = options;
-  const isLeading = (): boolean => rooms.first.server !== null;
-  const isLed = (): boolean => rooms.first.isLed;
   const app = application(access, host, false);
   await app.register(websocket, { options: SOCKET_LIMITS });
   await addPages(app, pages, { embedOn });
@@ -98,17 +96,16 @@ async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
     else room.donors.came(wire, origin);
   };
   addDonorDoor(app, { access, came, refused: () => rooms.first.server?.run.reception.countRefusal('serverFull') });
-  const role = (): string => (isLeading() ? 'leader' : 'gateway');
+  const role = (): string => (rooms.roles.some(({ isLeading }) => isLeading) ? 'leader' : 'gateway');
   app.get('/healthz', async () => ({ ok: true, role: role() }));
   app.get('/readyz', async (_request, reply) => {
-    const ok = isLed();
-    return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...(ok ? {} : { reason: NOBODY_LEADS }) });
+    const withoutLeader = rooms.roles.flatMap(({ isLed, name }) => (isLed ? [] : name));
+    // A balancer that took it out for one run would take all out, for the others' donors too.
+    const ok = withoutLeader.length < rooms.roles.length;
+    const which = ok && withoutLeader.length > 0 ? { withoutLeader } : {};
+    return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...which, ...(ok ? {} : { reason: NOBODY_LEADS }) });
   });
-  app.get('/metrics', async (_request, reply) =>
-    reply
-      .type(METRICS_TYPE)
-      .send(await gatewayMetrics({ donors: rooms.donorCount, isLeading: isLeading(), isLed: isLed() })),
-  );
+  app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles)));
   app.all('/api/*', (_request, reply) => problem(reply.header('retry-after', 2), 503, NOBODY_LEADS));
   await app.ready();
   return app;

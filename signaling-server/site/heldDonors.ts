@@ -172,7 +172,8 @@ export class HeldDonors {
 
   #said(held: Held, data: Buffer, isBinary: boolean): void {
     if (held.joined === null && !isBinary && isHello(data)) {
-      held.mustGreet = false;
+      // While nobody leads nobody hears it: it is asked again.
+      held.mustGreet = this.#leader === null;
       held.askedMs = null;
       this.#relay.restart(held.socket);
       this.#join(held);

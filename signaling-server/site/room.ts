@@ -3,7 +3,7 @@
  * itself, the server that has it open. Each run has a key, a journal and a fence of its own. Rules NA in SPEC.md.
  */
 import type { KV } from '@nats-io/kv';
-import type { Result } from '../../swarm/base.ts';
+import { type Result, refusal } from '../../swarm/base.ts';
 import type { RunWant } from '../../swarm/messages/neededMost.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { Server } from '../server.ts';
@@ -116,8 +116,8 @@ export class Room {
     const server = this.#server;
     if (server === null) return;
     const term = ++this.#term;
-    await server.stop();
-    this.#server = null;
+    await server.stop().catch((error: unknown) => this.#options.log('warn', `a run ended badly: ${error}`));
+    if (this.#server === server) this.#server = null;
     this.#options.onRole(null);
     if (term === this.#term) await this.#openRun(term);
   }
@@ -188,31 +188,31 @@ export class Room {
   }
 
   async #lead(term: number): Promise<void> {
-    const { site, log } = this.#options;
-    const led = await site.lead();
+    const led = await refusedAtWorst(this.#options.site.lead());
     if (term !== this.#term) return;
-    if (led.ok) return this.#openRun(term);
-    log('warn', `this process cannot lead: ${led.reason}`);
-    await this.#lease.release(PAUSE_MS);
+    if (led.ok) await this.#openRun(term);
+    else await this.#cannotLead(led.reason);
   }
 
   async #openRun(term: number): Promise<void> {
     const { open, log, onRole } = this.#options;
-    const opened = await open();
+    const opened = await refusedAtWorst(open());
     if (term !== this.#term) {
-      if (opened.ok) await opened.value.close();
+      if (opened.ok) await endsWithin(opened.value.close(), END_LIMIT_MS);
       return;
     }
-    if (!opened.ok) {
-      log('warn', `this process cannot lead: ${opened.reason}`);
-      await this.#lease.release(PAUSE_MS);
-      return;
-    }
+    if (!opened.ok) return this.#cannotLead(opened.reason);
     const server = opened.value;
     this.#server = server;
     log('info', this.id === null ? 'this process leads the site' : `this process leads ${server.run.name}`);
     onRole(server);
     await this.#lease.ready();
+  }
+
+  /** Another one may be able to. */
+  async #cannotLead(reason: string): Promise<void> {
+    this.#options.log('warn', `this process cannot lead: ${reason}`);
+    await this.#lease.release(PAUSE_MS);
   }
 
   /** Nothing more is kept of what its run does: it ends at once, and gateways keep its donors for whoever leads. */
@@ -229,3 +229,7 @@ export class Room {
     server.close().catch((error: unknown) => log('debug', String(error))); // what it wanted to keep last
   }
 }
+
+/** Whatever it fails of: NATS may go away at any time. */
+const refusedAtWorst = <T>(work: Promise<Result<T>>): Promise<Result<T>> =>
+  work.catch((error: unknown) => refusal(error instanceof Error ? error.message : String(error)));

@@ -7,6 +7,7 @@ import type { NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { neededMost, type RunWant, USUAL_DONOR_BYTES } from '../../swarm/messages/neededMost.ts';
 import { calledFor, isOfTheSite } from '../http/calledFor.ts';
 import type { Log } from '../monitoring/log.ts';
+import type { RunRole } from '../monitoring/metrics.ts';
 import { addressKey } from '../operator/controls.ts';
 import type { SiteRuns } from '../run/siteRuns.ts';
 import type { Server } from '../server.ts';
@@ -15,7 +16,8 @@ import { storedDocument } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 import type { Exchange } from './exchange.ts';
 import { FIRST_KEY } from './lease.ts';
-import { Room } from './room.ts';
+import { endsWithin } from './patience.ts';
+import { END_LIMIT_MS, Room } from './room.ts';
 import type { Site, SiteData } from './site.ts';
 import { moveRun, runIdOf, storeOfRun, storeOfSite } from './siteRun.ts';
 
@@ -126,24 +128,34 @@ export class Rooms {
     return this.#rooms().flatMap(({ want }) => want ?? []);
   }
 
-  /** Of all. */
-  get donorCount(): number {
-    return this.#rooms().reduce((sum, { donors }) => sum + donors.count, 0);
+  /** What this process is to each run that it knows. */
+  get roles(): readonly RunRole[] {
+    const { store } = this.#options.site.data;
+    const roleOf = (name: string, { server, isLed, donors }: Room): RunRole => ({
+      ...{ name, isLeading: server !== null, isLed, donors: donors.count },
+    });
+    const first = this.first.want?.run ?? store.activeRun()?.name ?? '';
+    const beside = [...this.#beside.values()].flatMap((one) => (one === null ? [] : roleOf(one.name, one.room)));
+    return [roleOf(first, this.first), ...beside];
   }
 
   /** The steps in progress are done and saved first, where it leads. */
   async stop(): Promise<void> {
-    this.#isClosed = true;
-    await this.#opening;
+    await this.#opensNoMore();
     await Promise.all(this.#rooms().map((room) => room.stop()));
     await this.#closeData();
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#opening;
+    await this.#opensNoMore();
     await Promise.all(this.#rooms().map((room) => room.close()));
     await this.#closeData();
+  }
+
+  /** NATS may be away: what is about to be opened is not waited for any longer, and closes when it is. */
+  async #opensNoMore(): Promise<void> {
+    this.#isClosed = true;
+    await endsWithin(this.#opening, END_LIMIT_MS);
   }
 
   #rooms(): readonly Room[] {
@@ -175,6 +187,7 @@ export class Rooms {
       return log('debug', opened.reason);
     }
     const ofRun = opened.value;
+    if (this.#isClosed) return ofRun.close();
     const data = { ...ofRun.data, store: storeOfRun(ofRun.data.store, site.data.store) };
     const room = new Room({
       ...{ id, site: ofRun, leases: site.leases, key: `${FIRST_KEY}.${id}`, exchange, log },
