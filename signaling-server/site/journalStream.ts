@@ -12,7 +12,8 @@ export interface JournalStream {
   readonly messageBytes: number;
   /**
    * Appends as number `sequence`: resolves once it is kept. Rejects where another message has this number or the one
-   * before is missing, and where no answer came: then it may be kept all the same, and `read` says whether.
+   * before is missing, and where no answer came: then it may be kept all the same, and `read` says whether. With `NotKept`
+   * where it is answered that it is not taken.
    */
   append(message: JournalMessage): Promise<void>;
   /**

@@ -1,8 +1,9 @@
 /** The connection of one process to the site's NATS, which lasts: it is made again however often it breaks. */
 import { readFileSync } from 'node:fs';
-import { jetstreamManager } from '@nats-io/jetstream';
+import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream';
 import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { NotKept } from '../files/storageProblem.ts';
 import { isNotReady, type Patience } from './patience.ts';
 
 /** Who says nothing to so many of these is not there. */
@@ -44,6 +45,13 @@ export async function connectNats({ urls, creds }: NatsAddress, patience: Patien
     if (isNotReady(error)) return refusal(`NATS at ${shown} is not ready: ${messageOf(error)}`);
     return refusal(`NATS at ${shown} has no JetStream: start it with it (nats-server -js)`);
   }
+}
+
+/** Throws what a write failed with: as not kept, with its own words, where NATS answered that it does not take it. */
+export function notTaken(error: unknown): never {
+  if (error instanceof JetStreamApiError)
+    throw new NotKept(`NATS keeps nothing more: ${messageOf(error)}`, { cause: error });
+  throw error;
 }
 
 function credentialsIn(path: string): Result<ReturnType<typeof credsAuthenticator>> {

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import { type ObjectStore, Objm } from '@nats-io/obj';
 import type { NatsConnection } from '@nats-io/transport-node';
+import { notTaken } from './natsConnection.ts';
 import type { ObjectFolder } from './objectFolder.ts';
 
 export async function openNatsFolder(nats: NatsConnection, bucket: string, replicas: number): Promise<ObjectFolder> {
@@ -12,7 +13,8 @@ export async function openNatsFolder(nats: NatsConnection, bucket: string, repli
   };
   return {
     async put(name, chunks) {
-      await store.put({ name }, Readable.toWeb(Readable.from(chunks)) as ReadableStream<Uint8Array>);
+      const content = Readable.toWeb(Readable.from(chunks)) as ReadableStream<Uint8Array>;
+      await store.put({ name }, content).catch(notTaken);
     },
     async get(name) {
       const found = await store.get(name);

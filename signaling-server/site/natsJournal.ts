@@ -10,6 +10,7 @@ import {
 import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
 import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
+import { notTaken } from './natsConnection.ts';
 
 const APPEND_LIMIT_MS = 2_000;
 /** Of a message, beside its bytes. */
@@ -47,7 +48,7 @@ export async function openNatsJournal(
   const journal: JournalStream = {
     messageBytes: Math.min(MOST_MESSAGE_BYTES, (nats.info?.max_payload ?? MOST_MESSAGE_BYTES) - HEADERS_BYTES),
     async append({ sequence, bytes }) {
-      await client.publish(subject, bytes, { expect: { lastSequence: sequence - 1 } });
+      await client.publish(subject, bytes, { expect: { lastSequence: sequence - 1 } }).catch(notTaken);
     },
     bounds,
     async *read(from) {

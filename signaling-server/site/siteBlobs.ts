@@ -109,7 +109,7 @@ async function reached<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     const { code } = (error ?? {}) as { code?: unknown };
-    if (typeof code === 'string') throw error; // of a file
+    if (typeof code === 'string' || error instanceof NotKept) throw error; // of a file, or with a reason of its own
     throw new NotKept(SILENT, { cause: error });
   }
 }

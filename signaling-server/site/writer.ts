@@ -162,12 +162,15 @@ export class Writer {
     while (!this.#isClosed) {
       try {
         await this.#stream.append(message);
+        this.#problem = SILENT;
         return !this.#isClosed;
-      } catch {
+      } catch (error) {
         const found = await this.#found(message);
         if (found === 'own') return !this.#isClosed;
         if (found === 'other' && !this.#isClosed) this.#host.fenced();
         if (found === 'other') return false;
+        this.#problem = error instanceof NotKept ? error.message : SILENT;
+        if (error instanceof NotKept) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
     }
     return false;
@@ -178,7 +181,6 @@ export class Writer {
     while (!this.#isClosed) {
       try {
         const found = await messageAt(this.#stream, message.sequence);
-        this.#problem = SILENT;
         if (found === 'lost') {
           this.#host.log('warn', 'NATS has lost entries of the journal that it had kept.');
           return 'other';
