@@ -1,4 +1,4 @@
-import { createServer as createHttpServer } from 'node:http';
+import { createServer as createHttpServer, get } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createServer, type Server, type ServerOptions } from './server.ts';
@@ -112,5 +112,18 @@ describe('server', () => {
     expect(await status('/api/donor', 'shoal.example.org', upgrade)).toBe('101');
     for (const host of ['localhost', `127.0.0.1:${port}`, 'shoal.example.org'])
       expect(await status('/healthz', host)).toBe('200');
+  });
+
+  it('[NA6] tells a trusted proxy of its health by whatever name it asks, and nothing else', async () => {
+    const server = await serve({ expectedDonors: 9, access: { trustProxy: ['127.0.0.0/8', '::1'] } });
+    const { port } = new URL(server.url);
+    const status = (path: string) =>
+      new Promise<number | undefined>((resolve) => {
+        get({ host: 'localhost', port, path, headers: { host: 'shoal-1:8080' } }, ({ statusCode }) =>
+          resolve(statusCode),
+        );
+      });
+    expect([await status('/healthz'), await status('/readyz')]).toEqual([200, 200]);
+    expect([await status('/api/status'), await status('/metrics'), await status('/')]).toEqual([421, 421, 421]);
   });
 });

@@ -88,7 +88,19 @@ const TABLE: readonly ImportRule[] = [
   // Which browser there is and what it is started with: as the headless donors' own.
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
   // A NATS of its own, as the product starts one.
-  { files: /^e2e\/(servers|siteRuns)\.spec\.ts$/, may: [/^signaling-server\/site\/natsServer\.ts$/] },
+  {
+    files: /^e2e\/(servers\.spec|siteRuns\.spec|twoServers)\.ts$/,
+    may: [/^signaling-server\/site\/natsServer\.ts$/],
+  },
+  // Donors in namespaces, and a store that is looked into.
+  {
+    files: /^e2e\/deployment/,
+    may: [
+      /^signaling-server\/headless\/(headless\.ts|chromium\.ts|findBrowser\.mjs)$/,
+      /^signaling-server\/monitoring\/log\.ts$/,
+      /^signaling-server\/store\/(dataDirectory|rollBacks)\.ts$/,
+    ],
+  },
   // The other browser: as the headless donors' own.
   { files: /^e2e\/firefox\.spec\.ts$/, may: [/^signaling-server\/headless\/(findBrowser\.mjs|firefox\.ts)$/] },
   // Donors without a browser, of whom some are hostile.

@@ -22,6 +22,9 @@ export const PATIENCE = {
   connectionsCheckingInterval: CONNECTION_CHECK_MS,
 };
 
+/** A proxy that looks whether this process is well asks for itself, by the address or name that it has for it. */
+const HEALTH_CALL = /^\/(healthz|readyz)(\?|$)/;
+
 /** A connection that another process of the site has: it knew by which name its client asked. */
 export interface Vouched {
   readonly isVouched: true;
@@ -39,7 +42,9 @@ export function application(access: Access, host: string, listens = true): Fasti
     tls === undefined ? createHttpServer(PATIENCE, handler) : createSecureServer({ ...tls, ...PATIENCE }, handler);
   const app = Fastify({ ...options, serverFactory });
   const names = knownNames(host, access);
-  app.addHook('onRequest', async ({ headers, ip, socket }, reply) => {
+  const isProxy = among(trustProxy ?? []);
+  app.addHook('onRequest', async ({ headers, ip, socket, url }, reply) => {
+    if (HEALTH_CALL.test(url) && isProxy(socket.remoteAddress ?? '')) return;
     // What a proxy that is trusted says its server is called is the proxy's own affair.
     const isProxied = trustProxy !== undefined && ip !== socket.remoteAddress;
     if (!isProxied && !('isVouched' in socket) && !isKnownHost(headers.host, names))
