@@ -36,7 +36,7 @@ export function verdictOn(
   const predictedSeconds = forecast(costs, plan).stepSeconds;
   const beside = besideSeconds(pace, predictedSeconds);
   // With other numbers of copies steps are compared without them: what they cost is no reason for a plan, nor against it.
-  const compared = copiesIn(plan) === copiesIn(next) ? [plan, next] : [plan, next].map(withoutReplicas);
+  const compared = copiesIn(plan) === copiesIn(next) ? [plan, next] : [plan, next].map((one) => withoutReplicas(one));
   const [nowSeconds = 0, nextSeconds = 0] = compared.map(
     (one, index) => forecast(index === 0 ? costs : nextCosts, one).stepSeconds + beside,
   );

@@ -90,6 +90,56 @@ test('[KE45] no copy of a shard goes to a donor whose GPU takes none so large', 
   expect(Math.max(...small.map(({ range: [from, to] }) => 4 * (to - from)))).toBeLessThanOrEqual(100_000);
 });
 
+test('[KE45] shards that were cut for a small buffer are not put together for their copies', () => {
+  const [a, b, c] = named('a', 'b', 'c') as [PeerId, PeerId, PeerId];
+  const plan = equalSplit(model, 4, [a, b, c], { stages: 3 });
+  // b computes with layers alone, and keeps the table: its GPU takes half of it in one buffer.
+  const halves = plan.state.map(({ block, shards }) => {
+    if (block !== 'embedding') return { block, shards };
+    const end = shards.at(-1)?.range[1] ?? 0;
+    const middle = (VOCABULARY * WIDTH) / 2;
+    const ranges = [[0, middle] as const, [middle, end] as const];
+    return { block, shards: ranges.map((range) => ({ peer: b, range, replicas: [] })) };
+  });
+  const given = { ...plan, state: halves };
+  const buffers = limited('b');
+  expect(oversized(model, batch, given, buffers)).toBeNull();
+  for (const count of [0, 1, 2]) {
+    const run = { model, batch, caps: new Map(), buffers, offer: [a, b, c] };
+    const copied = replicatedWithin(run, given, replicaWish(count)).plan;
+    expect(problems(model, batch, copied)).toEqual([]);
+    expect(oversized(model, batch, copied, buffers), `${count} copies`).toBeNull();
+    const copies = copied.state.flatMap(({ shards }) => shards.map(({ replicas }) => replicas.length));
+    expect(Math.min(...copies)).toBe(count);
+  }
+});
+
+test('[KE45] a searched plan with copies in which one keeps more than its GPU takes at once is found, and gone on from', () => {
+  // c computes nothing that has the table; a and b lack memory for its state.
+  const cluster = parseCluster(
+    {
+      peers: ['a', 'b', 'c'].map((id) => ({
+        ...{ id, memoryBytes: id === 'c' ? 1e9 : 4.4e6, flopsPerSecond: id === 'c' ? 1e6 : 1e9 },
+        ...(id === 'c' && { bufferBytes: SMALL }),
+      })),
+      links: { default: { latencySeconds: 1e-4 } },
+    },
+    'c.json',
+  );
+  invariant(cluster.ok, 'a cluster');
+  const problem = { model, batch, cluster: cluster.value, replicas: replicaWish(1) };
+  const found = planCluster(problem, ({ work }) => work < 300);
+  invariant(found.ok, 'it fits');
+  const keptByC = found.value.plan.state.flatMap(({ block, shards }) =>
+    shards.filter(({ peer }) => peer === 'c').map(({ range }) => ({ block, range })),
+  );
+  expect(keptByC.filter(({ block }) => block === 'embedding').length).toBeGreaterThan(1);
+  expect(oversized(model, batch, found.value.plan, limited('c'))).toBeNull();
+  const again = planCluster({ ...problem, inForce: found.value.plan }, () => false);
+  invariant(again.ok, 'it is in force');
+  expect(oversized(model, batch, again.value.plan, limited('c'))).toBeNull();
+});
+
 const clusterWith = (buffers: Readonly<Record<string, number>>, memory: Readonly<Record<string, number>> = {}) => {
   const peers = ['a', 'b', 'c'].map((id) => ({
     ...{ id, memoryBytes: memory[id] ?? 1e9, flopsPerSecond: id === 'a' ? 4e8 : 1e8 },

@@ -3,6 +3,7 @@
  * members or not, each where a step's slices and values cost it least beside what it carries already. Rules RE in SPEC.md.
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
+import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
 import { type BlockName, block, type Model } from '../model/model.ts';
 import {
   type BlockState,
@@ -50,6 +51,8 @@ export interface Placing {
   readonly plan: Plan;
   /** Say where a shard may be cut. */
   readonly islands?: Islands | undefined;
+  /** Absent: every GPU takes any buffer. */
+  readonly buffers?: BufferLimits | undefined;
   /** Wanted of each shard. */
   readonly count: number;
   /** Members and spares. */
@@ -64,15 +67,26 @@ export interface Placing {
   readonly before: Plan | null;
 }
 
-/** With neighbouring shards of one primary as one, where they were cut for their replicas. */
-export function withoutReplicas(plan: Plan): Plan {
+/** Whether a shard is within the largest buffer of its primary's GPU. */
+type IsWithin = (block: BlockName, shard: Shard) => boolean;
+
+export const withinBuffers =
+  (model: Model, buffers: BufferLimits = new Map()): IsWithin =>
+  (name, shard) => {
+    const limit = buffers.get(shard.peer);
+    return limit === undefined || largestShardBytes(model, [{ block: name, shards: [shard] }]) <= limit;
+  };
+
+/** With neighbouring shards of one primary as one, where they were cut for their replicas: no larger than its GPU takes. */
+export function withoutReplicas(plan: Plan, isWithin: IsWithin = () => true): Plan {
   const state = plan.state.map(({ block, shards }) => {
     const merged: Shard[] = [];
     for (const shard of shards.toSorted((a, b) => a.range[0] - b.range[0])) {
       const { peer, range } = shard;
       const last = merged.at(-1);
-      const isCut = last?.peer === peer && last.in === shard.in && last.range[1] === range[0];
-      if (isCut) merged[merged.length - 1] = { ...last, range: [last.range[0], range[1]] };
+      const isNext = last?.peer === peer && last.in === shard.in && last.range[1] === range[0];
+      const whole: Shard | null = isNext ? { ...last, range: [last.range[0], range[1]] } : null;
+      if (whole && isWithin(block, whole)) merged[merged.length - 1] = whole;
       else merged.push({ ...shard, replicas: [] });
     }
     return { block, shards: merged };
@@ -82,7 +96,7 @@ export function withoutReplicas(plan: Plan): Plan {
 
 /** As many copies of each shard as wanted, or as there is room for; a shard is cut where nobody has room for all of it. */
 export function withReplicas(placing: Placing): Plan {
-  const bare = withoutReplicas(placing.plan);
+  const bare = withoutReplicas(placing.plan, withinBuffers(placing.model, placing.buffers));
   if (placing.count === 0) return bare;
   const desk = begin({ ...placing, plan: bare });
   for (let copy = 0; copy < placing.count; copy++) {

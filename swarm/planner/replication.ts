@@ -20,7 +20,7 @@ import type { MemoryCaps } from './fit.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { type HostMemory, hostRoom } from './mainMemory.ts';
 import type { Reason } from './reason.ts';
-import { type Placing, type ReplicaWish, withoutReplicas, withReplicas } from './replicas.ts';
+import { type Placing, type ReplicaWish, withinBuffers, withoutReplicas, withReplicas } from './replicas.ts';
 
 /** Copies of each shard beside its primary, where nobody says how many. */
 const DEFAULT_REPLICAS = 1;
@@ -76,10 +76,11 @@ interface CappedRun {
 
 /** By the memory that donors give alone. */
 export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish): Replicated {
-  const bare = withoutReplicas(chosen);
+  const { model, buffers } = run;
+  const bare = withoutReplicas(chosen, withinBuffers(model, buffers));
   const candidates = candidatesOf(bare, run.offer);
   const plan = withReplicas({
-    ...{ model: run.model, islands: run.batch.islands, plan: bare, count: wish.count, candidates, before: wish.before },
+    ...{ model, islands: run.batch.islands, buffers, plan: bare, count: wish.count, candidates, before: wish.before },
     roomBytes: roomWithin(run, bare),
     byteCost: () => 1,
     nearness: nearness(wish.sites),
@@ -132,19 +133,20 @@ interface Costed extends Replicated {
 
 /** By what peers of a cluster are predicted to need and to take. */
 export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish): Costed {
-  const plan = withoutReplicas(chosen);
+  const buffers = costs.bufferLimits;
+  const plan = withoutReplicas(chosen, withinBuffers(costs.model, buffers));
   const candidates = candidatesOf(
     plan,
     costs.peers.map(({ id }) => id),
   );
   const bytesWith = memoryWith(costs, plan);
   const placing = {
-    ...{ model: costs.model, islands: costs.batch.islands, plan, candidates, before: wish.before },
+    ...{ model: costs.model, islands: costs.batch.islands, buffers, plan, candidates, before: wish.before },
     roomBytes: (peer: PeerId, kept: readonly BlockState[]) => {
       const known = costs.peers[costs.placeOf(peer)];
       const inHost = Math.min(
         hostRoom({ ...plan, state: kept }, peer, known?.hostBytes),
-        bufferRoom(costs.model, kept, costs.bufferLimits.get(peer)),
+        bufferRoom(costs.model, kept, buffers.get(peer)),
       );
       return Math.min(inHost, (known?.memoryBytes ?? 0) - bytesWith(peer, kept));
     },

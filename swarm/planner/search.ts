@@ -17,7 +17,7 @@ import { mayBeGathered } from './gathering.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 import { exchanges, neighbour } from './moves.ts';
-import { withoutReplicas } from './replicas.ts';
+import { withinBuffers, withoutReplicas } from './replicas.ts';
 import { around, joined, regionsOf, starts, usefulOrder } from './starts.ts';
 
 /** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more, up to so many. */
@@ -189,7 +189,7 @@ export function searchPlan(problem: ClusterProblem): Search {
     const random = seededRandom(1);
     const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
     // Plans are compared without replicas: those are placed once one is chosen.
-    const inForce = problem.inForce && withoutReplicas(problem.inForce);
+    const inForce = problem.inForce && withoutReplicas(problem.inForce, withinBuffers(costs.model, costs.bufferLimits));
     isGathering = mayGather;
     const known = inForce ? sketchOf(costs, inForce) : null;
     const draft = known && judged(known)?.draft;
