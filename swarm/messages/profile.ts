@@ -52,8 +52,10 @@ export const profileSchema = z.object({
   memoryTriedBytes: memory.optional(),
   /** Absent: unknown, and none is planned with. */
   deviceLimits: deviceLimitsSchema.optional(),
-  /** What an element of state in main memory takes, in seconds: its sum, and its update. Absent: not measured. */
-  mainMemory: z.object({ sumSeconds: seconds, updateSeconds: seconds }).exactOptional(),
+  /** What an element of state in main memory takes, in seconds: its sum, and its update; and its update on the GPU. Absent: not measured. */
+  mainMemory: z
+    .object({ sumSeconds: seconds, updateSeconds: seconds, onGpuSeconds: seconds.exactOptional() })
+    .exactOptional(),
   /** Kernels whose results were compared with their references; 0: this GPU is known from an earlier visit. */
   checkedKernels: count,
   /** What was wrong with the adapter's matrix unit: its products run without it. Absent: nothing, or it has none. */

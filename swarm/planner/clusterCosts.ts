@@ -211,8 +211,11 @@ export function clusterCosts({
     /** A layer there and back. */
     passSeconds: (peer: PlannedPeer, samples: number): number =>
       time(peer.forward, samples) + time(peer.backward, samples),
-    updateSeconds: (peer: PlannedPeer, elements: number): number =>
-      (UPDATE_FLOPS * elements * time(peer.forward, 1)) / layerFlops,
+    /** As it was measured, over the share of its time that the GPU gives; else by its FLOPs. */
+    updateSeconds: ({ mainMemory: { onGpuSeconds }, rest, forward }: PlannedPeer, elements: number): number =>
+      onGpuSeconds === undefined
+        ? (UPDATE_FLOPS * elements * time(forward, 1)) / layerFlops
+        : (onGpuSeconds * elements) / (1 - rest),
     /** What elements in main memory take before the commit, and after it. */
     hostSumSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.sumSeconds * elements,
     hostUpdateSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.updateSeconds * elements,

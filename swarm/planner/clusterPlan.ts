@@ -19,6 +19,7 @@ import { otherOrders } from './otherOrders.ts';
 import type { Reason } from './reason.ts';
 import { replicated } from './replication.ts';
 import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
+import { onGpusAlone, withSharedUpdates } from './sharedUpdates.ts';
 import { whatFits } from './whatFits.ts';
 
 /** Idle peers for whom drafts with them are judged, beside those that the search found. */
@@ -68,21 +69,46 @@ export function* planning(
   }
   // Whoever wants no search has the plan that it began with.
   const ordered = hasLooked ? { ...best, ...(yield* otherOrders(search.costs, best)) } : best;
-  const placed = problem.replicas?.count ? replicated(search.costs, ordered.plan, problem.replicas) : null;
-  const whole = placed ? { ...ordered, ...placed } : ordered;
-  const chosen = linked(search.costs, whole);
+  const { costs } = search;
+  const bare = withCopies(problem, costs, ordered);
+  const shared = hasLooked ? withSharedUpdates(costs, ordered.plan) : null;
+  const other = shared && withCopies(problem, costs, { ...ordered, plan: shared, ...measures(costs, shared) });
+  const isShorter = other !== null && other.forecast.stepSeconds < bare.forecast.stepSeconds;
+  // No copy is given up for it.
+  const isShared = isShorter && copiesIn(other.plan) >= copiesIn(bare.plan);
+  const placed = isShared ? other : bare;
+  const chosen = linked(costs, placed);
   const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
-  const large = search.costs.oversized(chosen.plan);
+  const large = costs.oversized(chosen.plan);
   if (large) throw new Error(`invariant violated: ${oversizedWords(large, large.peer)}`);
-  return success(answer(search, chosen, [...orderReasons(search.costs, best, ordered), ...(placed?.reasons ?? [])]));
+  const of = [...orderReasons(costs, best, ordered), ...placed.reasons];
+  return success(answer(search, chosen, of));
 }
+
+type Copied = Candidate & { readonly reasons: readonly Reason[] };
+
+function withCopies({ replicas }: ClusterProblem, costs: ClusterCosts, chosen: Candidate): Copied {
+  return { ...chosen, reasons: [], ...(replicas?.count ? replicated(costs, chosen.plan, replicas) : {}) };
+}
+
+const measures = (costs: ClusterCosts, plan: Plan): Pick<Candidate, 'forecast' | 'memory'> => ({
+  forecast: forecast(costs, plan),
+  memory: memoryOf(costs, plan),
+});
+
+/** Elements that stand copied. */
+const copiesIn = ({ state }: Plan): number =>
+  state.reduce(
+    (sum, { shards }) => shards.reduce((own, { range: [a, b], replicas }) => own + (b - a) * replicas.length, sum),
+    0,
+  );
 
 /** With the encodings and connections of its links. */
 function linked(costs: ClusterCosts, whole: Candidate): Candidate {
   const plan = withLinks(costs, whole.plan);
   if (plan.links === whole.plan.links) return whole;
-  return { ...whole, plan, forecast: forecast(costs, plan), memory: memoryOf(costs, plan) };
+  return { ...whole, plan, ...measures(costs, plan) };
 }
 
 /** The same in one go. */
@@ -175,14 +201,20 @@ function hostReasons({ costs, withoutMainMemory }: Search, { plan }: Candidate):
     .map((peer) => ({ peer, id: peer.id, bytes: hostBytes(plan, peer.id, undefined) }))
     .filter(({ bytes }) => bytes > 0);
   if (kept.length === 0) return [];
-  const without = withoutMainMemory();
-  const other =
-    without === null ? 'no plan without fits' : `the best plan without takes ${seconds(without.seconds)} a step`;
   const who = kept.map(({ id, bytes }) => `${id} (${bytesText(bytes)})`).slice(0, MOST_NAMED);
   const more = kept.length > who.length ? ` and ${counted(kept.length - who.length, 'other')}` : '';
   const update = Math.max(...kept.map(({ peer, bytes }) => costs.hostUpdateSeconds(peer, bytes / HOST_ELEMENT_BYTES)));
+  const hosted = `with ${who.join(', ')}${more}, which takes up to ${seconds(update)} of a step`;
+  const alone = onGpusAlone(costs, plan);
+  if (alone)
+    return [
+      `A part of the state lies in main memory, so that it is updated there while GPUs update the rest: ${hosted}; on GPUs alone a step takes ${seconds(forecast(costs, alone).stepSeconds)}.`,
+    ];
+  const without = withoutMainMemory();
+  const other =
+    without === null ? 'no plan without fits' : `the best plan without takes ${seconds(without.seconds)} a step`;
   return [
-    `A part of the state lies in main memory and is updated there, for want of memory on GPUs: with ${who.join(', ')}${more}, which takes up to ${seconds(update)} of a step; ${other}.`,
+    `A part of the state lies in main memory and is updated there, for want of memory on GPUs: ${hosted}; ${other}.`,
   ];
 }
 

@@ -14,12 +14,16 @@ export interface MainMemorySpeed {
   readonly sumSeconds: number;
   /** After it: AdamW. */
   readonly updateSeconds: number;
+  /** AdamW of one on its GPU; absent: not measured. */
+  readonly onGpuSeconds?: number;
 }
 
 /** Of whoever did not measure it: a core updates some seventy million elements a second. */
 export const ASSUMED_SPEED: MainMemorySpeed = { sumSeconds: 10e-9, updateSeconds: 15e-9 };
 /** Of an element: no core is faster, and none that trains anything is slower. */
 const [LEAST_SECONDS, MOST_SECONDS] = [0.2e-9, 0.2e-6];
+/** Of one on a GPU: none is faster, and a software adapter is no slower. */
+const [LEAST_ON_GPU, MOST_ON_GPU] = [1e-12, 1e-5];
 /** Shards begin at multiples of so many elements. */
 const SHARD_ALIGNMENT = 64;
 
@@ -28,9 +32,10 @@ const believed = (seconds: number, assumed: number): number =>
   seconds < LEAST_SECONDS ? assumed : Math.min(MOST_SECONDS, seconds);
 
 /** As it is planned with: a donor's word, within bounds. */
-export const believedSpeed = ({ sumSeconds, updateSeconds }: MainMemorySpeed): MainMemorySpeed => ({
+export const believedSpeed = ({ sumSeconds, updateSeconds, onGpuSeconds = 0 }: MainMemorySpeed): MainMemorySpeed => ({
   sumSeconds: believed(sumSeconds, ASSUMED_SPEED.sumSeconds),
   updateSeconds: believed(updateSeconds, ASSUMED_SPEED.updateSeconds),
+  ...(onGpuSeconds >= LEAST_ON_GPU && { onGpuSeconds: Math.min(MOST_ON_GPU, onGpuSeconds) }),
 });
 
 /** Bytes of main memory that each peer gives; one that is not in it gives none. */
@@ -84,6 +89,20 @@ export function inMainMemory(plan: Plan, peers: readonly PeerId[], { lacks, host
     }
   }
   return relieved;
+}
+
+/** The plan with so many elements more of a peer's state in main memory: its largest shards, and of the next one its beginning. */
+export function moreInMainMemory(plan: Plan, peer: PeerId, elements: number, mayCut: boolean): Plan {
+  let [moved, left] = [plan, elements];
+  for (const { block, range } of onGpu(plan, peer)) {
+    const size = sizeOf({ range });
+    const part = size <= left ? size : mayCut ? Math.floor(left / SHARD_ALIGNMENT) * SHARD_ALIGNMENT : 0;
+    if (part === 0) continue;
+    moved = withHost(moved, block, [range[0], range[0] + part]);
+    left -= part;
+    if (part < size) break;
+  }
+  return moved;
 }
 
 type Located = { readonly block: string } & Pick<Shard, 'range'>;

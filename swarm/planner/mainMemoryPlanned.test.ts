@@ -8,7 +8,11 @@ import { parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { planCluster } from './clusterPlan.ts';
 import { memoryOf } from './draft.ts';
-import { forecast } from './forecast.ts';
+import { forecast, predictedStep } from './forecast.ts';
+import { type MainMemorySpeed, moreInMainMemory } from './mainMemory.ts';
+import { predictedBeside } from './predictedBeside.ts';
+import { replicaWish } from './replication.ts';
+import { sharedElements } from './sharedUpdates.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 },
@@ -25,6 +29,80 @@ const search = (problem: ClusterProblem) =>
     () => [],
   );
 const isInHost = ({ state }: Plan): boolean => state.some(({ shards }) => shards.some((shard) => shard.in === 'host'));
+
+/** A peer that updates so many elements a second in main memory and on its GPU, with room for all in both. */
+function withSpeeds(speed: MainMemorySpeed, layerSeconds: number, ids = ['a'], hosts = ids): ClusterProblem {
+  const measured = { forwardSecondsPerLayer: [layerSeconds], backwardSecondsPerLayer: [2 * layerSeconds] };
+  const cluster = parseCluster(
+    { peers: ids.map((id) => ({ id, memoryBytes: 1e9, measured, ...(hosts.includes(id) && { hostBytes: 1e9 }) })) },
+    'c.json',
+  );
+  invariant(cluster.ok, 'a cluster');
+  return { model, batch, cluster: cluster.value, mainMemory: new Map(ids.map((id) => [id, speed])) };
+}
+const NS = 1e-9;
+
+describe('updates on GPU and CPU at once', () => {
+  it('[CL53] as much lies in main memory as makes a step shortest: both updates end together, or all is on the GPU', () => {
+    for (const [sum, update, onGpu] of [
+      [2, 5, 40],
+      [10, 15, 16],
+      [1, 30, 8],
+      [10, 15, 9],
+      [3, 3, 1],
+    ] as const) {
+      const speed = { sumSeconds: sum * NS, updateSeconds: update * NS, onGpuSeconds: onGpu * NS };
+      const problem = withSpeeds(speed, 1e-7);
+      const costs = clusterCosts(problem);
+      const [peer] = costs.peers;
+      invariant(peer, 'a peer');
+      const bare = search({ ...problem, without: 'mainMemory' });
+      invariant(bare.ok, 'a plan');
+      const { plan } = bare.value;
+      const kept = model.blocks.reduce((all, { elements }) => all + elements, 0);
+      const seconds = (elements: number): number =>
+        forecast(costs, moreInMainMemory(plan, peer.id, elements, true)).stepSeconds;
+      const tried = Array.from({ length: 101 }, (_, part) => seconds((part * kept) / 100));
+      const least = Math.min(...tried);
+      const chosen = sharedElements(costs, peer, kept);
+      expect(chosen > 0, `${sum} ${update} ${onGpu}`).toBe(onGpu > sum);
+      expect(seconds(chosen)).toBeLessThanOrEqual(least + 64 * (sum + update + onGpu) * NS);
+      const found = search(problem);
+      invariant(found.ok, 'a plan');
+      const isWorth = least < 0.995 * seconds(0);
+      expect(isInHost(found.value.plan)).toBe(isWorth);
+      expect(found.value.predicted.stepSeconds).toBeLessThanOrEqual((isWorth ? 1 : 1.005) * least + 1e-6);
+      const said = found.value.reasons.map(({ text }) => text).join(' ');
+      expect(said.includes('updated there while GPUs update the rest: with a (')).toBe(isWorth);
+      if (!isWorth) continue;
+      const spans = predictedBeside(costs, found.value.plan, predictedStep(costs, found.value.plan));
+      const ends = spans.filter(({ action: { op } }) => op === 'UPDATE' || op === 'UPDATE_HOST');
+      expect(ends.map(({ action: { op } }) => op)).toEqual(['UPDATE', 'UPDATE_HOST']);
+      const [gpu = 0, host = 0] = ends.map(({ endSeconds }) => endSeconds);
+      expect(Math.abs(gpu - host)).toBeLessThanOrEqual(64 * (update + onGpu) * NS);
+    }
+  });
+
+  it('[CL53] with peers whose work is most of a step, or who wait for nothing of it, no state goes there', () => {
+    const speed = { sumSeconds: NS, updateSeconds: NS, onGpuSeconds: 2 * NS };
+    const found = search(withSpeeds(speed, 0.1));
+    invariant(found.ok, 'a plan');
+    expect(isInHost(found.value.plan)).toBe(false);
+  });
+
+  it('[CL53] no copy of a shard is given up for it', () => {
+    const speed = { sumSeconds: NS, updateSeconds: 5 * NS, onGpuSeconds: 100 * NS };
+    const replicas = replicaWish(1);
+    const alone = search({ ...withSpeeds(speed, 1e-5, ['a', 'b'], ['a']), replicas });
+    const both = search({ ...withSpeeds(speed, 1e-5, ['a', 'b']), replicas });
+    invariant(alone.ok && both.ok, 'plans');
+    // b gives no main memory, so that it could copy nothing of what lies there.
+    expect(isInHost(alone.value.plan)).toBe(false);
+    expect(isInHost(both.value.plan)).toBe(true);
+    for (const { plan } of [alone.value, both.value])
+      expect(plan.state.every(({ shards }) => shards.every((shard) => shard.replicas.length === 1))).toBe(true);
+  });
+});
 
 describe('main memory in a plan that is searched for', () => {
   it('[CL50] no peer has more in either memory than it gives, whatever lies where', () => {
@@ -46,7 +124,9 @@ describe('main memory in a plan that is searched for', () => {
       const without = search({ ...problem, without: 'mainMemory' });
       if (without.ok) expect(predicted.stepSeconds).toBeLessThan(1.02 * without.value.predicted.stepSeconds);
       const said = found.value.reasons.map(({ text }) => text).join(' ');
-      expect(said).toMatch(/lies in main memory and is updated there, for want of memory on GPUs: with p\d/);
+      expect(said).toMatch(
+        /lies in main memory(, so that it is updated there while GPUs update the rest| and is updated there, for want of memory on GPUs): with p\d/,
+      );
       expect(peers(plan).some((peer) => hostBytes(plan, peer, undefined) > 0)).toBe(true);
     }
     expect(seen).toBeGreaterThan(4);
@@ -70,7 +150,7 @@ describe('main memory in a plan that is searched for', () => {
     const plain = clusterCosts({ model, batch, cluster: cluster.value });
     const speed = { sumSeconds: 3e-9, updateSeconds: 50e-9 };
     const slow = clusterCosts({ model, batch, cluster: cluster.value, mainMemory: new Map([['a', speed]]) });
-    const found = search({ model, batch, cluster: cluster.value });
+    const found = search({ model, batch, cluster: cluster.value, without: 'mainMemory' });
     invariant(found.ok, 'a plan');
     const { plan } = found.value;
     const inHost: Plan = {

@@ -72,8 +72,8 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
       />
       <DayCaps state={state} prefer={prefer} />
       <p class="soft small">
-        Leave a field empty for no limit, or no main memory. It holds what your GPU has no room for. New limits of
-        memory count from the next time you join.
+        Leave a field empty for no limit, or no main memory. It holds what your GPU has no room for, or what your
+        processor updates meanwhile. New limits of memory count from the next time you join.
       </p>
       <ConditionsForm state={state} prefer={prefer} />
       <h3>This tab</h3>

@@ -17,6 +17,7 @@ import type { KernelCall } from './kernelCall.ts';
 import { checkKernels, kernelCases } from './kernelCheck.ts';
 import { probeMemory } from './memoryProbe.ts';
 import { microBatchCalls } from './microBatchCalls.ts';
+import { updateSpeed } from './updateSpeed.ts';
 
 const ADAPTER: AdapterProfile = { vendor: 'v', architecture: 'a', description: '', software: true, browser: 'dawn' };
 const now = (): number => performance.now() / 1000;
@@ -79,6 +80,7 @@ test.each(['gpt2', 'llama'] as const)(
       expect(backwardSeconds).toBeGreaterThan(0);
     }
     expect(first.value).toMatchObject({ memoryBytes: 2 ** 20, memoryTriedBytes: 2 ** 20 });
+    expect(first.value.mainMemory).not.toHaveProperty('onGpuSeconds'); // no room for it
     expect(kept.size).toBe(1);
     // Too little was found for this run: it is tried again. Enough of it is believed.
     const again = await admit({ ...applicant, drafted: { ...drafted, known }, gpu: gpuOf(dawn.value) });
@@ -88,6 +90,15 @@ test.each(['gpt2', 'llama'] as const)(
     expect(last).toMatchObject({ ok: true, value: { memoryBytes: 1_000_000, memoryTriedBytes: 1_000_000 } });
   },
 );
+
+test('[CL53] an update of an element on the GPU is measured, within the memory that is given', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const gpu = gpuOf(dawn.value);
+  const seconds = await updateSpeed(gpu, null, now);
+  expect(seconds).toBeGreaterThan(0);
+  expect(await updateSpeed(gpu, 2 ** 24, now)).not.toBeNull();
+  expect(await updateSpeed(gpu, 2 ** 24 - 1, now)).toBeNull();
+});
 
 test('[AD8] memory is allocated, written and freed, time and again', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

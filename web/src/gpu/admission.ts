@@ -1,6 +1,6 @@
 /**
  * What a tab finds out about itself before it may join: that its kernels are right, how long a layer takes at two
- * micro-batch sizes and an element in main memory, and how much GPU memory can really be had. The times are measured anew at every visit.
+ * micro-batch sizes and the update of an element on the GPU and in main memory, and how much GPU memory can really be had. The times are measured anew at every visit.
  */
 import { emptyWaitOf } from '../../../shaders/kernel/queueWait.ts';
 import { learnRates } from '../../../shaders/kernel/watchdog.ts';
@@ -20,6 +20,7 @@ import { PATIENCE_SECONDS, timePasses } from './layerTime.ts';
 import { mainMemorySpeed } from './mainMemorySpeed.ts';
 import { bytesToTry, probeMemory, type TriedMemory } from './memoryProbe.ts';
 import { createStage, type GpuStage } from './stage.ts';
+import { updateSpeed } from './updateSpeed.ts';
 
 interface Applicant extends Omit<Examinee, 'step' | 'compute'> {
   readonly train: Train;
@@ -49,7 +50,9 @@ export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   if (!verdict.ok) return verdict;
   const layers = await layerTimes(applicant);
   const { limits } = applicant.gpu.device;
-  const measured = { layers, mainMemory: mainMemorySpeed(applicant.now), deviceLimits: deviceLimitsOf(limits) };
+  const onGpuSeconds = await updateSpeed(applicant.gpu, applicant.memoryBytes, applicant.now);
+  const mainMemory = { ...mainMemorySpeed(applicant.now), ...(onGpuSeconds !== null && { onGpuSeconds }) };
+  const measured = { layers, mainMemory, deviceLimits: deviceLimitsOf(limits) };
   return success({ ...verdict.value, ...measured, ...(await memoryOf(applicant)) });
 }
 

@@ -14,17 +14,16 @@ const ROUNDS = 5;
 /** Clocks of workers go in steps of up to a millisecond: a round takes many, or so many repeats by a clock that stands. */
 const ROUND_SECONDS = 0.01;
 const MOST_REPEATS = 20;
-/** Any. */
-const SCALARS = {
+/** Of an update that is only timed: any. */
+export const TIMED_SCALARS = adamwScalars({
   ...{ learningRate: 1e-3, clipScale: 1, weightDecay: 0.1, update: 1, beta1: 0.9, beta2: 0.95, epsilon: 1e-8 },
-};
+});
 
 /** Seconds of an element; `now` in seconds. */
 export function mainMemorySpeed(now: () => number): NonNullable<Profile['mainMemory']> {
   const plane = (value: number): Float32Array => new Float32Array(ELEMENTS).fill(value);
   const arrays = { values: plane(0.5), grads: plane(0), m: plane(0), v: plane(0) };
   const gradient = plane(1e-3);
-  const scalars = adamwScalars(SCALARS);
   const seconds = (work: () => void): number => {
     const times = Array.from({ length: ROUNDS }, () => {
       const begun = now();
@@ -41,6 +40,6 @@ export function mainMemorySpeed(now: () => number): NonNullable<Profile['mainMem
     addTo(arrays.grads, 0, gradient);
     squares += sumOfSquares(arrays.grads);
   });
-  const updateSeconds = seconds(() => adamwInMemory(arrays, [0, ELEMENTS], Number.isFinite(squares), scalars));
+  const updateSeconds = seconds(() => adamwInMemory(arrays, [0, ELEMENTS], Number.isFinite(squares), TIMED_SCALARS));
   return { sumSeconds, updateSeconds };
 }

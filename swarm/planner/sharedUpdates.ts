@@ -1,0 +1,86 @@
+/**
+ * Updates on a GPU and in its donor's main memory at the same time (after Deep Optimizer States, Maurya et al., Middleware
+ * '24, whose optimizer also goes by parts on both). Of the k elements that a peer keeps, with s seconds an element for the
+ * sum in main memory, c for AdamW there and g for AdamW on the GPU, x in main memory take
+ *   t(x) = s·x + max(g·(k − x), c·x)
+ * which falls until both end together, at x = k·g/(g + c), where g > s; where g is no more than s nothing is gained by the
+ * first one. What lies there for want of room stays there. A step has one slowest peer before its commit and one after it, so
+ * that of all peers' cuts those stay without which it is longer.
+ */
+import type { PeerId } from '../base.ts';
+import { hostBytes } from '../memory/memory.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { ClusterCosts, PlannedPeer } from './clusterCosts.ts';
+import { memoryOf } from './draft.ts';
+import { forecast } from './forecast.ts';
+import { HOST_ELEMENT_BYTES, moreInMainMemory } from './mainMemory.ts';
+
+/** A step that is not shorter by so much is not worth what comes and goes over the bus. */
+const LEAST_GAIN = 0.005;
+/** Of more peers all cuts stay, or none. */
+const MOST_TRIED = 16;
+
+/** Elements of the `kept` ones that lie in main memory where both updates end together; 0: it is shorter with none there. */
+export function sharedElements(costs: ClusterCosts, peer: PlannedPeer, kept: number): number {
+  const [onGpu, inHost] = [costs.updateSeconds(peer, kept), costs.hostUpdateSeconds(peer, kept)];
+  return onGpu > costs.hostSumSeconds(peer, kept) ? (kept * onGpu) / (onGpu + inHost) : 0;
+}
+
+/** The plan with a part of the state in main memory for the time that it saves; null: it saves none. */
+export function withSharedUpdates(costs: ClusterCosts, plan: Plan): Plan | null {
+  if (!costs.givesMainMemory) return null;
+  const bare = forecast(costs, plan).stepSeconds;
+  const seconds = (of: Plan): number =>
+    isRoomy(costs, of) ? forecast(costs, of).stepSeconds : Number.POSITIVE_INFINITY;
+  let cuts = costs.peers.flatMap((peer) => cutOf(costs, plan, peer));
+  if (cuts.length === 0) return null;
+  let [best, least] = [plan, bare];
+  // A cut shard takes more of a GPU than a whole one in its place: where that has no room, whole ones go.
+  for (const mayCut of [true, false]) {
+    const made = (of: readonly Cut[]): Plan =>
+      of.reduce((moved, { id, elements }) => moreInMainMemory(moved, id, elements, mayCut), plan);
+    let [tried, takes] = [made(cuts), 0];
+    takes = seconds(tried);
+    for (const cut of cuts.length > 1 && cuts.length <= MOST_TRIED ? cuts : []) {
+      const fewer = cuts.filter((other) => other !== cut);
+      const without = made(fewer);
+      const now = seconds(without);
+      if (now <= takes) [cuts, tried, takes] = [fewer, without, now];
+    }
+    if (takes < least) [best, least] = [tried, takes];
+  }
+  return least <= (1 - LEAST_GAIN) * bare ? best : null;
+}
+
+/** The same state on GPUs alone; null: they have no room for it. */
+export function onGpusAlone(costs: ClusterCosts, plan: Plan): Plan | null {
+  const state = plan.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map(({ in: _, ...shard }) => shard),
+  }));
+  const alone = { ...plan, state };
+  return isRoomy(costs, alone) ? alone : null;
+}
+
+interface Cut {
+  readonly id: PeerId;
+  /** That go to main memory. */
+  readonly elements: number;
+}
+
+function cutOf(costs: ClusterCosts, plan: Plan, peer: PlannedPeer): Cut[] {
+  const inHost = hostBytes(plan, peer.id, undefined) / HOST_ELEMENT_BYTES;
+  let kept = 0;
+  for (const { shards } of plan.state)
+    for (const { peer: primary, range } of shards) if (primary === peer.id) kept += range[1] - range[0];
+  const wanted = Math.min(sharedElements(costs, peer, kept), costs.hostElements(peer));
+  return wanted > inHost ? [{ id: peer.id, elements: wanted - inHost }] : [];
+}
+
+function isRoomy(costs: ClusterCosts, plan: Plan): boolean {
+  const bytes = memoryOf(costs, plan);
+  return costs.peers.every(
+    ({ id, memoryBytes, hostBytes: given }) =>
+      (bytes.get(id) ?? 0) <= memoryBytes && hostBytes(plan, id, undefined) <= given,
+  );
+}
