@@ -47,8 +47,8 @@ export class Session {
   #settledEpoch = 0;
   #run: JoinedRun | null = null;
   #token = '';
-  /** How many there were, each with a server that knew this tab from nothing before. */
-  #conversation = 0;
+  /** Plans to make ready for; rises also where a server is back, which counts anew. */
+  #warmUps = 0;
   /** What the admission found; null: it is not over. */
   #profile: Profile | null = null;
   #links: MeasuredLinks = { links: [] };
@@ -101,11 +101,9 @@ export class Session {
       case 'prepare':
         return this.#prepare(message);
       case 'start':
-        this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message));
-        return;
+        return this.#epochs.enqueue(message.epoch, (epoch) => this.#train(epoch, message));
       case 'evaluate':
-        this.#epochs.enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
-        return;
+        return this.#epochs.enqueue(message.epoch, (epoch) => this.#evaluate(epoch, message.step));
       case 'committed':
         return this.#committed(message);
       case 'save':
@@ -181,7 +179,6 @@ export class Session {
     const { peer, run: facts, token } = message;
     this.#token = token;
     if (message.heard !== null) return; // the same conversation, and nothing of it is lost
-    this.#conversation += 1;
     if (this.isStill(peer)) return this.#resume(message);
     this.disconnected(false);
     const found = this.#parts.files(() => this.#token);
@@ -193,6 +190,7 @@ export class Session {
   #resume({ generation, lastCommit, met }: Message<'welcome'>): void {
     const { sendServer } = this.#parts.page;
     this.#meetings.restart();
+    this.#warmUps++;
     if (this.#profile) sendServer({ type: 'measured', profile: this.#profile });
     if (lastCommit && generation === this.#holding.generation) this.#committed({ ...lastCommit, checkpoint: false });
     this.#meetings.stoodAt(met, generation);
@@ -209,15 +207,11 @@ export class Session {
 
   /** Beside what is in progress. What fails of it fails again, and is told, when the plan begins. */
   #warm(message: Message<'warm'>): void {
-    const { page } = this.#parts;
     if (!this.#run) return;
+    const asked = ++this.#warmUps;
     this.#inbox.warm(warmBytes(this.#run.sizes, message.plan, this.#run.peer));
-    const conversation = this.#conversation;
-    warmUp(message, this.#run, page).then(
-      () => {
-        // A server that is back counts anew.
-        if (conversation === this.#conversation) page.sendServer({ type: 'warmed', number: message.number });
-      },
+    warmUp(message, this.#run, this.#parts.page).then(
+      () => asked === this.#warmUps && this.#parts.page.sendServer({ type: 'warmed', number: message.number }),
       () => undefined,
     );
   }
@@ -383,8 +377,7 @@ export class Session {
   }
 
   #atWork(): { readonly run: JoinedRun; readonly role: Role } {
-    const run = this.#run;
-    const { role } = this.#holding;
+    const [run, { role }] = [this.#run, this.#holding];
     invariant(run && role, 'work came before a plan');
     return { run, role };
   }
