@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
-import { peerId, refusal, success } from '../base.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { invariant, peerId, refusal, success } from '../base.ts';
+import { hostBytes } from '../memory/memory.ts';
+import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel } from '../testing/randomPlan.ts';
+import { gatheredPlan, mainMemoryPlan } from '../testing/statePlans.ts';
 import { answerTo, answerWished, capacityOf, type PlanWishes, planWished } from './wishes.ts';
 
 const model = outlineModel(2, true);
@@ -85,4 +87,47 @@ test('[SC30] donors who cannot have a schedule have the nearest, and the reason 
   expect(made(4, { plan: given })).toEqual(['chimera', 4, 4, 4, null]);
   expect(made(2, { plan: given })).toEqual(['chimera', 2, 2, 2, 'pairs 1']);
   expect(made(2, { schedule: '1f1b', warmup: 'overlap' })).toEqual(['1f1b', 2, 2, 1, null]);
+});
+
+/** Elements of each block that lie in main memory. */
+const hostedIn = ({ state }: Plan): Record<string, number> =>
+  Object.fromEntries(
+    state.map(({ block, shards }) => [
+      block,
+      shards.reduce((sum, { range: [from, to], in: place }) => sum + (place === 'host' ? to - from : 0), 0),
+    ]),
+  );
+
+test('[PL17] other donors than a plan has keep its gathering, where a stage has somebody to gather from', () => {
+  const deep = outlineModel(4, true);
+  const run = { samples: 8, sequence: 4 };
+  const makePlan = planWished(deep, run, { plan: gatheredPlan(deep, 8, donors(4)) });
+  for (const count of [2, 3, 5, 8]) {
+    const made = makePlan(donors(count), new Map());
+    invariant(made.ok, `${count} donors`);
+    expect(problems(deep, run, made.value)).toEqual([]);
+    expect(made.value.stages.map(({ members, gathered }) => [members.length, gathered])).toEqual([[count, 1]]);
+  }
+  const alone = makePlan(donors(1), new Map());
+  expect(alone).toEqual({ ok: true, value: equalSplit(deep, 8, donors(1), { schedule: '1f1b', stages: 1 }) });
+});
+
+test('[PL17] the same ranges of state lie in main memory, as far as those who keep them give some', () => {
+  const deep = outlineModel(4, true);
+  const run = { samples: 8, sequence: 4 };
+  const given = mainMemoryPlan(deep, 8, donors(4));
+  const makePlan = planWished(deep, run, { plan: given });
+  for (const count of [1, 2, 3, 6]) {
+    const peersNow = donors(count);
+    const made = (bytes: number): Plan => {
+      const found = makePlan(peersNow, new Map(), new Map(peersNow.map((peer) => [peer, bytes])));
+      invariant(found.ok, `${count} donors`);
+      expect(problems(deep, run, found.value)).toEqual([]);
+      for (const peer of peersNow) expect(hostBytes(found.value, peer, undefined)).toBeLessThanOrEqual(bytes);
+      return found.value;
+    };
+    expect(hostedIn(made(1e9))).toEqual(hostedIn(given));
+    const none = hostedIn(made(0));
+    expect(new Set(Object.values(none))).toEqual(new Set([0]));
+  }
 });

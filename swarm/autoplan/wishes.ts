@@ -10,7 +10,9 @@ import { type Plan, peers } from '../plan/plan.ts';
 import { seated } from '../plan/seated.ts';
 import { donorCapacity, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
+import { gathersAny, hasPlaces } from '../planner/likePlan.ts';
 import type { HostMemory } from '../planner/mainMemory.ts';
+import { ownedStages } from '../planner/ownedSplit.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
 import type { LineCaps } from '../planner/streamWires.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
@@ -18,7 +20,7 @@ import { nearestTo, optionsOf } from './nearest.ts';
 import type { Batch } from './peerProfile.ts';
 
 export interface PlanWishes extends SplitOptions {
-  /** For exactly as many donors as it names, in the order in which it names them; fewer have the equal split. */
+  /** For exactly as many donors as it names, in the order in which it names them; others have the equal split, with its gathering and main memory. */
   readonly plan?: Plan;
   /** Of several groups, each for its islands: for exactly as many donors as they name, in the order in which they name them. */
   readonly groupPlans?: readonly Plan[];
@@ -76,16 +78,25 @@ export function planWished(
   batch: Batch,
   { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
   { lines, buffers = new Map() }: KnownCaps = {},
+  like: Plan | undefined = plan,
 ): MakePlan {
   const options = plan === undefined ? wishes : optionsOf(plan);
   return (donors, caps, hosts = new Map()) => {
-    if (plan === undefined || donors.length !== peers(plan).length)
-      return fittingSplit({ model, batch, peers: donors, caps, hosts, buffers, options, ...(lines && { lines }) });
+    if (plan === undefined || donors.length !== peers(plan).length) {
+      const run = { model, batch, peers: donors, caps, hosts, buffers, options, ...(lines && { lines }) };
+      if (like === undefined || !hasPlaces(like)) return fittingSplit(run);
+      const kept = fittingSplit({ ...run, like, options: stagesLike(like, options) });
+      return kept.ok ? kept : fittingSplit(run);
+    }
     const given = seated(plan, donors);
     const lacking = shortage({ model, batch, caps, hosts, buffers }, given);
     return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors));
   };
 }
+
+/** Where stages gather there are as many of them, so that there is somebody to gather from. */
+const stagesLike = ({ stages }: Plan, options: SplitOptions): SplitOptions =>
+  ownedStages(1, options) === null && gathersAny(stages) ? { ...options, stages: stages.length } : options;
 
 /** The plan that was wished for, or the nearest that these donors can have. */
 export function answerWished(
@@ -103,7 +114,7 @@ export function answerWished(
   for (const [index, { options: tried, fewer, text }] of tries.entries()) {
     const [spare] = fewer === 0 ? [] : spares(question, known.buffers);
     const among = fewer === 0 ? offer : offer.filter(({ peer }) => peer !== spare);
-    const makePlan = planWished(model, batch, tried, known);
+    const makePlan = planWished(model, batch, tried, known, plan);
     const isLast = index === tries.length - 1;
     if (
       !isLast &&

@@ -18,6 +18,7 @@ import { firstLayers } from '../schedule/recompute.ts';
 import { packedBytes, type RunWire } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
+import { likePlan } from './likePlan.ts';
 import { type HostMemory, inMainMemory } from './mainMemory.ts';
 import { microBatchUnit, ownedStages } from './ownedSplit.ts';
 import { type LineCaps, withCappedWires } from './streamWires.ts';
@@ -43,6 +44,8 @@ interface FitProblem {
   /** Absent: every GPU takes any buffer. */
   readonly buffers?: BufferLimits;
   readonly options: SplitOptions;
+  /** Whose gathering and main memory it has, as far as these donors can; absent: neither. */
+  readonly like?: Plan | undefined;
   /** By which links of a run with `wire: "auto"` are chosen; absent: nobody has a cap. */
   readonly lines?: LineCaps;
 }
@@ -112,10 +115,7 @@ function splitInOrder(problem: FitProblem): Split {
   const { model, batch, peers, caps, options, buffers } = problem;
   const impossible = splitProblem(model, batch.samples, peers.length, options);
   if (impossible !== null) return { plan: null, reason: impossible, lacks: null };
-  const first = writtenIn(
-    problem,
-    withAllowedCuts(model, batch.islands, equalSplit(model, batch.samples, peers, options)),
-  );
+  const first = madeOf(problem, equalSplit(model, batch.samples, peers, options));
   if (!peers.some((peer) => caps.has(peer) || buffers?.has(peer))) return { plan: first };
   let nearest = shortage(problem, first);
   if (nearest.bytes === 0) return { plan: first };
@@ -127,6 +127,13 @@ function splitInOrder(problem: FitProblem): Split {
     }
   }
   return { plan: null, reason: sentence(nearest, peers), lacks: nearest };
+}
+
+/** An equal split as it is to be for this run. */
+function madeOf(problem: FitProblem, split: Plan): Plan {
+  const { model, batch, like, hosts = new Map() } = problem;
+  const cut = withAllowedCuts(model, batch.islands, split);
+  return writtenIn(problem, like ? likePlan(cut, like, hosts, !batch.islands) : cut);
 }
 
 function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
@@ -221,7 +228,7 @@ const recomputingFirst = (plan: Plan, stage: number, peer: PeerId, count: number
 /** Moves layers one at a time from the stage that lacks most; a plan that fits, or the least that was lacking. */
 function shifted(problem: FitProblem, options: SplitOptions, relief: (plan: Plan) => Plan): Plan | Shortage {
   const { model, batch, peers } = problem;
-  const cut = (split: Plan): Plan => relief(writtenIn(problem, withAllowedCuts(model, batch.islands, split)));
+  const cut = (split: Plan): Plan => relief(madeOf(problem, split));
   let plan = cut(equalSplit(model, batch.samples, peers, options));
   let least = shortage(problem, plan);
   let cuts = plan.stages.map(({ layers }) => layers);

@@ -85,6 +85,7 @@ test.each(STATE_PLANS)('[PL9] [PL18] [PL40] %s: a valid plan', (_, make) => {
 // The one in a killed or leaving donor's place comes by itself: then all of them have the plan that was asked for again.
 test.each(EVERY)(
   '[SC30] [PL51] [RE52] %s: of four one is killed, one comes, one leaves, and no step is given up',
+  { timeout: 300_000 },
   async (_, wish) => {
     for (const [index, [killed, leaves]] of PAIRS.entries()) {
       const at = (harm: Mischief['harm'], whom: Mischief['whom'], nth: number): Mischief => ({
