@@ -176,7 +176,7 @@ function keepsStateAlone(state: DonorState): boolean {
 
 /** Before a whole step can be spoken of, how far the first one is shows that it goes on. */
 const firstStepSentence = ({ microBatches: { done, all } }: DonorStatus): string =>
-  `Your first step${all > 0 ? `: ${done} of ${all} parts done` : ' has begun'}. On a slow computer it takes a minute.`;
+  `Your first step${all > 1 ? `: ${done} of ${all} parts done` : ' has begun'}. On a slow computer it takes a minute.`;
 
 function computingSentence(state: DonorState): string {
   const { status } = state;
