@@ -240,6 +240,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     ownKey,
     ...(recorder === undefined ? {} : { recorder }),
     tokenPrefix: options.site?.tokenPrefix ?? '',
+    ...(options.site === undefined ? {} : { losses: options.site.losses }),
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
     networkName: (address) => addressKey(data.store, address),

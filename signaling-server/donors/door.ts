@@ -14,7 +14,7 @@ import { refusedFor } from './donorSocket.ts';
 import type { DonorWire, Origin } from './donorWire.ts';
 
 /** Donors of one address at once: a class behind one router fits. */
-const DONORS_PER_ADDRESS = 256;
+export const DONORS_PER_ADDRESS = 256;
 /** Times a minute that each of them may connect: every time is written down. */
 const JOINS_PER_DONOR = 3;
 

@@ -5,6 +5,7 @@
  */
 import { doubledMs, type PeerId } from '../../swarm/base.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { KeptLosses, type Losses } from './keptLosses.ts';
 
 /** An address may cost the others so much before its new donors have to wait, and as often again as it has donors that stay. */
 const LOSSES_ALLOWED = 1;
@@ -20,14 +21,6 @@ const EXPIRY_MS = 600_000;
 const FIRST_CONVICTION_MS = 300_000;
 const CONVICTION_GROWTH = 12;
 const DAY_MS = 86_400_000;
-/** Of so many addresses the losses are kept: those with the newest ones. */
-const ADDRESSES_KEPT = 10_000;
-
-interface Losses {
-  readonly count: number;
-  readonly lastMs: number;
-}
-
 interface Visit {
   readonly address: string;
   /** Since when it is in; null: it waits. */
@@ -36,10 +29,13 @@ interface Visit {
 }
 
 export class JoinDelays {
-  readonly #losses = new Map<string, Losses>();
-  /** Each is forgiven after a day without another. */
-  readonly #convictions = new Map<string, Losses>();
+  readonly #kept: KeptLosses;
   readonly #visits = new Map<PeerId, Visit>();
+
+  /** `kept`: what a site knows of addresses, where this is a server of one. */
+  constructor(kept: KeptLosses = new KeptLosses()) {
+    this.#kept = kept;
+  }
 
   /** Calls `join` at once, or after the delay unless the donor has left by then; answers which. */
   asked(peer: PeerId, address: string, join: () => void): 'now' | 'later' {
@@ -75,20 +71,20 @@ export class JoinDelays {
 
   /** Someone of this address, who came at `sinceMs`, has cost the others something by the way it went. */
   lost(address: string, sinceMs: number, nowMs: number): void {
-    const before = this.#losses.get(address);
+    const before = this.#kept.of('losses', address);
     if (before && sinceMs < before.lastMs && nowMs - before.lastMs < AT_ONCE_MS) return;
-    this.#keep(this.#losses, address, unexpired(before, nowMs, EXPIRY_MS) + 1, nowMs);
+    this.#kept.keep('losses', address, { count: unexpired(before, nowMs, EXPIRY_MS) + 1, lastMs: nowMs });
   }
 
   /** Someone of this address was shown to harm the run. */
   convicted(address: string, nowMs: number): void {
-    const count = unexpired(this.#convictions.get(address), nowMs, DAY_MS) + 1;
-    this.#keep(this.#convictions, address, count, nowMs);
+    const count = unexpired(this.#kept.of('convictions', address), nowMs, DAY_MS) + 1;
+    this.#kept.keep('convictions', address, { count, lastMs: nowMs });
   }
 
   waitMs(address: string, nowMs: number): number {
-    const losses = this.#losses.get(address);
-    const convictions = this.#convictions.get(address);
+    const losses = this.#kept.of('losses', address);
+    const convictions = this.#kept.of('convictions', address);
     if (losses === undefined && convictions === undefined) return 0;
     const staying = this.#staying(address, nowMs);
     const over = unexpired(losses, nowMs, EXPIRY_MS) - LOSSES_ALLOWED - staying;
@@ -110,13 +106,6 @@ export class JoinDelays {
     const stays = (visit: Visit): boolean =>
       visit.address === address && visit.joinedMs !== null && nowMs - visit.joinedMs >= STAYING_MS;
     return [...this.#visits.values()].filter(stays).length;
-  }
-
-  #keep(all: Map<string, Losses>, address: string, count: number, lastMs: number): void {
-    all.delete(address);
-    all.set(address, { count, lastMs });
-    const [oldest] = all.keys();
-    if (all.size > ADDRESSES_KEPT && oldest !== undefined) all.delete(oldest);
   }
 }
 

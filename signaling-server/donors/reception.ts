@@ -18,7 +18,9 @@ import { monotonicMs } from '../monitoring/clock.ts';
 import { Comebacks } from './comebacks.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
+import { DONORS_PER_ADDRESS } from './door.ts';
 import { JoinDelays } from './joinDelays.ts';
+import type { KeptLosses } from './keptLosses.ts';
 import type { Network } from './network.ts';
 import { PendingPlaces } from './pendingPlaces.ts';
 import { Resumes } from './resumes.ts';
@@ -68,6 +70,8 @@ interface ReceptionOptions {
   readonly isBlocked?: (address: string) => boolean;
   /** What donors that this server opened itself say: they need no invitation, and never wait to join. */
   readonly ownKey?: string;
+  /** What is remembered of addresses; absent: nothing yet, and by nobody else. */
+  readonly losses?: KeptLosses;
   /** Every donor's token begins with it. */
   readonly tokenPrefix?: string;
   /** What proves that a tab was this peer. */
@@ -79,7 +83,7 @@ export class Reception implements DonorHost {
   readonly #host: ReceptionHost;
   readonly #donors: ConnectedDonors;
   readonly #resumes = new Resumes();
-  readonly #joinDelays = new JoinDelays();
+  readonly #joinDelays: JoinDelays;
   readonly #comebacks: Comebacks;
   /** Of those who are not admitted yet. */
   readonly #places = new PendingPlaces();
@@ -93,6 +97,7 @@ export class Reception implements DonorHost {
     this.#options = options;
     this.#host = host;
     this.#donors = new ConnectedDonors(options.tokenPrefix ?? '');
+    this.#joinDelays = new JoinDelays(options.losses);
     this.#comebacks = new Comebacks({
       ...options,
       donors: this.#donors,
@@ -329,9 +334,12 @@ export class Reception implements DonorHost {
   }
 
   /** Connections that are not admitted have places of their own. */
-  #isFullFor({ beside }: DonorLink): boolean {
+  #isFullFor({ beside, address }: DonorLink): boolean {
     const measured = this.#donors.measured();
     if (measured.length >= (this.#options.maxDonors ?? MAX_DONORS)) return true;
+    // Of one address each gateway lets in as many: here they are counted together.
+    const ofAddress = beside && measured.filter(({ link }) => link.address === address).length;
+    if (ofAddress !== undefined && ofAddress >= DONORS_PER_ADDRESS) return true;
     return measured.filter(({ link }) => link.beside?.gateway === beside?.gateway).length >= MAX_DONORS;
   }
 

@@ -6,9 +6,8 @@
 import { z } from 'zod';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
-import { REFUSAL_REASONS } from '../../swarm/messages/refusals.ts';
+import { REFUSAL_REASONS, type RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { Grant } from './allowance.ts';
-import type { DonorLink } from './donorSocket.ts';
 import type { Relay } from './relay.ts';
 
 const peer = z.string().transform(peerId);
@@ -54,6 +53,12 @@ interface BesidePairs {
   handOn(from: PeerId, to: PeerId): Grant | null;
 }
 
+/** The way to a donor, as far as it concerns this. */
+interface RelayingLink {
+  readonly beside?: Beside | undefined;
+  refuse(reason: RefusalReason, detail: string): void;
+}
+
 interface Told {
   readonly beside: Beside;
   senders: string;
@@ -71,14 +76,15 @@ export class RelaysBeside {
     this.#pairs = pairs;
   }
 
-  connected(from: PeerId, { beside, refuse }: Pick<DonorLink, 'beside' | 'refuse'>): void {
+  connected(from: PeerId, link: RelayingLink): void {
+    const { beside } = link;
     if (beside === undefined) return;
     this.#told.set(from, { beside, senders: '' });
     beside.hear(({ sent, came, fault }) => {
       if (this.#told.get(from)?.beside !== beside) return;
       for (const { to, frames, bytes } of sent) this.#relay.wentBeside(from, to, frames, bytes);
       if (came) this.#relay.uses(from);
-      if (fault !== undefined) refuse(fault, 'a binary message');
+      if (fault !== undefined) link.refuse(fault, 'a binary message');
     });
   }
 

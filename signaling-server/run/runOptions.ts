@@ -1,5 +1,6 @@
 /** What an active run is given. */
 
+import type { KeptLosses } from '../donors/keptLosses.ts';
 import type { NetworkOptions } from '../donors/network.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Log } from '../monitoring/log.ts';
@@ -17,6 +18,8 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   /** Of the decisions; closed with the run. */
   readonly recorder?: Recorder;
   readonly maxDonors?: number;
+  /** What the site's processes remember of addresses; absent: this one alone does. */
+  readonly losses?: KeptLosses;
   /** Every donor's token begins with it. */
   readonly tokenPrefix?: string;
   /** What donors that this server opened itself say. */

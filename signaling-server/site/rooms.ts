@@ -5,6 +5,7 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { neededMost, type RunWant, USUAL_DONOR_BYTES } from '../../swarm/messages/neededMost.ts';
+import type { KeptLosses } from '../donors/keptLosses.ts';
 import { calledFor, isOfTheSite } from '../http/calledFor.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { RunRole } from '../monitoring/metrics.ts';
@@ -19,6 +20,7 @@ import { FIRST_KEY } from './lease.ts';
 import { endsWithin } from './patience.ts';
 import { END_LIMIT_MS, Room } from './room.ts';
 import type { Site, SiteData } from './site.ts';
+import { siteLosses } from './siteLosses.ts';
 import { moveRun, runIdOf, storeOfRun, storeOfSite } from './siteRun.ts';
 
 /** For each run that a process leads, so long it leaves a free one to others: more than they need to see it. */
@@ -58,12 +60,14 @@ export class Rooms {
   readonly #options: RoomsOptions;
   /** By id; null: it is about to be opened. */
   readonly #beside = new Map<string, Beside | null>();
+  readonly #losses: KeptLosses;
   #opening: Promise<void> = Promise.resolve();
   #isClosed = false;
 
   constructor(options: RoomsOptions) {
     const { site, exchange, log, open, onRole } = options;
     this.#options = options;
+    this.#losses = siteLosses(site.addresses);
     const data = { ...site.data, store: storeOfSite(site.data.store, (run) => this.#storeOf(run)) };
     this.first = new Room({
       ...{ id: null, site, leases: site.leases, key: FIRST_KEY, exchange, log, onRole },
@@ -217,6 +221,7 @@ export class Rooms {
   #runs(id: string | null): SiteRuns {
     return {
       isBeside: id !== null,
+      losses: this.#losses,
       tokenPrefix: id === null ? '' : `${id}${END_OF_ID}`,
       wants: () => this.wants(),
       credit: () => this.#credit(),

@@ -21,6 +21,7 @@ import { endsWithin, isNotReady, Patience } from './patience.ts';
 import { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 import { siteBlobs } from './siteBlobs.ts';
+import { openAddresses } from './siteLosses.ts';
 import { parseSiteName } from './siteName.ts';
 import { runIdOf } from './siteRun.ts';
 import { siteStore } from './siteStore.ts';
@@ -52,6 +53,8 @@ export interface Site extends SiteData {
   readonly name: string;
   /** Who leads which run (lease.ts). */
   readonly leases: KV;
+  /** What is remembered of addresses (siteLosses.ts). */
+  readonly addresses: KV;
   /** What a run has that trains beside the first one: a journal, blobs and a working folder of its own. */
   openRun(run: string): Promise<Result<SiteData>>;
 }
@@ -90,9 +93,10 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
     await nats.close();
   };
   try {
-    const { shared, leases } = await patience.has(async () => {
+    const { shared, leases, addresses } = await patience.has(async () => {
       const shared = await openShared(nats, site);
-      return { shared, leases: await openLeases(nats, site, shared.replicas) };
+      const leases = await openLeases(nats, site, shared.replicas);
+      return { shared, leases, addresses: await openAddresses(nats, site, shared.replicas) };
     });
     const opened = await patience.has(() => openSiteData(shared, directory, log));
     if (!opened.ok) {
@@ -113,7 +117,7 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
         return refusal(`the run ${run} cannot be opened: ${error instanceof Error ? error.message : error}`);
       }
     };
-    return success({ ...opened.value, close, nats, exchange, name: site, leases, openRun });
+    return success({ ...opened.value, close, nats, exchange, name: site, leases, addresses, openRun });
   } catch (error) {
     await disconnect();
     return refusal(`the site ${site} cannot be opened: ${error instanceof Error ? error.message : error}`);

@@ -1,0 +1,53 @@
+/** What processes of a site remember of addresses together, over a real NATS. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { invariant, type Result } from '../../swarm/base.ts';
+import { JoinDelays } from '../donors/joinDelays.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
+import { connectNats } from './natsConnection.ts';
+import { hasNatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
+import { Patience } from './patience.ts';
+import { openAddresses, siteLosses } from './siteLosses.ts';
+
+const [BAD, GOOD] = ['192.0.2.1', '192.0.2.2'];
+const WAIT = { timeout: 20_000 };
+
+function contentOf<T>(result: Result<T>): T {
+  invariant(result.ok, result.ok ? '' : result.reason);
+  return result.value;
+}
+
+test.skipIf(!hasNatsServer())(
+  hasNatsServer()
+    ? '[NA70] an address that has to wait at one process waits at every other, at one that comes later, and after all were gone'
+    : `skipped: ${NO_NATS_SERVER}`,
+  { timeout: 60_000 },
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'shoal-losses-'));
+    const nats = contentOf(await startNatsServer(folder));
+    const process = async () => {
+      const connection = contentOf(await connectNats({ urls: [nats.url] }, new Patience(0, () => {})));
+      const delays = new JoinDelays(siteLosses(await openAddresses(connection, 's', 1)));
+      return { connection, waitMs: (address: string) => delays.waitMs(address, monotonicMs()), delays };
+    };
+    try {
+      const [one, other] = [await process(), await process()];
+      for (let loss = 0; loss < 4; loss++) one.delays.lost(BAD, monotonicMs(), monotonicMs());
+      const waitMs = one.waitMs(BAD);
+      expect(waitMs).toBeGreaterThan(60_000);
+      await expect.poll(() => Math.abs(other.waitMs(BAD) - waitMs), WAIT).toBeLessThan(15_000);
+      other.delays.convicted(BAD, monotonicMs());
+      await expect.poll(() => one.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
+      await Promise.all([one, other].map(({ connection }) => connection.close()));
+      const later = await process();
+      await expect.poll(() => later.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
+      expect([one, other, later].map(({ waitMs }) => waitMs(GOOD))).toEqual([0, 0, 0]);
+      await later.connection.close();
+    } finally {
+      await nats.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+);

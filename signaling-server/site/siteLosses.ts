@@ -1,0 +1,47 @@
+/**
+ * What the processes of a site remember of addresses together: a bucket of NATS that all of them follow, so that who has to wait
+ * at one waits at every other, in every run, and after a fail-over. Rules NA in SPEC.md.
+ */
+import { Buffer } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { type KV, Kvm } from '@nats-io/kv';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { z } from 'zod';
+import { KeptLosses, LOSS_KINDS } from '../donors/keptLosses.ts';
+import { monotonicMs, wallMs } from '../monitoring/clock.ts';
+
+/** What nothing was added to for so long is forgiven, but for the worst, who are forgiven one conviction. */
+const FORGOTTEN_MS = 86_400_000;
+/** Some ten thousand addresses; past that no more are remembered until some are forgotten. */
+const BUCKET_BYTES = 4 * 2 ** 20;
+/** Before the address's own name. */
+const KEY = new RegExp(`^(${LOSS_KINDS.join('|')})\\.([0-9a-f]+)$`);
+
+const countSchema = z.number().int().min(0);
+
+export const openAddresses = (nats: NatsConnection, site: string, replicas: number): Promise<KV> =>
+  new Kvm(nats).create(`shoal-${site}-addresses`, {
+    ...{ ttl: FORGOTTEN_MS, history: 1, max_bytes: BUCKET_BYTES, replicas },
+  });
+
+/** Of this process, which hears what others keep as long as its connection lives. */
+export function siteLosses(addresses: KV): KeptLosses {
+  const kept = new KeptLosses({
+    nameOf: (address) => createHash('sha256').update(address).digest('hex').slice(0, 32),
+    // While NATS is away, or the bucket full, this process alone remembers it.
+    onKept: (kind, name, { count }) => void addresses.put(`${kind}.${name}`, String(count)).catch(() => {}),
+  });
+  void follow(addresses, kept).catch(() => {}); // NATS is gone for good
+  return kept;
+}
+
+async function follow(addresses: KV, kept: KeptLosses): Promise<void> {
+  for await (const { key, operation, created, value } of await addresses.watch()) {
+    const [, kindName, name] = KEY.exec(key) ?? [];
+    const kind = LOSS_KINDS.find((one) => one === kindName);
+    const count = countSchema.safeParse(Number(Buffer.from(value).toString()));
+    if (operation !== 'PUT' || kind === undefined || name === undefined || !count.success) continue;
+    const lastMs = monotonicMs() - Math.max(0, wallMs() - created.getTime());
+    kept.heard(kind, name, { count: count.data, lastMs });
+  }
+}
