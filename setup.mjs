@@ -191,10 +191,12 @@ async function provideVulkan() {
 const TEST_PROGRAMS = [
   { program: 'turnserver', asks: '--help', name: 'coturn' },
   { program: 'nats-server', asks: '--version', name: 'nats-server' },
+  { program: 'caddy', asks: 'version', name: 'caddy', isOfLong: true },
 ];
 
-async function provideTestPrograms() {
-  const missing = TEST_PROGRAMS.filter(({ program, asks }) => spawnSync(program, [asks]).error !== undefined);
+async function provideTestPrograms(isLong) {
+  const wanted = TEST_PROGRAMS.filter(({ isOfLong }) => isLong || !isOfLong);
+  const missing = wanted.filter(({ program, asks }) => spawnSync(program, [asks]).error !== undefined);
   if (!isRootOnDebian() || missing.length === 0) return;
   process.env.SYSTEMD_OFFLINE = '1';
   const names = missing.map(({ name }) => name);
@@ -232,7 +234,7 @@ async function setUp(command, rest) {
     BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
   if (VULKAN_COMMANDS.includes(command) && !asksForHelp) await provideVulkan();
-  if (command === 'test' && !asksForHelp) await withLock(provideTestPrograms);
+  if (command === 'test' && !asksForHelp) await withLock(() => provideTestPrograms(rest.includes('--long')));
   if (command === 'test' && !asksForHelp) await withLock(provideFirefox);
 }
 
@@ -244,10 +246,17 @@ const LANES = {
   gpu: 'vitest',
   dashboard: 'vitest',
   e2e: 'vitest',
+  servers: 'vitest',
 };
 
+/** Once more by two servers what `e2e` has by one: with `--long`, or where it is asked for by name. */
+const LONG_LANES = ['servers'];
+
 /** Two rows side by side, each in order: who walks through pages leaves half of two cores idle, and a swarm a fifth. */
-const ROWS = [['e2e'], ['types', 'lint', 'unit', 'gpu', 'dashboard']];
+const ROWS = [
+  ['e2e', 'servers'],
+  ['types', 'lint', 'unit', 'gpu', 'dashboard'],
+];
 
 /** A lane of the first row prints as it goes, another one when it is done. */
 function runProgram(programArguments, lane, prints) {
@@ -307,13 +316,15 @@ async function test(words) {
   }
   const total = { passed: 0, failed: 0, skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'shoal-test-'));
+  const isDue = (lane) =>
+    chosen.length === 0 ? words.includes('--long') || !LONG_LANES.includes(lane) : chosen.includes(lane);
   const runRow = async (row, prints) => {
-    for (const lane of row.filter((name) => chosen.length === 0 || chosen.includes(name))) {
+    for (const lane of row.filter(isDue)) {
       const counted = await runLane(lane, prints, folder);
       for (const key of Object.keys(total)) total[key] += counted[key];
     }
   };
-  const [first, ...others] = ROWS.filter((row) => row.some((lane) => chosen.length === 0 || chosen.includes(lane)));
+  const [first, ...others] = ROWS.filter((row) => row.some(isDue));
   await Promise.all([runRow(first, true), ...others.map((row) => runRow(row, false))]);
   rmSync(folder, { recursive: true, force: true });
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';

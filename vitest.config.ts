@@ -3,6 +3,13 @@ import { defineConfig } from 'vitest/config';
 /** A minute in which a browser draws and waits: beside whatever computes (setup.mjs). */
 const FEED = 'e2e/dashboard.spec.ts';
 
+/** Swarms and chaos: what is the same where several servers train the run. */
+const OVER_SERVERS = [
+  ...['swarm', 'chaos', 'changingPlans', 'islands', 'overlap', 'recordedRounds', 'gathered', 'stateOnly', 'stateCodes'],
+  ...['wire', 'streams', 'relay', 'auto', 'limits', 'fidelityGrid', 'churn', 'brokenSocket', 'serverKills'],
+  ...['strangers', 'accusations', 'storms', 'crowds', 'runLife'],
+].map((name) => `e2e/${name}.spec.ts`);
+
 // One process a file: Dawn for Node does not survive worker threads.
 export default defineConfig({
   test: {
@@ -30,6 +37,18 @@ export default defineConfig({
           include: ['e2e/**/*.spec.ts'],
           exclude: [FEED],
           testTimeout: 300_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+      {
+        extends: true,
+        // e2e/twoServers.ts
+        test: {
+          name: 'servers',
+          env: { SHOAL_SERVERS: '2' },
+          include: OVER_SERVERS,
+          testTimeout: 600_000,
           hookTimeout: 120_000,
           fileParallelism: false,
         },

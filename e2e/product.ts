@@ -1,6 +1,7 @@
 /**
  * The product as a person runs it: the built command in a process of its own. Whatever a test starts is on one list,
- * and ends with the test, also when that fails; what is ended is ended by its own process id.
+ * and ends with the test, also when that fails; what is ended is ended by its own process id. The lane `servers` runs the same
+ * specs with several servers in place of each one (twoServers.ts).
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import { invariant } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
+import { isOverServers, overServers, startTwoServers } from './twoServers.ts';
 
 const COMMAND = join(import.meta.dirname, '..', 'dist', 'server', 'cli.js');
 const GOLDEN = join(import.meta.dirname, 'golden');
@@ -55,7 +57,7 @@ export class RunningCommand {
   /** `wrapper`: a program that runs the command it is given. */
   constructor(commandArguments: readonly string[], wrapper: readonly string[] = []) {
     invariant(existsSync(COMMAND), `${COMMAND} is missing: build it first (npm run build)`);
-    const [program = '', ...rest] = [...wrapper, process.execPath, COMMAND, ...commandArguments];
+    const [program = '', ...rest] = [...wrapper, process.execPath, COMMAND, ...overServers(commandArguments)];
     const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     living.add(child);
@@ -167,9 +169,16 @@ interface ServeOptions {
   readonly nats?: string;
 }
 
-/** `shoal serve`, once it listens. */
+/** `shoal serve`, once it listens; in the lane `servers` two of them, of one site. */
 export async function startServer(runFile: string, options: ServeOptions = {}): Promise<ProductServer> {
   const dataDirectory = options.dataDirectory ?? temporaryFolder();
+  if (!isOverServers || options.nats !== undefined) return startProcess(runFile, { ...options, dataDirectory });
+  const start = (more: Pick<ServeOptions, 'nats' | 'dataDirectory' | 'port'>) =>
+    startProcess(runFile, { ...options, ...more });
+  return startTwoServers(dataDirectory, { start, shoal, temporaryFolder, atTestEnd });
+}
+
+async function startProcess(runFile: string, { dataDirectory = '', ...options }: ServeOptions): Promise<ProductServer> {
   const command = new RunningCommand([
     'serve',
     runFile,

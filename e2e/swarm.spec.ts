@@ -4,31 +4,36 @@ import { expect, test } from 'vitest';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { copyOfRun, goldenFile, RunningCommand, runSwarm, temporaryFolder } from './product.ts';
+import { isOverServers } from './twoServers.ts';
 
 const each = (metrics: readonly CommitRecord[], field: keyof CommitRecord) =>
   new Set(metrics.map((line) => line[field]));
 
-test('stopped after 7 steps in three uneven micro-batches, resumed by one donor, broken off, resumed: the same curve, every step once', async () => {
-  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
-  const data = ['--data-dir', temporaryFolder()];
-  const folder = join(temporaryFolder(), 'export');
-  const first = await runSwarm(run, '--donors', '2', '--micro-batches', '3', '--steps', '7', ...data);
-  expect(curveFaults('gpt2-tiny', 7, first.metrics)).toEqual([]);
-  expect(each(first.metrics, 'microBatches')).toEqual(new Set([3]));
+// Skipped over several servers, which have no data directory to go on with.
+test.skipIf(isOverServers)(
+  'stopped after 7 steps in three uneven micro-batches, resumed by one donor, broken off, resumed: the same curve, every step once',
+  async () => {
+    const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
+    const data = ['--data-dir', temporaryFolder()];
+    const folder = join(temporaryFolder(), 'export');
+    const first = await runSwarm(run, '--donors', '2', '--micro-batches', '3', '--steps', '7', ...data);
+    expect(curveFaults('gpt2-tiny', 7, first.metrics)).toEqual([]);
+    expect(each(first.metrics, 'microBatches')).toEqual(new Set([3]));
 
-  const alone = ['--donors', '1', ...data];
-  const second = new RunningCommand(['swarm', run, ...alone]);
-  await second.printed(/(\d+) of 20 steps/, 'stderr');
-  const { code, stderr } = await second.stop();
-  expect(code).toBe(1);
-  expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);
+    const alone = ['--donors', '1', ...data];
+    const second = new RunningCommand(['swarm', run, ...alone]);
+    await second.printed(/(\d+) of 20 steps/, 'stderr');
+    const { code, stderr } = await second.stop();
+    expect(code).toBe(1);
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);
 
-  const { metrics } = await runSwarm(run, ...alone, '--export', folder);
-  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
-  expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
-  expect(metrics.slice(0, 7)).toEqual(first.metrics);
-  expect(metrics.map(({ donors }) => donors)).toEqual([...Array(7).fill(2), ...Array(13).fill(1)]);
-});
+    const { metrics } = await runSwarm(run, ...alone, '--export', folder);
+    expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
+    expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
+    expect(metrics.slice(0, 7)).toEqual(first.metrics);
+    expect(metrics.map(({ donors }) => donors)).toEqual([...Array(7).fill(2), ...Array(13).fill(1)]);
+  },
+);
 
 test.each([
   ['odd-gpt2', 3],
