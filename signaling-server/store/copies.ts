@@ -38,7 +38,8 @@ export function examine(path: string): Result<Checked> {
   if (found.size > 0 && Math.max(...formatOf(path)) > 2) return refusal('its first bytes are not those of a database');
   let database: InstanceType<typeof DatabaseSync> | undefined;
   try {
-    database = new DatabaseSync(path, { readOnly: true });
+    // Who is killed while it makes a database leaves it half-written, with what takes that back, which is a write.
+    database = new DatabaseSync(path, { readOnly: !existsSync(`${path}-journal`) });
     addChecksums(database);
     return check(database, SCHEMA_VERSION);
   } catch (error) {

@@ -65,6 +65,18 @@ const standing = ({ store }: OpenedStore): unknown => [
   store.ledger('a'),
 ];
 
+test('[RE75] a server that was killed while it made its database finds an empty one', () => {
+  changed('PRAGMA journal_mode = WAL');
+  const journal = Buffer.alloc(512);
+  journal.write('d9d505f920a163d7', 'hex'); // SQLite's, of a database that was none before; then sizes of its sectors and pages
+  journal.writeUInt32BE(512, 20);
+  journal.writeUInt32BE(4_096, 24);
+  writeFileSync(at(`${STORE_FILE}-journal`), journal);
+  const { store, found } = opened();
+  expect([store.runNames(), found]).toEqual([[], []]);
+  store.close();
+});
+
 describe('[RE70] what is not as it was written', () => {
   const CHANGES = [
     'UPDATE step SET loss = loss + 1e-12 WHERE step = 3',
