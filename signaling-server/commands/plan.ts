@@ -110,6 +110,7 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan, wire: WireE
   ...(plan.warmup && { warmup: plan.warmup }),
   ...(plan.maxInFlight !== undefined && { maxInFlight: plan.maxInFlight }),
   ...linksSaid(plan, wire),
+  ...(plan.lines && { lines: plan.lines }),
   predicted,
   idle,
   reasons: reasons.map(reasonText),

@@ -39,6 +39,13 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
         memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Number.POSITIVE_INFINITY),
         ...(profile.bufferBytes !== undefined && { bufferBytes: profile.bufferBytes }),
         ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
+        ...(name !== null &&
+          parts > 1 && {
+            line: {
+              ...{ name, sharers: parts },
+              ...{ upload: limits.uploadBytesPerSecond, download: limits.downloadBytesPerSecond },
+            },
+          }),
         uploadBytesPerSecond: part(limits.uploadBytesPerSecond, line?.upload, profile.uploadBytesPerSecond),
         downloadBytesPerSecond: part(limits.downloadBytesPerSecond, line?.download, profile.downloadBytesPerSecond),
         measured: measuredTimes(profile, limits.speed),

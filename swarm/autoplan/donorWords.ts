@@ -107,8 +107,9 @@ export function donorSaid(replanning: Replanning, peer: PeerId, message: PeerMes
   }
 }
 
-/** Members of the plan who share this one's line, itself among them. */
+/** Members of the plan who send at once over this one's line, itself among them: where they take turns it alone. */
 function sharersIn(donors: readonly KnownDonor[], plan: Plan, { peer, line }: KnownDonor): number {
+  if (plan.lines?.some((one) => one.includes(peer))) return 1;
   const members = new Set(peersOf(plan));
   return (
     1 + donors.filter((one) => line !== null && one.line === line && one.peer !== peer && members.has(one.peer)).length

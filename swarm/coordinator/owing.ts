@@ -6,12 +6,14 @@
  */
 import type { PeerId } from '../base.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
-import type { Action } from '../schedule/action.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Action, MicroAction } from '../schedule/action.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { policyOf } from '../schedule/ownOrder.ts';
+import { isSend, turnsOf, turnText } from '../simulate/lineTurns.ts';
 import { arrivalTensors, type Sizes } from '../ways/partners.ts';
 import type { Passage, TensorName } from '../ways/passage.ts';
-import { holderValues, replicaValues, stepTensors } from '../ways/tensors.ts';
+import { holderValues, replicaValues, stepTensors, turnTensor } from '../ways/tensors.ts';
 import { passageText } from '../ways/wentBy.ts';
 import { isPair } from './blame.ts';
 import type { Pair, RelaySeen } from './events.ts';
@@ -112,6 +114,12 @@ function stationsOf(state: CoordinatorState, phase: Training): (peer: PeerId) =>
     const own = all.filter(({ from, to }) => from === peer || to === peer);
     const listed = (lists.get(peer) ?? []).flatMap((action): Station[] => {
       const moved = own.filter((one) => isOf(action, peer, one));
+      const turn = isSend(action) ? turnOf(plan, peer, action, own) : null;
+      if (turn !== null)
+        return [
+          { step, needs: turn.awaited, sends: [] },
+          { step, needs: [], sends: [...moved, ...turn.passedOn] },
+        ];
       const isComing = action.op === 'RECV_F' || action.op === 'RECV_B' || action.op === 'REPORT';
       return isComing ? [{ step, needs: moved, sends: [] }] : [{ step, needs: [], sends: moved }];
     });
@@ -127,6 +135,23 @@ function stationsOf(state: CoordinatorState, phase: Training): (peer: PeerId) =>
     ];
   };
 }
+
+/** Of a message over a shared line: the word that it waits for, and the one that is said after it. */
+function turnOf(plan: Plan, peer: PeerId, action: MicroAction, own: readonly Passage[]) {
+  const turn = turnsOf(plan, peer).get(turnText(action));
+  if (turn === undefined) return null;
+  const named = (message: MicroAction | undefined) =>
+    own.filter(({ tensor }) => {
+      const word = message && turnTensor(message);
+      return tensor.kind === 'turn' && word !== undefined && tensorText(tensor) === tensorText(word);
+    });
+  return {
+    awaited: received(peer, named(action)),
+    passedOn: sent(peer, named(turn.next?.action)),
+  };
+}
+
+const tensorText = ({ stage, index, range: [from] }: TensorName): string => `${stage}/${index}/${from}`;
 
 function isOf(action: Action, peer: PeerId, { from, to, tensor }: Passage): boolean {
   const isNamed = (kind: TensorName['kind'], stage: number): boolean =>

@@ -17,7 +17,7 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. */
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. turn: a word that the line which two share is free for a message of the other one. */
 export const FRAME_KINDS = [
   'activation',
   'gradient',
@@ -31,6 +31,7 @@ export const FRAME_KINDS = [
   'want',
   'gathered',
   'share',
+  'turn',
 ] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 /** Which go first where they wait for the same way. */
@@ -38,6 +39,7 @@ export const FRAME_PRIORITIES = ['stream', 'sums', 'state', 'probe'] as const;
 export type FramePriority = (typeof FRAME_PRIORITIES)[number];
 const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
   ...{ activation: 'stream', gradient: 'stream', heldOut: 'stream', beginning: 'stream' },
+  turn: 'stream',
   ...{ want: 'stream', gathered: 'stream', share: 'sums' },
   ...{ slice: 'sums', values: 'sums', packet: 'state', state: 'state', probe: 'probe' },
 };
@@ -51,7 +53,7 @@ const STREAM_KINDS: readonly FrameKind[] = ['activation', 'gradient', 'heldOut']
 const SUM_KINDS: readonly FrameKind[] = ['slice', 'values'];
 
 /**
- * What a tensor is. `stage`: the receiving stage (activation, gradient, beginning), the sending holder's (slice), the receiving
+ * What a tensor is. `stage`: the receiving stage (activation, gradient, beginning; turn: of the message that it is for), the sending holder's (slice), the receiving
  * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`); for a packet its island.
  */
 export interface TensorKey {
@@ -62,11 +64,12 @@ export interface TensorKey {
   readonly step: number;
   readonly stage: number;
   /**
-   * Micro-batch id (activation, gradient, beginning; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
+   * Micro-batch id (activation, gradient, beginning, turn; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
    * values, state, packet).
    */
   readonly index: number;
-  /** Elements of the block; for activations and gradients `[0, elements)`; for a packet its first element, and as many as it has words. */
+  /** Elements of the block; for activations and gradients `[0, elements)`; for a packet its first element, and as many as it has words; for a turn
+   * `[0, 1)` where it is an activation's, `[1, 2)` a gradient's. */
   readonly range: Range;
   /** How the elements are written; absent: f32. */
   readonly encoding?: WireEncoding;

@@ -10,7 +10,7 @@ import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../mod
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import type { StateWire } from '../wire.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
-import { linkProblems, type PlanLink, planLinksSchema } from './planLink.ts';
+import { type PlanLine, type PlanLink, planLinesSchema, planLinksSchema, wayProblems } from './planLink.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** Of what may be asked for, all but floats. */
@@ -86,6 +86,8 @@ export interface Plan {
   readonly islands?: readonly number[];
   /** Those that are not the default, one connection. */
   readonly links?: readonly PlanLink[];
+  /** Those who take turns on a line that they share; absent: nobody does. */
+  readonly lines?: readonly PlanLine[];
   /** How gradient sums and values go between holders and keepers, as the run file says (codedState.ts); absent: as floats. */
   readonly stateWire?: CodedState;
 }
@@ -124,6 +126,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
   maxInFlight: count.min(1).exactOptional(),
   islands: islandList.exactOptional(),
   links: planLinksSchema.exactOptional(),
+  lines: planLinesSchema.exactOptional(),
   stateWire: z.literal('int8').exactOptional(),
 });
 
@@ -242,11 +245,10 @@ export function problems(
     ...stateProblems(model, plan),
     ...cutProblems(model, batch.islands, plan),
     ...islandProblems(batch.islands, plan.islands),
-    ...linkProblems(plan.links ?? [], peers(plan)).map((text): Problem => ({ rule: 'PL23', text })),
+    ...wayProblems(plan, peers(plan)),
     ...stateWireProblems(batch.stateWire, plan.stateWire),
   ];
-  found.push(...scheduleProblems(plan));
-  return found;
+  return [...found, ...scheduleProblems(plan)];
 }
 
 function scheduleProblems(plan: Plan): Problem[] {

@@ -1,6 +1,7 @@
 /**
  * How the plan has one peer send to another, where that is not the default: over several connections side by side, each of
- * which has a window of its own, and the stream in an encoding of its own. See SPEC.md, PL23 and PL25.
+ * which has a window of its own, and the stream in an encoding of its own. And who takes turns on a line that they share.
+ * See SPEC.md, PL23, PL25 and PL63.
  */
 import { z } from 'zod';
 import { type PeerId, peerId } from '../base.ts';
@@ -29,7 +30,7 @@ export const planLinksSchema: z.ZodType<readonly PlanLink[]> = z
   .max(65_536);
 
 /** What is wrong with the links of a plan of these peers, in sentences. */
-export function linkProblems(links: readonly PlanLink[], peers: readonly PeerId[]): string[] {
+function linkProblems(links: readonly PlanLink[], peers: readonly PeerId[]): string[] {
   const known = new Set(peers);
   const seen = new Set<string>();
   return links.flatMap(({ from, to }, index) => {
@@ -43,6 +44,44 @@ export function linkProblems(links: readonly PlanLink[], peers: readonly PeerId[
     return [];
   });
 }
+
+/** Peers behind one router whose stream takes turns on its line (lineTurns.ts). */
+export type PlanLine = readonly PeerId[];
+
+export const planLinesSchema: z.ZodType<readonly PlanLine[]> = z.array(z.array(peer).min(2)).min(1).max(4_096);
+
+/** Their order follows what arrives: it is not known before who sends when. */
+const WITHOUT_TURNS = ['eager', 'varuna'];
+/** Whether the stream of a plan in this order can take turns. */
+export const takesTurns = (schedule: string): boolean => !WITHOUT_TURNS.includes(schedule);
+
+/** What is wrong with the lines of a plan of these peers, in sentences. */
+function lineProblems(lines: readonly PlanLine[], peers: readonly PeerId[], schedule: string): string[] {
+  if (lines.length > 0 && !takesTurns(schedule))
+    return [`lines go with an order that is known before the step, not with ${schedule}`];
+  const known = new Set(peers);
+  const seen = new Set<PeerId>();
+  return lines.flatMap((line, index) =>
+    line.flatMap((one) => {
+      const isKnown = known.has(one);
+      if (isKnown && seen.size < seen.add(one).size) return [];
+      const why = isKnown ? 'who is on a line already' : 'who is not in the plan';
+      return [`line ${index} of the plan names ${one}, ${why}`];
+    }),
+  );
+}
+
+interface Ways {
+  readonly links?: readonly PlanLink[];
+  readonly lines?: readonly PlanLine[];
+  readonly schedule: string;
+}
+
+/** What is wrong with either, and by which rule. */
+export const wayProblems = ({ links = [], lines = [], schedule }: Ways, peers: readonly PeerId[]) => [
+  ...linkProblems(links, peers).map((text) => ({ rule: 'PL23', text }) as const),
+  ...lineProblems(lines, peers, schedule).map((text) => ({ rule: 'PL63', text }) as const),
+];
 
 /** How one peer writes its stream to another. */
 export type WireBetween = (from: PeerId, to: PeerId) => WireEncoding;

@@ -19,5 +19,6 @@ export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
       shards: shards.map((shard) => ({ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) })),
     })),
     ...(plan.links && { links: plan.links.map((link) => ({ ...link, from: of(link.from), to: of(link.to) })) }),
+    ...(plan.lines && { lines: plan.lines.map((line) => line.map(of)) }),
   };
 }

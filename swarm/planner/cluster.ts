@@ -47,6 +47,11 @@ const linkFields = {
 };
 const ruleList = z.array(fields({ between, ...linkFields }), { error: expecting('a list of links') }).default([]);
 
+/** As it is in a cluster that was read, whose lines are shared out. */
+const sharedBy: z.ZodType<SharedBy> = z.strictObject({
+  ...{ name: name('a name'), sharers: positive, upload: unlimited, download: unlimited },
+});
+
 const peer = fields({
   id: name('a name'),
   memoryBytes: amount,
@@ -54,7 +59,7 @@ const peer = fields({
   uploadBytesPerSecond: unlimited.default(null),
   downloadBytesPerSecond: unlimited.default(null),
   region: name('a name').optional(),
-  line: name('a name').optional(),
+  line: z.union([name('a name'), sharedBy], { error: expecting('a name') }).optional(),
   meanSessionSeconds: rate.optional(),
   hostBytes: amount.optional(),
   bufferBytes: bufferSize.optional(),
@@ -79,8 +84,18 @@ const CLUSTER = fields({
 
 type Read = z.output<typeof CLUSTER>;
 type ReadPeer = Read['peers'][number];
-/** Caps are the peer's own: of a line that several share, its part. */
-export type ClusterPeer = Omit<ReadPeer, 'line'>;
+/** Caps are the peer's own: of a line that several share, an equal part. */
+export interface ClusterPeer extends Omit<ReadPeer, 'line'> {
+  line?: SharedBy;
+}
+/** A line that so many peers share, by its name. */
+export interface SharedBy {
+  readonly name: string;
+  readonly sharers: number;
+  /** Caps of the peer's own, which hold behind the router too; null: none. */
+  readonly upload: number | null;
+  readonly download: number | null;
+}
 export type Cluster = Omit<Read, 'peers'> & { peers: ClusterPeer[] };
 type LinkRule = Cluster['links']['default'];
 
@@ -115,16 +130,19 @@ function disagreement({ peers, links }: Read): string | null {
   );
 }
 
+const nameOf = ({ line }: ReadPeer): string | undefined => (typeof line === 'string' ? line : undefined);
+
 /** Caps of peers on one line are that line's: all say the same. */
 function unlikeCaps(peers: readonly ReadPeer[]): string | null {
   const first = new Map<string, number>();
   for (const [index, peer] of peers.entries()) {
-    if (peer.line === undefined) continue;
-    const place = first.get(peer.line) ?? index;
-    first.set(peer.line, place);
+    const line = nameOf(peer);
+    if (line === undefined) continue;
+    const place = first.get(line) ?? index;
+    first.set(line, place);
     const cap = CAPS.find((each) => peer[each] !== peers[place]?.[each]);
     if (cap !== undefined)
-      return `peers[${index}].${cap} must be the same as peers[${place}].${cap}: both are on the line "${peer.line}"`;
+      return `peers[${index}].${cap} must be the same as peers[${place}].${cap}: both are on the line "${line}"`;
   }
   return null;
 }
@@ -132,19 +150,22 @@ function unlikeCaps(peers: readonly ReadPeer[]): string | null {
 const CAPS = ['uploadBytesPerSecond', 'downloadBytesPerSecond'] as const;
 
 /**
- * Of a line that several peers share, as donors behind one router do, each has an equal part, both ways, whoever else of
- * them sends: what all of them get when all send at once, and on the safe side else.
+ * Of a line that several peers share, as donors behind one router do, each has an equal part, both ways: what all of them
+ * get when all send at once. A plan's step is predicted with those of them who are in it (lines.ts).
  */
 function sharedOut({ peers, links }: Read): Cluster {
   const counts = new Map<string, number>();
-  for (const { line } of peers) if (line !== undefined) counts.set(line, (counts.get(line) ?? 0) + 1);
+  for (const line of peers.map(nameOf)) if (line !== undefined) counts.set(line, (counts.get(line) ?? 0) + 1);
   return {
     links,
-    peers: peers.map(({ line, ...peer }) => {
+    peers: peers.map((read) => {
+      const { line, ...peer } = read;
+      if (typeof line === 'object') return { ...peer, line };
       const sharers = line === undefined ? 1 : got(counts, line);
       const part = (cap: number | null): number | null => (cap === null ? null : cap / sharers);
       return {
         ...peer,
+        ...(line !== undefined && sharers > 1 && { line: { name: line, sharers, upload: null, download: null } }),
         uploadBytesPerSecond: part(peer.uploadBytesPerSecond),
         downloadBytesPerSecond: part(peer.downloadBytesPerSecond),
       };

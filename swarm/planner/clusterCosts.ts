@@ -13,7 +13,7 @@ import { wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
-import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
+import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type SharedBy } from './cluster.ts';
 import { largestBuffers } from './largestBuffers.ts';
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
@@ -66,9 +66,10 @@ export interface PlannedPeer {
   readonly region: string;
   /** How long it stays on average; 0 where nobody knows. */
   readonly sessionSeconds: number;
-  /** Infinity: unlimited. */
+  /** Infinity: unlimited. Of a line that it shares, its part. */
   readonly upload: number;
   readonly download: number;
+  readonly line: SharedBy | null;
   readonly forward: Curve;
   readonly backward: Curve;
   readonly activation: Curve | null;
@@ -80,6 +81,12 @@ export interface PlannedPeer {
   /** Part of each time after which its outcome is there already. */
   readonly rest: number;
 }
+
+/** What a peer's line gives to a link: what goes to another one behind the same router does not go over it. */
+export const uploadTo = ({ upload, line }: PlannedPeer, { line: other }: PlannedPeer): number =>
+  line !== null && line.name === other?.name ? (line.upload ?? Number.POSITIVE_INFINITY) : upload;
+export const downloadFrom = ({ download, line }: PlannedPeer, { line: other }: PlannedPeer): number =>
+  line !== null && line.name === other?.name ? (line.download ?? Number.POSITIVE_INFINITY) : download;
 
 export interface StageShape {
   readonly first: boolean;
@@ -176,6 +183,8 @@ export function clusterCosts({
     batch,
     peers,
     planeBytes,
+    /** Does any plan leave some of those out who share a line? With islands others of it may be in another plan. */
+    hasLines: batch.islands === undefined && planeBytes === 0 && peers.some(({ line }) => line !== null),
     memory,
     /** Bytes that the largest buffer of a stage has past what this peer's GPU takes in one, on micro-batches of so many samples. */
     excessBytes: (peer: PlannedPeer, shape: StageShape, samples: number): number =>
@@ -273,6 +282,7 @@ function plannedPeer(
     sessionSeconds: peer.meanSessionSeconds ?? 0,
     upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,
     download: peer.downloadBytesPerSecond ?? Number.POSITIVE_INFINITY,
+    line: peer.line ?? null,
     // Past the table by its last slope; one entry scales in proportion.
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
     backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),

@@ -9,7 +9,7 @@ import { type Plan, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { memoryOf, planOf, withLinks } from './draft.ts';
-import { forecast } from './forecast.ts';
+import { forecast, takingTurns } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
 import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
@@ -104,10 +104,10 @@ const copiesIn = ({ state }: Plan): number =>
     0,
   );
 
-/** With the encodings and connections of its links. */
+/** With the encodings and connections of its links, and turns on lines that are shared. */
 function linked(costs: ClusterCosts, whole: Candidate): Candidate {
-  const plan = withLinks(costs, whole.plan);
-  if (plan.links === whole.plan.links) return whole;
+  const plan = takingTurns(costs, withLinks(costs, whole.plan));
+  if (plan.links === whole.plan.links && plan.lines === whole.plan.lines) return whole;
   return { ...whole, plan, ...measures(costs, plan) };
 }
 

@@ -27,6 +27,7 @@ import { forecast, linksCountedOn, shapeOf } from './forecast.ts';
 import { isFast, sparedBytes } from './gathering.ts';
 import { fitDraft, hasFastLinks, type Sketch } from './judge.ts';
 import { type Draft, layoutOf, orderOf } from './layout.ts';
+import { sharedAmong } from './lines.ts';
 import { inMainMemory } from './mainMemory.ts';
 import type { Shares } from './stageFit.ts';
 import { withChosenWires, withTightestWires } from './streamWires.ts';
@@ -46,7 +47,8 @@ interface Drafted {
   readonly missingBytes: number;
 }
 
-export function planOf(costs: ClusterCosts, draft: Draft): Drafted | null {
+export function planOf(all: ClusterCosts, draft: Draft): Drafted | null {
+  const costs = sharedAmong(all, [...draft.groups.flat(), ...(draft.keepers ?? [])]);
   const layout = layoutOf(costs, draft);
   if (layout === null || !hasFastLinks(costs, draft, layout)) return null;
   const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, orderOf(layout, draft)]);

@@ -1,5 +1,5 @@
 /** Bytes from peer to peer, by their places: what a plan sends over each link, and each peer in all. */
-import type { ClusterCosts } from './clusterCosts.ts';
+import { type ClusterCosts, downloadFrom, type PlannedPeer, uploadTo } from './clusterCosts.ts';
 
 export interface Flow {
   readonly add: (from: number, to: number, bytes: number) => void;
@@ -48,15 +48,19 @@ export function flow(): Flow {
  * costs what it carries although fast ones stand beside it. The two directions are apart. Of its caps one part of `parts`.
  */
 export function flowSeconds(costs: ClusterCosts, place: number, sent: Flow, parts = 1): number {
-  const { upload = 0, download = 0 } = costs.peers[place] ?? {};
-  const along = (bytesOf: ReadonlyMap<number, number>, cap: number): number => {
+  const own = costs.peers[place];
+  const along = (
+    bytesOf: ReadonlyMap<number, number>,
+    cap: (own: PlannedPeer, other: PlannedPeer) => number,
+  ): number => {
     let [latency, seconds] = [0, 0];
     for (const [other, bytes] of bytesOf) {
       const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
+      const [peer, most] = [costs.peers[other], bytesPerSecond ?? Number.POSITIVE_INFINITY];
       latency = Math.max(latency, latencySeconds);
-      seconds += bytes / Math.min(cap, bytesPerSecond ?? cap);
+      seconds += bytes / Math.min(own && peer ? cap(own, peer) / parts : 0, most);
     }
     return latency + seconds;
   };
-  return Math.max(along(sent.from(place), upload / parts), along(sent.to(place), download / parts));
+  return Math.max(along(sent.from(place), uploadTo), along(sent.to(place), downloadFrom));
 }

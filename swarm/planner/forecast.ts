@@ -25,9 +25,10 @@ import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
 import type { Timeline } from '../timeline/timeline.ts';
 import { packedBytes } from '../wire.ts';
-import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
+import { type ClusterCosts, downloadFrom, type PlannedPeer, type StageShape, uploadTo } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';
+import { sharedIn, turnLines, withoutTurns, withTurns } from './lines.ts';
 
 interface PeerForecast {
   readonly busySeconds: number;
@@ -61,6 +62,7 @@ export const shapeOf = (plan: Plan, stage: number): StageShape => {
   return { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
 };
 
+const LEAST_GAIN = 0.01; // a part of a step: who takes turns waits for others
 /** Steps that are simulated one after the other where peers rest: how rested they begin one depends on the one before. */
 const STEPS = 3;
 
@@ -72,7 +74,8 @@ interface Simulation {
 }
 
 /** A step as it is after some others. */
-function simulation(costs: ClusterCosts, plan: Plan, built: Schedule): Simulation {
+function simulation(all: ClusterCosts, plan: Plan, built: Schedule): Simulation {
+  const costs = sharedIn(all, plan);
   const policy = policyOf(plan) ?? undefined;
   const schedule = policy ? policyWork(plan, built) : addRecompute(plan, built);
   const graph = workGraph(wiring(costs.model, plan, schedule), schedule);
@@ -179,15 +182,26 @@ function withExchange(
 
 /** When all that is sent to a peer is there, where each sender begins as its work ends. */
 function arrivedSeconds(costs: ClusterCosts, place: number, sent: Flow, begin: ReadonlyMap<number, number>): number {
-  const { download } = at(costs.peers, place);
+  const own = at(costs.peers, place);
   const parts = [...sent.to(place)].map(([from, bytes]) => ({ bytes, from, begins: begin.get(from) ?? 0 }));
   let [seconds, latency] = [0, 0];
   for (const { bytes, from, begins } of parts.toSorted((one, other) => one.begins - other.begins)) {
     const { latencySeconds, bytesPerSecond } = costs.linkAt(place, from);
     latency = Math.max(latency, latencySeconds);
-    seconds = Math.max(seconds, begins) + bytes / Math.min(download, bytesPerSecond ?? download);
+    seconds =
+      Math.max(seconds, begins) +
+      bytes / Math.min(downloadFrom(own, at(costs.peers, from)), bytesPerSecond ?? Infinity);
   }
   return seconds + latency;
+}
+
+/** The plan, with turns on lines that its peers share where its step is shorter by them. */
+export function takingTurns(costs: ClusterCosts, plan: Plan): Plan {
+  const plain = plan.lines ? withoutTurns(plan) : plan;
+  const turning = withTurns(costs, plain, pipelineFlow(costs, plan));
+  if (turning === null) return plain;
+  const limit = (1 - LEAST_GAIN) * forecast(costs, plain).stepSeconds;
+  return forecast(costs, turning).stepSeconds < limit ? turning : plain;
 }
 
 /** The connections that a forecast of this plan counts on, where one alone would be slower. */
@@ -270,16 +284,23 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
   const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
   const download = (place: number): number => at(costs.peers, place).download / (partners(place) || 1);
-  /** Places in the list of lines, of those on whose line streams take turns: no link of theirs is slower than it. */
+  const shared = turnLines(costs, plan, pipeline);
+  /** Places in the list of lines, of those on whose own line what they hand on takes turns: no link of theirs is slower than it. */
   const lineOf = new Map<number, number>();
   for (const [place, { upload }] of costs.peers.entries()) {
+    if (shared.lineOf.has(place)) continue;
     const others = [...pipeline.from(place).keys()];
     const most = (other: number) => Math.min(costs.linkAt(place, other).bytesPerSecond ?? upload, download(other));
     if (others.length === 0 || upload === Number.POSITIVE_INFINITY || gathers.sent.partners(place) > 0) continue;
-    if (others.every((other) => most(other) >= upload)) lineOf.set(place, lineOf.size);
+    if (others.every((other) => most(other) >= upload)) lineOf.set(place, shared.lines.length + lineOf.size);
   }
+  const rates = [...lineOf.keys()].map((place) => at(costs.peers, place).upload);
+  const lineBetween = (from: number, to: number): number | undefined => {
+    const turns = shared.lineOf.get(from);
+    return turns === undefined ? lineOf.get(from) : turns.mates.has(to) ? undefined : turns.line;
+  };
   return {
-    lines: [...lineOf.keys()].map((place) => ({ sharing: 'turns', bytesPerSecond: at(costs.peers, place).upload })),
+    lines: [...shared.lines, ...rates.map((bytesPerSecond) => ({ sharing: 'turns' as const, bytesPerSecond }))],
     forwardSeconds: timed((peer, shape, samples, stage) =>
       (gathers.stages[stage] ?? costs).forwardSeconds(peer, shape, samples),
     ),
@@ -299,18 +320,19 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
         slackSeconds: SLACK_SECONDS,
       },
     }),
-    link(from, to) {
-      const [a, b] = [costs.placeOf(from), costs.placeOf(to)];
+    link(sender, receiver) {
+      const [a, b] = [costs.placeOf(sender), costs.placeOf(receiver)];
+      const [from, to] = [costs.peers[a], costs.peers[b]];
       const key = a * costs.peers.length + b;
       const recorded = links.get(key);
       if (recorded) return recorded;
       const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
       const rate = Math.min(
         bytesPerSecond ?? Number.POSITIVE_INFINITY,
-        (costs.peers[a]?.upload ?? Number.POSITIVE_INFINITY) / (partners(a) || 1),
-        costs.peers[b] ? download(b) : Number.POSITIVE_INFINITY,
+        from && to ? uploadTo(from, to) / (partners(a) || 1) : Number.POSITIVE_INFINITY,
+        from && to ? downloadFrom(to, from) / (partners(b) || 1) : Number.POSITIVE_INFINITY,
       );
-      const line = lineOf.get(a);
+      const line = lineBetween(a, b);
       const cost: LinkCost = {
         latencySeconds,
         bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate,

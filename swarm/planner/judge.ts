@@ -3,6 +3,7 @@ import { at } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { isFast } from './gathering.ts';
 import { type Draft, type Layout, type Order, orderOf, shapesOf } from './layout.ts';
+import { sharedAmong } from './lines.ts';
 import { fitStage, hostedByKeepers, keepersOf, mostLayers } from './stageFit.ts';
 import { type Fit, leastSeconds, partOf, secondsOf } from './stepTime.ts';
 
@@ -47,11 +48,12 @@ const MOST_IN_FLIGHT = 1_024;
  * longer than `limit` is not looked at closer; null too.
  */
 export function judge(
-  costs: ClusterCosts,
+  all: ClusterCosts,
   sketch: Sketch,
-  { mayGather = costs.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
+  { mayGather = all.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
 ): Judged | null {
   const { groups, microBatches, schedule } = sketch;
+  const costs = all.hasLines ? sharedAmong(all, [...groups.flat(), ...(sketch.keepers ?? [])]) : all;
   if (schedule === 'gpipe' && microBatches !== 'sized' && microBatches > MOST_IN_FLIGHT) return null;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
   let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };

@@ -16,6 +16,7 @@ import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
+import { withoutTurns } from './lines.ts';
 import { exchanges, neighbour } from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 import { around, joined, regionsOf, starts, usefulOrder } from './starts.ts';
@@ -188,8 +189,9 @@ export function searchPlan(problem: ClusterProblem): Search {
     const order = usefulOrder(costs);
     const random = seededRandom(1);
     const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
-    // Plans are compared without replicas: those are placed once one is chosen.
-    const inForce = problem.inForce && withoutReplicas(problem.inForce, withinBuffers(costs.model, costs.bufferLimits));
+    // Plans are compared without replicas, and without turns: those are placed once one is chosen.
+    const inForce =
+      problem.inForce && withoutReplicas(withoutTurns(problem.inForce), withinBuffers(costs.model, costs.bufferLimits));
     isGathering = mayGather;
     const known = inForce ? sketchOf(costs, inForce) : null;
     const draft = known && judged(known)?.draft;

@@ -4,7 +4,7 @@
  */
 import { at, float } from '../base.ts';
 import { block, layerBlock } from '../model/model.ts';
-import { type ClusterCosts, remembered } from './clusterCosts.ts';
+import { type ClusterCosts, downloadFrom, remembered, uploadTo } from './clusterCosts.ts';
 import type { Draft, Layout } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 
@@ -107,12 +107,12 @@ function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper:
   const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
   const [one, other] = [at(costs.peers, holder), at(costs.peers, keeper)];
   const { end, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
-  slicesOut[holder] = float(slicesOut, holder) + bytes / Math.min(limit, one.upload);
+  slicesOut[holder] = float(slicesOut, holder) + bytes / Math.min(limit, uploadTo(one, other));
   const begins =
     float(end, keeper) === NO_WORK ? Math.max(float(slicesIn, keeper), float(end, holder)) : float(slicesIn, keeper);
-  slicesIn[keeper] = begins + bytes / Math.min(limit, other.download);
-  valuesOut[keeper] = float(valuesOut, keeper) + bytes / Math.min(limit, other.upload);
-  valuesIn[holder] = float(valuesIn, holder) + bytes / Math.min(limit, one.download);
+  slicesIn[keeper] = begins + bytes / Math.min(limit, downloadFrom(other, one));
+  valuesOut[keeper] = float(valuesOut, keeper) + bytes / Math.min(limit, uploadTo(other, one));
+  valuesIn[holder] = float(valuesIn, holder) + bytes / Math.min(limit, downloadFrom(one, other));
   outLatency[holder] = Math.max(float(outLatency, holder), latencySeconds);
   inLatency[keeper] = Math.max(float(inLatency, keeper), latencySeconds);
 }

@@ -7,7 +7,7 @@
 import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
-import { type ClusterCosts, remembered } from './clusterCosts.ts';
+import { type ClusterCosts, downloadFrom, remembered, uploadTo } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
 import { backwardAfter, type Clock, type Draft, type Layout, layoutOf, type Order, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
@@ -267,18 +267,18 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
           const [ours, theirs] = [int(firstLane, hop) + a, int(firstLane, hop + 1) + b];
           const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
           const [thereMost, homeMost] = [
-            Math.min(limit, other.download / int(partners, theirs)),
-            Math.min(limit, one.download / int(partners, ours)),
+            Math.min(limit, downloadFrom(other, one) / int(partners, theirs)),
+            Math.min(limit, downloadFrom(one, other) / int(partners, ours)),
           ];
           if (!isLast) {
-            if (thereMost < one.upload) takesTurns[ours] = 0;
-            if (homeMost < other.upload) takesTurns[theirs] = 0;
+            if (thereMost < uploadTo(one, other)) takesTurns[ours] = 0;
+            if (homeMost < uploadTo(other, one)) takesTurns[theirs] = 0;
             continue;
           }
           latency[link] = latencySeconds;
           const [up, down] = [ours, theirs].map((lane) => (takesTurns[lane] === 1 ? 1 : int(partners, lane)));
-          there[link] = costs.sampleBytes / Math.min(thereMost, one.upload / (up ?? 1));
-          home[link] = costs.sampleBytes / Math.min(homeMost, other.upload / (down ?? 1));
+          there[link] = costs.sampleBytes / Math.min(thereMost, uploadTo(one, other) / (up ?? 1));
+          home[link] = costs.sampleBytes / Math.min(homeMost, uploadTo(other, one) / (down ?? 1));
         }
     }
 }

@@ -1,9 +1,10 @@
 /**
  * One direction of a line that several senders share, as donors behind one router do. Mixed: the first message of each
  * goes at the same time, at an equal part of the rate. Turns (ATLAS, 2024): one message at a time has all of it, the one
- * that is needed first. Either way a sender's own messages go in the order produced. See SPEC.md, SI15.
+ * that is needed first; or, where a plan says whose turn it is, in that order, whoever waits meanwhile. Each way a sender's
+ * own messages go in the order produced. See SPEC.md, SI15 and SI16.
  */
-import { at } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import { instantEnd } from './events.ts';
 
 export type Sharing = 'mixed' | 'turns';
@@ -11,6 +12,8 @@ export type Sharing = 'mixed' | 'turns';
 export interface LineCost {
   readonly sharing: Sharing;
   readonly bytesPerSecond: number;
+  /** Whose message each one is, of all that go; absent: who is there and needed first. Of turns. */
+  readonly order?: readonly PeerId[];
 }
 
 interface Message {
@@ -33,12 +36,15 @@ interface Sender {
 
 export type SharedLine = ReturnType<typeof sharedLine>;
 
-export function sharedLine({ sharing, bytesPerSecond }: LineCost) {
+/** `order`: the senders' numbers. */
+export function sharedLine({ sharing, bytesPerSecond }: LineCost, order?: readonly number[]) {
   const senders = new Map<number, Sender>();
   let busy: Sender[] = [];
   /** To each message under way, since one went alone. */
   let givenBytes = 0;
   let reachedSeconds = 0;
+  /** Messages that have begun. */
+  let begun = 0;
 
   const leastEndBytes = (): number =>
     busy.reduce((least, { endBytes }) => Math.min(least, endBytes ?? least), Infinity);
@@ -63,8 +69,11 @@ export function sharedLine({ sharing, bytesPerSecond }: LineCost) {
     const waiting = [...senders.values()].filter(
       ({ queue, next, endBytes }) => endBytes === null && next < queue.length,
     );
-    const [first] = waiting.toSorted((a, b) => head(a).neededAt - head(b).neededAt || a.from - b.from);
+    const first = order
+      ? waiting.find(({ from }) => from === order[begun])
+      : waiting.toSorted((a, b) => head(a).neededAt - head(b).neededAt || a.from - b.from)[0];
     if (first === undefined) return;
+    begun++;
     for (const sender of sharing === 'mixed' ? waiting : [first]) {
       sender.endBytes = givenBytes + head(sender).bytes;
       busy.push(sender);

@@ -112,6 +112,7 @@ function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
   const run = begin(graph, costs, policy);
   const { events } = run;
   choose(run);
+  moveLines(run);
   while (events.count > 0) {
     const until = instantEnd(nextSeconds(events));
     invariant(until >= run.now, 'a time of this simulation is not a number');
@@ -122,6 +123,8 @@ function runToEnd(graph: WorkGraph, costs: Costs, policy: Policy): Run {
       if (run.movedLines.size > 0 && !(events.count > 0 && nextSeconds(events) <= until)) moveLines(run);
     }
     choose(run);
+    // Sends that peers have just started.
+    moveLines(run);
   }
   // Past all numbers nothing ends any more: that is no deadlock.
   const stuck = Number.isFinite(run.now) ? run.endSeconds.findIndex(Number.isNaN) : -1;
@@ -145,7 +148,12 @@ function begin(graph: WorkGraph, costs: Costs, policy: Policy): Run {
     chooser,
     events: eventHeap(),
     send: linkQueues(graph.peers.length),
-    lines: (costs.lines ?? []).map(sharedLine),
+    lines: (costs.lines ?? []).map((line) =>
+      sharedLine(
+        line,
+        line.order?.map((peer) => got(graph.placeOf, peer)),
+      ),
+    ),
     movedLines: new Set(),
     seconds: durations(graph, costs),
     open,

@@ -11,7 +11,9 @@ import { type Transfer, transfers } from '../plan/handover.ts';
 import { type CodedState, holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
+import type { MicroAction } from '../schedule/action.ts';
 import { awaitsBeginning } from '../schedule/varuna.ts';
+import { lineTurns } from '../simulate/lineTurns.ts';
 import type { RunWire, WireEncoding } from '../wire.ts';
 import { gatherTensors, withoutOccasion } from './gathers.ts';
 import type { Passage, TensorName } from './passage.ts';
@@ -36,6 +38,13 @@ const ROUND = 65_536;
 export const beginningTensor = (stage: number, microBatch: number): TensorName => ({
   ...{ kind: 'beginning', stage, index: microBatch, range: [0, 1] },
 });
+
+/** To whose message it is the turn of, from who sent the one before it over the line that they share (PL63). */
+export function turnTensor({ op, stage, microBatch }: MicroAction): TensorName {
+  const isForward = op === 'SEND_F';
+  const range: Range = isForward ? [0, 1] : [1, 2];
+  return { kind: 'turn', stage: isForward ? stage + 1 : stage - 1, index: microBatch, range };
+}
 
 export const streamTensor = (
   kind: 'activation' | 'gradient' | 'heldOut',
@@ -91,6 +100,7 @@ export function stepTensors(model: Model, plan: Plan, size: StreamSize): Passage
         ? [{ from: after, to: before, tensor: beginningTensor(stage - 1, microBatch.id) }]
         : []),
     ]),
+    ...turns(plan),
     ...gradientSlices(model, plan),
     ...holderValues(model, plan),
     ...replicaValues(model, plan),
@@ -143,6 +153,14 @@ function handoffs({ stages, microBatches }: Plan) {
     }),
   );
 }
+
+const turns = (plan: Plan): Passage[] =>
+  lineTurns(plan).flatMap((messages) =>
+    messages.slice(1).flatMap(({ from: to, action }, place): Passage[] => {
+      const { from } = at(messages, place);
+      return from === to ? [] : [{ from, to, tensor: turnTensor(action) }];
+    }),
+  );
 
 /** The gradients of a plan's blocks on their way to all who keep a shard of them. */
 const gradientSlices = (model: Model, plan: Plan): Passage[] =>

@@ -168,8 +168,8 @@ export class Donor implements DonorPage {
     }
   }
 
-  async sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void> {
-    await this.#mesh().send(peer, message);
+  async sendFrame(...sent: Parameters<DonorPage['sendFrame']>): Promise<void> {
+    await this.#mesh().send(...sent);
   }
 
   async connect(...how: Parameters<DonorPage['connect']>): Promise<void> {

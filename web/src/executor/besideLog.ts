@@ -7,6 +7,16 @@ import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { type BesideAction, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
 import type { ReportedSpan } from '../../../swarm/timeline/measured.ts';
 
+type Sent = Pick<TensorKey, 'kind' | 'stage' | 'index'>;
+
+/** Null: a word, or what is measured otherwise. */
+function actionOf({ kind, stage, index }: Sent): BesideAction | null {
+  if (kind === 'activation') return { op: 'SEND_F', stage: stage - 1, microBatch: index };
+  if (kind === 'gradient') return { op: 'SEND_B', stage: stage + 1, microBatch: index };
+  if (kind === 'slice' || kind === 'share') return { op: 'REDUCE', stage };
+  return kind === 'values' ? { op: 'SEND_V' } : null;
+}
+
 export class BesideLog {
   readonly #peer: PeerId;
   readonly #now: () => number;
@@ -40,12 +50,13 @@ export class BesideLog {
     );
   }
 
-  /** A tensor on its way to another peer. */
-  sent({ kind, stage, index }: Pick<TensorKey, 'kind' | 'stage' | 'index'>, done: Promise<unknown>): void {
-    if (kind === 'activation') this.until({ op: 'SEND_F', stage: stage - 1, microBatch: index }, done);
-    else if (kind === 'gradient') this.until({ op: 'SEND_B', stage: stage + 1, microBatch: index }, done);
-    else if (kind === 'slice' || kind === 'share') this.until({ op: 'REDUCE', stage }, done);
-    else if (kind === 'values') this.until({ op: 'SEND_V' }, done);
+  /** A tensor on its way to another peer: from now, or from when its turn comes. */
+  sent(tensor: Sent, done: Promise<unknown>, turn?: Promise<unknown>): void {
+    const action = actionOf(tensor);
+    if (action === null) return;
+    if (turn)
+      void turn.then(() => this.until(action, done)).catch(() => undefined); // whose it is hears of it
+    else this.until(action, done);
   }
 
   /** Those that are over, at most so many, each once. */

@@ -25,6 +25,8 @@ import { compute } from './compute.ts';
 import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import { Gathering } from './gathering.ts';
 import type { CopyTurn } from './lateCopies.ts';
+import { lossSum } from './lossSum.ts';
+import { type OwnTurn, OwnTurns } from './ownTurns.ts';
 import type { Role } from './role.ts';
 import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -34,7 +36,7 @@ import { gatherAsReplica, holderParts, replicaParts, sendToReplicas } from './va
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'MEET', 'SEND_V']);
 
 /** Values were counted with the report; a word is no tensor. */
-const UNCOUNTED: readonly TensorKey['kind'][] = ['values', 'beginning', 'want'];
+const UNCOUNTED: readonly TensorKey['kind'][] = ['values', 'beginning', 'want', 'turn'];
 /** Of a frame that says all by its name. */
 const A_WORD: Reading = { take: async (use) => use(new Float32Array(1)) };
 
@@ -46,6 +48,7 @@ export class StepRun {
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
   readonly #sentSlices: SentSlices = new Map();
   readonly #gathering: Gathering;
+  readonly #turns: OwnTurns | null; // an evaluation's stream takes none
   readonly #received = new Map<string, Stream>();
   /** In seconds of the clock of `now`. */
   readonly #timeline: MeasuredSpan[] = [];
@@ -57,8 +60,7 @@ export class StepRun {
   #copied: Promise<unknown> = Promise.resolve();
   #taken: Promise<void> | undefined;
 
-  /** Of an evaluation; null: a training step. */
-  readonly #round: number | null;
+  readonly #round: number | null; // of an evaluation
 
   constructor(role: Role, around: Surroundings, step: number, round: number | null = null) {
     this.#role = role;
@@ -66,6 +68,8 @@ export class StepRun {
     this.#step = step;
     this.#round = round;
     this.#beside = new BesideLog(role.peer, around.now);
+    const say = (to: PeerId, key: TensorKey) => this.#sendBeside([to], key, A_WORD, () => undefined);
+    this.#turns = round === null ? new OwnTurns(role, step, { receive: around.receive, say }) : null;
     this.#gathering = new Gathering(role, step, round, {
       receive: (key, from) => around.receive(key, from),
       send: (to, key, values) => this.#send(to, key, { take: async (use) => use(values) }),
@@ -161,9 +165,8 @@ export class StepRun {
       case 'RECV_B':
         return this.#expect(action);
       case 'SEND_F':
-        return this.#sendStream('activation', action.stage, action.stage + 1, action.microBatch);
       case 'SEND_B':
-        return this.#sendStream('gradient', action.stage, action.stage - 1, action.microBatch);
+        return this.#sendStream(action);
       case 'REDUCE':
         return sendSlices(this.#role, action.stage, this.#step, this.#sentSlices, (...sent) =>
           this.#sendBeside(...sent),
@@ -194,17 +197,12 @@ export class StepRun {
     const last = index === this.#role.plan.stages.length - 1;
     const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
     const input = index === 0 ? null : this.#input('F', index, microBatch);
-    const samples = this.#samples(microBatch);
     const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
-    const work = { microBatch, samples, input, tokens, evaluation: this.#round !== null, encoding };
+    const evaluation = this.#round !== null;
+    const work = { microBatch, samples: this.#samples(microBatch), input, tokens, evaluation, encoding };
     await this.#compute({ op: 'F', stage: index, microBatch }, stage, (unit) => stage.forward(work, unit));
     if (last) {
-      const reading = await stage.readLoss(microBatch);
-      const sum = reading.take((rows) => {
-        let total = 0;
-        for (const [row, loss] of rows.entries()) if (this.#counted(microBatch, row)) total += loss;
-        return { microBatch, lossSum: Number.isFinite(total) ? total : null };
-      });
+      const sum = (await stage.readLoss(microBatch)).take((rows) => lossSum(microBatch, rows, this.#counted));
       sum.catch(() => undefined); // awaited with the report
       this.#losses.push(sum);
     }
@@ -242,8 +240,7 @@ export class StepRun {
     const { op, stage, microBatch } = receive;
     const isForward = op === 'RECV_F';
     const from = this.#senderOf(receive);
-    const ends = [from, this.#role.peer] as const;
-    const key = this.#boundaryKey(isForward ? 'activation' : 'gradient', stage, microBatch, ends);
+    const key = this.#boundaryKey(isForward ? 'activation' : 'gradient', stage, microBatch, [from, this.#role.peer]);
     const words = await take(key, from);
     const { encoding = 'f32' } = key;
     this.#received.set(`${isForward ? 'F' : 'B'}${stage}/${microBatch}`, { encoding, words });
@@ -262,11 +259,14 @@ export class StepRun {
     return values;
   }
 
-  async #sendStream(kind: 'activation' | 'gradient', from: number, to: number, microBatch: number): Promise<void> {
+  async #sendStream(action: MicroAction): Promise<void> {
+    const { op, stage: from, microBatch } = action;
+    const [kind, to] = op === 'SEND_F' ? (['activation', from + 1] as const) : (['gradient', from - 1] as const);
     const stage = this.#stage(from);
-    const reading = await (kind === 'activation' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
+    const reading = await (op === 'SEND_F' ? stage.readOutput(microBatch) : stage.readInputGradient(microBatch));
     const receiver = this.#owner(to, microBatch);
-    this.#send(receiver, this.#boundaryKey(kind, to, microBatch, [this.#role.peer, receiver]), reading);
+    const key = this.#boundaryKey(kind, to, microBatch, [this.#role.peer, receiver]);
+    this.#send(receiver, key, reading, this.#turns?.next(action));
   }
 
   /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
@@ -327,8 +327,8 @@ export class StepRun {
     return { role: this.#role, around: this.#around, step: this.#step, beside: this.#beside };
   }
 
-  #send(to: PeerId, key: TensorKey, reading: Reading): void {
-    void this.#sendBeside([to], key, reading, () => undefined);
+  #send(to: PeerId, key: TensorKey, reading: Reading, turn?: OwnTurn | null): void {
+    void this.#sendBeside([to], key, reading, () => undefined, turn);
   }
 
   /** Resolves with what `look` makes of the values while they are lent. */
@@ -337,16 +337,17 @@ export class StepRun {
     key: TensorKey,
     reading: Reading,
     look: (values: Float32Array<ArrayBuffer>) => T | Promise<T>,
+    turn?: OwnTurn | null,
   ): Promise<T> {
     const taken = reading.take((values) => ({
-      sent: Promise.all(to.map((one) => this.#around.send(one, key, values))),
+      sent: Promise.all(to.map((one) => this.#around.send(one, key, values, turn?.come))),
       seen: look(values),
     }));
     this.#around.readingBack?.(taken);
     const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step
-    this.#pending.push(sent);
-    this.#beside.sent(key, sent);
+    this.#pending.push(turn?.over(sent) ?? sent);
+    this.#beside.sent(key, sent, turn?.come);
     if (!UNCOUNTED.includes(key.kind)) for (const one of to) this.#count(one, key);
     const looked = taken.then(({ seen }) => seen);
     looked.catch(() => undefined); // awaited with the report, which a step that is left never comes to

@@ -52,8 +52,11 @@ export interface DonorStatus {
 export interface DonorPage {
   /** To the server. Dropped while there is no connection: the server forgets this donor then anyway. */
   sendServer(message: PeerMessage): void;
-  /** To a peer; transferred. Resolves once the channel has room again; rejects when the link is gone. */
-  sendFrame(peer: PeerId, message: ArrayBuffer): Promise<void>;
+  /**
+   * To a peer; transferred. Resolves once the channel has room again, with `hasLeft` once all of it has left (through the
+   * server: has been taken); rejects when the link is gone.
+   */
+  sendFrame(peer: PeerId, message: ArrayBuffer, hasLeft?: boolean): Promise<void>;
   /**
    * `relayed`: to these the server, because it says so. `streams`: to these by so many connections. Resolves when there is
    * a way to each of these peers: a direct link, or the server where none opens in time.

@@ -5,7 +5,7 @@
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import { encodeTensor, isPacket, type TensorKey } from '../../../swarm/messages/frame.ts';
+import { isPacket, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -26,7 +26,7 @@ import { meteredFiles } from './meteredFiles.ts';
 import { Neighbours } from './neighbours.ts';
 import { probeLink } from './probe.ts';
 import { type Role, roleBytes } from './role.ts';
-import { sendFrames } from './sendFrames.ts';
+import { sendTensor } from './sendFrames.ts';
 import type { SessionParts } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
@@ -339,7 +339,7 @@ export class Session {
       throttle: this.#dutyCycle,
       ...this.#links,
       lossScale: 1,
-      send: (to, key, values) => this.#sendTensor(signal, to, key, values),
+      send: (...sent) => this.#sendTensor(signal, ...sent),
       receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),
       collect: (key, sender) => this.#receive(signal, key, sender),
       ...this.#meter.ofStep(step),
@@ -369,11 +369,11 @@ export class Session {
     return values;
   }
 
-  /** Cuts the tensor at once (its values are only lent), then sends frame by frame as the link has room. */
-  #sendTensor(signal: AbortSignal, to: PeerId, key: TensorKey, values: Float32Array): Promise<void> {
+  /** Frame by frame as the link has room. */
+  #sendTensor(signal: AbortSignal, ...[to, key, values, turn]: Parameters<Surroundings['send']>): Promise<void> {
     this.#check?.look(key, values);
     const ways = { traffic: this.#traffic, meter: this.#meter, page: this.#parts.page };
-    return sendFrames(to, encodeTensor(key, values), ways, signal);
+    return sendTensor(to, key, values, ways, signal, turn);
   }
 
   #atWork(): { readonly run: JoinedRun; readonly role: Role } {

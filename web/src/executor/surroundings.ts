@@ -17,8 +17,8 @@ export interface Surroundings extends MeasuredLinks {
   readonly throttle: Throttle;
   /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */
   readonly lossScale: number;
-  /** Resolves when the link has taken the whole tensor. */
-  send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
+  /** Resolves when the link has taken the whole tensor; `turn`: it goes after that, and resolves when it has left. */
+  send(to: PeerId, key: TensorKey, values: Float32Array, turn?: Promise<unknown>): Promise<void>;
   readonly receive: Receive;
   /** As `receive`, of what may come at any time: nothing stands still for it. Absent: as `receive`. */
   readonly collect?: Receive;

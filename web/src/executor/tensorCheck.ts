@@ -8,9 +8,12 @@ import type { FrameKind, TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, UnsoundTensor } from '../../../swarm/messages/messages.ts';
 import { isSound } from '../../../swarm/wire.ts';
 
-const CHECKED_AS: Readonly<
-  Record<Exclude<FrameKind, 'probe' | 'packet' | 'beginning' | 'want'>, UnsoundTensor['kind']>
-> = {
+/** Words have nothing in them; packets are looked at in every epoch, by who takes them. */
+const UNCHECKED = ['probe', 'packet', 'beginning', 'want', 'turn'] as const;
+type Unchecked = (typeof UNCHECKED)[number];
+const isUnchecked = (kind: FrameKind): kind is Unchecked => UNCHECKED.some((one) => one === kind);
+
+const CHECKED_AS: Readonly<Record<Exclude<FrameKind, Unchecked>, UnsoundTensor['kind']>> = {
   ...{ activation: 'activation', gradient: 'gradient', heldOut: 'heldOut', state: 'state' },
   ...{ slice: 'slice', share: 'slice', values: 'values', gathered: 'values' },
 };
@@ -18,11 +21,10 @@ const CHECKED_AS: Readonly<
 export class TensorCheck {
   #first: UnsoundTensor | null = null;
 
-  /** A tensor on its way to another peer, or from one: a word of a beginning has nothing in it. Packets are looked at in every epoch, by who takes them. */
+  /** A tensor on its way to another peer, or from one. */
   look(key: TensorKey, values: Float32Array, from?: PeerId): void {
     const { kind, stage, index, encoding = 'f32' } = key;
-    if (this.#first !== null || kind === 'probe' || kind === 'packet' || kind === 'beginning' || kind === 'want')
-      return;
+    if (this.#first !== null || isUnchecked(kind)) return;
     const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
     if (!isSound(encoding, words))
       this.#first = { kind: CHECKED_AS[kind], stage, index, ...(from === undefined ? {} : { from }) };

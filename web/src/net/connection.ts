@@ -26,6 +26,8 @@ export interface Connection {
   readonly waitingBytes: number;
   /** Resolves when the channel has taken the message. Small messages may overtake large ones. Rejects when the connection is not open, or closes first. */
   send(message: ArrayBuffer): Promise<void>;
+  /** Resolves when all that its channels took has left them. Rejects as `send` does. */
+  left(): Promise<void>;
   /** Resolves when the other end says that all frames before have arrived, after so many milliseconds; null: it does not say so. */
   marked(): Promise<number | null>;
   /** What the other end signalled. False where it is no signal that this end can use now. */
@@ -142,6 +144,11 @@ class SimplePeerConnection implements Connection {
       this.#quickFlow ??= new Flow(this.#quick);
       await this.#quickFlow.send(message);
     } else await this.#flow.send(message);
+  }
+
+  async left(): Promise<void> {
+    if (!this.#flow) throw new Error(`the connection to ${this.#peer} is ${this.state}`);
+    await Promise.all([this.#flow.left(), this.#quickFlow?.left()]);
   }
 
   marked(): Promise<number | null> {

@@ -27,6 +27,8 @@ export class Flow {
   readonly #channel: FlowChannel;
   readonly #queue = new SendQueue();
   #closed: string | null = null;
+  /** Who waits until the channel holds nothing. */
+  readonly #emptied: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
 
   constructor(channel: FlowChannel) {
     this.#channel = channel;
@@ -49,11 +51,20 @@ export class Flow {
     this.#channel.send(message);
   }
 
+  /** Resolves when all that the channel took has left it. Rejects when the flow is or gets closed. */
+  async left(): Promise<void> {
+    if (this.#closed !== null) throw new Error(this.#closed);
+    if (this.#channel.bufferedAmount === 0) return;
+    this.#channel.bufferedAmountLowThreshold = 0;
+    await new Promise<void>((resolve, reject) => this.#emptied.push({ resolve, reject }));
+  }
+
   close(reason: string): void {
     if (this.#closed !== null) return;
     this.#closed = reason;
     this.#channel.removeEventListener('bufferedamountlow', this.#onLow);
     this.#queue.reject(new Error(reason));
+    for (const { reject } of this.#emptied.splice(0)) reject(new Error(reason));
   }
 
   #hasRoom(message: ArrayBuffer): boolean {
@@ -61,6 +72,10 @@ export class Flow {
   }
 
   readonly #onLow = (): void => {
+    if (this.#channel.bufferedAmount === 0) {
+      this.#channel.bufferedAmountLowThreshold = LOW_BYTES;
+      for (const { resolve } of this.#emptied.splice(0)) resolve();
+    }
     for (;;) {
       const { next } = this.#queue;
       if (!next || !this.#hasRoom(next)) return;

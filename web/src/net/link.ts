@@ -31,8 +31,11 @@ export interface Link {
   readonly bytesPerSecond: number | null;
   /** Of each connection, where that is what limits them; null: it is not, or nothing is known of it. */
   readonly windowBytes: number | null;
-  /** Resolves when a channel has taken the message. Messages may overtake one another. Rejects when the link is not open, or closes first. */
-  send(message: ArrayBuffer): Promise<void>;
+  /**
+   * Resolves when a channel has taken the message; `hasLeft`: when all that it took has left it. Messages may overtake one
+   * another. Rejects when the link is not open, or closes first.
+   */
+  send(message: ArrayBuffer, hasLeft?: boolean): Promise<void>;
   /** Sends these by themselves and waits for the word that they have arrived; null where it does not come. */
   measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null>;
   /** From now on so many connections, or more: both ends are told so. `opened` is called as each one opens. */
@@ -95,11 +98,12 @@ class ConnectedLink implements Link {
     return roundTrip && this.#window.limiting(this.streams, this.bytesPerSecond, roundTrip.leastMs);
   }
 
-  async send(message: ArrayBuffer): Promise<void> {
-    if (message.byteLength <= QUICK_BYTES || this.state !== 'open') return this.#first.send(message);
-    const connection = this.#leastLaden();
+  async send(message: ArrayBuffer, hasLeft = false): Promise<void> {
+    const isQuick = message.byteLength <= QUICK_BYTES || this.state !== 'open';
+    const connection = isQuick ? this.#first : this.#leastLaden();
     await connection.send(message);
-    void this.#follow(connection, message.byteLength);
+    if (!isQuick) void this.#follow(connection, message.byteLength);
+    if (hasLeft) await connection.left();
   }
 
   async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {

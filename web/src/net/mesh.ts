@@ -181,11 +181,11 @@ export class Mesh {
   }
 
   /** Resolves when the link's channel, or the server's socket, has taken the message. */
-  async send(peer: PeerId, message: ArrayBuffer): Promise<void> {
+  async send(peer: PeerId, message: ArrayBuffer, hasLeft?: boolean): Promise<void> {
     if (this.#plan.told.has(peer)) return this.relay.send(peer, message);
     const way = this.#ways.get(peer);
     if (!way?.route) throw new Error(`there is no link to ${peer}`);
-    await (way.route === 'direct' ? way.link.send(message) : this.relay.send(peer, message));
+    await (way.route === 'direct' ? way.link.send(message, hasLeft) : this.relay.send(peer, message));
   }
 
   /** A binary message of the server: a frame that was relayed, or a word about one. */

@@ -42,6 +42,8 @@ export class FakeConnection implements Connection {
     return true;
   }
 
+  async left(): Promise<void> {}
+
   async send(message: ArrayBuffer): Promise<void> {
     const other = this.#other;
     if (this.state !== 'open' || !other) throw new Error(`the connection is ${this.state}`);

@@ -127,8 +127,8 @@ export class DonorBridge {
       sendServer: (message) => {
         if (!this.#closed) page.sendServer(message);
       },
-      sendFrame: async (peer, message) => {
-        if (!this.#closed) await page.sendFrame(peer, message);
+      sendFrame: async (...sent) => {
+        if (!this.#closed) await page.sendFrame(...sent);
       },
       connect: async (...how) => {
         if (!this.#closed) await page.connect(...how);

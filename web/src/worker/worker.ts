@@ -64,7 +64,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
   session = new Session({
     page: {
       sendServer: (message) => void page.sendServer(message),
-      sendFrame: (peer, message) => page.sendFrame(peer, transfer(message, [message])),
+      sendFrame: (peer, message, hasLeft) => page.sendFrame(peer, transfer(message, [message]), hasLeft),
       connect: (peers, epoch, relayed, streams) => page.connect([...peers], epoch, [...relayed], new Map(streams)),
       openAhead: (peers, epoch) => page.openAhead([...peers], epoch),
       bar: (peer) => void page.bar(peer),

@@ -19,10 +19,11 @@ const BYTES_PER_MS = 5_000;
 /** Messages of at most so many bytes overtake longer ones. */
 const QUICK_BYTES = 200;
 
-/** Until when a line is busy; each channel has its own, unless the link has a pace. */
+/** Until when a line is busy; each channel has its own, unless the link has a pace, or its sender shares its line. */
 interface Way {
   readonly pace: LinkPace | null;
-  freeMs: number;
+  readonly busy: { freeMs: number };
+  onMessage?(message: ArrayBuffer): void;
 }
 
 /** What a channel holds leaves it at the line's rate. */
@@ -46,11 +47,12 @@ class VirtualChannel implements FlowChannel {
     const { agenda } = this.#process.machine;
     const copy = message.slice(0);
     this.bufferedAmount += copy.byteLength;
-    const { pace } = this.#way;
+    const { pace, busy } = this.#way;
+    this.#way.onMessage?.(copy);
     // A cluster's links carry tensors: it knows of no headers.
     const bytes = copy.byteLength - (pace ? HEADER_BYTES : 0);
-    this.#way.freeMs = Math.max(this.#way.freeMs, agenda.nowMs) + bytes / (pace?.bytesPerMs ?? BYTES_PER_MS);
-    const takesMs = this.#way.freeMs - agenda.nowMs;
+    busy.freeMs = Math.max(busy.freeMs, agenda.nowMs) + bytes / (pace?.bytesPerMs ?? BYTES_PER_MS);
+    const takesMs = busy.freeMs - agenda.nowMs;
     this.#line.carry(frameName(copy), () => this.#onMessage(copy), takesMs + (pace?.latencyMs ?? 0));
     this.#process.after(takesMs, () => this.#left(copy.byteLength));
   }
@@ -151,9 +153,11 @@ export class VirtualLink implements Link {
     return true;
   }
 
-  async send(message: ArrayBuffer): Promise<void> {
+  async send(message: ArrayBuffer, hasLeft?: boolean): Promise<void> {
     if (!this.#flows) throw new Error(`the link to ${this.peer} is ${this.state}`);
-    await this.#flows[message.byteLength <= QUICK_BYTES ? 'quick' : 'frames'].send(message);
+    const flow = this.#flows[message.byteLength <= QUICK_BYTES ? 'quick' : 'frames'];
+    await flow.send(message);
+    if (hasLeft) await flow.left();
   }
 
   async measure(messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
@@ -209,16 +213,24 @@ export class VirtualLink implements Link {
   #open(other: VirtualLink): void {
     if (this.state !== 'connecting') return;
     const pace = this.#network.pace?.link(other.peer, this.peer) ?? null;
-    const shared: Way = { pace, freeMs: 0 };
+    const shared: Way = this.#sharedWay(pace);
     const channel = (): Flow => {
       const line = this.#network.line(this.process.machine, other.process);
-      const way = pace ? shared : { pace, freeMs: 0 };
+      const way = pace ? shared : { pace, busy: { freeMs: 0 } };
       return new Flow(new VirtualChannel(this.process, line, way, (message) => other.#take(message)));
     };
     this.#flows = { frames: channel(), quick: channel() };
     this.#beats = this.#network.line(this.process.machine, other.process);
     this.state = 'open';
     this.#options.events.opened();
+  }
+
+  #sharedWay(pace: LinkPace | null): Way {
+    const name = pace?.line;
+    if (name === undefined) return { pace, busy: { freeMs: 0 } };
+    const busy = this.#network.ways.get(name) ?? { freeMs: 0 };
+    this.#network.ways.set(name, busy);
+    return { pace, busy, onMessage: (message) => this.#network.onLine(name, message) };
   }
 
   #take(message: ArrayBuffer): void {

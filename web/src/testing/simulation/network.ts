@@ -18,6 +18,10 @@ export class Network {
   readonly #random: Random;
   /** How links take; null: as chance has it. */
   pace: Pick<Pace, 'link'> | null = null;
+  /** Of the lines that several share, by name: until when each is busy. */
+  readonly ways = new Map<string, { freeMs: number }>();
+  /** Told of what is given to such a line. */
+  onLine: (line: string, message: ArrayBuffer) => void = () => {};
   /** Told of what arrives, right before it does. */
   onArrival: (what: string) => void = () => {};
 

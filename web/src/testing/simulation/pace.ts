@@ -23,6 +23,8 @@ export interface WorkPace {
 export interface LinkPace {
   readonly latencyMs: number;
   readonly bytesPerMs: number;
+  /** Of the line that its sender shares with others, where it goes over one. */
+  readonly line?: string;
 }
 
 export interface Pace {
@@ -65,8 +67,12 @@ export function clusterPace(costs: ClusterCosts, planned: Plan, seated: () => Pl
       smallMs: 0,
     }),
     link(from, to) {
-      const { latencySeconds, bytesPerSecond } = costs.link(peerOf(from).id, peerOf(to).id);
-      return { latencyMs: 1_000 * latencySeconds, bytesPerMs: (bytesPerSecond ?? Number.POSITIVE_INFINITY) / 1_000 };
+      const [sender, receiver] = [peerOf(from), peerOf(to)];
+      const { latencySeconds, bytesPerSecond } = costs.link(sender.id, receiver.id);
+      const { line, upload } = sender;
+      const isShared = line !== null && line.name !== receiver.line?.name;
+      const rate = Math.min(bytesPerSecond ?? Number.POSITIVE_INFINITY, isShared ? upload * line.sharers : Infinity);
+      return { latencyMs: 1_000 * latencySeconds, bytesPerMs: rate / 1_000, ...(isShared && { line: line.name }) };
     },
   };
 }

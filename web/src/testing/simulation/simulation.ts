@@ -57,6 +57,8 @@ export interface Scenario {
   readonly mischief?: (swarm: Simulation, point: string) => void;
   /** Told of each thing that the server does. */
   readonly onEffect?: (effect: RehearsedEffect, nowMs: number) => void;
+  /** Told of what is given to a line that several share. */
+  readonly onLine?: (line: string, message: ArrayBuffer) => void;
   /** A planted bug. */
   readonly flaw?: Flaw;
   /** Each sum depends on the order of its parts: then nothing is held against the sequential run. */
@@ -151,6 +153,7 @@ export class Simulation {
     this.#pace = cluster ? clusterPace(cluster.costs, cluster.plan, () => this.#plan) : null;
     this.network.pace = this.#pace;
     this.network.onArrival = (what) => this.#passed(what);
+    this.network.onLine = scenario.onLine ?? this.network.onLine;
     this.links = new LinkSwitch(this.network);
     const disk = new Disk(model, at(this.#reference.states, 0), text);
     disk.onUpload = (block, range, step, state) => this.#compare('an upload', block, range, step, state);

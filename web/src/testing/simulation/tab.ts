@@ -159,8 +159,8 @@ export class Tab {
           const said = flaw.said ? flaw.said(message, (heard) => session.serverSaid(heard)) : message;
           if (said !== null) toPage(() => send(said));
         },
-        sendFrame: async (peer, message) => {
-          if (this.malice?.sends(peer, message) !== false) await mesh().send(peer, message);
+        sendFrame: async (peer, message, hasLeft) => {
+          if (this.malice?.sends(peer, message) !== false) await mesh().send(peer, message, hasLeft);
         },
         connect: async (...how) => {
           await mesh().connect(...how);
