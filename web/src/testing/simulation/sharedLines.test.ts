@@ -19,11 +19,14 @@ const model = acceptedModel({ model: { ...MODEL, n_layer: LAYERS } });
 /** Of the prediction: slices of who is done early leave while others still compute, and have more than a part of the line. */
 const [LEAST, MOST] = [0.5, 1.02];
 
-/** Homes of two donors; a layer and sample takes 0.3 s there and back, a sample 0.4 s over a home's line. */
+/**
+ * Homes of two donors, the first of whom is the slower one: left to themselves they would send in another order than the
+ * plan's, which takes both for equals. A sample takes 0.4 s over a home's line.
+ */
 function homes(count: number) {
   const list = Array.from({ length: 2 * count }, (_, index) => ({
     ...{ id: `p${index}`, memoryBytes: 1e6, line: `home ${Math.floor(index / 2)}`, uploadBytesPerSecond: 120 },
-    measured: { forwardSecondsPerLayer: [0.1], backwardSecondsPerLayer: [0.2] },
+    measured: { forwardSecondsPerLayer: [index % 2 ? 0.05 : 0.25], backwardSecondsPerLayer: [index % 2 ? 0.1 : 0.5] },
   }));
   const inside = Array.from({ length: count }, (_, home) => [`p${2 * home}`, `p${2 * home + 1}`]);
   const pairs = inside.map((between) => ({ between, latencySeconds: 0.001, bytesPerSecond: 1e5 }));
