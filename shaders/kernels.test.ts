@@ -29,7 +29,7 @@ const TOLERANCE = 1e-7;
 
 describe('backward references against finite differences', () => {
   test('embedding: token and position tables', () => {
-    const dims = { N: 6, T: 3, C: 2, V: 4 };
+    const dims = { N: 6, T: 3, C: 2, V: 4, F: 0, R: 4 };
     const forward = float64Arrays(embedForward, dims);
     const ids_N = Uint32Array.of(3, 0, 3, 1, 3, 0);
     const { x_NC: dx_NC } = float64Arrays(
@@ -79,7 +79,7 @@ describe('backward references against finite differences', () => {
   });
 
   test('token embedding: the rows of the table', () => {
-    const dims = { N: 3, T: 3, C: 2, V: 4 };
+    const dims = { N: 3, T: 3, C: 2, V: 4, F: 0, R: 4 };
     const { token_VC, x_NC } = float64Arrays(embedTokens, dims);
     embedTokens.cpu({ ids_N: Uint32Array.of(3, 0, 3), token_VC, x_NC }, dims);
     expect(Array.from(x_NC)).toEqual([token_VC[6], token_VC[7], token_VC[0], token_VC[1], token_VC[6], token_VC[7]]);

@@ -15,7 +15,7 @@ import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
 import { embedForward } from './embedding/embedForward.ts';
 import { embedTokens } from './embedding/embedTokens.ts';
 import { matmul } from './family/matmul.ts';
-import { sumSlices, sumSlicesBias } from './family/sumSlices.ts';
+import { sumSlices, sumSlicesBias, sumSlicesInput } from './family/sumSlices.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
@@ -47,12 +47,18 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN' }),
   matmul({ layout: 'NN', epilogue: { accumulate: true } }),
   matmul({ layout: 'TN', epilogue: { accumulate: true } }),
+  // Of a table in pieces.
+  matmul({ layout: 'NT', ofWider: true }),
+  matmul({ layout: 'NN', ofWider: true }),
+  matmul({ layout: 'NN', epilogue: { accumulate: true }, ofWider: true }),
+  matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
 ];
 
 export const kernels: readonly Kernel[] = [
   ...products,
   sumSlices,
   sumSlicesBias,
+  sumSlicesInput,
   embedForward,
   embedTokens,
   embedBackwardToken,

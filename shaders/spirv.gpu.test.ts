@@ -8,6 +8,7 @@ import type { Epilogue, Layout } from './family/product.ts';
 import { GPU_CANDIDATES } from './family/tiles.ts';
 import type { Dims, Kernel } from './kernel/kernel.ts';
 import { textOf } from './kernel/text.ts';
+import { kernels } from './kernels.ts';
 import { costlyIndexing, spirvOf } from './testing/spirv.ts';
 
 const gpu = (kernel: Kernel, dims: Dims): string => textOf(kernel, dims, { family: 'gpu', inBoxes: false });
@@ -36,7 +37,36 @@ const scalars = PRODUCTS.map(([layout, epilogue]): [string, string] => [
 const attention = [attentionForward, attentionBackwardQuery, attentionBackwardKeyValue].flatMap((kernel) =>
   [20, 64, 80, 128].map((D): [string, string] => [`${kernel.name} ${D}`, gpu(kernel, { B: 1, T: 512, H: 2, K: 2, D })]),
 );
-const texts = Object.fromEntries([...products, ...scalars, ...attention]);
+/** What a model of any width has: rows by fours and one by one, tables in pieces, gradients in slices. */
+const SIDES = [
+  [768, 50_257],
+  [1024, 1024],
+] as const;
+const ofTables = SIDES.flatMap(([C, V]): [string, string][] => [
+  ['logits of a piece', gpu(matmul({ layout: 'NT', ofWider: true }), { M: 256, N: 384, K: C, P: V })],
+  [
+    'gradient of a piece',
+    gpu(matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }), { M: 384, N: C, K: 256, P: V }),
+  ],
+  [
+    'input gradient of a piece',
+    gpu(matmul({ layout: 'NN', epilogue: { accumulate: true }, ofWider: true }), { M: 256, N: C, K: 384, P: V }),
+  ],
+  ['input gradient in slices', gpu(matmul({ layout: 'NN', slices: true }), { M: 256, N: C, K: V, S: 6_400 })],
+  [
+    'input gradient of a piece in slices',
+    gpu(matmul({ layout: 'NN', slices: true, ofWider: true }), { M: 256, N: C, K: 384, S: 128, P: V }),
+  ],
+  [
+    'weight gradient in slices',
+    gpu(matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true }), { M: C, N: C, K: 512, S: 256 }),
+  ],
+]).map(([name, text], index): [string, string] => [`${name} ${index}`, text]);
+/** The epilogues of the table that are not among PRODUCTS. */
+const others = kernels
+  .filter(({ name }) => name.startsWith('matmul'))
+  .map((kernel): [string, string] => [kernel.name, gpu(kernel, { M: 128, N: 128, K: 128, P: 128 })]);
+const texts = Object.fromEntries([...products, ...scalars, ...ofTables, ...others, ...attention]);
 
 describe('the reader of SPIR-V', () => {
   const text = (body: string): string => `var<workgroup> strip: array<f32, 60>;

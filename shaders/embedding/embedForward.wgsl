@@ -1,9 +1,11 @@
-// x[n] = token[ids[n]] + position[n mod T]. One invocation for each lane of x_NC.
+// x[n] = token[ids[n] − F] + position[n mod T], where that is one of R rows; below F it is past all of them. One invocation for each lane of x_NC.
 
 fn item(index: u32) {
   let chunks = dims.C / WIDTH;
   let n = index / chunks;
   if (n >= dims.N) { return; }
+  let row = load_ids_N(n) - dims.F;
+  if (row >= dims.R) { return; }
   let chunk = index % chunks;
-  store_x_NC(index, load_token_VC(load_ids_N(n) * chunks + chunk) + load_position_TC((n % dims.T) * chunks + chunk));
+  store_x_NC(index, load_token_VC(row * chunks + chunk) + load_position_TC((n % dims.T) * chunks + chunk));
 }

@@ -3,7 +3,7 @@
 import type { LaneWidth } from '../kernel/lanes.ts';
 import { geluText, type Product } from './product.ts';
 import { SLICE_ROW } from './slices.ts';
-import { dimText, indent } from './widths.ts';
+import { cRow, dimText, indent } from './widths.ts';
 
 /** A tile of C, made so many steps of K at a time. */
 export interface GpuTile {
@@ -24,7 +24,7 @@ export function finishText(product: Product, width: LaneWidth): string {
   const value = width === 4 ? 'vec4f' : 'f32';
   const column = width === 4 ? 'n / 4u' : 'n';
   const lines = [
-    `let i = ${rowText(product, 'm')} * ${product.n / width}u + ${column};`,
+    `let i = ${rowText(product, 'm')} * ${cRow(product) / width}u + ${column};`,
     'var v = sum;',
     ...(bias ? [`v += load_bias_N(${column});`] : []),
     ...(gelu ? ['store_pre_MN(i, v);', 'v = gelu(v);'] : []),

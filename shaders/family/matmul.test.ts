@@ -5,10 +5,10 @@ import { MAX_WORKGROUPS_PER_DIMENSION } from '../kernel/grid.ts';
 import type { AdapterFamily, Kernel } from '../kernel/kernel.ts';
 import { textKey, textOf } from '../kernel/text.ts';
 import { caseArrays } from '../kernel/verify.ts';
-import { matmul, weightGradientSlices } from './matmul.ts';
+import { inputGradientSlices, matmul, weightGradientSlices } from './matmul.ts';
 import type { Epilogue, Layout } from './product.ts';
 import { gelu, geluSlope } from './reference.ts';
-import { sumSlices, sumSlicesBias } from './sumSlices.ts';
+import { sumSlices, sumSlicesBias, sumSlicesInput } from './sumSlices.ts';
 
 type Matrix = number[][];
 const rows = (values: ArrayLike<number>, width: number): Matrix =>
@@ -147,6 +147,43 @@ describe('a weight gradient in slices', () => {
       expect(count).toBeLessThanOrEqual(16);
       if (count > 1) expect(steps).toBeGreaterThanOrEqual(256);
     }
+  });
+});
+
+describe('the gradient of a head’s input in slices', () => {
+  it('[KE48] adds up to the whole one, of a wider matrix too', () => {
+    for (const [K, S, P] of [
+      [5, 128, 5],
+      [300, 128, 300],
+      [260, 128, 407],
+    ] as const) {
+      const dims = { M: 3, N: 5, K, P };
+      const whole = matmul({ layout: 'NN', epilogue: { accumulate: true }, ofWider: true });
+      const { a, b, c_MN } = caseArrays(whole, dims, K);
+      invariant(a && b && c_MN, 'a product has two factors');
+      const sliced = matmul({ layout: 'NN', slices: true, ofWider: true });
+      const count = Math.ceil(K / S);
+      const slices = new Float32Array(count * 15);
+      sliced.cpu({ a, b, c_MN: slices }, { ...dims, S });
+      const [added, set] = [c_MN.slice(), c_MN.slice()];
+      sumSlicesInput.cpu({ slices, c_MN: added }, { count, floats: 15, accumulate: 1 });
+      sumSlicesInput.cpu({ slices, c_MN: set }, { count, floats: 15, accumulate: 0 });
+      const before = c_MN.slice();
+      whole.cpu({ a, b, c_MN }, dims);
+      c_MN.forEach((value, i) => {
+        expect(added[i]).toBeCloseTo(value, 5);
+        expect(set[i]).toBeCloseTo(value - (before[i] ?? Number.NaN), 5);
+      });
+    }
+  });
+
+  it('[KE48] is cut where a GPU has too little to do, at steps that every tile begins with', () => {
+    const room = Number.POSITIVE_INFINITY;
+    const dims = { M: 32, N: 768, K: 50_257 };
+    expect(inputGradientSlices('gpu', dims, room)).toEqual({ steps: 66 * 128, count: 6 });
+    expect(inputGradientSlices('gpu', dims, 4 * 32 * 768 * 2).count).toBe(2);
+    expect(inputGradientSlices('gpu', { ...dims, M: 256 }, room).count).toBe(1);
+    expect(inputGradientSlices('software', dims, room).count).toBe(1);
   });
 });
 

@@ -6,7 +6,7 @@
  * Letters and layouts: family/product.ts. The text: family/software.ts, family/gpu.ts and, where a GPU has matrix units,
  * family/subgroupMatrix.ts.
  */
-import { invariant, normal, type Random } from '../../swarm/base.ts';
+import { at, invariant, normal, type Random } from '../../swarm/base.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { u32 } from '../kernel/slots.ts';
 import { type GpuClass, SOFTWARE_LANES } from './adapterFamily.ts';
@@ -22,7 +22,7 @@ import {
   productTensors,
 } from './product.ts';
 import { drawElements, drawFromSlices, reference, type Shape, slicesReference } from './reference.ts';
-import { type Slices, sliceRows, slicesOf } from './slices.ts';
+import { ALIGNED_STEPS, type Slices, sliceRows, slicesOf } from './slices.ts';
 import { softwareKey, softwareText, softwareTile, softwareWidths, softwareWorkgroups } from './software.ts';
 import { matrixWidths } from './strips.ts';
 import { matrixDirectives, matrixInvocations, matrixText, matrixTile } from './subgroupMatrix.ts';
@@ -44,40 +44,45 @@ interface MatmulForm {
   readonly unit?: MatrixUnit;
   /** Of the adapter; absent: the usual one. */
   readonly gpuClass?: GpuClass;
-  /** Of a weight gradient, on GPUs: the sums of each slice of K (family/slices.ts). */
+  /** On GPUs: the sums of each slice of K (family/slices.ts). */
   readonly slices?: true;
+  /** A (of NT: C) is some columns of a wider matrix. */
+  readonly ofWider?: true;
 }
 
 /** S of a product that is no sum of slices: all its steps. */
-function shapeOf(dims: Dims): Dims<'M' | 'N' | 'K' | 'S'> {
-  const { M, N, K, S = K } = dims;
+function shapeOf(dims: Dims): Shape & Dims<'S'> {
+  const { M, N, K, S = K, P } = dims;
   invariant(M !== undefined && N !== undefined && K !== undefined && S !== undefined, 'a product has the dims M, N, K');
   invariant(M >= 1 && N >= 1 && K >= 1, `a product of ${M}×${N}×${K} has nothing to do`);
-  return { M, N, K, S };
+  return { M, N, K, S, ...(P !== undefined && { P }) };
 }
 
 /** 0 for a tensor that the form has not. */
 function sizes({ layout, epilogue = {}, slices }: MatmulForm, dims: Dims): Record<ProductTensor, number> {
-  const { M, N, K, S } = shapeOf(dims);
+  const { M, N, K, S, P } = shapeOf(dims);
+  const [aRows, aLength] = layout === 'TN' ? [K, M] : [M, K];
+  const whole = M * (layout === 'NT' ? (P ?? N) : N);
   const names = productTensors(layout, epilogue, slices).map(({ name }) => name);
   const of = (name: ProductTensor, size: number): number => (names.includes(name) ? size : 0);
   return {
-    a: M * K,
+    a: aRows * (layout === 'NT' ? aLength : (P ?? aLength)),
     b: K * N,
-    c_MN: slices ? Math.ceil(K / S) * sliceRows(M, epilogue.biasGradient) * N : M * N,
+    c_MN: slices ? Math.ceil(K / S) * sliceRows(M, epilogue.biasGradient) * N : whole,
     bias_N: of('bias_N', N),
-    residual_MN: of('residual_MN', M * N),
-    pre_MN: of('pre_MN', M * N),
+    residual_MN: of('residual_MN', whole),
+    pre_MN: of('pre_MN', whole),
     dbias_N: of('dbias_N', N),
   };
 }
 
 /** The product as its text sees it: what varies with the micro-batch is a run-time dim. */
 export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims, slices?: true): Product {
-  const { M, N, K } = shapeOf(dims);
+  const { M, N, K, P } = shapeOf(dims);
+  const cut = { ...(slices && { slices }), ...(P !== undefined && { wider: P }) };
   return layout === 'TN'
-    ? { layout, epilogue, m: M, n: N, k: 'runtime', ...(slices && { slices }) }
-    : { layout, epilogue, m: 'runtime', n: N, k: K };
+    ? { layout, epilogue, m: M, n: N, k: 'runtime', ...cut }
+    : { layout, epilogue, m: 'runtime', n: N, k: K, ...cut };
 }
 
 function sourceOf(
@@ -85,7 +90,7 @@ function sourceOf(
   family: AdapterFamily,
   dims: Dims,
 ): Source {
-  const { M, N, K } = shapeOf(dims);
+  const { M, N, K, P } = shapeOf(dims);
   const product = productOf(layout, epilogue, dims, slices);
   const form = ['matmul', family, layout, ...epilogueNames(epilogue), ...(slices ? ['slices'] : [])];
   if (family === 'software') {
@@ -102,7 +107,12 @@ function sourceOf(
   }
   const plain = gpuTile(product, M, gpuClass, tried.gpu);
   const tile = unit ? matrixTile(product, M, unit, tried.matrix) : plain;
-  const size = [layout === 'TN' ? `m${M}` : `k${K}`, `n${N}`, `${tile.rows}x${tile.columns}x${tile.depth}`];
+  const size = [
+    layout === 'TN' ? `m${M}` : `k${K}`,
+    `n${N}`,
+    ...(P === undefined ? [] : [`p${P}`]),
+    `${tile.rows}x${tile.columns}x${tile.depth}`,
+  ];
   const own = unit ? [] : [`${plain.ownRows}x${plain.ownColumns}`, ...(plain.prefetch ? ['ahead'] : [])];
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
@@ -139,6 +149,14 @@ export function weightGradientSlices(
   return { ...slicesOf(x * y, K, room), floats, elements: M * N };
 }
 
+/** The same of the gradient of a head's input, which goes over `K` steps of the vocabulary and has no by-product. */
+export function inputGradientSlices(family: AdapterFamily, dims: Dims, roomBytes: number): Slices {
+  const { M, N, K } = shapeOf(dims);
+  const [x, y] = gpuWorkgroups(gpuTile(productOf('NN', {}, dims), M), M, N);
+  const room = family === 'gpu' ? Math.floor(roomBytes / (4 * M * N)) : 0;
+  return slicesOf(x * y, K, room, ALIGNED_STEPS);
+}
+
 /** Inputs whose sums are of size 1 whatever K is, and pre-activations from both tails of gelu. */
 function fill({ b, pre_MN }: Partial<Arrays<ProductTensor>>, dims: Dims, random: Random): void {
   const { K } = shapeOf(dims);
@@ -172,6 +190,22 @@ const SLICED_CASES: readonly Dims[] = [
   { M: 64, N: 64, K: 128, S: 64 },
   { M: 130, N: 36, K: 257, S: 256 },
 ];
+/** Slices of the gradient of an input begin at multiples of ALIGNED_STEPS. */
+const SLICED_ROWS_CASES: readonly Dims[] = [
+  { M: 1, N: 1, K: 1, S: 128 },
+  { M: 5, N: 37, K: 129, S: 128 },
+  { M: 37, N: 132, K: 600, S: 256 },
+  { M: 130, N: 36, K: 257, S: 256 },
+];
+/** Of rows that are read by fours, and one by one; a part that is no multiple of four. */
+const WIDER: readonly number[] = [0, 4, 3];
+
+function casesOf({ layout, slices, ofWider }: MatmulForm): readonly Dims[] {
+  const cases = !slices ? CASES : layout === 'TN' ? SLICED_CASES : SLICED_ROWS_CASES;
+  if (!ofWider) return cases;
+  const part = ({ M = 1, N = 1, K = 1 }: Dims): number => (layout === 'NT' ? N : layout === 'TN' ? M : K);
+  return cases.map((dims, index) => ({ ...dims, P: part(dims) + at(WIDER, index % WIDER.length) }));
+}
 
 const made = new Map<string, Kernel>();
 const forms = new WeakMap<Kernel, MatmulForm>();
@@ -198,32 +232,40 @@ export function inTilesOf(kernel: Kernel, gpuClass: GpuClass): Kernel {
 }
 
 function makeMatmul(form: MatmulForm): Kernel {
-  const { layout, epilogue = {}, slices } = form;
+  const { layout, epilogue = {}, slices, ofWider } = form;
   checkEpilogue(layout, epilogue);
   invariant(
-    !slices || (layout === 'TN' && !epilogue.accumulate),
-    'slices are of a weight gradient, and added up later',
+    !slices || (layout !== 'NT' && epilogueNames(epilogue).every((name) => name === 'biasGradient')),
+    'slices are of a gradient, and added up later',
   );
   return {
-    name: ['matmul', layout, ...epilogueNames(epilogue), ...(slices ? ['slices'] : [])].join('.'),
+    name: [
+      'matmul',
+      layout,
+      ...epilogueNames(epilogue),
+      ...(slices ? ['slices'] : []),
+      ...(ofWider ? ['ofWider'] : []),
+    ].join('.'),
     tensors: productTensors(layout, epilogue, slices),
-    dims: [u32('M'), u32('N'), u32('K'), ...(slices ? [u32('S')] : [])],
+    dims: [u32('M'), u32('N'), u32('K'), ...(slices ? [u32('S')] : []), ...(ofWider ? [u32('P')] : [])],
     sizes: (dims) => sizes(form, dims),
     source: (family, dims) => sourceOf(form, family, dims),
     cpu: (arrays: Arrays<ProductTensor>, dims) =>
-      slices ? slicesReference(epilogue, arrays, shapeOf(dims)) : reference(layout, epilogue, arrays, shapeOf(dims)),
+      slices
+        ? slicesReference(layout, epilogue, arrays, shapeOf(dims))
+        : reference(layout, epilogue, arrays, shapeOf(dims)),
     sampled: {
       spread: (dims) => ({ b: [0, 1 / Math.sqrt(shapeOf(dims).K)], pre_MN: [0, 4] }),
       draw: (arrays, dims, random, count) => {
         const shape = shapeOf(dims);
         return slices
-          ? drawFromSlices(epilogue, arrays, shape, random, count)
+          ? drawFromSlices(layout, epilogue, arrays, shape, random, count)
           : drawElements(layout, epilogue, arrays, shape, random, count);
       },
       // A chain of K roundings, each of a sum of size 1.
       slack: (dims) => Math.max(1, Math.sqrt(shapeOf(dims).K) / 32),
     },
-    cases: slices ? SLICED_CASES : CASES,
+    cases: casesOf(form),
     fill,
     tolerance: { absolute: 1e-5, relative: 1e-5 },
     cost: (dims) => {

@@ -4,7 +4,8 @@
  * never sees which family runs.
  *
  * Letters: M rows and N columns of C, K the summed dimension. NN: A[M,K] B[K,N] (x·W). NT: A[M,K] B[N,K] (dy·Wᵀ).
- * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient). A weight gradient in slices has S steps of K in each.
+ * TN: A[K,M] B[K,N] (xᵀ·dy, the weight gradient). A product in slices has S steps of K in each. Of a table in pieces, A (NN,
+ * TN) or C (NT) is some columns of a wider matrix, whose rows are P long.
  */
 import { invariant } from '../../swarm/base.ts';
 import type { TensorSlot } from '../kernel/kernel.ts';
@@ -37,8 +38,10 @@ export interface Product {
   readonly n: number;
   /** Summed dimension: a run-time dim for TN. */
   readonly k: number | 'runtime';
-  /** Of a weight gradient: C holds the sums of each slice of K, one after the other (slices.ts). */
+  /** C holds the sums of each slice of K, one after the other (slices.ts). */
   readonly slices?: true;
+  /** P, where A (of NT: C) is some columns of a wider matrix. */
+  readonly wider?: number;
 }
 
 /** Nothing but A, B and C is read or written. */
@@ -61,12 +64,12 @@ export function checkEpilogue(layout: Layout, epilogue: Epilogue): void {
 
 export type ProductTensor = 'a' | 'b' | 'c_MN' | 'bias_N' | 'residual_MN' | 'pre_MN' | 'dbias_N';
 
-/** TN sums gradients of weights, which stay whole floats; all else are activations and weights. */
+/** TN sums gradients of weights, which stay whole floats, as slices do; all else are activations and weights. */
 export function productTensors(layout: Layout, epilogue: Epilogue, slices = false): TensorSlot<ProductTensor>[] {
   return [
     half(read('a')),
     half(read('b')),
-    layout === 'TN' ? readWrite('c_MN') : half(readWrite('c_MN')),
+    layout === 'TN' || slices ? readWrite('c_MN') : half(readWrite('c_MN')),
     ...(epilogue.bias ? [half(read('bias_N'))] : []),
     ...(epilogue.residual ? [half(read('residual_MN'))] : []),
     ...(epilogue.gelu ? [half(readWrite('pre_MN'))] : []),

@@ -23,6 +23,8 @@ export interface QuadStrip {
   /** Of the operand's rows in storage: floats read at once, and their length. */
   readonly width: LaneWidth;
   readonly rowLength: number;
+  /** Where those rows run along the side: the last quad of the matrix. */
+  readonly lastQuad: number;
   readonly quads: number;
   readonly depth: number;
   /** Quads between steps of K in workgroup memory. */
@@ -44,6 +46,7 @@ export function quadStrips(product: Product, tile: GpuTile): [QuadStrip, QuadStr
   const strip = (operand: 'a' | 'b', side: number, dim: number | 'runtime') => ({
     ...{ operand, depth, kLimit: slices ? LAST_STEP : kLimit, width: width[operand], quads: side / 4 },
     pitch: side / 4 + PADDING_QUADS,
+    lastQuad: dim === 'runtime' ? 0 : dim / 4 - 1,
     limit: dim !== 'runtime' && dim % side === 0 ? null : dimText(dim, 'M'),
   });
   return [
@@ -131,7 +134,7 @@ function placeText({ strip, name, index }: Turn): string[] {
 }
 
 function loadText({ strip, name, below }: Turn, k: string): string[] {
-  const { operand, width, rowLength, alongDepth, start, limit, kLimit } = strip;
+  const { operand, width, rowLength, lastQuad, alongDepth, start, limit, kLimit } = strip;
   const line = (j: number): string => {
     const own = `${start} + ${plus(`4u * ${name}Quad`, j)}`;
     return limit === null ? own : `min(${own}, ${limit} - 1u)`;
@@ -143,7 +146,7 @@ function loadText({ strip, name, below }: Turn, k: string): string[] {
   const quadPlace = (j: number): string => {
     if (alongDepth) return `${factor(line(j))} * ${wholeQuads}u + (${step}) / 4u`;
     const own = `${start} / 4u + ${name}Quad`;
-    return `(${step}) * ${wholeQuads}u + ${limit === null ? own : `min(${own}, ${wholeQuads - 1}u)`}`;
+    return `(${step}) * ${wholeQuads}u + ${limit === null ? own : `min(${own}, ${lastQuad}u)`}`;
   };
   const values =
     width === 4

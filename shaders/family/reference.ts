@@ -4,8 +4,9 @@ import type { Arrays, Dims, Drawn } from '../kernel/kernel.ts';
 import type { Epilogue, Layout, ProductTensor } from './product.ts';
 import { sliceRows } from './slices.ts';
 
-export type Shape = Dims<'M' | 'N' | 'K'>;
-type SlicedShape = Dims<'M' | 'N' | 'K' | 'S'>;
+/** P: where A (of NT: C) is some columns of a wider matrix. */
+export type Shape = Dims<'M' | 'N' | 'K'> & { readonly P?: number };
+type SlicedShape = Shape & Dims<'S'>;
 
 /** gelu_new(x) = ½x(1 + tanh(√(2/π)(x + 0.044715x³))): Hugging Face's name for GPT-2's activation. */
 export const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(geluArgument(x)));
@@ -20,12 +21,17 @@ const geluArgument = (x: number): number => Math.sqrt(2 / Math.PI) * (x + 0.0447
 
 type Tensors = Arrays<ProductTensor>;
 
+/** Of element (m, n) in C. */
+const placeIn = (layout: Layout, { N, P }: Shape, m: number, n: number): number =>
+  m * (layout === 'NT' ? (P ?? N) : N) + n;
+
 /** Element (m, n): what is stored in C, and in pre. */
-function elementOf(layout: Layout, epilogue: Epilogue, arrays: Tensors, { M, N, K }: Shape, m: number, n: number) {
+function elementOf(layout: Layout, epilogue: Epilogue, arrays: Tensors, shape: Shape, m: number, n: number) {
+  const { M, N, K, P } = shape;
   const { a, b, c_MN, bias_N, residual_MN, pre_MN } = arrays;
-  const [aFirst, aStep] = layout === 'TN' ? [m, M] : [m * K, 1];
+  const [aFirst, aStep] = layout === 'TN' ? [m, P ?? M] : [m * (layout === 'NN' ? (P ?? K) : K), 1];
   const [bFirst, bStep] = layout === 'NT' ? [n * K, 1] : [n, N];
-  const i = m * N + n;
+  const i = placeIn(layout, shape, m, n);
   let v = 0;
   for (let k = 0; k < K; k++) v += at(a, aFirst + k * aStep) * at(b, bFirst + k * bStep);
   if (epilogue.bias) v += at(bias_N, n);
@@ -53,32 +59,38 @@ export function reference(layout: Layout, epilogue: Epilogue, arrays: Tensors, s
   for (let m = 0; m < M; m++) {
     for (let n = 0; n < N; n++) {
       const { c, pre } = elementOf(layout, epilogue, arrays, shape, m, n);
-      if (epilogue.gelu) arrays.pre_MN[m * N + n] = pre;
-      arrays.c_MN[m * N + n] = c;
+      if (epilogue.gelu) arrays.pre_MN[placeIn(layout, shape, m, n)] = pre;
+      arrays.c_MN[placeIn(layout, shape, m, n)] = c;
     }
   }
   for (let n = 0; epilogue.biasGradient && n < N; n++)
     arrays.dbias_N[n] = biasGradientOf(layout, epilogue, arrays, shape, n);
 }
 
-/** The product of one slice's rows of A and B; its sums lie one after the other in C, the bias gradient behind each. */
-function sliceOf({ biasGradient }: Epilogue, arrays: Tensors, { M, N, K, S }: SlicedShape, slice: number) {
+/** The product of one slice's steps of A and B; its sums lie one after the other in C, the bias gradient behind each. */
+function sliceOf(
+  layout: Layout,
+  { biasGradient }: Epilogue,
+  arrays: Tensors,
+  { M, N, K, S, P }: SlicedShape,
+  slice: number,
+) {
   const [from, end] = [slice * S, Math.min(K, (slice + 1) * S)];
   const first = slice * sliceRows(M, biasGradient) * N;
   const own: Tensors = {
     ...arrays,
-    a: arrays.a.subarray(from * M, end * M),
+    a: layout === 'TN' ? arrays.a.subarray(from * M, end * M) : arrays.a.subarray(from),
     b: arrays.b.subarray(from * N, end * N),
     c_MN: arrays.c_MN.subarray(first, first + M * N),
     dbias_N: arrays.c_MN.subarray(first + M * N, first + M * N + N),
   };
-  return { first, own, shape: { M, N, K: end - from } };
+  return { first, own, shape: { M, N, K: end - from, ...(layout === 'NN' && { P: P ?? K }) } };
 }
 
-export function slicesReference(epilogue: Epilogue, arrays: Tensors, dims: SlicedShape): void {
+export function slicesReference(layout: Layout, epilogue: Epilogue, arrays: Tensors, dims: SlicedShape): void {
   for (let slice = 0; slice * dims.S < dims.K; slice++) {
-    const { own, shape } = sliceOf(epilogue, arrays, dims, slice);
-    reference('TN', epilogue, own, shape);
+    const { own, shape } = sliceOf(layout, epilogue, arrays, dims, slice);
+    reference(layout, epilogue, own, shape);
   }
 }
 
@@ -97,8 +109,9 @@ export function drawElements(
   for (let drawn = 0; drawn < count; drawn++) {
     const [m, n] = [below(M), below(N)];
     const { c, pre } = elementOf(layout, epilogue, arrays, shape, m, n);
-    found.push({ tensor: 'c_MN', index: m * N + n, value: c });
-    if (epilogue.gelu) found.push({ tensor: 'pre_MN', index: m * N + n, value: pre });
+    const index = placeIn(layout, shape, m, n);
+    found.push({ tensor: 'c_MN', index, value: c });
+    if (epilogue.gelu) found.push({ tensor: 'pre_MN', index, value: pre });
     if (!epilogue.biasGradient || drawn % 8 > 0) continue;
     found.push({ tensor: 'dbias_N', index: n, value: biasGradientOf(layout, epilogue, arrays, shape, n) });
   }
@@ -107,6 +120,7 @@ export function drawElements(
 
 /** As many of each slice as make `count` of all. */
 export function drawFromSlices(
+  layout: Layout,
   epilogue: Epilogue,
   arrays: Tensors,
   dims: SlicedShape,
@@ -115,9 +129,9 @@ export function drawFromSlices(
 ): Drawn[] {
   const slices = Math.ceil(dims.K / dims.S);
   return Array.from({ length: slices }).flatMap((_, slice) => {
-    const { first, own, shape } = sliceOf(epilogue, arrays, dims, slice);
+    const { first, own, shape } = sliceOf(layout, epilogue, arrays, dims, slice);
     const behind = { c_MN: first, dbias_N: first + dims.M * dims.N };
-    return drawElements('TN', epilogue, own, shape, random, Math.ceil(count / slices)).map(
+    return drawElements(layout, epilogue, own, shape, random, Math.ceil(count / slices)).map(
       ({ tensor, index, value }) => ({
         tensor: 'c_MN' as const,
         index: (tensor === 'dbias_N' ? behind.dbias_N : behind.c_MN) + index,

@@ -1,21 +1,24 @@
 /**
- * Weight gradients in slices of K. A weight gradient has few elements and sums over all rows of a micro-batch: its tiles
- * are fewer than a GPU has room for. So the rows are cut into slices, each slice's sums are made by workgroups of their own,
- * and a second kernel adds them up in order (sumSlices.ts): the same bits at every run, and no atomics.
+ * Products in slices of K. A weight gradient has few elements and sums over all rows of a micro-batch, the gradient of the
+ * head's input has few and sums over the vocabulary: their tiles are fewer than a GPU has room for. So K is cut into slices,
+ * each slice's sums are made by workgroups of their own, and a second kernel adds them up in order (sumSlices.ts): the same
+ * bits at every run, and no atomics.
  *
- * The slices' sums lie where the gradient of the product's input is going to be written next, so they take no memory of
- * their own; they are as many as find room there. Other products are not cut: where their grid is small their K, a width
- * of the model, is short too.
+ * The slices' sums lie where something else is going to be written next (a weight gradient's where the gradient of the
+ * product's input will be), so they take no memory of their own; they are as many as find room there. Other products are not
+ * cut: where their grid is small their K, a width of the model, is short too.
  */
 
 import type { Product } from './product.ts';
-import { known } from './widths.ts';
+import { dimText } from './widths.ts';
 
 /** With so many workgroups a GPU is busy: where other trainers stop cutting. No GPU has been measured. */
 const BUSY_WORKGROUPS = 128;
 /** Fewer steps of K in a slice are not worth their way through memory. */
 const LEAST_STEPS = 256;
 const MOST_SLICES = 16;
+/** Where K runs along A's rows a slice begins at whole quads of it, and at whole stretches of any tile. */
+export const ALIGNED_STEPS = 128;
 
 /** Steps of K in a slice, and how many slices there are: one is the product as it is. */
 export interface Slices {
@@ -23,10 +26,14 @@ export interface Slices {
   readonly count: number;
 }
 
-/** `workgroups`: of the product as it is; `room`: how many slices' sums there is room for. */
-export function slicesOf(workgroups: number, k: number, room: number): Slices {
+/**
+ * `workgroups`: of the product as it is; `room`: how many slices' sums there is room for. Slices begin at multiples of
+ * `aligned` steps.
+ */
+export function slicesOf(workgroups: number, k: number, room: number, aligned = 1): Slices {
   const wanted = Math.min(Math.ceil(BUSY_WORKGROUPS / workgroups), Math.floor(k / LEAST_STEPS), MOST_SLICES, room);
-  const steps = Math.ceil(k / Math.max(1, wanted));
+  if (wanted <= 1) return { steps: k, count: 1 };
+  const steps = Math.ceil(k / wanted / aligned) * aligned;
   return { steps, count: Math.ceil(k / steps) };
 }
 
@@ -36,6 +43,8 @@ export const SLICE_ROW = 'sliceRow';
 
 /** A slice's rows in C: those of the sums and, behind them, the bias gradient. */
 export const sliceRows = (m: number, biasGradient: boolean | undefined): number => m + (biasGradient ? 1 : 0);
+const sliceRowsText = (m: number | 'runtime', biasGradient: boolean | undefined): string =>
+  m === 'runtime' ? dimText(m, 'M') : `${sliceRows(m, biasGradient)}u`;
 
 /** At the start of a workgroup: where its steps of K begin and end. */
 export function slicesOfStepsText({ slices, m, epilogue }: Product): { before: string[]; first: string } {
@@ -44,7 +53,7 @@ export function slicesOfStepsText({ slices, m, epilogue }: Product): { before: s
     before: [
       'let firstStep = group.z * dims.S;',
       `let ${LAST_STEP} = min(firstStep + dims.S, dims.K);`,
-      `${SLICE_ROW} = group.z * ${sliceRows(known(m), epilogue.biasGradient)}u;`,
+      `${SLICE_ROW} = group.z * ${sliceRowsText(m, epilogue.biasGradient)};`,
     ],
     first: 'firstStep',
   };

@@ -46,6 +46,8 @@ interface Writer {
   /** Whether K may be no multiple of the panel's depth. */
   readonly hasDepthTail: boolean;
   readonly isOnePanel: boolean;
+  /** A (of NT: C) is some columns of a matrix with rows of P. */
+  readonly isOfWider: boolean;
 }
 
 /** For TN the elements of A along K are rows apart: scalar loads. */
@@ -60,7 +62,10 @@ export function weights({ m, n, k }: Product): number {
   return rows === 'runtime' ? Number.POSITIVE_INFINITY : rows * n;
 }
 
-/** `k` is the actual K, `deepest` the table's choice or the one that is tuned. */
+/**
+ * `k` is the actual K, `deepest` the table's choice or the one that is tuned. Of a wider matrix the panels are those of the
+ * whole: its parts, one added onto the other, then make the same bits.
+ */
 export function softwareTile(
   product: Product,
   k: number,
@@ -71,8 +76,9 @@ export function softwareTile(
     const isEven = Math.ceil(k / SHALLOW_PANEL) % 2 === 0;
     return { depth: isEven ? deepest : Math.min(deepest, SHALLOW_PANEL), vectors };
   }
-  const panels = Math.ceil(k / deepest);
-  return { depth: Math.ceil(k / panels / GROUP_STEPS) * GROUP_STEPS, vectors };
+  const whole = product.layout === 'NN' ? (product.wider ?? k) : k;
+  const panels = Math.ceil(whole / deepest);
+  return { depth: Math.ceil(whole / panels / GROUP_STEPS) * GROUP_STEPS, vectors };
 }
 
 /**
@@ -98,13 +104,14 @@ function writer(product: Product, tile: SoftwareTile): Writer {
     width: softwareWidths(product),
     hasDepthTail: k === 'runtime' || k % tile.depth !== 0,
     isOnePanel: k !== 'runtime' && k <= tile.depth && !isOfAnyDepth,
+    isOfWider: product.wider !== undefined,
   };
 }
 
 /** What tells one text of a layout and an epilogue from another. */
 export function softwareKey(product: Product, tile: SoftwareTile): string {
-  const { width, hasDepthTail, isOnePanel } = writer(product, tile);
-  const named = { 'one panel': isOnePanel, 'depth tail': hasDepthTail };
+  const { width, hasDepthTail, isOnePanel, isOfWider } = writer(product, tile);
+  const named = { 'one panel': isOnePanel, 'depth tail': hasDepthTail, 'of wider': isOfWider };
   const flags = Object.entries(named).flatMap(([name, holds]) => (holds ? [name] : []));
   return [`${tile.depth}x${VECTOR_COLUMNS * tile.vectors}`, `w${width.a}${width.b}${width.c}`, ...flags].join(' ');
 }
@@ -170,12 +177,12 @@ function panelText(w: Writer): string[] {
 }
 
 /** Elements of memory in a row of each operand. */
-function rowsText({ layout, width }: Writer): string[] {
-  const row = (length: 'M' | 'N' | 'K', lanes: LaneWidth): string => `dims.${length}${lanes === 4 ? ' / 4u' : ''}`;
+function rowsText({ layout, width, isOfWider }: Writer): string[] {
+  const row = (length: 'N' | 'K' | 'P', lanes: LaneWidth): string => `dims.${length}${lanes === 4 ? ' / 4u' : ''}`;
   return [
-    ...(layout === 'TN' ? [] : [`let rowOfA = ${row('K', width.a)};`]),
+    ...(layout === 'TN' ? [] : [`let rowOfA = ${row(layout === 'NN' && isOfWider ? 'P' : 'K', width.a)};`]),
     `let rowOfB = ${row(layout === 'NT' ? 'K' : 'N', width.b)};`,
-    `let rowOfC = ${row('N', width.c)};`,
+    `let rowOfC = ${row(layout === 'NT' && isOfWider ? 'P' : 'N', width.c)};`,
   ];
 }
 const columnText = ({ width }: Writer): string => (width.c === 4 ? 'column / 4u' : 'column');
@@ -191,7 +198,8 @@ function sourcesText(w: Writer): string[] {
     const offset = LANES * q;
     if (w.width.a === 4) return `let at${q} = ${clamped(`${plus('k0 / 4u', offset)} + lane`, 'dims.K / 4u - 1u')};`;
     const k = clamped(`${plus('k0', offset)} + lane`, 'dims.K - 1u');
-    return w.layout === 'TN' ? `let at${q} = ${w.hasDepthTail ? k : `(${k})`} * dims.M;` : `let at${q} = ${k};`;
+    const row = w.isOfWider ? 'dims.P' : 'dims.M';
+    return w.layout === 'TN' ? `let at${q} = ${w.hasDepthTail ? k : `(${k})`} * ${row};` : `let at${q} = ${k};`;
   });
 }
 

@@ -22,16 +22,23 @@ export function known(dim: number | 'runtime'): number {
   return dim;
 }
 
-/** Length of a row in memory: A's is M for TN, B's is K for NT. */
-export const aRow = ({ layout, m, k }: Product): number => known(layout === 'TN' ? m : k);
+/** Length of a row in memory: A's is M for TN, B's is K for NT, unless it is a part of a wider one. */
+const aExtent = ({ layout, m, k }: Product): number => known(layout === 'TN' ? m : k);
+export const aRow = (product: Product): number =>
+  (product.layout === 'NT' ? undefined : product.wider) ?? aExtent(product);
+export const cRow = ({ layout, n, wider }: Product): number => (layout === 'NT' ? wider : undefined) ?? n;
 export const bRow = ({ layout, n, k }: Product): number => (layout === 'NT' ? known(k) : n);
 /** A dim in the text: a literal, or the field of the uniform. */
 export const dimText = (dim: number | 'runtime', name: 'M' | 'K'): string =>
   dim === 'runtime' ? `dims.${name}` : `${dim}u`;
 
 export function widths(product: Product): Widths {
-  const width = (row: number): LaneWidth => (row % 4 === 0 ? 4 : 1);
-  return { a: width(aRow(product)), b: width(bRow(product)), c: width(product.n) };
+  const width = (...lengths: number[]): LaneWidth => (lengths.every((length) => length % 4 === 0) ? 4 : 1);
+  return {
+    a: width(aRow(product), aExtent(product)),
+    b: width(bRow(product)),
+    c: width(cRow(product), product.n),
+  };
 }
 
 /** Of each tensor by its name. */

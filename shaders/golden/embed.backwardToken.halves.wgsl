@@ -1,6 +1,6 @@
-// embed.backwardToken.halves for {N:74,C:60,V:50}
+// embed.backwardToken.halves for {N:74,C:60,V:50,F:0,R:50}
 enable f16;
-struct Dims { N: u32, C: u32 }
+struct Dims { N: u32, C: u32, F: u32, R: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> order_N: array<u32>;
 fn load_order_N(i: u32) -> u32 { return order_N[i]; }
@@ -25,7 +25,7 @@ fn one_hot(first: u32, index: u32) -> Lane {
   return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
 }
 // dtoken[id] += Σ dx[n] over the rows n with that id, as sorted by sortTokens.ts. One invocation for each segment and
-// lane of its row; segments past the count return at once, so the dispatch depends on N alone.
+// lane of its row; segments past the count, and those of ids that are not among the R rows from F on, return at once, so the dispatch depends on N alone.
 
 fn item(index: u32) {
   let chunks = dims.C / WIDTH;
@@ -33,10 +33,12 @@ fn item(index: u32) {
   if (segment >= min(load_segments(0u), dims.N)) { return; }
   let chunk = index % chunks;
   let at = 1u + 3u * segment;
+  let row = load_segments(at) - dims.F;
+  if (row >= dims.R) { return; }
   let to = load_segments(at + 2u);
   var sum = Lane();
   for (var n = load_segments(at + 1u); n < to; n++) { sum += load_dx_NC(load_order_N(n) * chunks + chunk); }
-  let i = load_segments(at) * chunks + chunk;
+  let i = row * chunks + chunk;
   store_dtoken_VC(i, load_dtoken_VC(i) + sum);
 }
 

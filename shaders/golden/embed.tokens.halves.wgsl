@@ -1,6 +1,6 @@
-// embed.tokens.halves for {N:74,T:37,C:60,V:50}
+// embed.tokens.halves for {N:74,T:37,C:60,V:50,F:0,R:50}
 enable f16;
-struct Dims { N: u32, C: u32 }
+struct Dims { N: u32, C: u32, F: u32, R: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> ids_N: array<u32>;
 fn load_ids_N(i: u32) -> u32 { return ids_N[i]; }
@@ -22,13 +22,15 @@ fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 fn one_hot(first: u32, index: u32) -> Lane {
   return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
 }
-// x[n] = token[ids[n]]. One invocation for each lane of x_NC.
+// x[n] = token[ids[n] − F], where that is one of R rows; below F it is past all of them. One invocation for each lane of x_NC.
 
 fn item(index: u32) {
   let chunks = dims.C / WIDTH;
   let n = index / chunks;
   if (n >= dims.N) { return; }
-  store_x_NC(index, load_token_VC(load_ids_N(n) * chunks + index % chunks));
+  let row = load_ids_N(n) - dims.F;
+  if (row >= dims.R) { return; }
+  store_x_NC(index, load_token_VC(row * chunks + index % chunks));
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -1,5 +1,5 @@
-// sumSquares.gpu for {n:437760}
-struct Dims { n: u32 }
+// sumSquares.gpu for {n:437760,accumulate:1}
+struct Dims { n: u32, accumulate: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 fn load_x(i: u32) -> vec4f { return x[i]; }
@@ -78,7 +78,7 @@ fn squares_of(p: u32, lane: u32) -> f32 {
 
 fn row(p: u32, lane: u32) {
   let sum = team_total(lane, squares_of(p, lane));
-  if (lane == 0u) { store_partials(p, sum); }
+  if (lane == 0u) { store_partials(p, sum + select(0.0, load_partials(p), dims.accumulate == 1u)); }
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

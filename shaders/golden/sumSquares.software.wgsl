@@ -1,5 +1,5 @@
-// sumSquares.software for {n:437760}
-struct Dims { n: u32 }
+// sumSquares.software for {n:437760,accumulate:1}
+struct Dims { n: u32, accumulate: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 fn load_x(i: u32) -> vec4f { return x[i]; }
@@ -39,7 +39,7 @@ fn row(p: u32, lane: u32) {
     }
     sum += block;
   }
-  store_partials(p, total(sum));
+  store_partials(p, total(sum) + select(0.0, load_partials(p), dims.accumulate == 1u));
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -15,5 +15,5 @@ fn row(p: u32, lane: u32) {
     }
     sum += block;
   }
-  store_partials(p, total(sum));
+  store_partials(p, total(sum) + select(0.0, load_partials(p), dims.accumulate == 1u));
 }

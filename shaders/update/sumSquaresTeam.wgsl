@@ -22,5 +22,5 @@ fn squares_of(p: u32, lane: u32) -> f32 {
 
 fn row(p: u32, lane: u32) {
   let sum = team_total(lane, squares_of(p, lane));
-  if (lane == 0u) { store_partials(p, sum); }
+  if (lane == 0u) { store_partials(p, sum + select(0.0, load_partials(p), dims.accumulate == 1u)); }
 }

@@ -1,9 +1,9 @@
 /** The updates of a shard: each element once, with its own tensor's decay, in few launches. */
 import { describe, expect, test } from 'vitest';
-import { seededRandom } from '../../swarm/base.ts';
+import { invariant, seededRandom } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { arena } from '../../swarm/model/layout.ts';
-import { dimsOfRun, MOST_DECAYS, type UpdatedTensor, updateRuns } from './updateRuns.ts';
+import { dimsOfRun, MOST_DECAYS, runParts, type UpdatedTensor, updateRuns } from './updateRuns.ts';
 
 /** What each float of the shard's moments is updated with: its place among the values, and whether it decays. */
 function elements(tensors: readonly UpdatedTensor[]): Map<number, string> {
@@ -96,4 +96,19 @@ test('a tensor that lies otherwise among the values, or is one range too many, b
   const alternating = Array.from({ length: 11 }, (_, index) => tensor(index, index % 2 === 0));
   expect(updateRuns(alternating)).toHaveLength(2);
   isRight(alternating);
+});
+
+test('[KE47] a run in parts updates each float once, and decays what the whole decays', () => {
+  const tensors = [0, 1, 2].map((index) => ({
+    ...{ at: 64 * index, length: 64, decays: index !== 1, valuesAt: 64 * index + 128, shadowAt: 64 * index },
+  }));
+  const [run] = updateRuns(tensors);
+  invariant(run, 'one run');
+  const decaying = runParts(run, 40).flatMap(({ first, count, decays }) => {
+    expect(first.valuesAt - first.at).toBe(128);
+    expect(first.shadowAt).toBe(first.at);
+    return Array.from({ length: count }, (_, i) => [first.at + i, decays.some(([from, to]) => from <= i && i < to)]);
+  });
+  expect(decaying).toEqual(Array.from({ length: 192 }, (_, i) => [i, i < 64 || i >= 128]));
+  expect(runParts(run, 192)).toEqual([run]);
 });

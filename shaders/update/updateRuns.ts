@@ -39,6 +39,25 @@ export function updateRuns(tensors: readonly UpdatedTensor[]): UpdateRun[] {
   return runs;
 }
 
+/** A run in launches of at most so many floats, a multiple of four. */
+export function runParts(run: UpdateRun, most: number): UpdateRun[] {
+  const { first, count, decays } = run;
+  if (count <= most) return [run];
+  const parts: UpdateRun[] = [];
+  for (let from = 0; from < count; from += most) {
+    const length = Math.min(most, count - from);
+    const moved = { ...first, at: first.at + from, valuesAt: first.valuesAt + from };
+    parts.push({
+      first: first.shadowAt === undefined ? moved : { ...moved, shadowAt: first.shadowAt + from },
+      count: length,
+      decays: decays
+        .map(([start, end]) => [Math.max(start - from, 0), Math.min(end - from, length)] as const)
+        .filter(([start, end]) => start < end),
+    });
+  }
+  return parts;
+}
+
 /** Null where the tensor lies otherwise, would be a range too many, or would make the launch go by single floats. */
 function joined({ first, count, decays }: UpdateRun, tensor: UpdatedTensor): UpdateRun | null {
   const start = tensor.at - first.at;

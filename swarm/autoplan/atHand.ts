@@ -38,6 +38,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
         id: peer,
         memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Number.POSITIVE_INFINITY),
         ...(profile.bufferBytes !== undefined && { bufferBytes: profile.bufferBytes }),
+        ...(profile.bindingBytes !== undefined && { bindingBytes: profile.bindingBytes }),
         ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
         ...(name !== null &&
           parts > 1 && {

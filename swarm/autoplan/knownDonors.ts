@@ -5,7 +5,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
-import { type BufferLimits, largestOfRun } from '../memory/bufferLimits.ts';
+import { type BufferLimit, type BufferLimits, largestOfRun, neededOf, takes } from '../memory/bufferLimits.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -13,6 +13,7 @@ import { aloneBytes } from '../planner/aloneBytes.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import type { ClusterProblem } from '../planner/clusterCosts.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
+import { bufferLimitOf } from '../planner/largestBuffers.ts';
 import { believedSpeed, type MainMemorySpeed } from '../planner/mainMemory.ts';
 import type { ReplicaWish } from '../planner/replicas.ts';
 import { type Compute, computeOf } from '../precision.ts';
@@ -249,14 +250,14 @@ function wholeBytesOf(config: PlanningConfig): number {
   return bytes;
 }
 
-const largestBuffer = new WeakMap<PlanningConfig, number>();
+const largestBuffer = new WeakMap<PlanningConfig, BufferLimit>();
 
 /** Of donors whose GPUs do not take every buffer that this run may have. */
 export function bufferLimitsOf(config: PlanningConfig, donors: readonly KnownDonor[]): BufferLimits {
-  const most = largestBuffer.get(config) ?? largestOfRun(acceptedModel(config), config.batch).bytes;
+  const most = largestBuffer.get(config) ?? neededOf(largestOfRun(acceptedModel(config), config.batch));
   largestBuffer.set(config, most);
-  const limits = donors.map(({ peer, profile: { bufferBytes = most } }) => [peer, bufferBytes] as const);
-  return new Map(limits.filter(([, bytes]) => bytes < most));
+  const limits = donors.map(({ peer, profile }) => [peer, bufferLimitOf(profile)] as const);
+  return new Map(limits.filter(([, limit]) => !takes(limit, most)));
 }
 
 function expectedSeconds(config: PlanningConfig, profile: PeerProfile): ReturnType<typeof workSeconds> {

@@ -31,8 +31,9 @@ export const peerProfileSchema = z.object({
   layers: profileSchema.shape.layers,
   memoryBytes: profileSchema.shape.memoryBytes,
   memoryTriedBytes: profileSchema.shape.memoryTriedBytes,
-  /** The largest buffer that its kernels can work on; absent: unknown. */
+  /** The largest buffer that its GPU keeps, and what its kernels bind of one at once; absent: unknown. */
   bufferBytes: memory.optional(),
+  bindingBytes: memory.optional(),
   mainMemory: profileSchema.shape.mainMemory,
   /** Measured over predicted, by what was done; empty before the first step. */
   ratios: z.array(ratioSchema).max(256),
@@ -53,7 +54,7 @@ export const admittedProfile = ({
   layers: layers.toSorted((a, b) => a.samples - b.samples),
   memoryBytes,
   memoryTriedBytes,
-  ...(deviceLimits && { bufferBytes: Math.min(deviceLimits.bufferBytes, deviceLimits.bindingBytes) }),
+  ...(deviceLimits && { bufferBytes: deviceLimits.bufferBytes, bindingBytes: deviceLimits.bindingBytes }),
   ...(mainMemory && { mainMemory }),
   ratios: [],
 });

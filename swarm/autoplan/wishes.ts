@@ -181,7 +181,7 @@ function largestPlan(question: Question, makePlan: MakePlan, buffers: BufferLimi
 
 /** Whom a plan may do without: those with the smallest buffers first, then those who give least, of equals the last one to come. */
 function spares({ offer }: Question, buffers: BufferLimits = new Map()): PeerId[] {
-  const takes = (peer: PeerId): number => buffers.get(peer) ?? Number.POSITIVE_INFINITY;
+  const takes = (peer: PeerId): number => buffers.get(peer)?.bufferBytes ?? Number.POSITIVE_INFINITY;
   const gives = (bytes: number | null): number => bytes ?? Number.POSITIVE_INFINITY;
   const order = (a: number, b: number): number => (a === b ? 0 : a - b);
   return offer

@@ -1,6 +1,7 @@
 /**
- * How large one buffer may be. A kernel binds a buffer whole, so no buffer of a peer's part may be larger than what its
- * GPU binds at once and keeps in one buffer. WebGPU guarantees 128 MiB, which GPT-2's token table is past. Bytes.
+ * How large a buffer may be, and what a kernel binds of it at once. WebGPU guarantees 256 MiB and 128 MiB: of GPT-2's token
+ * table kernels bind pieces (boundParts.ts), a larger one is past the buffer. No part of a peer's has a buffer past what its
+ * GPU keeps in one, or a tensor past what it binds. Bytes.
  */
 import type { PeerId } from '../base.ts';
 import { arena } from '../model/layout.ts';
@@ -14,8 +15,30 @@ import { type BufferSpec, storage } from './bufferSpec.ts';
 import { stageBuffers, stagesOfPeer } from './memory.ts';
 import { shardBuffers } from './shardMemory.ts';
 
-/** The largest buffer that each peer's GPU takes; a peer that is not in it takes any. */
-export type BufferLimits = ReadonlyMap<PeerId, number>;
+/** What a GPU keeps in one buffer, and binds of it at once. */
+export interface BufferLimit {
+  readonly bufferBytes: number;
+  readonly bindingBytes: number;
+}
+
+/** Of each peer's GPU; a peer that is not in it takes any. */
+export type BufferLimits = ReadonlyMap<PeerId, BufferLimit>;
+
+/** The largest of some buffers, by the whole and by what is bound. */
+export interface Largest {
+  readonly buffer: BufferSpec;
+  readonly binding: BufferSpec;
+}
+const boundOf = ({ bytes, boundBytes = bytes }: BufferSpec): number => boundBytes;
+
+export const neededOf = ({ buffer, binding }: Largest): BufferLimit => ({
+  bufferBytes: buffer.bytes,
+  bindingBytes: boundOf(binding),
+});
+
+/** Whether a GPU takes all that is needed. */
+export const takes = (limit: BufferLimit, needed: BufferLimit): boolean =>
+  limit.bufferBytes >= needed.bufferBytes && limit.bindingBytes >= needed.bindingBytes;
 
 export interface Batch {
   /** B samples of T positions. */
@@ -29,8 +52,11 @@ export interface Batch {
 const precisionsOf = ({ compute }: Batch): readonly Compute[] => (compute === 'f16' ? COMPUTE_PRECISIONS : ['f32']);
 
 /** Of those that kernels bind. What is read back is a slice, or as large as what it comes from. */
-const largest = (specs: readonly BufferSpec[]): BufferSpec =>
-  specs.reduce((most, spec) => (spec.use === 'storage' && spec.bytes > most.bytes ? spec : most), storage('none', 0));
+function largest(specs: readonly BufferSpec[]): Largest {
+  const most = (sizeOf: (spec: BufferSpec) => number): BufferSpec =>
+    specs.reduce((so, spec) => (spec.use === 'storage' && sizeOf(spec) > sizeOf(so) ? spec : so), storage('none', 0));
+  return { buffer: most(({ bytes }) => bytes), binding: most(boundOf) };
+}
 
 /** Of a stage of these layers on micro-batches of so many samples: how often it has them at once changes no size. */
 export function largestOfStage(
@@ -38,7 +64,7 @@ export function largestOfStage(
   batch: Batch,
   layers: readonly [number, number],
   samples: number,
-): BufferSpec {
+): Largest {
   const { sequence } = batch;
   return largest(
     precisionsOf(batch).flatMap((compute) => stageBuffers(model, { layers, samples, sequence, slots: 1, compute })),
@@ -46,7 +72,7 @@ export function largestOfStage(
 }
 
 /** Whatever the plan, no peer has a larger one: what is gathered has a whole end of the model in one place. */
-export function largestOfRun(model: Model, batch: Batch): BufferSpec {
+export function largestOfRun(model: Model, batch: Batch): Largest {
   const { samples, sequence } = batch;
   const size = { layers: [0, model.layers] as const, samples, sequence, slots: 1 };
   return largest(
@@ -67,13 +93,26 @@ function largestOfPeer(model: Model, batch: Batch, plan: Plan, peer: PeerId, kno
   return largest(specs);
 }
 
-/** A buffer that a plan has with a peer whose GPU takes none so large. */
+/** A buffer that a plan has with a peer whose GPU takes none so large, or binds less of it than it has to. */
 export interface Oversized {
   readonly peer: PeerId;
   readonly name: string;
+  readonly of: 'buffer' | 'binding';
   readonly bytes: number;
   readonly limit: number;
 }
+
+/** By which of both a GPU's limits are passed most; null: by neither. */
+export function excess(largest: Largest, limits: BufferLimit): Omit<Oversized, 'peer'> | null {
+  const { buffer, binding } = largest;
+  const both = [
+    { name: buffer.name, of: 'buffer', bytes: buffer.bytes, limit: limits.bufferBytes },
+    { name: binding.name, of: 'binding', bytes: boundOf(binding), limit: limits.bindingBytes },
+  ] as const;
+  const [worst] = both.filter(({ bytes, limit }) => bytes > limit).toSorted((a, b) => past(b) - past(a));
+  return worst ?? null;
+}
+const past = ({ bytes, limit }: Pick<Oversized, 'bytes' | 'limit'>): number => bytes - limit;
 
 /** The one that is furthest past its peer's limit; null: there is none. */
 export function oversized(model: Model, batch: Batch, plan: Plan, limits: BufferLimits): Oversized | null {
@@ -82,10 +121,9 @@ export function oversized(model: Model, batch: Batch, plan: Plan, limits: Buffer
   const known = holders(model, plan);
   let worst: Oversized | null = null;
   for (const peer of limited) {
-    const { name, bytes } = largestOfPeer(model, batch, plan, peer, known);
-    const limit = limits.get(peer) ?? bytes;
-    if (bytes > limit && (worst === null || bytes - limit > worst.bytes - worst.limit))
-      worst = { peer, name, bytes, limit };
+    const limit = limits.get(peer);
+    const found = limit && excess(largestOfPeer(model, batch, plan, peer, known), limit);
+    if (found && (worst === null || past(found) > past(worst))) worst = { peer, ...found };
   }
   return worst;
 }
@@ -103,5 +141,9 @@ export const largestShardBytes = (model: Model, kept: readonly BlockState[], com
   );
 
 /** What ends the sentence that says that a model does not fit. */
-export const oversizedWords = ({ name, bytes, limit }: Omit<Oversized, 'peer'>, who: string): string =>
-  `the tensor ${name} has ${bytes} bytes (${bytesText(bytes)}), and ${who} takes at most ${limit} (${bytesText(limit)}) in one buffer`;
+export function oversizedWords({ name, of, bytes, limit }: Omit<Oversized, 'peer'>, who: string): string {
+  const size = `${bytes} bytes (${bytesText(bytes)})`;
+  return of === 'buffer'
+    ? `the tensor ${name} has ${size}, and ${who} takes at most ${limit} (${bytesText(limit)}) in one buffer`
+    : `${size} of the tensor ${name} are bound at once, and ${who} binds at most ${limit} (${bytesText(limit)})`;
+}

@@ -4,12 +4,17 @@ export interface BufferSpec {
   readonly name: string;
   readonly bytes: number;
   readonly use: 'storage' | 'readback';
+  /** Of it, what a kernel has to bind at once; absent: all (boundParts.ts). */
+  readonly boundBytes?: number;
 }
 
-export const storage = (name: string, floats: number): BufferSpec => ({
-  name,
-  bytes: Math.max(16, Math.ceil(floats) * 4),
-  use: 'storage',
+const bytesOf = (floats: number): number => Math.max(16, Math.ceil(floats) * 4);
+
+export const storage = (name: string, floats: number): BufferSpec => ({ name, bytes: bytesOf(floats), use: 'storage' });
+/** Of which kernels bind parts, of so many floats at least. */
+export const storageInParts = (name: string, floats: number, boundFloats = 0): BufferSpec => ({
+  ...storage(name, floats),
+  boundBytes: bytesOf(boundFloats),
 });
 export const readback = (name: string, floats: number): BufferSpec => ({ ...storage(name, floats), use: 'readback' });
 

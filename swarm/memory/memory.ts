@@ -16,7 +16,8 @@ import { stepSchedule } from '../schedule/lower.ts';
 import { planSlots } from '../schedule/slots.ts';
 import { recomputesAhead } from '../schedule/varuna.ts';
 import { packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
-import { type BufferSpec, PASSES, readback, storage } from './bufferSpec.ts';
+import { boundElements } from './boundParts.ts';
+import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 import { gatheredPlaces, wholeUses } from './gatheredUnits.ts';
 import { CODEC_CODES, CODEC_FLOATS, shardBuffers } from './shardMemory.ts';
 
@@ -35,6 +36,8 @@ const keeping =
   (compute: Compute): Keep =>
   (name, elements) =>
     storage(name, (elements * ELEMENT_BYTES[compute]) / 4);
+const keepInParts = (compute: Compute, name: string, elements: number, bound: number): BufferSpec =>
+  storageInParts(name, (elements * ELEMENT_BYTES[compute]) / 4, (bound * ELEMENT_BYTES[compute]) / 4);
 
 export interface StageSize {
   readonly layers: Range;
@@ -67,9 +70,14 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   const rows = samples * sequence;
   const specs: BufferSpec[] = [];
   let largestSlice = 1;
-  const push = (name: string, floats: number): void =>
-    void specs.push(keep(`values/${name}`, floats), storage(`gradients/${name}`, floats));
   const uses = blocksOfStage(model, layers);
+  // Of any of the stage's blocks: each may come to a place for what is gathered.
+  const bound = Math.max(...uses.map((use) => boundElements(model, use.block)));
+  const push = (name: string, elements: number): void =>
+    void specs.push(
+      keepInParts(compute, `values/${name}`, elements, bound),
+      storageInParts(`gradients/${name}`, elements, bound),
+    );
   const { gathered } = size;
   for (const use of gathered ? wholeUses(model, layers) : uses) push(use.block, arenaOfUse(model, use, compute).floats);
   if (gathered) for (const [name, floats] of gatheredPlaces(model, layers, gathered, compute)) push(name, floats);

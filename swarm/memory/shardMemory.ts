@@ -9,7 +9,7 @@ import { gatheringHome, type Holder, holderOfAll, holders, keepersOf, type Plan 
 import { STATE_KINDS } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
 import { packedWords } from '../wire.ts';
-import { type BufferSpec, PASSES, readback, storage } from './bufferSpec.ts';
+import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 
 /** Partial sums of a norm, added up on the CPU in float64. */
 export const PARTIALS = 256;
@@ -99,11 +99,12 @@ export function shardBuffers(
     const { block: name, range, master, holders: order, sumInPlace, isGathered } = one;
     const { floats } = arena(block(model, name), [range], compute);
     const key = shardBufferKey(name, range);
-    const own = [storage(`m/${key}`, floats), storage(`v/${key}`, floats), storage(`partials/${key}`, PARTIALS)];
-    if (master === 'own') own.push(storage(`values/${key}`, floats));
-    if (hasHeld(one)) own.push(storage(`held/${key}`, floats));
-    if (!sumInPlace) own.push(storage(`sum/${key}`, floats));
-    if (order.length > 1 && !isGathered) own.push(storage(`incoming/${key}`, floats));
+    const part = (what: string): BufferSpec => storageInParts(`${what}/${key}`, floats);
+    const own = [part('m'), part('v'), storage(`partials/${key}`, PARTIALS)];
+    if (master === 'own') own.push(part('values'));
+    if (hasHeld(one)) own.push(part('held'));
+    if (!sumInPlace) own.push(part('sum'));
+    if (order.length > 1 && !isGathered) own.push(part('incoming'));
     return own;
   });
   const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
@@ -115,7 +116,7 @@ export function shardBuffers(
   const stages = plan.stages.filter(({ members }) => members.some((member) => member.peer === peer)).length;
   return [
     ...specs,
-    ...(most > 0 ? [storage(GATHERED_INCOMING, most)] : []),
+    ...(most > 0 ? [storageInParts(GATHERED_INCOMING, most)] : []),
     ...codecBuffers(work),
     storage('scalars', SCALARS),
     storage(PASSES, 1),

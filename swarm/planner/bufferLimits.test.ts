@@ -4,7 +4,7 @@ import { admittedProfile } from '../autoplan/peerProfile.ts';
 import { planWished } from '../autoplan/wishes.ts';
 import { invariant, type PeerId, peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
-import { type BufferLimits, oversized } from '../memory/bufferLimits.ts';
+import { type BufferLimits, oversized, oversizedWords } from '../memory/bufferLimits.ts';
 import { type Profile, profileSchema } from '../messages/profile.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers as peersOf, problems } from '../plan/plan.ts';
@@ -15,9 +15,10 @@ import { fittingSplit } from './fit.ts';
 import { replicatedWithin, replicaWish } from './replication.ts';
 
 const [WIDTH, POSITIONS, VOCABULARY, LAYERS] = [32, 4, 4_096, 24];
-const parsed = modelFromConfig({
+const CONFIG = {
   ...{ model_type: 'gpt2', n_layer: LAYERS, n_head: 2, n_embd: WIDTH, n_positions: POSITIONS, vocab_size: VOCABULARY },
-});
+};
+const parsed = modelFromConfig(CONFIG);
 invariant(parsed.ok, 'a valid model');
 const model = parsed.value;
 const batch = { samples: 4, sequence: POSITIONS };
@@ -32,7 +33,8 @@ const reasonOf = (bytes: number): RegExp =>
   );
 
 const named = (...names: string[]): PeerId[] => names.map(peerId);
-const limited = (...names: string[]): BufferLimits => new Map(named(...names).map((peer) => [peer, SMALL]));
+const limited = (...names: string[]): BufferLimits =>
+  new Map(named(...names).map((peer) => [peer, { bufferBytes: SMALL, bindingBytes: SMALL }]));
 const split = (peers: PeerId[], buffers: BufferLimits) =>
   fittingSplit({ model, batch, peers, caps: new Map(), buffers, options: {} });
 /** Who computes with the table. */
@@ -43,7 +45,7 @@ test('[KE45] the largest buffer past a peer’s limit is found by name and bytes
   const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
   const plan = equalSplit(model, 4, [a, b, c]);
   expect(oversized(model, batch, plan, limited('a'))).toEqual({
-    ...{ peer: a, name: 'values/embedding', bytes: TABLE_BYTES, limit: SMALL },
+    ...{ peer: a, name: 'values/embedding', of: 'buffer', bytes: TABLE_BYTES, limit: SMALL },
   });
   expect(oversized(model, batch, plan, limited('b'))).toBeNull();
   // A keeper of all of the table, which computes with a layer only.
@@ -81,7 +83,13 @@ test('[KE45] a plan that is given is refused where a donor of it takes no buffer
 test('[KE45] no copy of a shard goes to a donor whose GPU takes none so large', () => {
   const offer = named('a', 'b', 'c');
   const copied = (limit: number): Plan => {
-    const run = { model, batch, caps: new Map(), buffers: new Map([[peerId('b'), limit]]), offer };
+    const run = {
+      model,
+      batch,
+      caps: new Map(),
+      buffers: new Map([[peerId('b'), { bufferBytes: limit, bindingBytes: limit }]]),
+      offer,
+    };
     return replicatedWithin(run, equalSplit(model, 4, offer, { stages: 3 }), replicaWish(2)).plan;
   };
   const withTable = ({ state }: Plan) => state.find(({ block }) => block === 'embedding')?.shards;
@@ -140,10 +148,18 @@ test('[KE45] a searched plan with copies in which one keeps more than its GPU ta
   expect(oversized(model, batch, again.value.plan, limited('c'))).toBeNull();
 });
 
-const clusterWith = (buffers: Readonly<Record<string, number>>, memory: Readonly<Record<string, number>> = {}) => {
+/** A buffer, or a buffer and a binding. */
+function limitsIn(limit: number | readonly [number, number] | undefined): object {
+  if (typeof limit !== 'object') return limit === undefined ? {} : { bufferBytes: limit };
+  return { bufferBytes: limit[0], bindingBytes: limit[1] };
+}
+const clusterWith = (
+  buffers: Readonly<Record<string, number | readonly [number, number]>>,
+  memory: Readonly<Record<string, number>> = {},
+) => {
   const peers = ['a', 'b', 'c'].map((id) => ({
     ...{ id, memoryBytes: memory[id] ?? 1e9, flopsPerSecond: id === 'a' ? 4e8 : 1e8 },
-    ...(buffers[id] && { bufferBytes: buffers[id] }),
+    ...limitsIn(buffers[id]),
   }));
   return parseCluster({ peers, links: { default: { latencySeconds: 1e-4 } } }, 'c.json');
 };
@@ -173,6 +189,26 @@ test('[KE45] the planner refuses by tensor, bytes and limit where nobody takes t
   expect(found).toMatchObject({ reason: expect.stringContaining('b, the roomiest, takes at most') });
 });
 
+test('[KE47] a table past what is bound at once is nobody’s hindrance; what kernels bind whole is', () => {
+  const free = planned({});
+  const bound: readonly [number, number] = [2e6, SMALL];
+  const cut = planned({ a: bound, b: bound, c: bound });
+  invariant(free.ok && cut.ok, 'it fits');
+  expect(SMALL).toBeLessThan(HEAD_BYTES);
+  expect(cut.value.plan).toEqual(free.value.plan);
+  const wide = modelFromConfig({ ...CONFIG, n_embd: 192, n_layer: 2 });
+  invariant(wide.ok, 'a valid model');
+  const plan = equalSplit(wide.value, 4, named('a'));
+  const limits = new Map([[peerId('a'), { bufferBytes: 1e9, bindingBytes: SMALL }]]);
+  // The feed-forward matrices: 192 × 768 floats.
+  const found = oversized(wide.value, batch, plan, limits);
+  expect(found).toMatchObject({ of: 'binding', bytes: 4 * 192 * 768, limit: SMALL });
+  invariant(found, 'it is too large');
+  expect(oversizedWords(found, 'it')).toMatch(
+    /^589824 bytes \(576 KiB\) of the tensor values\/\S+ are bound at once, and it binds at most 300000/,
+  );
+});
+
 test('[KE45] a cluster file’s bufferBytes has its bounds', () => {
   expect(clusterWith({ b: 10 })).toEqual({
     ok: false,
@@ -184,7 +220,7 @@ const LIMITS = {
   ...{ bufferBytes: 2 ** 28, bindingBytes: 2 ** 27, storageBuffers: 8, workgroupBytes: 16_384, invocations: 256 },
 };
 
-test('[KE45] a donor says its device’s limits, none below what WebGPU guarantees; the smaller of both sizes counts', () => {
+test('[KE45] a donor says its device’s limits, none below what WebGPU guarantees; buffer and binding both count', () => {
   const times = { samples: 1, forwardSeconds: 1, backwardSeconds: 1 };
   const profile = { layers: [times], memoryBytes: 1e9, checkedKernels: 1 };
   const read = (deviceLimits?: object) =>
@@ -197,7 +233,7 @@ test('[KE45] a donor says its device’s limits, none below what WebGPU guarante
   }
   const peer = peerId('a');
   const known = admittedProfile(said);
-  expect(known.bufferBytes).toBe(2 ** 27);
+  expect(known).toMatchObject({ bufferBytes: 2 ** 28, bindingBytes: 2 ** 27 });
   const { peers } = clusterAtHand([{ peer, profile: known, limits: NO_LIMITS }], new Map());
-  expect(peers).toMatchObject([{ id: 'a', bufferBytes: 2 ** 27 }]);
+  expect(peers).toMatchObject([{ id: 'a', bufferBytes: 2 ** 28, bindingBytes: 2 ** 27 }]);
 });

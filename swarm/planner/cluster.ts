@@ -63,6 +63,7 @@ const peer = fields({
   meanSessionSeconds: rate.optional(),
   hostBytes: amount.optional(),
   bufferBytes: bufferSize.optional(),
+  bindingBytes: bufferSize.optional(),
   measured: fields({
     forwardSecondsPerLayer: table,
     backwardSecondsPerLayer: table,

@@ -5,7 +5,7 @@
  */
 
 import { got, invariant, type PeerId, peerId } from '../base.ts';
-import { type BufferLimits, oversized } from '../memory/bufferLimits.ts';
+import { type BufferLimit, type BufferLimits, excess, oversized } from '../memory/bufferLimits.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import type { CodedState, Plan } from '../plan/plan.ts';
@@ -14,7 +14,7 @@ import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type SharedBy } from './cluster.ts';
-import { largestBuffers } from './largestBuffers.ts';
+import { bufferLimitOf, largestBuffers } from './largestBuffers.ts';
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
 import { at, type Curve, extended } from './peerCosts.ts';
 import type { ReplicaWish } from './replicas.ts';
@@ -61,8 +61,8 @@ export interface PlannedPeer {
   readonly memoryBytes: number;
   /** Main memory that it gives beside that: for planes, or for state that is updated there. */
   readonly hostBytes: number;
-  /** Of the largest buffer that its GPU takes; Infinity: none of this run's is larger. */
-  readonly bufferBytes: number;
+  /** Of what its GPU takes in one buffer, and binds; Infinity: nothing of this run is larger. */
+  readonly buffers: BufferLimit;
   readonly region: string;
   /** How long it stays on average; 0 where nobody knows. */
   readonly sessionSeconds: number;
@@ -187,10 +187,10 @@ export function clusterCosts({
     hasLines: batch.islands === undefined && planeBytes === 0 && peers.some(({ line }) => line !== null),
     memory,
     /** Bytes that the largest buffer of a stage has past what this peer's GPU takes in one, on micro-batches of so many samples. */
-    excessBytes: (peer: PlannedPeer, shape: StageShape, samples: number): number =>
-      peer.bufferBytes === Number.POSITIVE_INFINITY
-        ? 0
-        : Math.max(0, buffers.ofStage(shape, samples) - peer.bufferBytes),
+    excessBytes(peer: PlannedPeer, shape: StageShape, samples: number): number {
+      const found = isLimited(peer) ? excess(buffers.ofStage(shape, samples), peer.buffers) : null;
+      return found ? found.bytes - found.limit : 0;
+    },
     bufferLimits,
     /** A buffer that this plan has with a peer whose GPU takes none so large; null: none. */
     oversized: (plan: Plan) => oversized(model, batch, plan, bufferLimits),
@@ -258,8 +258,10 @@ export function clusterCosts({
   };
 }
 
+const isLimited = ({ buffers: { bufferBytes, bindingBytes } }: PlannedPeer): boolean =>
+  Math.min(bufferBytes, bindingBytes) < Number.POSITIVE_INFINITY;
 const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
-  new Map(peers.filter(({ bufferBytes }) => bufferBytes < Infinity).map(({ id, bufferBytes }) => [id, bufferBytes]));
+  new Map(peers.filter(isLimited).map(({ id, buffers }) => [id, buffers]));
 
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
@@ -277,7 +279,7 @@ function plannedPeer(
     id: peerId(peer.id),
     memoryBytes: peer.memoryBytes,
     hostBytes: peer.hostBytes ?? 0,
-    bufferBytes: peer.bufferBytes ?? Number.POSITIVE_INFINITY,
+    buffers: bufferLimitOf(peer),
     region: peer.region ?? '',
     sessionSeconds: peer.meanSessionSeconds ?? 0,
     upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,

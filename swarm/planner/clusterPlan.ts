@@ -336,9 +336,11 @@ function lackWords(search: Search): string {
   const drafted = nearest && planOf(costs, nearest.draft);
   const large = drafted && costs.oversized(drafted.plan);
   if (large) {
-    const roomiest = costs.peers.reduce((most, peer) => (peer.bufferBytes > most.bufferBytes ? peer : most));
-    const nobody = roomiest.bufferBytes < large.bytes;
-    const [who, limit] = nobody ? [`${roomiest.id}, the roomiest,`, roomiest.bufferBytes] : [large.peer, large.limit];
+    const limitOf = ({ buffers }: PlannedPeer): number =>
+      large.of === 'buffer' ? buffers.bufferBytes : buffers.bindingBytes;
+    const roomiest = costs.peers.reduce((most, peer) => (limitOf(peer) > limitOf(most) ? peer : most));
+    const nobody = limitOf(roomiest) < large.bytes;
+    const [who, limit] = nobody ? [`${roomiest.id}, the roomiest,`, limitOf(roomiest)] : [large.peer, large.limit];
     return `the model does not fit these peers: ${oversizedWords({ ...large, limit }, who)}`;
   }
   if (!drafted || drafted.missingBytes === 0) return 'no plan can be made of these peers and this run';

@@ -121,7 +121,10 @@ function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Sh
       reached = Math.max(reached, end);
       if (reached === from) return [];
       // Who computes with a block takes all of it in one buffer; who only keeps its state may not.
-      const { id, bufferBytes } = at(peers, place);
+      const {
+        id,
+        buffers: { bufferBytes },
+      } = at(peers, place);
       const most = Math.max(bufferBytes / (FLOAT_BYTES * SHARD_ALIGNMENT) - GAP_UNITS, units / MOST_PIECES);
       return pieces([from, reached], most).map((piece) => {
         const range: Range = [piece[0] * SHARD_ALIGNMENT, Math.min(piece[1] * SHARD_ALIGNMENT, elements)];

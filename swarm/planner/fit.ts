@@ -95,9 +95,12 @@ export function fittingSplit(problem: FitProblem): Result<Plan> {
   if (asJoined.plan !== null) return success(asJoined.plan);
   const { lacks, reason } = asJoined;
   if (lacks?.oversized) {
-    const needed = lacks.oversized.bytes;
-    const takes = (peer: PeerId): boolean => (problem.buffers?.get(peer) ?? needed) >= needed;
-    const [able, others] = [problem.peers.filter(takes), problem.peers.filter((peer) => !takes(peer))];
+    const { of, bytes } = lacks.oversized;
+    const isAble = (peer: PeerId): boolean => {
+      const limit = problem.buffers?.get(peer);
+      return limit === undefined || (of === 'buffer' ? limit.bufferBytes : limit.bindingBytes) >= bytes;
+    };
+    const [able, others] = [problem.peers.filter(isAble), problem.peers.filter((peer) => !isAble(peer))];
     for (let front = 1; front < able.length && front <= MOST_ORDERS; front++) {
       const peers = [...able.slice(0, front), ...others, ...able.slice(front)];
       const { plan } = splitInOrder({ ...problem, peers });

@@ -74,7 +74,7 @@ export const withinBuffers =
   (model: Model, buffers: BufferLimits = new Map()): IsWithin =>
   (name, shard) => {
     const limit = buffers.get(shard.peer);
-    return limit === undefined || largestShardBytes(model, [{ block: name, shards: [shard] }]) <= limit;
+    return limit === undefined || largestShardBytes(model, [{ block: name, shards: [shard] }]) <= limit.bufferBytes;
   };
 
 /** With neighbouring shards of one primary as one, where they were cut for their replicas: no larger than its GPU takes. */

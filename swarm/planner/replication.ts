@@ -104,7 +104,7 @@ function roomWithin(
   return (peer, state) => {
     const inHost = Math.min(
       hostRoom({ ...plan, state }, peer, hosts.get(peer)),
-      bufferRoom(model, state, buffers.get(peer)),
+      bufferRoom(model, state, buffers.get(peer)?.bufferBytes),
     );
     const cap = caps.get(peer);
     if (cap === undefined) return inHost;
@@ -146,7 +146,7 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
       const known = costs.peers[costs.placeOf(peer)];
       const inHost = Math.min(
         hostRoom({ ...plan, state: kept }, peer, known?.hostBytes),
-        bufferRoom(costs.model, kept, buffers.get(peer)),
+        bufferRoom(costs.model, kept, buffers.get(peer)?.bufferBytes),
       );
       return Math.min(inHost, (known?.memoryBytes ?? 0) - bytesWith(peer, kept));
     },

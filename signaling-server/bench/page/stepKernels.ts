@@ -182,6 +182,8 @@ function callsOf(device: GPUDevice, model: Model, { samples, sequence, family, c
       sequence,
       rows: samples * sequence,
       width: model.width,
+      vocabulary: model.vocabulary,
+      bindingBytes: device.limits.maxStorageBufferBindingSize,
       elementBytes: ELEMENT_BYTES[compute],
       family,
       lossScale: 1 / (samples * sequence),

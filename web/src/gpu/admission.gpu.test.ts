@@ -258,19 +258,20 @@ test.each([
   (family, gpuClass) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const { device } = dawn.value;
+    const bindingBytes = 2 ** 27;
     const wide = { ...FAMILIES.gpt2, n_embd: 256, n_positions: 128, vocab_size: 300 };
     const parsed = modelFromConfig(wide);
     if (!parsed.ok) throw new Error(parsed.reason);
     const samples = 40;
     const step = { sequence: 128, samples };
-    const cases = kernelCases({ device, family, units: [], gpuClass }, parsed.value, step, 'f32');
+    const cases = kernelCases({ device, family, units: [], gpuClass, bindingBytes }, parsed.value, step, 'f32');
     const checked = new Set(cases.map(({ kernel, dims }) => textKey(kernel, dims, { family, inBoxes: false })));
     const none = { buffer: device.createBuffer({ size: 16, usage: GPUBufferUsage.STORAGE }) };
     const run = new Set<string>();
     for (let batch = 1; batch <= samples; batch++) {
       const work = microBatchCalls(program(parsed.value, [0, 3]), {
         ...{ samples: batch, sequence: 128, rows: batch * 128, width: 256, lossScale: 1, elementBytes: 4, family },
-        ...{ buffer: () => none, value: () => none, gradient: () => none },
+        ...{ vocabulary: 300, bindingBytes, buffer: () => none, value: () => none, gradient: () => none },
       });
       for (const { kernel, dims } of Object.values<readonly KernelCall[]>({ ...work }).flat())
         run.add(textKey(forDevice({ units: [], gpuClass }, 'f32', kernel), dims, { family, inBoxes: false }));

@@ -16,10 +16,15 @@ export const wholeWords = (bytes: number): number => Math.ceil(bytes / 4) * 4;
 /** WebGPU would only say the number of bytes. */
 function refuseOversized({ limits }: GPUDevice, owner: string, specs: readonly BufferSpec[]): void {
   const { maxBufferSize, maxStorageBufferBindingSize } = limits;
-  for (const { name, bytes, use } of specs) {
-    const most = use === 'storage' ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : maxBufferSize;
-    if (bytes > most) {
-      throw new NoRoom(`${owner}: ${name} needs a buffer of ${bytes} bytes, and this GPU allows at most ${most}`);
+  for (const { name, bytes, use, boundBytes = bytes } of specs) {
+    if (bytes > maxBufferSize)
+      throw new NoRoom(
+        `${owner}: ${name} needs a buffer of ${bytes} bytes, and this GPU allows at most ${maxBufferSize}`,
+      );
+    if (use === 'storage' && boundBytes > maxStorageBufferBindingSize) {
+      throw new NoRoom(
+        `${owner}: ${boundBytes} bytes of ${name} are bound at once, and this GPU binds at most ${maxStorageBufferBindingSize}`,
+      );
     }
   }
 }

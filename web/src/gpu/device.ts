@@ -28,6 +28,8 @@ export interface Gpu {
   readonly offeredUnits: readonly MatrixUnit[];
   units: readonly MatrixUnit[];
   readonly gpuClass?: GpuClass | undefined;
+  /** What it binds of a buffer at once. */
+  readonly bindingBytes: number;
   readonly pipelines: PipelineCache;
 }
 

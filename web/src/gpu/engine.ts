@@ -12,14 +12,16 @@ import { createStage } from './stage.ts';
 import { warmStage } from './warmStage.ts';
 
 /** No units: the plain kernels; no class: the usual one. */
-type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> & Partial<Pick<OpenDevice, 'units' | 'gpuClass'>>;
+type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> &
+  Partial<Pick<OpenDevice, 'units' | 'gpuClass'> & Pick<Gpu, 'bindingBytes'>>;
 
-export const gpuOf = ({ device, family, units = [], gpuClass }: OpenedGpu): Gpu => ({
+export const gpuOf = ({ device, family, units = [], gpuClass, bindingBytes }: OpenedGpu): Gpu => ({
   device,
   family,
   offeredUnits: units,
   units,
   gpuClass,
+  bindingBytes: bindingBytes ?? device.limits.maxStorageBufferBindingSize,
   pipelines: new PipelineCache(device),
 });
 

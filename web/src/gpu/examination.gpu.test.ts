@@ -59,7 +59,8 @@ beforeAll(() => {
   if (!found.ok) return;
   const { device } = found.value;
   const offeredUnits = [UNIT, HALVES];
-  gpu = { device, family: 'gpu', offeredUnits, units: offeredUnits, pipelines: new Driver(device) };
+  const bindingBytes = device.limits.maxStorageBufferBindingSize;
+  gpu = { device, family: 'gpu', offeredUnits, units: offeredUnits, bindingBytes, pipelines: new Driver(device) };
   const sources = (units: readonly MatrixUnit[]) =>
     kernelCases({ ...gpu, units }, modelOf(), STEP, 'f32').map(({ kernel, dims }) => kernel.source('gpu', dims));
   const plain = sources([]);

@@ -97,14 +97,22 @@ test.each([
   },
 );
 
-test('[KE44] a token table past a binding is refused by name; a layer of the same model fits', async () => {
+test('[KE47] GPT-2’s token table is bound in pieces; one past a buffer is refused by name, a layer of that model fits', async () => {
   const gpu = guaranteed();
   if (!gpu) return;
-  const model = gpt2({ n_layer: 3, n_head: 12, n_embd: 768, n_positions: 32, vocab_size: 50_257 });
-  const refused: unknown = await createStage(gpu, model, planOf([0, 1], 32)).catch((error: unknown) => error);
+  const wide = (n_embd: number) => gpt2({ n_layer: 3, n_head: 12, n_embd, n_positions: 32, vocab_size: 50_257 });
+  const stage = await createStage(gpu, { ...wide(768), layers: 1 }, planOf([0, 1], 32));
+  const ids = Uint32Array.from({ length: 32 }, (_, index) => 1_617 * index);
+  stage.begin();
+  stage.forward({ microBatch: 0, samples: 1, input: null, tokens: { ids, targets: ids }, evaluation: true });
+  const losses = await (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());
+  // All values are zero.
+  for (const loss of losses) expect(loss).toBeCloseTo(Math.log(50_257), 4);
+  stage.close();
+  const refused: unknown = await createStage(gpu, wide(1536), planOf([0, 1], 32)).catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(NoRoom);
   expect(String(refused)).toMatch(
-    /layers 0-1: \S+ needs a buffer of 154\d{6} bytes, and this GPU allows at most 134217728$/,
+    /layers 0-1: values\/embedding needs a buffer of 308\d{6} bytes, and this GPU allows at most 268435456$/,
   );
-  (await createStage(gpu, model, planOf([1, 2], 32))).close();
+  (await createStage(gpu, wide(1536), planOf([1, 2], 32))).close();
 });

@@ -13,59 +13,82 @@ import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';
 import { created, type ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
+import { partElements, windowOf } from './windows.ts';
 
 const kernel = inHalves(copyIn);
 /** Of single elements, so that any range can be written. */
 const ANY = { n: 1, offset: 1 };
 
+interface HalfLaunches {
+  readonly variant: Variant;
+  readonly launches: readonly Launch[];
+  readonly partHalves: number;
+}
+
 export class HalfWriter {
   readonly #device: GPUDevice;
   readonly #staging: GPUBuffer;
   readonly #variant: Variant;
-  readonly #launch: Launch;
+  /** One for each part of the target that the device binds, of so many halves. */
+  readonly #launches: readonly Launch[];
+  readonly #partHalves: number;
 
-  private constructor(device: GPUDevice, staging: GPUBuffer, variant: Variant, launch: Launch) {
+  private constructor(device: GPUDevice, staging: GPUBuffer, { variant, launches, partHalves }: HalfLaunches) {
     this.#device = device;
     this.#staging = staging;
     this.#variant = variant;
-    this.#launch = launch;
+    this.#launches = launches;
+    this.#partHalves = partHalves;
   }
 
-  static async create({ device, family, pipelines }: Gpu, staging: GPUBuffer, target: GPUBuffer): Promise<HalfWriter> {
+  static async create(
+    { device, family, pipelines, bindingBytes }: Gpu,
+    staging: GPUBuffer,
+    target: GPUBuffer,
+  ): Promise<HalfWriter> {
     const variant: Variant = { family, inBoxes: false };
     const pipeline = await pipelines.get(kernel, ANY, variant);
-    const buffers = { x: { buffer: staging }, y: { buffer: target } };
-    const request = { device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label };
-    const launch = await created(device, 'the writer of halves', () => createLaunch(request));
-    return new HalfWriter(device, staging, variant, launch);
+    const launches: Launch[] = [];
+    const halves = target.size / 2;
+    const partHalves = target.size <= bindingBytes ? halves : partElements(bindingBytes, 2);
+    for (let from = 0; from < halves; from += partHalves) {
+      const part = { at: from, length: Math.min(partHalves, halves - from) };
+      const buffers = { x: { buffer: staging }, y: windowOf(target, part, bindingBytes, 2).slice };
+      const request = { device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label };
+      launches.push(await created(device, 'the writer of halves', () => createLaunch(request)));
+    }
+    return new HalfWriter(device, staging, { variant, launches, partHalves });
   }
 
   /** Puts `values`, which begin at element `first` of a block, where these segments lie. */
   write(segments: readonly Segment[], first: number, values: Float32Array): void {
     const most = this.#staging.size / 4;
     for (const { from, at, length } of segments) {
-      for (let done = 0; done < length; done += most) {
-        const n = Math.min(most, length - done);
+      for (let done = 0, n = 0; done < length; done += n) {
+        const inPart = (at + done) % this.#partHalves;
+        n = Math.min(most, length - done, this.#partHalves - inPart);
         const start = from - first + done;
-        this.#writePart(at + done, values.subarray(start, start + n) as Float32Array<ArrayBuffer>);
+        const part = Math.floor((at + done) / this.#partHalves);
+        this.#writePart(part, inPart, values.subarray(start, start + n) as Float32Array<ArrayBuffer>);
       }
     }
   }
 
-  #writePart(offset: number, values: Float32Array<ArrayBuffer>): void {
+  #writePart(part: number, offset: number, values: Float32Array<ArrayBuffer>): void {
     const n = values.length;
+    const launch = at(this.#launches, part);
     this.#device.queue.writeBuffer(this.#staging, 0, values);
-    updateDims(this.#device, this.#launch, { n, offset });
+    updateDims(this.#device, launch, { n, offset });
     const size = kernel.source(this.#variant.family, ANY).workgroups({ n, offset });
     const encoder = this.#device.createCommandEncoder({ label: 'values' });
     const pass = encoder.beginComputePass({ label: 'values' });
-    encodeLaunch(pass, { ...this.#launch, dispatches: [{ size, box: null }] });
+    encodeLaunch(pass, { ...launch, dispatches: [{ size, box: null }] });
     pass.end();
     this.#device.queue.submit([encoder.finish()]);
   }
 
   close(): void {
-    this.#launch.dimsBuffer.destroy();
+    for (const { dimsBuffer } of this.#launches) dimsBuffer.destroy();
   }
 }
 

@@ -62,7 +62,7 @@ export interface StepShape {
  * micro-batch of one sample or more, cheapest first; then, largest first, the texts that are compared in the run's shapes.
  */
 export function kernelCases(
-  gpu: Pick<Gpu, 'device' | 'family' | 'units' | 'gpuClass'>,
+  gpu: Pick<Gpu, 'device' | 'family' | 'units' | 'gpuClass' | 'bindingBytes'>,
   model: Model,
   { sequence, samples }: StepShape,
   wire: RunWire,
@@ -76,6 +76,7 @@ export function kernelCases(
   const placesOf = (batch: number, positions: number): Places => ({
     ...{ samples: batch, sequence: positions, rows: batch * positions },
     ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family },
+    ...{ vocabulary: model.vocabulary, bindingBytes: gpu.bindingBytes },
     ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
   });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];

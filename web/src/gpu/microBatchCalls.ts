@@ -39,8 +39,10 @@ export function microBatchCalls(program: Program, places: Places, aheadPlaces: P
 }
 
 /** Places for each run of the loss's rows: all logits lie at the start of their buffer, of all else a run has its part. */
-function lossRuns({ lossRows, kept, scratch, logits }: Program, places: Places): Places[] {
+function lossRuns(program: Program, places: Places): Places[] {
+  const { lossRows, kept, scratch, logits } = program;
   const runs: Places[] = [];
+  const unused = unusedByLoss(program, places);
   for (let from = 0; from < places.rows; from += lossRows) {
     const rows = Math.min(lossRows, places.rows - from);
     const buffer: Places['buffer'] = (name) => {
@@ -50,7 +52,14 @@ function lossRuns({ lossRows, kept, scratch, logits }: Program, places: Places):
       const rowBytes = width === undefined ? 4 : width * places.elementBytes;
       return { buffer: whole, offset: logits.has(name) ? 0 : from * rowBytes, size: wholeWords(rows * rowBytes) };
     };
-    runs.push({ ...places, rows, buffer });
+    runs.push({ ...places, rows, buffer, unused });
   }
   return runs;
+}
+
+/** The widest of what is written in backwards alone, and not in that of the head. */
+function unusedByLoss({ scratch, head, loss }: Program, { rows, elementBytes, buffer }: Places): Places['unused'] {
+  const used = new Set([...head, ...loss].flatMap(({ x, y, dx, dy }) => [x, y, dx, dy]));
+  const [widest] = [...scratch].filter(([name]) => !used.has(name)).toSorted(([, a], [, b]) => b - a);
+  return widest && { place: buffer(widest[0]), bytes: rows * widest[1] * elementBytes };
 }

@@ -28,11 +28,14 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
+import { isCutByRows } from '../../../swarm/memory/boundParts.ts';
 import { ROTARY } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
+import { wholeWords } from './buffers.ts';
 import { call, type KernelCall } from './kernelCall.ts';
-import { weightGradient } from './weightGradient.ts';
+import { inputGradient, type Room, weightGradient } from './slicedGradients.ts';
+import { partOf, type TablePiece, tablePieces } from './tablePieces.ts';
 
 /** Where the names of a program lie for one micro-batch size in one slot. */
 export interface Places {
@@ -45,6 +48,11 @@ export interface Places {
   readonly lossScale: number;
   /** Of an activation or a weight. */
   readonly elementBytes: number;
+  readonly vocabulary: number;
+  /** What the device binds of a buffer. */
+  readonly bindingBytes: number;
+  /** What is not in use while the loss is worked on; absent: nothing. */
+  readonly unused?: Room | undefined;
   readonly family: AdapterFamily;
   /** An activation, a gradient or a by-product, by name. */
   readonly buffer: (name: string) => BufferSlice;
@@ -69,10 +77,15 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
   const y = (byproduct = ''): BufferSlice => buffer(named(step.y) + byproduct);
   switch (operation.op) {
     case 'embed': {
-      const buffers = { ids_N: buffer('ids'), token_VC: value(operation.token), x_NC: y() };
-      if (operation.position === null) return [call(embedTokens, buffers, { N, C }, label)];
-      const position_TC = value(operation.position);
-      return [call(embedForward, { ...buffers, position_TC }, { N, T, C }, label)];
+      const position_TC = operation.position === null ? null : value(operation.position);
+      const whole = { ids_N: buffer('ids'), token_VC: value(operation.token), x_NC: y() };
+      return tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
+        const buffers = { ...whole, token_VC: rowsOf(whole.token_VC, piece, C * places.elementBytes) };
+        const dims = { N, C, F: piece.first, R: piece.rows };
+        const name = label + nameOf(piece);
+        if (position_TC === null) return call(embedTokens, buffers, dims, name);
+        return call(embedForward, { ...buffers, position_TC }, { ...dims, T }, name);
+      });
     }
     case 'layerNorm': {
       const weights = { weight_C: value(operation.weight), bias_C: value(operation.bias) };
@@ -84,7 +97,7 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
       return [call(rmsNormForward, buffers, { N, C, epsilon: operation.epsilon }, label)];
     }
     case 'linear':
-      return [linearForward(step, operation, places)];
+      return linearForward(step, operation, places);
     case 'rotary':
       return [turn(operation, places, x(), { sign: 1, label })];
     case 'attention': {
@@ -105,8 +118,32 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
   }
 }
 
-function linearForward(step: Step, linear: OperationOf<'linear'>, { rows, buffer, value }: Places): KernelCall {
+const rowsOf = (table: BufferSlice, { first, rows }: TablePiece, rowBytes: number): BufferSlice =>
+  partOf(table, first * rowBytes, wholeWords(rows * rowBytes));
+/** Of a piece that is not the whole, in labels. */
+const nameOf = ({ first }: TablePiece): string => (first === 0 ? '' : ` from ${first}`);
+
+/** Of a weight whose rows are bound a piece at a time; null: it is bound whole. */
+function piecesOf(linear: OperationOf<'linear'>, { bindingBytes }: Places): TablePiece[] | null {
+  const pieces = isCutByRows(linear) ? tablePieces(linear.outWidth, linear.inWidth, bindingBytes) : [];
+  return pieces.length > 1 ? pieces : null;
+}
+
+function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
+  const { rows, elementBytes, buffer, value } = places;
   const y = named(step.y);
+  const pieces = piecesOf(linear, places);
+  if (pieces !== null) {
+    const [a, b, c] = [buffer(named(step.x)), value(...linear.weights), buffer(y)];
+    return pieces.map((piece) =>
+      call(
+        matmul({ layout: 'NT', ofWider: true }),
+        { a, b: rowsOf(b, piece, linear.inWidth * elementBytes), c_MN: partOf(c, piece.first * elementBytes, null) },
+        { M: rows, N: piece.rows, K: linear.inWidth, P: linear.outWidth },
+        `${step.scope} ${linear.weights.join(' ')}${nameOf(piece)}`,
+      ),
+    );
+  }
   const kernel = matmul({
     layout: linear.weightLayout === 'inOut' ? 'NN' : 'NT',
     epilogue: { bias: linear.bias !== null, gelu: linear.activation === 'gelu', residual: linear.residual !== null },
@@ -120,7 +157,7 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, { rows, buffer
     ...(step.residual === null ? {} : { residual_MN: buffer(step.residual) }),
   };
   const dims = { M: rows, N: linear.outWidth, K: linear.inWidth };
-  return call(kernel, buffers, dims, `${step.scope} ${linear.weights.join(' ')}`);
+  return [call(kernel, buffers, dims, `${step.scope} ${linear.weights.join(' ')}`)];
 }
 
 const attentionDims = (
@@ -153,8 +190,11 @@ export function backward(step: Step, places: Places): KernelCall[] {
     case 'embed': {
       const dx_NC = dy();
       const sorted = { order_N: buffer('order'), segments: buffer('segments') };
-      const tokens = { ...sorted, dx_NC, dtoken_VC: gradient(operation.token) };
-      const calls = [call(embedBackwardToken, tokens, { N, C }, label)];
+      const table = gradient(operation.token);
+      const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
+        const tokens = { ...sorted, dx_NC, dtoken_VC: rowsOf(table, piece, 4 * C) };
+        return call(embedBackwardToken, tokens, { N, C, F: piece.first, R: piece.rows }, label + nameOf(piece));
+      });
       if (operation.position === null) return calls;
       const positions = { dx_NC, dposition_TC: gradient(operation.position) };
       return [...calls, call(embedBackwardPosition, positions, { N, T, C }, label)];
@@ -207,6 +247,8 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
   const dy = buffer(named(step.dy));
   const inOut = linear.weightLayout === 'inOut';
   const label = `${step.scope} d${linear.weights.join(' ')}`;
+  const pieces = piecesOf(linear, places);
+  if (pieces !== null) return pieces.flatMap((piece) => pieceBackward(step, linear, places, piece));
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
   const biasBeside = inOut && linear.bias !== null;
   const [inner, outer] = inOut ? [linear.inWidth, linear.outWidth] : [linear.outWidth, linear.inWidth];
@@ -230,21 +272,46 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
     calls.push(call(columnSum, buffers, { N: rows, C: linear.outWidth }, `${label} bias`));
   }
   const pre = step.xBeforeGelu;
-  calls.push(
-    call(
-      matmul({
-        layout: inOut ? 'NT' : 'NN',
-        epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
-      }),
-      {
-        a: dy,
-        b: value(...linear.weights),
-        c_MN: buffer(named(step.dx)),
-        ...(pre === null ? {} : { pre_MN: buffer(pre) }),
-      },
-      { M: rows, N: linear.inWidth, K: linear.outWidth },
-      label,
-    ),
+  const input = call(
+    matmul({
+      layout: inOut ? 'NT' : 'NN',
+      epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
+    }),
+    {
+      a: dy,
+      b: value(...linear.weights),
+      c_MN: buffer(named(step.dx)),
+      ...(pre === null ? {} : { pre_MN: buffer(pre) }),
+    },
+    { M: rows, N: linear.inWidth, K: linear.outWidth },
+    label,
   );
-  return calls;
+  return [...calls, ...(isOfLoss(step) ? inputGradient(input, sliced(places, step.accumulate)) : [input])];
+}
+
+const sliced = ({ unused: room, family }: Places, accumulate: boolean) => ({ accumulate, room, family });
+
+/** The product that makes logits: its rows are few, and it sums over the vocabulary. */
+const isOfLoss = ({ y, dy }: Step): boolean => y !== null && y === dy;
+
+/** The same of some rows of the weight: their gradient, and what they add to that of the input. */
+function pieceBackward(step: Step, linear: OperationOf<'linear'>, places: Places, piece: TablePiece): KernelCall[] {
+  const { rows, elementBytes, buffer, value, gradient } = places;
+  const { inWidth, outWidth } = linear;
+  const label = `${step.scope} d${linear.weights.join(' ')}${nameOf(piece)}`;
+  const dy = partOf(buffer(named(step.dy)), piece.first * elementBytes, null);
+  const accumulate = step.accumulate || piece.first > 0;
+  const weight = call(
+    matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
+    { a: dy, b: buffer(named(step.x)), c_MN: rowsOf(gradient(...linear.weights), piece, 4 * inWidth) },
+    { M: piece.rows, N: inWidth, K: rows, P: outWidth },
+    label,
+  );
+  const input = call(
+    matmul({ layout: 'NN', epilogue: { accumulate }, ofWider: true }),
+    { a: dy, b: rowsOf(value(...linear.weights), piece, inWidth * elementBytes), c_MN: buffer(named(step.dx)) },
+    { M: rows, N: inWidth, K: piece.rows, P: outWidth },
+    label,
+  );
+  return [weight, ...(isOfLoss(step) ? inputGradient(input, sliced(places, accumulate)) : [input])];
 }

@@ -9,7 +9,7 @@ import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/ke
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
-import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
+import { dimsOfRun, runParts, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { invariant } from '../../../swarm/base.ts';
 import { GATHERED_INCOMING, hasHeld, type ShardWork, shardBufferKey } from '../../../swarm/memory/shardMemory.ts';
 import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
@@ -20,6 +20,7 @@ import { type BufferSet, created } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import { GpuStage } from './stage.ts';
 import type { Placed } from './stateCodec.ts';
+import { partElements, parts, windowOf } from './windows.ts';
 
 export interface Shard {
   readonly work: ShardWork;
@@ -30,7 +31,12 @@ export interface Shard {
   /** What those who are sent its values have of them; null: they are sent none, or not from here. */
   readonly held: Placed | null;
   readonly sum: Placed;
-  readonly launches: { readonly add: Launch | null; readonly norm: Launch; readonly update: readonly Launch[] };
+  /** `add` is empty where one holder alone makes the gradient. */
+  readonly launches: {
+    readonly add: readonly Launch[];
+    readonly norm: readonly Launch[];
+    readonly update: readonly Launch[];
+  };
 }
 
 export function onThisDevice(stage: Stage | undefined): GpuStage {
@@ -43,7 +49,7 @@ export const incomingName = ({ isGathered }: Pick<ShardWork, 'isGathered'>, key:
   isGathered ? GATHERED_INCOMING : `incoming/${key}`;
 
 export function closeLaunches({ launches: { add, norm, update } }: Shard): void {
-  for (const launch of [add, norm, ...update]) launch?.dimsBuffer.destroy();
+  for (const { dimsBuffer } of [...add, ...norm, ...update]) dimsBuffer.destroy();
 }
 
 /** What shards are made of; `buffers` are those of all of them. */
@@ -55,8 +61,8 @@ export interface ShardParts {
   readonly stages: ReadonlyMap<number, Stage>;
 }
 
-export async function createShard(parts: ShardParts, work: ShardWork): Promise<Shard> {
-  const { gpu, model, compute, buffers, stages } = parts;
+export async function createShard(from: ShardParts, work: ShardWork): Promise<Shard> {
+  const { gpu, model, compute, buffers, stages } = from;
   const key = shardBufferKey(work.block, work.range);
   const own = arena(block(model, work.block), [work.range], compute);
   const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
@@ -76,20 +82,32 @@ export async function createShard(parts: ShardParts, work: ShardWork): Promise<S
     const request = { device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key };
     return created(gpu.device, `shard ${key}`, () => createLaunch(request));
   };
-  const slice = (buffer: GPUBuffer): BufferSlice => ({ buffer, offset: 0, size: n * 4 });
+  const slice = (
+    buffer: GPUBuffer,
+    { from, length }: { readonly from: number; readonly length: number },
+  ): BufferSlice => ({
+    buffer,
+    offset: from * 4,
+    size: length * 4,
+  });
   const shadow = home && work.master === 'own' && compute === 'f16' ? home : null;
   const update = await updateLaunches(
     { key, own, values, sum },
+    gpu.bindingBytes,
     buffers,
     shadow && valuesOf(shadow, work.block),
     launch,
   );
-  const add =
-    work.holders.length > 1 || work.isGathered
-      ? await launch(addInto, { x: slice(buffers.get(incomingName(work, key))), acc: slice(sum.buffer) }, { n })
-      : null;
+  const add: Launch[] = [];
+  const norm: Launch[] = [];
+  const incoming = work.holders.length > 1 || work.isGathered ? buffers.get(incomingName(work, key)) : null;
   const partials = { buffer: buffers.get(`partials/${key}`) };
-  const norm = await launch(sumSquares, { x: slice(sum.buffer), partials }, { n });
+  for (const part of parts(n, gpu.bindingBytes)) {
+    const acc = slice(sum.buffer, part);
+    if (incoming) add.push(await launch(addInto, { x: slice(incoming, part), acc }, { n: part.length }));
+    const accumulate = part.from === 0 ? 0 : 1;
+    norm.push(await launch(sumSquares, { x: acc, partials }, { n: part.length, accumulate }));
+  }
   const held = hasHeld(work)
     ? { buffer: buffers.get(`held/${key}`), arena: own }
     : home && work.isPrimary && work.isCoded
@@ -113,18 +131,12 @@ async function updateLaunches(
     values,
     sum,
   }: { readonly key: string; readonly own: Arena; readonly values: Placed; readonly sum: Placed },
+  bindingBytes: number,
   buffers: BufferSet,
   shadow: Placed | null,
   launch: MakeLaunch,
 ): Promise<Launch[]> {
-  const bound = {
-    values: { buffer: values.buffer },
-    grads: { buffer: sum.buffer },
-    m: { buffer: buffers.get(`m/${key}`) },
-    v: { buffer: buffers.get(`v/${key}`) },
-    scalars: { buffer: buffers.get('scalars') },
-    ...(shadow ? { shadow: { buffer: shadow.buffer } } : {}),
-  };
+  const scalars = { buffer: buffers.get('scalars') };
   const tensors = own.segments.map(
     (segment): UpdatedTensor => ({
       ...{ at: segment.at, length: segment.length, decays: segment.tensor.shape.length >= 2 },
@@ -133,8 +145,22 @@ async function updateLaunches(
     }),
   );
   const update: Launch[] = [];
-  for (const run of updateRuns(tensors))
-    update.push(await launch(shadow ? inHalves(adamwShadow) : adamw, bound, dimsOfRun(run)));
+  for (const run of updateRuns(tensors).flatMap((whole) => runParts(whole, partElements(bindingBytes)))) {
+    const { offset, gradientOffset, momentOffset, shadowOffset = 0, ...dims } = dimsOfRun(run);
+    const over = (buffer: GPUBuffer, at: number, elementBytes = 4) =>
+      windowOf(buffer, { at, length: run.count }, bindingBytes, elementBytes);
+    const [master, grads] = [over(values.buffer, offset), over(sum.buffer, gradientOffset)];
+    const [m, v] = [over(buffers.get(`m/${key}`), momentOffset), over(buffers.get(`v/${key}`), momentOffset)];
+    const bound = { values: master.slice, grads: grads.slice, m: m.slice, v: v.slice, scalars };
+    const placed = { ...dims, offset: master.at, gradientOffset: grads.at, momentOffset: m.at };
+    if (shadow === null) {
+      update.push(await launch(adamw, bound, placed));
+      continue;
+    }
+    const half = over(shadow.buffer, shadowOffset, 2);
+    const shadowed = { ...placed, shadowOffset: half.at };
+    update.push(await launch(inHalves(adamwShadow), { ...bound, shadow: half.slice }, shadowed));
+  }
   return update;
 }
 

@@ -130,7 +130,7 @@ export class GpuShards implements Shards {
     if (!this.#partials || !this.#passes) return [];
     this.#pass(
       'norms',
-      this.#shards.map(({ launches }) => launches.norm),
+      this.#shards.flatMap(({ launches }) => launches.norm),
     );
     const runs = this.#shards.map(
       ({ key }): Run => ({ source: this.#buffers.get(`partials/${key}`), at: 0, length: PARTIALS }),
@@ -211,7 +211,7 @@ export class GpuShards implements Shards {
   /** What one update dispatches, for the profile. */
   launches(): { readonly norms: readonly Launch[]; readonly update: readonly Launch[] } {
     return {
-      norms: this.#shards.map(({ launches }) => launches.norm),
+      norms: this.#shards.flatMap(({ launches }) => launches.norm),
       update: this.#shards.flatMap(({ launches }) => launches.update),
     };
   }
@@ -224,8 +224,8 @@ export class GpuShards implements Shards {
   }
 
   #add(shard: Shard): void {
-    invariant(shard.launches.add, `${shard.key} has one holder`);
-    this.#pass(`add ${shard.key}`, [shard.launches.add]);
+    invariant(shard.launches.add.length > 0, `${shard.key} has one holder`);
+    this.#pass(`add ${shard.key}`, shard.launches.add);
   }
 
   #pass(label: string, launches: readonly Launch[]): void {

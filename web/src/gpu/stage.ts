@@ -89,7 +89,7 @@ export class GpuStage implements Stage {
   /** Compiles every pipeline in parallel, then makes all bind groups. */
   async compile(): Promise<void> {
     const slots = stageCalls({
-      ...{ model: this.#model, plan: this.#plan, compute: this.#compute, family: this.#gpu.family },
+      ...{ gpu: this.#gpu, model: this.#model, plan: this.#plan, compute: this.#compute },
       ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas },
     });
     this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));

@@ -2,7 +2,6 @@
  * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the calls of its kernels,
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
-import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import { at, invariant } from '../../../swarm/base.ts';
 import { placeName, unitArenas, unitsOf, wholeUses } from '../../../swarm/memory/gatheredUnits.ts';
 import {
@@ -19,6 +18,7 @@ import { isAgain, type Program, type Step } from '../../../swarm/model/program.t
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';
+import type { Gpu } from './device.ts';
 import { type MicroBatchCalls, microBatchCalls } from './microBatchCalls.ts';
 import type { Places } from './operations.ts';
 import { encodingsOf, type Packing, packingOf } from './packing.ts';
@@ -43,7 +43,7 @@ interface StageParts {
   readonly model: Model;
   readonly plan: StagePlan;
   readonly compute: Compute;
-  readonly family: AdapterFamily;
+  readonly gpu: Pick<Gpu, 'family' | 'bindingBytes'>;
   readonly program: Program;
   readonly buffers: Pick<BufferSet, 'get'>;
   readonly arenas: ReadonlyMap<BlockName, Arena>;
@@ -159,7 +159,8 @@ function tensorsOf({ model, compute, buffers }: StageParts, homeOf: HomeOf): Pic
 }
 
 function placesOf(parts: StageParts, samples: number, slot: number): Places {
-  const { model, compute, family, program, buffers } = parts;
+  const { model, compute, program, buffers } = parts;
+  const { family, bindingBytes } = parts.gpu;
   const { size, globalBatch } = parts.plan;
   const elementBytes = ELEMENT_BYTES[compute];
   const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
@@ -171,6 +172,8 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     width: model.width,
     lossScale: 1 / (globalBatch * size.sequence),
     elementBytes,
+    vocabulary: model.vocabulary,
+    bindingBytes,
     family,
     buffer: (name) => ({ buffer: buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
     ...tensorsOf(parts, wholeTensor(parts)),

@@ -9,12 +9,11 @@ import { arenasOf, type StagePlan, stageCalls } from './stageCalls.ts';
 export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<void> {
   const { layers, compute = 'f32' } = plan.size;
   const arenas = arenasOf(model, plan);
-  const { family } = gpu;
   const parts = {
     model,
     plan,
     compute,
-    family,
+    gpu,
     program: program(model, layers, plan.size),
     buffers: NO_BUFFERS,
     arenas,
