@@ -208,17 +208,6 @@ export class Deployment {
     return asked.log() === '' ? null : JSON.parse(asked.log());
   }
 
-  /** By which address coturn sees who asks from outside. */
-  async seenByTurn(): Promise<string | undefined> {
-    const asked = this.#outside.start(this.#outside.words(null, ['turnutils_stunclient', DOMAIN]), { PATH });
-    await once(asked.child, 'close');
-    return /reflexive addr: ([\d.]+)/.exec(asked.log())?.[1];
-  }
-
-  get outsideAddress(): string {
-    return this.#outside.address;
-  }
-
   /** A browser outside, which trusts whom Caddy's own authority signs for. */
   async browser(): Promise<BrowserProgram> {
     const found = await findBrowser();
