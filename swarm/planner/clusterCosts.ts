@@ -168,9 +168,8 @@ export function clusterCosts({
   const memory = stageMemory(model, batch);
   /** Whose state a peer can keep in main memory. */
   const isWhole = batch.islands !== undefined || batch.stateWire !== undefined;
-  const hasPlanes = isWhole || planeBytes > 0;
-  const hostElements = ({ hostBytes }: PlannedPeer): number =>
-    hasPlanes || without === 'mainMemory' ? 0 : Math.floor(hostBytes / HOST_ELEMENT_BYTES);
+  const isOnGpu = isWhole || planeBytes > 0 || without === 'mainMemory';
+  const hostElements = (peer: PlannedPeer): number => (isOnGpu ? 0 : Math.floor(peer.hostBytes / HOST_ELEMENT_BYTES));
 
   /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
   const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
