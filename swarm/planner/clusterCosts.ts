@@ -133,17 +133,8 @@ function rowFlops(operation: Operation, sequence: number): number {
 const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
-export function clusterCosts({
-  model,
-  batch,
-  cluster,
-  shares,
-  computes,
-  serverSeconds,
-  mainMemory,
-  without,
-  planeBytes = 0,
-}: ClusterProblem) {
+export function clusterCosts(problem: ClusterProblem) {
+  const { model, batch, cluster, shares, computes, serverSeconds, mainMemory, without, planeBytes = 0 } = problem;
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
   const headLayers = flops(model.head, sequence) / layerFlops;
