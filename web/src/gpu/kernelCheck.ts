@@ -113,7 +113,7 @@ export function kernelCases(
   }
   none.destroy();
   for (const one of [compute === 'f16' ? adamwShadow : adamw, addInto].map(ownCase)) add(one.kernel, one.dims);
-  add(sumSquares, { n: SQUARES });
+  add(sumSquares, { n: SQUARES, accumulate: 0 });
   if (stateWire) for (const n of CODED) for (const one of [packInt8Rest, packInt8Difference, addInt8]) add(one, { n });
   const few = [...found.values()].toSorted((a, b) => flops(a) - flops(b));
   return [...few, ...[...real.values()].toSorted((a, b) => flops(b) - flops(a))];
