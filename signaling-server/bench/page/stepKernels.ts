@@ -153,7 +153,8 @@ function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize
   }
   for (const block of model.blocks) {
     const { floats, segments } = arena(block, [[0, block.elements]], compute);
-    add(sumSquares, { n: floats }, { n: Math.min(floats, CHECKED_ELEMENTS) });
+    const accumulate = 0;
+    add(sumSquares, { n: floats, accumulate }, { n: Math.min(floats, CHECKED_ELEMENTS), accumulate });
     const tensors = segments.map(({ at, length, tensor }): UpdatedTensor => {
       const isHalf = compute === 'f16';
       return { at, length, decays: tensor.shape.length >= 2, valuesAt: at, ...(isHalf ? { shadowAt: at } : {}) };
