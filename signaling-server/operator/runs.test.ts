@@ -84,7 +84,8 @@ describe('[OP3] runs', () => {
     await operated.serve(null);
     const { get, post, postBytes } = await operated.logIn();
     const text = Buffer.from('The sea, the sea. '.repeat(500));
-    expect((await postBytes('/api/operator/texts?name=sea', text)).status).toBe(200);
+    const brought = await postBytes('/api/operator/texts?name=sea', text);
+    expect([brought.status, await brought.json()]).toEqual([200, { ok: true, value: { name: 'sea', bytes: 8_820 } }]);
     expect(await errorOf(await postBytes('/api/operator/texts?name=sea', text))).toEqual([
       409,
       'there is a text "sea" already',

@@ -18,6 +18,8 @@ import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
 
+const broughtSchema = z.object({ value: listedTextSchema });
+
 interface FormProps {
   readonly initial: RunDraft;
   readonly runs: readonly ListedRun[];
@@ -76,8 +78,8 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
       ? ` It’s read as bytes, so the model is now “${chosen.model}” instead of that of ${draft.source}.`
       : '';
     const isThere = await text.run(
-      () => upload(query('/api/operator/texts', { name }), file, listedTextSchema),
-      ({ bytes }) =>
+      () => upload(query('/api/operator/texts', { name }), file, broughtSchema),
+      ({ value: { bytes } }) =>
         `Text ${name} is here and chosen: ${countText(bytes)} bytes to train on, and ${countText(file.size - bytes)} to test the model with.${changed}`,
     );
     onAdded();
