@@ -50,7 +50,7 @@ test('[CO51] losses that are no number end no run', options, async () => {
   expect((await besieged.status()).phase).not.toMatch(/failed|paused/);
 });
 
-test.each([1e300, 1e308, 'NaN', 'Infinity'] as const)(
+test.each(process.env.SHOAL_LONG === '1' ? ([1e300, 1e308, 'NaN', 'Infinity'] as const) : ([1e308, 'NaN'] as const))(
   '[CO54] a sum of squares of %s scales nobody’s gradients to nothing',
   options,
   async (sumSquares) => {

