@@ -15,16 +15,21 @@ import { living, membersInvolved } from './successor.ts';
 import { dutiesOf } from './tally.ts';
 import { change, log, send, type Transition } from './transition.ts';
 
-/** A plan takes over: `isWarm`: its members got ready before. */
+/** A plan takes over, checked where its first step is done again for that. `isWarm`: its members got ready before. */
 export function begin(
   transition: Transition,
-  { plan, predicted = null }: { readonly plan: Plan; readonly predicted?: Predicted | null },
+  {
+    plan,
+    predicted = null,
+    isChecked = false,
+  }: { readonly plan: Plan; readonly predicted?: Predicted | null; readonly isChecked?: boolean },
   source: Source,
   reason: string,
   isWarm = false,
 ) {
   change(transition, { proposal: null, warmingUp: null });
-  prepare(transition, newlyInForce(transition.state, plan, predicted), source, reason, isWarm);
+  const next = newlyInForce(transition.state, plan, predicted);
+  prepare(transition, { ...next, isChecked: next.isChecked || isChecked }, source, reason, isWarm);
 }
 
 export const newlyInForce = (

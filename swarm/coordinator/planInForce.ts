@@ -68,11 +68,14 @@ export function lose(transition: Transition, peer: PeerId, reason: string) {
 
 /**
  * The epoch in progress cannot go on. Where every shard has a keeper left, nothing is given up but the step in progress;
- * and a run that is to stand and has all of it saved needs no plan at all.
+ * and a run that is to stand and has all of it saved needs no plan at all. `isChecked`: the next plan is.
  */
-export function planOn(transition: Transition, reason: string) {
+export function planOn(transition: Transition, reason: string, isChecked = false) {
   const { state } = transition;
-  const before = keepingThrough(state);
+  const kept = keepingThrough(state);
+  // Also where somebody is lost while that one is waited for.
+  const isWanted = isChecked || (state.phase.name === 'planning' && kept?.isChecked === true);
+  const before = kept && { ...kept, isChecked: isWanted };
   const isDispensable = state.operator !== 'run' && state.committedSteps === state.newestCheckpointStep;
   if (before === null || isDispensable || living(state, before) === null)
     return planAnew(transition, before === null ? reason : lostReason(transition.state, before, reason));
@@ -101,7 +104,8 @@ export function proceed(transition: Transition) {
     // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
     const next = proposal ?? (keepersLive(transition.state, before) ? before : null);
     // Some of them are gone and the others cannot go on without a newcomer: they keep what they have until one comes.
-    if (next !== null) return begin(transition, next, { from: 'peers', inForce: before }, reason);
+    const { isChecked } = before;
+    if (next !== null) return begin(transition, { ...next, isChecked }, { from: 'peers', inForce: before }, reason);
     const { config } = transition.state;
     // Of several groups the others would wait for that one, too.
     if (config.own === undefined || isRecorded(config.train) || offerOf(transition.state).length > 0) return;
@@ -280,15 +284,16 @@ function finish(transition: Transition) {
  */
 export function tryAgain(transition: Transition, reason: string, isChecked = false) {
   const { phase, newestCheckpointStep, committedSteps, outcome } = transition.state;
-  if (outcome === 'awaited') return planOn(transition, reason);
   const inForce = planInForce(transition.state);
+  const staysChecked = isChecked || inForce?.isChecked === true;
+  if (outcome === 'awaited') return planOn(transition, reason, staysChecked);
   const stop = interruption(transition.state);
   const handsOver = phase.name === 'preparing' && phase.source.from === 'peers';
   if (inForce === null || (stop !== null && !handsOver && newestCheckpointStep === committedSteps))
     return planAnew(transition, stop?.reason ?? reason);
   takeIn(transition, inForce);
   sendAbandon(transition, membersInvolved(transition.state), inForce.epoch, reason);
-  const again = { ...inForce, isChecked: inForce.isChecked || isChecked };
+  const again = { ...inForce, isChecked: staysChecked };
   prepare(transition, again, phase.name === 'preparing' ? phase.source : { from: 'kept' }, reason);
 }
 

@@ -86,6 +86,25 @@ describe('rounds that overlap', () => {
     expect(run.trace(/^(epoch|met|back)/)).toEqual(['met 4', 'epoch 3 0: a b', 'met 8', 'met 12']);
   });
 
+  it.each(['nobody', 'b'])(
+    '[CO50] [IS83] a step that is not finite meanwhile is done again with everyone looking, also where %s is lost then',
+    (lost) => {
+      const run = besideTwoSteps();
+      const checked: string[] = [];
+      run.answered = (to, message) => {
+        if (message.type === 'prepare' && message.check) checked.push(`${to} looks in epoch ${message.epoch}`);
+      };
+      for (const name of ['a', 'b']) run.spoilt.add(peerId(name));
+      while (run.answerOne());
+      run.spoilt.clear();
+      run.silent.clear();
+      if (lost !== 'nobody') run.gone(lost);
+      finish(run);
+      const looking = lost === 'nobody' ? ['a', 'b'] : ['a'];
+      expect(checked).toEqual(looking.map((name) => `${name} looks in epoch 3`));
+    },
+  );
+
   it('[IS83] one is lost when the meeting is over, and its group has not heard of that: who is left takes it in first', () => {
     const run = besideTwoSteps();
     // Both groups have a step in progress.

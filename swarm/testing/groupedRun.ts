@@ -42,6 +42,8 @@ export class GroupedRun {
   /** These say nothing of a meeting, or something else. */
   readonly silent = new Set<PeerId>();
   readonly lying = new Set<PeerId>();
+  /** What these compute is no number. */
+  readonly spoilt = new Set<PeerId>();
   /** No link holds between these two. */
   readonly parted = new Set<PeerId>();
 
@@ -160,7 +162,9 @@ export class GroupedRun {
     }
     if (this.areUploadsSlow && message.type === 'save') return null;
     const told = message.type === 'warm' ? message.plan : plan;
-    return told === undefined ? null : answer(this.config.run, to, told, message);
+    const said = told === undefined ? null : answer(this.config.run, to, told, message);
+    if (said?.type !== 'report' || !this.spoilt.has(to)) return said;
+    return { ...said, losses: said.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })) };
   }
 
   #keep(effect: DecisionEffect): void {
