@@ -252,7 +252,8 @@ function chaos(seed: number, isOverlapping = false) {
     else if (luck === 6 && one !== undefined) run.lying.add(one);
     else if (luck === 7) run.areUploadsSlow = !run.areUploadsSlow;
     else if (luck === 8 && one !== undefined) run.fails(one);
-    else if (luck < 11) run.expire();
+    else if (luck === 9 && one !== undefined) run.fails(one, here[below(random, here.length)]);
+    else if (luck < 12) run.expire();
     else if (!run.answerOne(random)) run.expire();
   }
   run.areUploadsSlow = false;

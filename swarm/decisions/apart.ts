@@ -24,7 +24,7 @@ import type { Group, GroupEvent } from './group.ts';
 import { committedIn, divided, groupCount, groupOf, isTogether, smallest } from './groups.ts';
 import { leaveOut } from './lateIslands.ts';
 import { NO_MEETINGS } from './meeting.ts';
-import { heardOf, isBetweenGroups, lostWay, meet } from './meetingsHeld.ts';
+import { heardOf, isBetweenGroups, lostWay, lostWithin, meet } from './meetingsHeld.ts';
 import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
 import { beginGiving, keptFrom, nextGiven, sentTo } from './recordedRounds.ts';
 
@@ -64,7 +64,9 @@ export function tell(deciding: Deciding, event: ToldEvent) {
       if (isOfOldGroup(deciding, peer, message)) return;
       if (message.type === 'met') return heardOf(deciding, peer, message);
       if (message.type === 'fault' && isBetweenGroups(deciding, peer, message)) return lostWay(deciding, peer, message);
-      return tellGroup(deciding, groupOf(groups, peer), both(event));
+      tellGroup(deciding, groupOf(groups, peer), both(event));
+      if (message.type === 'fault') lostWithin(deciding, peer, message);
+      return;
     }
     case 'uploading':
       return tellGroup(deciding, groupOf(groups, event.peer), both(event));

@@ -7,7 +7,7 @@ import { islandsOf, overlapping } from '../testing/islands.ts';
 const ROUNDS = { ...{ steps: 12, islands: overlapping(islandsOf(2, 2)), checkpointEverySteps: 12 }, expectedDonors: 2 };
 
 describe('rounds that overlap', () => {
-  const overlapped = (part = {}) => new GroupedRun(groupedConfig({ ...ROUNDS, ...part }));
+  const overlapped = (part = {}, replicas = 0) => new GroupedRun(groupedConfig({ ...ROUNDS, ...part }, replicas));
 
   it('[IS80] the next one begins while the meeting is under way, and ends no sooner than that', () => {
     const run = overlapped();
@@ -39,10 +39,10 @@ describe('rounds that overlap', () => {
   });
 
   /** Two donors keep all of each island, of whose next round two steps stand; one does not meet yet. */
-  function besideTwoSteps() {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+  function besideTwoSteps(replicas = 1, silent = 'd') {
+    const run = overlapped({ expectedDonors: 4 }, replicas);
     run.join('a', 'b', 'c', 'd');
-    run.silent.add(peerId('d'));
+    run.silent.add(peerId(silent));
     while (run.commits.size < 6) run.answerOne();
     return run;
   }
@@ -127,6 +127,37 @@ describe('rounds that overlap', () => {
     run.settle();
     expect(run.isFinished).toBe(true);
     expect(run.trace(/^back/)).toEqual(['back from 6 to 0']);
+  });
+
+  it('[IS83] two of a group lose their link meanwhile: it is begun again, and nobody waits until it is late', () => {
+    const run = overlapped({ expectedDonors: 4 }, 1);
+    run.join('a', 'b', 'c', 'd');
+    for (const name of ['a', 'b']) run.parted.add(peerId(name));
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    const lines = run.trace(/^(met|back|refuse|. < meet )/);
+    expect(lines.slice(0, 9)).toEqual([
+      ...['a', 'b', 'c', 'd'].map((name) => `${name} < meet 0`),
+      ...['a < meet 0 through the server: b', 'b < meet 0 through the server: a', 'c < meet 0', 'd < meet 0'],
+      'met 4',
+    ]);
+    expect(lines.filter((line) => !line.includes('<'))).toEqual(['met 4', 'met 8', 'met 12']);
+  });
+
+  it.each([
+    ['is begun again where one of them has not met', 1, 'a', true],
+    ['goes on where both have', 1, 'd', false],
+    ['goes on where neither sends the other anything at it', 0, 'a', false],
+  ])('[IS83] two of a group lose the link of a step meanwhile: the meeting %s', (_what, replicas, silent, isAgain) => {
+    const run = besideTwoSteps(replicas, silent);
+    run.lines.splice(0);
+    run.fails(peerId('a'), peerId('b'));
+    run.fails(peerId('b'), peerId('a'));
+    const again = ['a < meet 0 through the server: b', 'b < meet 0 through the server: a', 'c < meet 0', 'd < meet 0'];
+    expect(run.trace(/^(met|back|epoch|. < meet)/)).toEqual(isAgain ? again : []);
+    run.silent.clear();
+    finish(run);
+    expect(run.trace(/^(met|back|refuse)/)).toEqual(['met 4', 'met 8', 'met 12']);
   });
 
   it('[IS80] a meeting that fails is begun again about the same, beside the steps', () => {

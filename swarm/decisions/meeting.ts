@@ -5,14 +5,15 @@
  */
 import { at, invariant, type PeerId } from '../base.ts';
 import { allowedMs, DEADLINES } from '../coordinator/deadlines.ts';
-import type { Pair } from '../coordinator/events.ts';
+import type { CoordinatorConfig, Pair } from '../coordinator/events.ts';
 import { type CoordinatorState, type Duties, membersOf, type PlanInForce, shardKey } from '../coordinator/state.ts';
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
 import { keepersLive, keepingState, living } from '../coordinator/successor.ts';
 import { roundEnd, roundSteps, turnAt } from '../islands/rounds.ts';
 import type { MetMessage, ServerMessage } from '../messages/messages.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
-import { meetingCuts } from '../ways/meeting.ts';
+import { meetingCuts, meetingPartners } from '../ways/meeting.ts';
 import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 
 /** Times that a meeting is begun again before it is somebody's fault. */
@@ -48,7 +49,10 @@ export interface Meetings {
   readonly failures: number;
   /** How long the last one took. */
   readonly lastMs: number | null;
-  /** Of different groups, who said that it lost its link to whom: what they say to each other goes through the server. */
+  /**
+   * Who said that it lost its link to whom: what they say to each other at meetings goes through the server. Of one group only
+   * until the one beside its steps is over: then its plan says how they reach each other.
+   */
   readonly relayed: readonly Pair[];
   /** Of which the islands have begun the next round (`overlap`), and have not all heard what came of it; null: they wait. */
   readonly beside: RoundEnd | null;
@@ -215,6 +219,19 @@ export function outcomeOf({ met }: Meeting, plans: readonly PlanInForce[]): Outc
     return at(sides, 0).length > rest.length ? rest : [];
   });
   return { of: 'unequal', few: [...new Set(few)] };
+}
+
+/** Not both of these two have met, and one of them sends the other something at it. */
+export function isWayAwaited(
+  { met }: Meeting,
+  plans: readonly PlanInForce[],
+  config: CoordinatorConfig,
+  pair: Pair,
+): boolean {
+  const { islands } = config.train;
+  if (islands === undefined || pair.every((peer) => met.some((one) => one.peer === peer))) return false;
+  const partners = meetingPartners(acceptedModel(config), islands, groupsOf(plans));
+  return partners.get(pair[0])?.has(pair[1]) === true;
 }
 
 /**

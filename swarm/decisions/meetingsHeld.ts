@@ -3,6 +3,7 @@
  * what each group does from then on. Rules IS in SPEC.md.
  */
 import { at, type PeerId } from '../base.ts';
+import type { Pair } from '../coordinator/events.ts';
 import { staleOf } from '../coordinator/replicas.ts';
 import { type PlanInForce, planInForce } from '../coordinator/state.ts';
 import { evaluationDue, unsavedLimit } from '../coordinator/stepsAhead.ts';
@@ -17,6 +18,7 @@ import {
   farewells,
   invitations,
   isTriedEnough,
+  isWayAwaited,
   isWithoutSome,
   type Meeting,
   outcomeOf,
@@ -59,12 +61,16 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
   const states = statesOf(deciding);
   const about = meetings.beside ?? roundEnded(states, plans);
   const isBeside = meetings.beside === null && run.train.islands?.overlap === true && isFree(deciding, about.end);
-  const after = begun(about, plans, { ...meetings, beside: isBeside ? about : meetings.beside }, now);
+  const isFirst = meetings.beside === null;
+  const relayed = isFirst ? meetings.relayed.filter((pair) => isOfTwo(deciding, pair)) : meetings.relayed;
+  const after = begun(about, plans, { ...meetings, relayed, beside: isBeside ? about : meetings.beside }, now);
   change(deciding, after);
   if (after.current !== null) send(deciding, invitations(plans, after.current, after, giving !== null));
   if (isBeside) beginRound(deciding, about.end, true);
   return isBeside;
 }
+
+const isOfTwo = ({ groups }: Deciding, [one, other]: Pair): boolean => groupOf(groups, one) !== groupOf(groups, other);
 
 /** Nothing waits for what comes of this meeting: the next round may begin before. */
 function isFree(deciding: Deciding, end: number): boolean {
@@ -164,15 +170,27 @@ export function isBetweenGroups({ groups }: Deciding, peer: PeerId, { about }: F
   return about !== undefined && isHere && groupOf(groups, about) !== groupOf(groups, peer);
 }
 
+/** Of two in one group: no other epoch begins its meeting again where that is beside the steps. */
+export function lostWithin(deciding: Deciding, peer: PeerId, message: FaultMessage): void {
+  const { epoch, reason, about } = message;
+  const { run, meetings } = deciding.apart;
+  const { current, beside } = meetings;
+  if (reason !== 'linkLost' || about === undefined || current === null || beside === null) return;
+  const plans = enders(statesOf(deciding), beside);
+  if (plans === null || epoch !== beside.epochs[groupOf(deciding.groups, peer)]) return;
+  if (isWayAwaited(current, plans, run, [peer, about])) lostWay(deciding, peer, message);
+}
+
 /** It is nobody's fault at first: the meeting is begun again, through the server where their link was lost. */
 export function lostWay(deciding: Deciding, peer: PeerId, { about, reason }: FaultMessage): void {
   const { meetings } = deciding.apart;
   if (meetings.current === null) return;
   const again = reason === 'linkLost' && about !== undefined ? relayedWith(meetings, [peer, about]) : null;
-  if (again !== null) {
+  if (again !== null && about !== undefined) {
     change(deciding, again);
     if (again.current !== null) return;
-    const text = `${peer} and ${about} lost their link: what they say to each other at meetings goes through the server.`;
+    const which = isOfTwo(deciding, [peer, about]) ? 'at meetings' : 'at this meeting';
+    const text = `${peer} and ${about} lost their link: what they say to each other ${which} goes through the server.`;
     deciding.effects.push({ type: 'log', level: 'warn', text });
     return;
   }

@@ -34,6 +34,8 @@ export class GroupedRun {
   #met = 0;
   #told: { readonly to: PeerId; readonly message: ServerMessage }[] = [];
   readonly #plans = new Map<PeerId, Plan>();
+  /** By the word of its plan it reaches these through the server. */
+  readonly #relayed = new Map<PeerId, readonly PeerId[]>();
   readonly #here = new Set<PeerId>();
   /** They were told of a meeting beside their steps, and not yet that it is over. */
   readonly #besides = new Set<PeerId>();
@@ -99,11 +101,12 @@ export class GroupedRun {
     this.tell({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
   }
 
-  /** What its group does under its plan cannot go on. */
-  fails(peer: PeerId): void {
+  /** What its group does under its plan cannot go on; `about`: it lost its link to that one. */
+  fails(peer: PeerId, about?: PeerId): void {
     const state = stateOf(this.state.groups, peer);
     if (!membersInvolved(state).includes(peer)) return;
-    const message = { type: 'fault', epoch: state.epoch, reason: 'internal', detail: 'its driver said no' } as const;
+    const what = about ? ({ reason: 'linkLost', about } as const) : ({ reason: 'internal' } as const);
+    const message = { type: 'fault', epoch: state.epoch, detail: 'its driver said no', ...what } as const;
     this.tell({ type: 'donorSaid', peer, message });
   }
 
@@ -143,7 +146,8 @@ export class GroupedRun {
     if (message.type === 'meet') {
       if (this.silent.has(to)) return null;
       const about = [...this.parted].find((one) => one !== to);
-      if (about !== undefined && this.parted.has(to) && !message.relayed?.includes(about))
+      const through = [...(message.relayed ?? []), ...(this.#relayed.get(to) ?? [])];
+      if (about !== undefined && this.parted.has(to) && !through.includes(about))
         return { type: 'fault', epoch: message.epoch, reason: 'linkLost', detail: 'it closed', about };
       const digests = message.groups.flatMap(({ state }) =>
         state.flatMap(({ block, shards }) =>
@@ -185,6 +189,7 @@ export class GroupedRun {
           );
           this.#besides.delete(to);
           this.#plans.set(to, message.plan);
+          this.#relayed.set(to, message.relayed ?? []);
         }
         if (message.type === 'meet' && message.beside) this.#besides.add(to);
         if (message.type === 'meetingOver') this.#besides.delete(to);
