@@ -98,12 +98,13 @@ export class Epochs {
     }
   }
 
-  /** The epoch cannot go on here: told once. */
-  fault(epoch: Epoch, reason: FaultReason, detail: string, about?: PeerId): void {
-    if (epoch.abort.signal.aborted) return;
+  /** The epoch cannot go on here: told once; false: it had been given up before. */
+  fault(epoch: Epoch, reason: FaultReason, detail: string, about?: PeerId): boolean {
+    if (epoch.abort.signal.aborted) return false;
     epoch.abort.abort(new Error(detail));
     epoch.fault = about === undefined ? [reason, detail] : [reason, detail, about];
     this.#tellFault(epoch.number, reason, detail, about);
+    return true;
   }
 
   /** Runs a piece of an epoch, unless it was left meanwhile. */

@@ -120,7 +120,7 @@ export class Meetings {
     return this.#packets.droppedFrames;
   }
 
-  /** A link to somebody whose packets are awaited, or who awaits them. */
+  /** A link to somebody whose packets are awaited, or who awaits them; what a step lost by it is told of elsewhere. */
   linkLost(peer: PeerId): void {
     const attempt = this.#attempt;
     const me = this.#parts.run()?.peer;

@@ -141,8 +141,8 @@ export class Session {
   linkLost(peer: PeerId): void {
     const epoch = this.#epochs.current;
     if (!epoch || !this.#run) return;
-    if (this.#neighbours.isNeeded(peer)) this.#epochs.fault(epoch, 'linkLost', 'it closed', peer);
-    else this.#meetings.linkLost(peer);
+    if (!this.#neighbours.isNeeded(peer) || !this.#epochs.fault(epoch, 'linkLost', 'it closed', peer))
+      this.#meetings.linkLost(peer);
   }
 
   /** What the admission found: from now on the server may plan with this donor. */

@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import { peerId, type Range } from '../../../swarm/base.ts';
+import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
+import { modelFromConfig } from '../../../swarm/model/families.ts';
+import type { Plan } from '../../../swarm/plan/plan.ts';
+import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
+import { initialValue, KeeperState } from '../testing/keeperState.ts';
+import type { Stage } from './engine.ts';
+import type { Engine } from './role.ts';
+import type { RunFiles } from './runFiles.ts';
+import { Session } from './session.ts';
+
+const [ME, B, C, OTHER] = [peerId('a'), peerId('b'), peerId('c'), peerId('z')];
+const CONFIG = { model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 8, vocab_size: 32 };
+const FOUND = modelFromConfig(CONFIG);
+if (!FOUND.ok) throw new Error(FOUND.reason);
+const MODEL = FOUND.value;
+const ISLANDS = {
+  ...{ count: 2, innerSteps: 1, exchange: 'f32', publish: 'f32', overlap: true },
+  outer: { learningRate: 0.5, momentum: 0 },
+};
+const LIST = { tokens: 1_000, shardTokens: 1_000, bytesPerToken: 1, shards: ['all'] };
+
+/** This donor computes island 0, whose copies two others keep; another one has island 1. */
+function planOf(): Plan {
+  const split = equalSplit(MODEL, 1, [ME]);
+  const state = split.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map((shard) => ({ ...shard, replicas: [B, C] })),
+  }));
+  return { ...split, state, islands: [0] };
+}
+const PLAN = planOf();
+const GROUPS = [
+  { epoch: 1, islands: [0], state: PLAN.state },
+  { epoch: 2, islands: [1], state: equalSplit(MODEL, 1, [OTHER]).state },
+];
+
+test('[IS83] a link that is lost after the epoch was given up is told of where a meeting beside its steps needs it', async () => {
+  const said: PeerMessage[] = [];
+  let ready = (): void => undefined;
+  const isReady = new Promise<void>((resolve) => {
+    ready = resolve;
+  });
+  const engine = {
+    ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
+    stage: async () => ({ bytes: 0, close: () => undefined, writeValues: () => undefined }) as unknown as Stage,
+    shards: async () => new KeeperState(shardsOf(MODEL, PLAN, ME)).shards,
+  } as unknown as Engine;
+  const files = {
+    tokenShard: async () => new ArrayBuffer(LIST.tokens),
+    state: async (_checkpoint: number, _block: string, kind: string, [from, to]: Range) =>
+      Float32Array.from({ length: to - from }, (_, i) => (kind === 'value' ? initialValue(from + i) : 0)),
+  } as unknown as RunFiles;
+  const session = new Session({
+    page: {
+      sendServer: (message) => {
+        said.push(message);
+        if (message.type === 'ready') ready();
+      },
+      // The others are slow to meet.
+      ...{ sendFrame: () => new Promise(() => undefined), connect: async () => undefined, bar: () => undefined },
+      ...{ openAhead: async () => undefined, openDirect: async () => false, measure: async () => null },
+      showStatus: () => undefined,
+    },
+    ...{ engine: () => engine, files: () => files, now: () => 0, wait: async () => undefined },
+  });
+  const tell = (message: object) => session.serverSaid(message as ServerMessage);
+  const facts = {
+    ...{ name: 'r', model: CONFIG, data: LIST, order: { type: 'sequential' }, wire: 'f32' },
+    train: { steps: 8, sequenceLength: 4, globalBatchSize: 1, islands: ISLANDS },
+  };
+  tell({ type: 'welcome', peer: ME, token: 't', heard: null, run: facts });
+  const source = { from: 'checkpoint', step: 0 };
+  tell({ type: 'prepare', epoch: 1, generation: 0, step: 0, source, plan: PLAN, met: 0 });
+  await isReady;
+  tell({ type: 'meet', epoch: 1, round: 0, attempt: 1, steps: [1, 1], groups: GROUPS, beside: true });
+  const faults = () => said.flatMap((one) => (one.type === 'fault' ? [[one.reason, one.about]] : []));
+  session.linkLost(B);
+  tell({ type: 'abandon', epoch: 1, detail: 'its link was lost' });
+  expect(faults()).toEqual([['linkLost', B]]);
+  session.linkLost(C);
+  session.linkLost(C);
+  expect(faults()).toEqual([
+    ['linkLost', B],
+    ['linkLost', C],
+  ]);
+});
