@@ -30,7 +30,6 @@ const MOST_RESTRAINT_MS = 3_000;
 /** Between the run's id and what is secret of a token. */
 const END_OF_ID = '.';
 
-const DONOR_PATH = '/api/donor';
 /** A run that this process leads from now on. */
 export interface RunToOpen {
   /** Null: which one the site trains first is whoever opens it to say. */
@@ -115,7 +114,6 @@ export class Rooms {
    */
   forCall(url: string, authorization: string): Room | null {
     const { path, run } = calledFor(url);
-    if (path === DONOR_PATH) return this.forDonor(run);
     if (isOfTheSite(path)) return this.first;
     const [id, secret] = authorization.replace(/^Bearer /, '').split(END_OF_ID, 2);
     const ofToken = secret === undefined ? null : this.of(id);

@@ -39,8 +39,8 @@ export function withSharedUpdates(costs: ClusterCosts, plan: Plan): Plan | null 
   for (const mayCut of [true, false]) {
     const made = (of: readonly Cut[]): Plan =>
       of.reduce((moved, { id, elements }) => moreInMainMemory(moved, id, elements, mayCut), plan);
-    let [tried, takes] = [made(cuts), 0];
-    takes = seconds(tried);
+    let tried = made(cuts);
+    let takes = seconds(tried);
     for (const cut of cuts.length > 1 && cuts.length <= MOST_TRIED ? cuts : []) {
       const fewer = cuts.filter((other) => other !== cut);
       const without = made(fewer);

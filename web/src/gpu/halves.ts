@@ -13,7 +13,7 @@ import type { Segment } from '../../../swarm/model/layout.ts';
 import type { Reading } from '../executor/engine.ts';
 import { created, type ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
-import { partElements, windowOf } from './windows.ts';
+import { parts, windowOf } from './windows.ts';
 
 const kernel = inHalves(copyIn);
 /** Of single elements, so that any range can be written. */
@@ -49,15 +49,13 @@ export class HalfWriter {
     const variant: Variant = { family, inBoxes: false };
     const pipeline = await pipelines.get(kernel, ANY, variant);
     const launches: Launch[] = [];
-    const halves = target.size / 2;
-    const partHalves = target.size <= bindingBytes ? halves : partElements(bindingBytes, 2);
-    for (let from = 0; from < halves; from += partHalves) {
-      const part = { at: from, length: Math.min(partHalves, halves - from) };
-      const buffers = { x: { buffer: staging }, y: windowOf(target, part, bindingBytes, 2).slice };
+    const cut = parts(target.size / 2, bindingBytes, 2);
+    for (const { from, length } of cut) {
+      const buffers = { x: { buffer: staging }, y: windowOf(target, { at: from, length }, bindingBytes, 2).slice };
       const request = { device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label };
       launches.push(await created(device, 'the writer of halves', () => createLaunch(request)));
     }
-    return new HalfWriter(device, staging, { variant, launches, partHalves });
+    return new HalfWriter(device, staging, { variant, launches, partHalves: cut[0]?.length ?? 0 });
   }
 
   /** Puts `values`, which begin at element `first` of a block, where these segments lie. */

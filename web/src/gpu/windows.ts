@@ -13,9 +13,13 @@ export function partElements(bindingBytes: number, elementBytes = 4): number {
   return Math.max(whole, most - (most % whole));
 }
 
-/** First element and length of each part of an array of `n` floats; one where it is bound whole. */
-export function parts(n: number, bindingBytes: number): { readonly from: number; readonly length: number }[] {
-  const most = 4 * n <= bindingBytes ? n : partElements(bindingBytes);
+/** First element and length of each part of an array of `n` elements; one where it is bound whole. */
+export function parts(
+  n: number,
+  bindingBytes: number,
+  elementBytes = 4,
+): { readonly from: number; readonly length: number }[] {
+  const most = elementBytes * n <= bindingBytes ? n : partElements(bindingBytes, elementBytes);
   const found: { from: number; length: number }[] = [];
   for (let from = 0; from < n; from += most) found.push({ from, length: Math.min(most, n - from) });
   return found;
