@@ -26,13 +26,28 @@ import { component, indent, plus, range, widths } from './widths.ts';
 /** Tiles of 64×64 elements in C: what the table goes by. */
 export const largeTiles = (m: number, n: number): number => Math.ceil(m / 64) * Math.ceil(n / 64);
 
-/** `m` is the actual M, `shape` the table's choice or what is tuned. */
+/** With so many workgroups a GPU is busy: where other trainers stop cutting. */
+const BUSY_WORKGROUPS = 128;
+/** Tiles of 64×64 up to which an H100 gains by slices (2026-11-27): it keeps eight such workgroups on each of 132 cores. */
+const BUSY_WIDE_TILES = 1024;
+
+interface TileChoice {
+  readonly gpuClass?: GpuClass | undefined;
+  /** In place of the table's choice: what is tuned. */
+  readonly tried?: GpuShape | undefined;
+}
+
+/**
+ * `m` is the actual M. What is cut into slices of K to keep a GPU of many registers busy gets the tile of a product that
+ * does: one text, however many slices a micro-batch has.
+ */
 export function gpuTile(
-  { layout, n, k }: Product,
+  { layout, n, k, slices }: Product,
   m: number,
-  gpuClass: GpuClass = 'usual',
-  shape: GpuShape = ruleFor(GPU_TILES[gpuClass], layout, largeTiles(m, n)),
+  { gpuClass = 'usual', tried }: TileChoice = {},
 ): GpuShape {
+  const size = slices && gpuClass === 'wide' ? BUSY_WIDE_TILES : largeTiles(m, n);
+  const shape = tried ?? ruleFor(GPU_TILES[gpuClass], layout, size);
   const { rows, columns, depth, ownRows, ownColumns, prefetch } = shape;
   const most = k === 'runtime' ? depth : Math.min(depth, Math.ceil(k / 4) * 4);
   return { rows, columns, depth: most, ownRows, ownColumns, ...(prefetch && { prefetch }) };
@@ -43,6 +58,13 @@ export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [nu
   Math.ceil(m / tile.rows),
   1,
 ];
+
+/** Of what keeps a GPU busy, how much the workgroups of this product are, uncut. */
+export function busyShare(product: Product, m: number, gpuClass: GpuClass = 'usual'): number {
+  if (gpuClass === 'wide') return largeTiles(m, product.n) / BUSY_WIDE_TILES;
+  const [x, y] = gpuWorkgroups(gpuTile(product, m, { gpuClass }), m, product.n);
+  return (x * y) / BUSY_WORKGROUPS;
+}
 
 export const gpuInvocations = (tile: GpuShape): number => (tile.columns / tile.ownColumns) * (tile.rows / tile.ownRows);
 

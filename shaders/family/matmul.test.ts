@@ -133,7 +133,7 @@ describe('a weight gradient in slices', () => {
 
   it('[ST6] is cut where a GPU has too little to do, into slices that have room and are long enough', () => {
     const cut = (family: AdapterFamily, M: number, N: number, K: number, roomBytes: number) =>
-      weightGradientSlices(family, { M, N, K }, { biasGradient: true, roomBytes });
+      weightGradientSlices({ M, N, K }, true, { family, roomBytes });
     const room = Number.POSITIVE_INFINITY;
     expect(cut('software', 128, 128, 4096, room).count).toBe(1);
     expect(cut('gpu', 768, 768, 4096, room).count).toBe(1);
@@ -147,6 +147,15 @@ describe('a weight gradient in slices', () => {
       expect(count).toBeLessThanOrEqual(16);
       if (count > 1) expect(steps).toBeGreaterThanOrEqual(256);
     }
+  });
+
+  it('[ST6] is cut further for GPUs of many registers: until there are 1,024 tiles of 64×64', () => {
+    const wide = (M: number, N: number, K: number) =>
+      weightGradientSlices({ M, N, K }, false, { family: 'gpu', gpuClass: 'wide', roomBytes: 2 ** 40 }).count;
+    expect(wide(768, 3072, 4096)).toBe(2); // 576 tiles
+    expect(wide(768, 768, 4096)).toBe(8); // 144
+    expect(wide(768, 768, 512)).toBe(2); // no slice is shorter than 256 steps
+    expect(wide(2048, 2048, 4096)).toBe(1); // 1,024
   });
 });
 
@@ -180,10 +189,14 @@ describe('the gradient of a head’s input in slices', () => {
   it('[KE48] is cut where a GPU has too little to do, at steps that every tile begins with', () => {
     const room = Number.POSITIVE_INFINITY;
     const dims = { M: 32, N: 768, K: 50_257 };
-    expect(inputGradientSlices('gpu', dims, room)).toEqual({ steps: 66 * 128, count: 6 });
-    expect(inputGradientSlices('gpu', dims, 4 * 32 * 768 * 2).count).toBe(2);
-    expect(inputGradientSlices('gpu', { ...dims, M: 256 }, room).count).toBe(1);
-    expect(inputGradientSlices('software', dims, room).count).toBe(1);
+    const gpu = (roomBytes: number) => ({ family: 'gpu', roomBytes }) as const;
+    expect(inputGradientSlices(dims, gpu(room))).toEqual({ steps: 66 * 128, count: 6 });
+    expect(inputGradientSlices(dims, gpu(4 * 32 * 768 * 2)).count).toBe(2);
+    expect(inputGradientSlices({ ...dims, M: 256 }, gpu(room)).count).toBe(1);
+    expect(inputGradientSlices(dims, { family: 'software', roomBytes: room }).count).toBe(1);
+    // Of 256 rows an H100 has 48 tiles of 64×64.
+    const wide = { ...gpu(room), gpuClass: 'wide' } as const;
+    expect(inputGradientSlices({ ...dims, M: 256 }, wide)).toEqual({ steps: 25 * 128, count: 16 });
   });
 });
 

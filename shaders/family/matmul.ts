@@ -10,7 +10,7 @@ import { at, invariant, normal, type Random } from '../../swarm/base.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { u32 } from '../kernel/slots.ts';
 import { type GpuClass, SOFTWARE_LANES } from './adapterFamily.ts';
-import { gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './gpu.ts';
+import { busyShare, gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import {
   checkEpilogue,
@@ -105,7 +105,7 @@ function sourceOf(
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
-  const plain = gpuTile(product, M, gpuClass, tried.gpu);
+  const plain = gpuTile(product, M, { gpuClass, tried: tried.gpu });
   const tile = unit ? matrixTile(product, M, unit, tried.matrix) : plain;
   const size = [
     layout === 'TN' ? `m${M}` : `k${K}`,
@@ -135,27 +135,30 @@ interface WeightGradientSlices extends Slices {
   readonly elements: number;
 }
 
-/** How a weight gradient is cut on an adapter of this family, where its sums have `roomBytes` to lie in. */
-export function weightGradientSlices(
-  family: AdapterFamily,
-  dims: Dims,
-  { biasGradient, roomBytes }: { readonly biasGradient: boolean; readonly roomBytes: number },
-): WeightGradientSlices {
+/** What decides how a gradient is cut: the adapter, and the bytes that the sums may lie in. */
+interface Cutter {
+  readonly family: AdapterFamily;
+  readonly gpuClass?: GpuClass | undefined;
+  readonly roomBytes: number;
+}
+
+/** How a weight gradient is cut. */
+export function weightGradientSlices(dims: Dims, biasGradient: boolean, cutter: Cutter): WeightGradientSlices {
   const { M, N, K } = shapeOf(dims);
   const floats = sliceRows(M, biasGradient) * N;
-  const epilogue = { biasGradient };
-  const [x, y] = gpuWorkgroups(gpuTile(productOf('TN', epilogue, dims), M), M, N);
-  const room = family === 'gpu' ? Math.floor(roomBytes / (4 * floats)) : 0;
-  return { ...slicesOf(x * y, K, room), floats, elements: M * N };
+  const product = productOf('TN', { biasGradient }, dims);
+  return { ...slicesOf(busyShare(product, M, cutter.gpuClass), K, roomFor(floats, cutter)), floats, elements: M * N };
 }
 
 /** The same of the gradient of a head's input, which goes over `K` steps of the vocabulary and has no by-product. */
-export function inputGradientSlices(family: AdapterFamily, dims: Dims, roomBytes: number): Slices {
+export function inputGradientSlices(dims: Dims, cutter: Cutter): Slices {
   const { M, N, K } = shapeOf(dims);
-  const [x, y] = gpuWorkgroups(gpuTile(productOf('NN', {}, dims), M), M, N);
-  const room = family === 'gpu' ? Math.floor(roomBytes / (4 * M * N)) : 0;
-  return slicesOf(x * y, K, room, ALIGNED_STEPS);
+  const share = busyShare(productOf('NN', {}, dims), M, cutter.gpuClass);
+  return slicesOf(share, K, roomFor(M * N, cutter), ALIGNED_STEPS);
 }
+
+const roomFor = (floats: number, { family, roomBytes }: Cutter): number =>
+  family === 'gpu' ? Math.floor(roomBytes / (4 * floats)) : 0;
 
 /** Inputs whose sums are of size 1 whatever K is, and pre-activations from both tails of gelu. */
 function fill({ b, pre_MN }: Partial<Arrays<ProductTensor>>, dims: Dims, random: Random): void {

@@ -12,8 +12,6 @@
 import type { Product } from './product.ts';
 import { dimText } from './widths.ts';
 
-/** With so many workgroups a GPU is busy: where other trainers stop cutting. No GPU has been measured. */
-const BUSY_WORKGROUPS = 128;
 /** Fewer steps of K in a slice are not worth their way through memory. */
 const LEAST_STEPS = 256;
 const MOST_SLICES = 16;
@@ -27,11 +25,11 @@ export interface Slices {
 }
 
 /**
- * `workgroups`: of the product as it is; `room`: how many slices' sums there is room for. Slices begin at multiples of
- * `aligned` steps.
+ * `busy`: how much of a GPU the product keeps busy as it is; `room`: how many slices' sums there is room for. Slices begin
+ * at multiples of `aligned` steps.
  */
-export function slicesOf(workgroups: number, k: number, room: number, aligned = 1): Slices {
-  const wanted = Math.min(Math.ceil(BUSY_WORKGROUPS / workgroups), Math.floor(k / LEAST_STEPS), MOST_SLICES, room);
+export function slicesOf(busy: number, k: number, room: number, aligned = 1): Slices {
+  const wanted = Math.min(Math.ceil(1 / busy), Math.floor(k / LEAST_STEPS), MOST_SLICES, room);
   if (wanted <= 1) return { steps: k, count: 1 };
   const steps = Math.ceil(k / wanted / aligned) * aligned;
   return { steps, count: Math.ceil(k / steps) };

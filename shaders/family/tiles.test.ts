@@ -2,8 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';
 import { gpuTile, largeTiles } from './gpu.ts';
-import { LARGE_CASE, matmul, productOf, WIDE_CASES, weightGradientSlices } from './matmul.ts';
+import { LARGE_CASE, matmul, productOf, WIDE_CASES } from './matmul.ts';
 import type { Layout } from './product.ts';
+import { quadBytes, quadStrips } from './quads.ts';
 import { softwareTile, weights } from './software.ts';
 import {
   GPU_CANDIDATES,
@@ -42,7 +43,7 @@ describe.each(LAYOUTS)('%s', (layout) => {
     cases.forEach(({ M = 0, K = 0 }, index) => {
       const product = at(products, index);
       expect(softwareTile(product, K).depth).toBeLessThanOrEqual(128);
-      expect(gpuTile(product, M, 'narrow').rows).toBeLessThanOrEqual(64);
+      expect(gpuTile(product, M, { gpuClass: 'narrow' }).rows).toBeLessThanOrEqual(64);
     });
   });
 
@@ -61,19 +62,25 @@ describe.each(LAYOUTS)('%s', (layout) => {
   });
 });
 
-test('[KE40] a class of GPUs gets another tile only where as many as keep a GPU busy are left: weight gradients are cut alike', () => {
-  for (const [name, rows] of Object.entries(GPU_TILES)) {
-    for (let m = 1; m <= 64; m++) {
-      for (let n = m; n <= 64; n++) {
-        const { rows: height, columns, ownRows, ownColumns } = ruleFor(rows, 'TN', m * n);
-        const usual = ruleFor(GPU_TILES.usual, 'TN', m * n);
-        if (height === usual.rows && columns === usual.columns) continue;
-        const count = Math.ceil((64 * m) / height) * Math.ceil((64 * n) / columns);
-        expect(count, `${name} ${m}×${n}`).toBeGreaterThanOrEqual(128);
-        expect(ownRows * ownColumns).toBeLessThanOrEqual({ wide: 64, usual: 32, narrow: 16 }[name] ?? 0);
+test('[KE40] no tile takes more registers of an invocation than its class of GPUs has, nor more memory than any has', () => {
+  const most = { wide: 64, usual: 32, narrow: 16 } as const;
+  const classes = ['wide', 'usual', 'narrow'] as const;
+  for (const gpuClass of classes) {
+    for (const shape of GPU_TILES[gpuClass]) {
+      expect(shape.ownRows * shape.ownColumns).toBeLessThanOrEqual(most[gpuClass]);
+      for (const layout of LAYOUTS) {
+        const product = productOf(layout, {}, { M: 1024, N: 1024, K: 1024 });
+        expect(quadBytes(quadStrips(product, shape))).toBeLessThanOrEqual(16_384);
       }
     }
   }
-  const cut = weightGradientSlices('gpu', { M: 1024, N: 1024, K: 4096 }, { biasGradient: false, roomBytes: 2 ** 40 });
-  expect(cut.count).toBe(1);
+});
+
+test('[KE40] what is cut for a GPU of many registers has the tile of a product that keeps it busy, in one text', () => {
+  const dims = { M: 256, N: 768, K: 50_257 }; // 48 tiles of 64×64
+  const key = (slices: boolean, S: number): string =>
+    matmul({ layout: 'NN', gpuClass: 'wide', ...(slices && { slices }) }).source('gpu', { ...dims, S }).key;
+  expect(key(false, 50_257)).toContain('32x32x16');
+  expect(key(true, 3200)).toContain('128x64x16 8x8 ahead');
+  expect(key(true, 6400)).toBe(key(true, 3200));
 });

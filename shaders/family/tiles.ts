@@ -49,10 +49,15 @@ export const SOFTWARE_TILES: readonly SoftwareRule[] = [
   { layouts: ALL, from: 0, depth: 64 },
 ];
 
+const ahead = (shape: GpuShape): GpuShape => ({ ...shape, prefetch: true });
 const LARGE: GpuShape = { rows: 128, columns: 128, depth: 8, ownRows: 8, ownColumns: 8 };
 const TALL: GpuShape = { rows: 128, columns: 64, depth: 16, ownRows: 8, ownColumns: 4 };
 const SQUARE: GpuShape = { rows: 64, columns: 64, depth: 16, ownRows: 4, ownColumns: 4 };
-const SMALL: GpuShape = { rows: 32, columns: 32, depth: 16, ownRows: 4, ownColumns: 4, prefetch: true };
+const SMALL: GpuShape = ahead({ rows: 32, columns: 32, depth: 16, ownRows: 4, ownColumns: 4 });
+/** For invocations of many registers: few invocations a workgroup, so that several workgroups wait for storage by turns. */
+const WIDE_TALL: GpuShape = ahead({ rows: 128, columns: 64, depth: 16, ownRows: 8, ownColumns: 8 });
+const WIDE_SQUARE: GpuShape = ahead({ rows: 64, columns: 64, depth: 16, ownRows: 8, ownColumns: 8 });
+const HALF_SQUARE: GpuShape = ahead({ rows: 64, columns: 64, depth: 16, ownRows: 8, ownColumns: 4 });
 
 const ofSmallGrids: readonly GpuRule[] = [
   { layouts: ALL, from: 64, ...SQUARE },
@@ -61,12 +66,17 @@ const ofSmallGrids: readonly GpuRule[] = [
 const ofTallTiles: readonly GpuRule[] = [{ layouts: ALL, from: 256, ...TALL }, ...ofSmallGrids];
 
 /**
- * No GPU has been measured: what others found best on several, and what registers and workgroup memory allow. The larger an
- * invocation's part of the tile, the fewer its reads of workgroup memory; a tile is only taken where at least 128 of them
- * keep a GPU busy, so that below that all classes cut a weight gradient alike (slices.ts).
+ * `wide`: the best of nineteen tiles in the shapes of GPT-2's steps, on an H100 (2026-11-27, BENCHMARKS.md). The others: no
+ * GPU has been measured; what others found best on several, and what registers and workgroup memory allow. The larger an
+ * invocation's part of the tile, the fewer its reads of workgroup memory.
  */
 export const GPU_TILES: Readonly<Record<GpuClass, readonly GpuRule[]>> = {
-  wide: [{ layouts: ALL, from: 512, ...LARGE }, ...ofTallTiles],
+  wide: [
+    { layouts: ['NN'], from: 512, ...WIDE_TALL },
+    { layouts: ['NT', 'TN'], from: 384, ...WIDE_SQUARE },
+    { layouts: ALL, from: 256, ...HALF_SQUARE },
+    { layouts: ALL, from: 0, ...SMALL },
+  ],
   usual: ofTallTiles,
   narrow: ofSmallGrids,
 };
@@ -83,17 +93,17 @@ export const SOFTWARE_CANDIDATES: readonly Pick<SoftwareRule, 'depth'>[] = [
   { depth: 64 },
   { depth: 128 },
 ];
-const ahead = (shape: GpuShape): GpuShape => ({ ...shape, prefetch: true });
 export const GPU_CANDIDATES: readonly GpuShape[] = [
   { ...SMALL, depth: 8 },
   SMALL,
   { rows: 64, columns: 32, depth: 16, ownRows: 8, ownColumns: 4 },
   SQUARE,
   ahead(SQUARE),
-  { ...TALL, depth: 8 },
+  HALF_SQUARE,
+  WIDE_SQUARE,
   TALL,
   ahead(TALL),
-  { rows: 128, columns: 64, depth: 8, ownRows: 8, ownColumns: 8 },
+  WIDE_TALL,
   LARGE,
   ahead(LARGE),
 ];

@@ -134,7 +134,7 @@ export async function dawnDevice(
   const adapter = await gpu.value.requestAdapter({ powerPreference: 'high-performance' });
   if (!adapter) {
     return refusal(
-      'Vulkan finds no adapter: it takes the GPU’s driver, whose file lies in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d (or VK_ICD_FILENAMES names it), and the loader libvulkan.so.1, from Debian’s libvulkan1 or, with LD_LIBRARY_PATH, Chromium’s own folder',
+      'Vulkan finds no adapter: it takes the GPU’s driver, whose file lies in /usr/share/vulkan/icd.d or /etc/vulkan/icd.d (or VK_ICD_FILENAMES names it), and the loader libvulkan.so.1, from Debian’s libvulkan1 or, with LD_LIBRARY_PATH, Chromium’s own folder; NVIDIA’s driver loads libglvnd’s libraries too (Debian’s libegl1 and libgl1)',
     );
   }
   const limits = requiredLimits(adapter.limits);

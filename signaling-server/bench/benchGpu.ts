@@ -47,7 +47,7 @@ export function gpuBench(command: Command): Command {
   return command
     .description('steps of published models on this machine’s GPU, and how near its kernels come to its best')
     .addOption(size.argParser(sizesOf).default(PUBLISHED, PUBLISHED.join(',')))
-    .option('--steps <n>', 'steps to time', wholeNumber('--steps', 2), 6)
+    .option('--steps <n>', 'steps to time', wholeNumber('--steps', 2), 12)
     .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker: prints the share of it that is reached', teraflops)
     .addOption(new Option('--adapter <name>', 'the GPU, or a software adapter').choices(['gpu', 'dawn']).default('gpu'))
     .addOption(computeOption())
@@ -112,9 +112,9 @@ function printFigures({ adapter, peaks, compute, steps, leftOut }: GpuFigures, p
     `best product ${best.toPrecision(3)} TFLOP/s${ofPeak}; copy ${peaks.copyGigabytesPerSecond.toPrecision(3)} GB/s`,
   );
   console.log(
-    '| model | first step | step | tokens/s | TFLOP/s | of peak | of product | attention forward, backward | AdamW of copy | submits | GPU memory |',
+    '| model | first step | step, median | least | tokens/s | TFLOP/s | of peak | of product | attention forward, backward | AdamW of copy | submits | GPU memory |',
   );
-  console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
+  console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
   for (const step of steps) console.log(row(step, best, peak));
   for (const name of leftOut) console.log(`${name}: no time was left`);
   for (const { size, shapes } of steps) {
@@ -145,6 +145,7 @@ function row(step: StepFigures, best: number, peak?: number): string {
     `${step.size} (${(step.parameters / 1e6).toPrecision(3)} M)`,
     `${(step.firstStepMs / 1000).toFixed(1)} s`,
     `${step.medianMs.toFixed(1)} ms`,
+    `${step.minMs.toFixed(1)} ms`,
     step.tokensPerSecond.toFixed(0),
     step.teraflops.toPrecision(3),
     peak === undefined ? '' : percent(step.teraflops / peak),

@@ -24,6 +24,7 @@ export interface StepFigures {
   readonly parameters: number;
   readonly firstStepMs: number;
   readonly medianMs: number;
+  readonly minMs: number;
   readonly tokensPerSecond: number;
   /** 6·parameters·tokens + 12·layers·width·T²·B a step, as is usual: the half that causality saves is not taken off. */
   readonly teraflops: number;
@@ -102,7 +103,7 @@ async function stepFigures(
     null,
   );
   if (!step.ok) return step;
-  const { losses, firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes } = step.value;
+  const { losses, firstStepMs, medianMs, minMs, tokensPerSecond, dispatches, submits, gpuBytes } = step.value;
   invariant(losses.every(Number.isFinite), `the losses of ${name} are numbers`);
   const tokens = size.batch * size.sequence;
   const flops = 6 * parameters * tokens + 12 * size.layers * size.width * size.sequence * tokens;
@@ -125,7 +126,7 @@ async function stepFigures(
   };
   return success({
     shapes: step.value.shapes ?? null,
-    ...{ size: name, parameters, firstStepMs, medianMs, tokensPerSecond, dispatches, submits, gpuBytes },
+    ...{ size: name, parameters, firstStepMs, medianMs, minMs, tokensPerSecond, dispatches, submits, gpuBytes },
     teraflops: flops / medianMs / 1e9,
     attentionForward: await share(attentionForward),
     attentionBackward: await share(attentionBackwardQuery, attentionBackwardKeyValue),

@@ -3,6 +3,7 @@
  * which share of the step. The list is what the stage and the shards launch, so no kernel can be forgotten; each is
  * compared with its CPU reference in the same widths and few rows, as the admission does it.
  */
+import type { GpuClass } from '../../../shaders/family/adapterFamily.ts';
 import type { Layout } from '../../../shaders/family/product.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import { type AdapterFamily, type Dims, inTextFor, type Kernel } from '../../../shaders/kernel/kernel.ts';
@@ -133,11 +134,16 @@ export function stepProducts(device: GPUDevice, names: readonly BenchSize[]): { 
 }
 
 /** What one micro-batch of the whole model and one update launch: each shape once, with how often it comes. */
-function stepCases({ device, family }: OpenDevice, model: Model, size: NamedSize, compute: Compute): StepCase[] {
+function stepCases(
+  { device, family, gpuClass }: OpenDevice,
+  model: Model,
+  size: NamedSize,
+  compute: Compute,
+): StepCase[] {
   const { batch: samples, sequence } = size;
-  const large = callsOf(device, model, { samples, sequence, family, compute });
+  const large = callsOf(device, model, { samples, sequence, family, gpuClass, compute });
   const positions = Math.min(sequence, CHECKED_POSITIONS);
-  const few = callsOf(device, model, { samples: 1, sequence: positions, family, compute });
+  const few = callsOf(device, model, { samples: 1, sequence: positions, family, gpuClass, compute });
   const checkOf = atFewRows(few, positions);
   const found = new Map<string, StepCase>();
   const add = (kernel: Kernel, dims: Dims, check: Dims): void => {
@@ -171,10 +177,15 @@ interface MicroBatch {
   readonly samples: number;
   readonly sequence: number;
   readonly family: AdapterFamily;
+  readonly gpuClass?: GpuClass | undefined;
   readonly compute: Compute;
 }
 
-function callsOf(device: GPUDevice, model: Model, { samples, sequence, family, compute }: MicroBatch): KernelCall[] {
+function callsOf(
+  device: GPUDevice,
+  model: Model,
+  { samples, sequence, family, gpuClass, compute }: MicroBatch,
+): KernelCall[] {
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = () => ({ buffer: none });
   const { forward, backward } = microBatchCalls(program(model, [0, model.layers]), {
@@ -187,6 +198,7 @@ function callsOf(device: GPUDevice, model: Model, { samples, sequence, family, c
       bindingBytes: device.limits.maxStorageBufferBindingSize,
       elementBytes: ELEMENT_BYTES[compute],
       family,
+      gpuClass,
       lossScale: 1 / (samples * sequence),
     },
     ...{ buffer: slice, value: slice, gradient: slice },

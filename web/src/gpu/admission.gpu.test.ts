@@ -270,7 +270,16 @@ test.each([
     const run = new Set<string>();
     for (let batch = 1; batch <= samples; batch++) {
       const work = microBatchCalls(program(parsed.value, [0, 3]), {
-        ...{ samples: batch, sequence: 128, rows: batch * 128, width: 256, lossScale: 1, elementBytes: 4, family },
+        ...{
+          samples: batch,
+          sequence: 128,
+          rows: batch * 128,
+          width: 256,
+          lossScale: 1,
+          elementBytes: 4,
+          family,
+          gpuClass,
+        },
         ...{ vocabulary: 300, bindingBytes, buffer: () => none, value: () => none, gradient: () => none },
       });
       for (const { kernel, dims } of Object.values<readonly KernelCall[]>({ ...work }).flat())
@@ -279,7 +288,9 @@ test.each([
     none.buffer.destroy();
     expect(run.size).toBeGreaterThan(15);
     expect([...run].filter((key) => !checked.has(key))).toEqual([]);
-    const largest = { software: 'matmul', usual: '128x64', wide: '128x128' }[family === 'gpu' ? gpuClass : family];
+    const largest = { software: 'matmul', usual: '128x64x16 8x4', wide: '128x64x16 8x8' }[
+      family === 'gpu' ? gpuClass : family
+    ];
     expect([...run].filter((key) => key.includes(largest)).length).toBeGreaterThan(0);
   },
 );

@@ -69,13 +69,13 @@ export function kernelCases(
   compute: Compute = 'f32',
   stateWire?: CodedState,
 ): KernelCase[] {
-  const { device, family } = gpu;
+  const { device, family, gpuClass } = gpu;
   const wires = wire === 'auto' ? WIRE_ENCODINGS : [wire];
   const none = device.createBuffer({ label: 'no tensor', size: 16, usage: GPUBufferUsage.STORAGE });
   const slice = { buffer: none };
   const placesOf = (batch: number, positions: number): Places => ({
     ...{ samples: batch, sequence: positions, rows: batch * positions },
-    ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family },
+    ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family, gpuClass },
     ...{ vocabulary: model.vocabulary, bindingBytes: gpu.bindingBytes },
     ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
   });

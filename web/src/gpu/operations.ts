@@ -16,6 +16,7 @@ import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardP
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
+import type { GpuClass } from '../../../shaders/family/adapterFamily.ts';
 import { matmul } from '../../../shaders/family/matmul.ts';
 import type { AdapterFamily, Dims } from '../../../shaders/kernel/kernel.ts';
 import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
@@ -54,6 +55,7 @@ export interface Places {
   /** What is not in use while the loss is worked on; absent: nothing. */
   readonly unused?: Room | undefined;
   readonly family: AdapterFamily;
+  readonly gpuClass?: GpuClass | undefined;
   /** An activation, a gradient or a by-product, by name. */
   readonly buffer: (name: string) => BufferSlice;
   /** A tensor, or the one matrix of several joined ones. */
@@ -265,7 +267,7 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
       label,
     ),
     step.accumulate ? null : { place: buffer(named(step.dx)), bytes: rows * linear.inWidth * places.elementBytes },
-    places.family,
+    adapterOf(places),
   );
   if (linear.bias !== null && !biasBeside) {
     const buffers = { dy_NC: dy, dbias_C: gradient(linear.bias) };
@@ -289,7 +291,12 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
   return [...calls, ...(isOfLoss(step) ? inputGradient(input, sliced(places, step.accumulate)) : [input])];
 }
 
-const sliced = ({ unused: room, family }: Places, accumulate: boolean) => ({ accumulate, room, family });
+const adapterOf = ({ family, gpuClass }: Places) => ({ family, gpuClass });
+const sliced = (places: Places, accumulate: boolean) => ({
+  accumulate,
+  room: places.unused,
+  adapter: adapterOf(places),
+});
 
 /** The product that makes logits: its rows are few, and it sums over the vocabulary. */
 const isOfLoss = ({ y, dy }: Step): boolean => y !== null && y === dy;

@@ -1,5 +1,6 @@
 /** Gradients as kernel calls: the product as it is or, where a GPU would have too little to do, in slices and their sum. */
 
+import type { GpuClass } from '../../../shaders/family/adapterFamily.ts';
 import { inputGradientSlices, matmul, weightGradientSlices } from '../../../shaders/family/matmul.ts';
 import { sumSlices, sumSlicesBias, sumSlicesInput } from '../../../shaders/family/sumSlices.ts';
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
@@ -13,12 +14,18 @@ export interface Room {
   readonly bytes: number;
 }
 
-export function weightGradient(whole: KernelCall, room: Room | null, family: AdapterFamily): KernelCall[] {
+/** What decides how gradients are cut, beside their shapes. */
+interface Adapter {
+  readonly family: AdapterFamily;
+  readonly gpuClass?: GpuClass | undefined;
+}
+
+export function weightGradient(whole: KernelCall, room: Room | null, adapter: Adapter): KernelCall[] {
   const { buffers, dims, label } = whole;
   const { a, b, c_MN, dbias_N } = buffers;
   invariant(a && b && c_MN, 'a weight gradient is a product');
   const roomBytes = room?.bytes ?? 0;
-  const sliced = weightGradientSlices(family, dims, { biasGradient: dbias_N !== undefined, roomBytes });
+  const sliced = weightGradientSlices(dims, dbias_N !== undefined, { ...adapter, roomBytes });
   if (sliced.count === 1 || room === null) return [whole];
   const { steps, count, floats, elements } = sliced;
   const slices = room.place;
@@ -38,14 +45,14 @@ export function inputGradient(
   {
     accumulate,
     room,
-    family,
-  }: { readonly accumulate: boolean; readonly room: Room | undefined; readonly family: AdapterFamily },
+    adapter,
+  }: { readonly accumulate: boolean; readonly room: Room | undefined; readonly adapter: Adapter },
 ): KernelCall[] {
   const { buffers, dims, label } = whole;
   const { a, b, c_MN } = buffers;
   const { M, N, P } = dims;
   invariant(a && b && c_MN && M !== undefined && N !== undefined, 'the gradient of an input is a product');
-  const { steps, count } = inputGradientSlices(family, dims, room?.bytes ?? 0);
+  const { steps, count } = inputGradientSlices(dims, { ...adapter, roomBytes: room?.bytes ?? 0 });
   if (count === 1 || room === undefined) return [whole];
   const slices = room.place;
   const product = matmul({ layout: 'NN', slices: true, ...(P !== undefined && { ofWider: true }) });

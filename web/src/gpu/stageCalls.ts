@@ -43,7 +43,7 @@ interface StageParts {
   readonly model: Model;
   readonly plan: StagePlan;
   readonly compute: Compute;
-  readonly gpu: Pick<Gpu, 'family' | 'bindingBytes'>;
+  readonly gpu: Pick<Gpu, 'family' | 'gpuClass' | 'bindingBytes'>;
   readonly program: Program;
   readonly buffers: Pick<BufferSet, 'get'>;
   readonly arenas: ReadonlyMap<BlockName, Arena>;
@@ -160,7 +160,7 @@ function tensorsOf({ model, compute, buffers }: StageParts, homeOf: HomeOf): Pic
 
 function placesOf(parts: StageParts, samples: number, slot: number): Places {
   const { model, compute, program, buffers } = parts;
-  const { family, bindingBytes } = parts.gpu;
+  const { family, gpuClass, bindingBytes } = parts.gpu;
   const { size, globalBatch } = parts.plan;
   const elementBytes = ELEMENT_BYTES[compute];
   const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
@@ -175,6 +175,7 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     vocabulary: model.vocabulary,
     bindingBytes,
     family,
+    gpuClass,
     buffer: (name) => ({ buffer: buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
     ...tensorsOf(parts, wholeTensor(parts)),
   };
