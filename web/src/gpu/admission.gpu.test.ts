@@ -74,7 +74,10 @@ test.each(['gpt2', 'llama'] as const)(
     const first = await admit({ ...applicant, gpu: gpuOf(dawn.value) });
     if (!first.ok) throw new Error(first.reason);
     expect(first.value.checkedKernels).toBeGreaterThan(15);
-    expect(first.value.layers.map(({ samples }) => samples)).toEqual([1, 4]);
+    const samples = first.value.layers.map((layer) => layer.samples);
+    expect(samples).toHaveLength(2);
+    expect(samples[0]).toBe(1);
+    expect([2, 4]).toContain(samples[1]); // a machine that is busy is measured with fewer
     for (const { forwardSeconds, backwardSeconds } of first.value.layers) {
       expect(forwardSeconds).toBeGreaterThan(0);
       expect(backwardSeconds).toBeGreaterThan(0);
