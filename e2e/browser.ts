@@ -110,6 +110,7 @@ export class Operator {
   readonly page: Page;
   #snapshot: Snapshot | null = null;
   readonly #listeners = new Set<() => void>();
+  readonly #awaited = new Set<string>();
 
   constructor(page: Page) {
     this.page = page;
@@ -125,15 +126,23 @@ export class Operator {
 
   /** The first snapshot from now on of which this holds. */
   until(holds: (snapshot: Snapshot) => boolean): Promise<Snapshot> {
+    const awaited = String(holds);
+    this.#awaited.add(awaited);
     return new Promise((resolve) => {
       const look = (): void => {
         if (this.#snapshot === null || !holds(this.#snapshot)) return;
         this.#listeners.delete(look);
+        this.#awaited.delete(awaited);
         resolve(this.#snapshot);
       };
       this.#listeners.add(look);
       look();
     });
+  }
+
+  /** What a test that ends still waits for: for whoever reads why its time was over. */
+  sayAwaited(): void {
+    for (const awaited of this.#awaited) console.error(`still awaited: ${awaited}; now: ${said(this.#snapshot)}`);
   }
 
   /** When so many more steps are committed than are now. */
@@ -148,9 +157,13 @@ export class Operator {
   }
 }
 
+const said = (snapshot: Snapshot | null): string =>
+  snapshot === null ? 'nothing' : `${snapshot.phase}, ${snapshot.committedSteps} steps: ${snapshot.sentence}`;
+
 export async function openOperator({ operatorUrl }: Pick<ProductServer, 'operatorUrl'>): Promise<Operator> {
   const { context } = await openBrowser({ webGpu: false });
   const operator = new Operator(await context.newPage());
+  atTestEnd(() => operator.sayAwaited());
   await operator.page.goto(operatorUrl);
   await operator.until(() => true);
   return operator;
