@@ -45,7 +45,7 @@ const placed = (name: string, make: StatePlan): Case => ({
 
 const CASES: readonly Case[] = [
   { ...placed('gathered, in main memory and state alone', allAtOnce), inCi: true },
-  { ...scheduled(4, 2, 'chimera'), inCi: true },
+  scheduled(4, 2, 'chimera'),
   scheduled(2, 1, 'interleaved', '--chunks', '2'),
   scheduled(2, 1, 'breadth-first', '--chunks', '2'),
   scheduled(4, 3, '1f1b', '--warmup', 'overlap'),

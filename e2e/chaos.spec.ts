@@ -5,6 +5,8 @@ import { expect, test } from 'vitest';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { copyOfRun, expectReplayed, RunningCommand, runSwarm, temporaryFolder, withSteps } from './product.ts';
 
+const IS_LONG = process.env.SHOAL_LONG === '1';
+
 interface FaultCost {
   readonly entry: string;
   readonly detectedSeconds: number | null;
@@ -52,20 +54,24 @@ test('two of four donors are killed and one joins: the joiner computes', async (
   expect(donorsAtEnd).toBe(3);
 });
 
-test('a lost GPU, a killed server and one who comes while it is away: all come back by themselves and compute', async () => {
-  const { memory, donorsAtEnd, rollbacks } = await chaos(2, 'gpu-lost:0@4,join@8,server-kill@9');
-  expect(memory.map(({ donor }) => donor)).toEqual([0, 1, 2]);
-  expect(donorsAtEnd).toBe(3);
-  expect(rollbacks).toEqual([]);
-});
+test.runIf(IS_LONG)(
+  'a lost GPU, a killed server and one who comes while it is away: all come back by themselves and compute',
+  async () => {
+    const { memory, donorsAtEnd, rollbacks } = await chaos(2, 'gpu-lost:0@4,join@8,server-kill@9');
+    expect(memory.map(({ donor }) => donor)).toEqual([0, 1, 2]);
+    expect(donorsAtEnd).toBe(3);
+    expect(rollbacks).toEqual([]);
+  },
+);
 
-test('[RE30] a server that is killed costs no step: everyone comes back with what it has', async () => {
+// Long: serverKills.spec.ts kills one at every change.
+test.runIf(IS_LONG)('[RE30] a server that is killed costs no step: everyone comes back with what it has', async () => {
   const { rollbacks, donorsAtEnd } = await chaos(3, 'server-kill@5,server-kill@11');
   expect(rollbacks).toEqual([]);
   expect(donorsAtEnd).toBe(3);
 });
 
-test.each(process.env.SHOAL_LONG === '1' ? [3, 4] : [4])(
+test.each(IS_LONG ? [3, 4] : [4])(
   'of %i donors the one that reports no step any more goes, and nobody else',
   async (donors) => {
     const { refused, rollbacks, donorsAtEnd } = await chaos(donors, 'mute:1@3');
@@ -115,8 +121,8 @@ test('[RE40] who was frozen, and who was cut off, comes back by itself and compu
   await swarm.stop();
 });
 
-/** One donor is killed, and another comes, every so many steps; by default about a minute of it. */
-const KILLS = process.env.SHOAL_LONG === '1' ? 60 : 6;
+/** One donor is killed, and another comes, every so many steps; twice at every change. */
+const KILLS = IS_LONG ? 60 : 2;
 const STEPS_BETWEEN = 15;
 /** Of gpt2-long. */
 const GOLDEN_STEPS = 150;

@@ -96,9 +96,8 @@ export const SOME: readonly GridCase[] = [
   scheduleCase('llama-tiny', 2, ['chimera'], 2),
   scheduleCase('odd-gpt2', 2, ['interleaved', '--chunks', '2'], 4),
   scheduleCase('odd-gpt2', 2, ['varuna'], 2),
-  // Each with all that saves memory at once.
+  // With all that saves memory at once.
   randomCase('llama-tiny', 9),
-  randomCase('gpt2-tiny', 6),
 ];
 
 function splitCase(run: string, donors: number, schedule: string, stages: number): GridCase {

@@ -62,22 +62,25 @@ test('[WI34] [WI36] with replicas a kill, a join and a server that dies cost no 
   for (const { entry, firedAtStep } of fired) expect(firedAtStep, entry).not.toBeNull();
 });
 
-test.each([
-  ['plans that are sought', 'gpt2-tiny', ['--schedule', 'auto', ...SMALL]],
-  [
-    'two groups of two lanes each, with an island each',
-    'islands-f32',
-    ['--donors', '4', '--stages', '1', '--replicas', '0'],
-  ],
-])('[WI30] [WI34] %s: near the golden curve, and nothing is lost', async (_name, golden, options) => {
-  const report = join(temporaryFolder(), 'report.json');
-  const path = run(golden);
-  const { metrics } = await runSwarm(path, ...options, '--report', report);
-  expectNearGolden(metrics, goldenLines(golden));
-  for (const { bytesDirect } of metrics) expect(bytesDirect).toBeGreaterThan(0);
-  // What a round begins with goes as floats: of a step in its middle only codes are sent.
-  const least = Math.min(...metrics.map(({ bytesDirect }) => bytesDirect));
-  if (golden === 'islands-f32') expect(least).toBeLessThanOrEqual(0.3 * floatBytes(path));
-  const { rollbacks } = JSON.parse(readFileSync(report, 'utf8'));
-  expect(rollbacks).toEqual([]);
-});
+const SOUGHT = ['plans that are sought', 'gpt2-tiny', ['--schedule', 'auto', ...SMALL]] as const;
+const GROUPS = [
+  'two groups of two lanes each, with an island each',
+  'islands-f32',
+  ['--donors', '4', '--stages', '1', '--replicas', '0'],
+] as const;
+
+test.each(process.env.SHOAL_LONG === '1' ? [SOUGHT, GROUPS] : [SOUGHT])(
+  '[WI30] [WI34] %s: near the golden curve, and nothing is lost',
+  async (_name, golden, options) => {
+    const report = join(temporaryFolder(), 'report.json');
+    const path = run(golden);
+    const { metrics } = await runSwarm(path, ...options, '--report', report);
+    expectNearGolden(metrics, goldenLines(golden));
+    for (const { bytesDirect } of metrics) expect(bytesDirect).toBeGreaterThan(0);
+    // What a round begins with goes as floats: of a step in its middle only codes are sent.
+    const least = Math.min(...metrics.map(({ bytesDirect }) => bytesDirect));
+    if (golden === 'islands-f32') expect(least).toBeLessThanOrEqual(0.3 * floatBytes(path));
+    const { rollbacks } = JSON.parse(readFileSync(report, 'utf8'));
+    expect(rollbacks).toEqual([]);
+  },
+);
