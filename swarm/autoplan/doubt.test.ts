@@ -108,13 +108,51 @@ it('[AP50] however many strangers come at once, all together count for no more t
   const seen = [peer('a', 0.01), peer('b', 0.02)];
   const strangers = Array.from({ length: 10 }, (_, i) => peer(`s${i}`, 1e-6));
   const known = new Set(['a', 'b']);
-  const [a = 0, b = 0, ...others] = seconds(doubted([...seen, ...strangers], known)).map((each) => 1 / each);
+  const [a = 0, b = 0, ...others] = seconds(doubted([...seen, ...strangers], known, 16)).map((each) => 1 / each);
   expect(a + b).toBeCloseTo(50, 9);
   expect(others.reduce((sum, speed) => sum + speed, 0)).toBeCloseTo(50, 9);
   // One alone is taken for half of the fastest; one who claims to be slower is believed.
-  expect(seconds(doubted([...seen, peer('s', 1e-6)], known)).at(-1)).toBeCloseTo(0.06, 9);
-  expect(doubted([...seen, peer('s', 1)], known).at(-1)).toEqual(peer('s', 1));
-  expect(doubted(strangers, known)).toBe(strangers);
+  expect(seconds(doubted([...seen, peer('s', 1e-6)], known, 16)).at(-1)).toBeCloseTo(0.06, 9);
+  expect(doubted([...seen, peer('s', 1)], known, 16).at(-1)).toEqual(peer('s', 1));
+  expect(doubted(strangers, known, 16)).toBe(strangers);
+});
+
+it('[AP50] who measured itself on a busy machine is doubted in micro-batches of every size, also past the measured ones', () => {
+  const peer = (id: string, seconds: readonly number[]): Cluster['peers'][number] => ({
+    ...{ id, memoryBytes: 1, uploadBytesPerSecond: null, downloadBytesPerSecond: null },
+    measured: { forwardSecondsPerLayer: [...seconds], backwardSecondsPerLayer: seconds.map((each) => 2 * each) },
+  });
+  const seen = peer('a', [1, 2, 3, 4, 5]);
+  for (const claims of [[3, 3.1], [3], [0.1, 5.9, 6], [5, 5.1, 5.2, 5.3, 5.4, 5.5], [9, 9, 9]]) {
+    const measured = doubted([seen, peer('s', claims)], new Set(['a']), 64)[1]?.measured;
+    const [forward, backward] = [measured?.forwardSecondsPerLayer ?? [], measured?.backwardSecondsPerLayer ?? []];
+    const pass = (samples: number): number =>
+      [forward, backward].reduce((sum, table) => {
+        const [last = 0, before = 0] = [table.at(-1), table.at(-2)];
+        return (
+          sum + (table[samples - 1] ?? last + (table.length > 1 ? last - before : last) * (samples - table.length))
+        );
+      }, 0);
+    for (let samples = 1; samples <= 64; samples++) {
+      const what = `${claims}, ${samples} samples`;
+      // Half as fast as the one that was seen, which takes 3 s a sample; in a size that it measured never faster than it says.
+      expect(pass(samples), what).toBeGreaterThanOrEqual(6 * samples - 1e-9);
+      expect(pass(samples), what).toBeGreaterThanOrEqual(3 * (claims[samples - 1] ?? 0) - 1e-9);
+    }
+  }
+});
+
+it('[AP50] a newcomer that is slow in small micro-batches and says that it is fast in large ones is not given the run', () => {
+  const run = new PlannedRun();
+  run.joins(A, profile(0.01));
+  const truth = { [A]: 0.01 };
+  work(run, 0, SEEN_STEPS, truth, truth);
+  const [small, large] = [profile(0.03).layers[0], profile(0.0151).layers[1]];
+  run.joins(B, { ...profile(1), layers: [small, large].flatMap((layer) => layer ?? []) });
+  // As after a pause: a plan is needed, whoever is here.
+  run.want('now');
+  run.settle();
+  expect(share(run, A)).toBeGreaterThan(0.5);
 });
 
 it('[AP52] a plan is answered with what a step of it, and the move to it, are taken to need', () => {

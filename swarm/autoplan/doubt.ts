@@ -6,6 +6,7 @@
 import type { PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
+import { at, extended } from '../planner/peerCosts.ts';
 
 /** Steps of this server's own commits. */
 export const SEEN_STEPS = 30;
@@ -36,25 +37,77 @@ export const slowed = ({ forwardSecondsPerLayer, backwardSecondsPerLayer, ...res
   backwardSecondsPerLayer: times(factor)(backwardSecondsPerLayer),
 });
 
-const layerSeconds = ({ forwardSecondsPerLayer: [forward = 0], backwardSecondsPerLayer: [backward = 0] }: Measured) =>
-  forward + backward;
+interface Pass {
+  readonly forward: number;
+  readonly backward: number;
+}
 
-/** `seen`: of those among them who were seen; where nobody was, all are what they say. */
-export function doubted(peers: Cluster['peers'], seen: ReadonlySet<string>): Cluster['peers'] {
-  const known = peers.flatMap(({ id, measured }) => (measured && seen.has(id) ? measured : []));
+/** A layer there and back, of a micro-batch of so many samples: past the table by its last slope, as plans have it. */
+function passOf({ forwardSecondsPerLayer, backwardSecondsPerLayer }: Measured): (samples: number) => Pass {
+  const [forward, backward] = [extended(forwardSecondsPerLayer, 2), extended(backwardSecondsPerLayer, 2)];
+  return (samples) => ({ forward: Math.max(0, at(forward, samples)), backward: Math.max(0, at(backward, samples)) });
+}
+
+const both = ({ forward, backward }: Pass): number => forward + backward;
+
+/**
+ * `seen`: of those among them who were seen; where nobody was, all are what they say. `samples`: of the largest micro-batch
+ * that there may be. The doubt is in every size up to it: who measured itself on a busy machine may say that it is slow in
+ * some and fast in others.
+ */
+export function doubted(peers: Cluster['peers'], seen: ReadonlySet<string>, samples: number): Cluster['peers'] {
+  const known = peers.flatMap(({ id, measured }) => (measured && seen.has(id) ? passOf(measured) : []));
   const strangers = peers.filter(({ id, measured }) => measured && !seen.has(id)).length;
-  const speeds = known.map((measured) => 1 / layerSeconds(measured));
-  const fastest = Math.max(0, ...speeds);
-  if (fastest === 0 || strangers === 0) return peers;
-  // However many come at once, all of them together count for no more than those who were seen.
-  const together = speeds.reduce((sum, speed) => sum + speed, 0) / strangers;
-  const most = Math.min(UNSEEN_SPEED * fastest, together);
+  if (known.length === 0 || strangers === 0) return peers;
+  const leastOf = (size: number): number => {
+    const speeds = known.map((pass) => 1 / both(pass(size)));
+    // However many come at once, all of them together count for no more than those who were seen.
+    const together = speeds.reduce((sum, speed) => sum + speed, 0) / strangers;
+    return 1 / Math.min(UNSEEN_SPEED * Math.max(...speeds), together);
+  };
+  const sizes = Math.max(...peers.map(({ measured }) => measured?.forwardSecondsPerLayer.length ?? 1));
+  const least = Array.from({ length: sizes }, (_, index) => leastOf(index + 1));
+  const beyond = Math.max(0, samples - sizes);
+  const end = { beyond, seconds: leastOf(sizes + beyond) };
   return peers.map((peer) => {
     const { id, measured } = peer;
     if (!measured || seen.has(id)) return peer;
-    const factor = 1 / layerSeconds(measured) / most;
-    return factor > 1 ? { ...peer, measured: slowed(measured, factor) } : peer;
+    const times = noShorter(passOf(measured), least, end);
+    if (times === null) return peer;
+    const tables = {
+      forwardSecondsPerLayer: times.map(({ forward }) => forward),
+      backwardSecondsPerLayer: times.map(({ backward }) => backward),
+    };
+    return { ...peer, measured: { ...measured, ...tables } };
   });
+}
+
+/** What is claimed, nowhere under the least, of each size or at the end of the line through the last two. Null: it is so. */
+function noShorter(
+  claimedOf: (samples: number) => Pass,
+  least: readonly number[],
+  end: { readonly beyond: number; readonly seconds: number },
+): Pass[] | null {
+  const times: Pass[] = [];
+  let isSo = true;
+  for (const [index, seconds] of least.entries()) {
+    const claimed = claimedOf(index + 1);
+    const before = index === least.length - 1 ? times.at(-1) : undefined;
+    const ending = before === undefined ? 0 : (end.seconds + end.beyond * both(before)) / (1 + end.beyond);
+    const needed = Math.max(seconds, ending);
+    isSo &&= both(claimed) >= needed;
+    times.push(both(claimed) >= needed ? claimed : divided(needed, claimed));
+  }
+  return isSo ? null : times;
+}
+
+/** As a layer's times are divided where nothing says it. */
+const FORWARD_PART = 1 / 3;
+
+function divided(seconds: number, claimed: Pass): Pass {
+  const now = both(claimed);
+  const part = now > 0 ? claimed.forward / now : FORWARD_PART;
+  return { forward: part * seconds, backward: (1 - part) * seconds };
 }
 
 /** Layers times samples of each peer, as a share of all. */

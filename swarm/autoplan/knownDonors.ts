@@ -212,7 +212,7 @@ export function searchProblem(
   });
   const seen = new Set<string>(donors.filter((donor) => isSeen(donor)).map(({ peer }) => peer));
   return {
-    cluster: { ...cluster, peers: as === 'doubted' ? doubted(clocked, seen) : clocked },
+    cluster: { ...cluster, peers: as === 'doubted' ? doubted(clocked, seen, config.batch.samples) : clocked },
     shares: Object.fromEntries(sharesOf(atHand)),
     computes: Object.fromEntries(known.map(({ peer, compute }) => [peer, compute])),
     serverSeconds: Object.fromEntries(known.map(({ peer, serverSeconds }) => [peer, serverSeconds])),
