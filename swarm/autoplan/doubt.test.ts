@@ -155,6 +155,24 @@ it('[AP50] a newcomer that is slow in small micro-batches and says that it is fa
   expect(share(run, A)).toBeGreaterThan(0.5);
 });
 
+it('[AP50] a plan that is needed leaves out nobody who was seen for a newcomer, however far from the server that one is', () => {
+  const run = new PlannedRun();
+  run.roundTripMs.set(A, 1_000);
+  run.joins(A, profile(0.0001));
+  const truth = { [A]: 0.0001 };
+  work(run, 0, SEEN_STEPS, truth, truth);
+  run.joins(B, profile(0.0001));
+  run.want('now');
+  run.settle();
+  expect(share(run, A)).toBeGreaterThan(0);
+  // It holds no model at all: only who was not seen can train.
+  run.offer.splice(0, 1);
+  run.tell({ type: 'donorGone', peer: A });
+  run.want('now');
+  run.settle();
+  expect(peers(run.plan as Plan)).toEqual([B]);
+});
+
 it('[AP52] a plan is answered with what a step of it, and the move to it, are taken to need', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01));

@@ -5,7 +5,7 @@
  * question is answered all the same. Without `auto` the command line's wishes decide, and this only predicts. Rules AP.
  */
 
-import { assertNever, type PeerId, refusal } from '../base.ts';
+import { assertNever, type PeerId, refusal, success } from '../base.ts';
 import type { PlanAnswer } from '../coordinator/events.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
@@ -14,7 +14,7 @@ import { donorCapacity } from '../planner/equalSplit.ts';
 import { fittingSplit } from '../planner/fit.ts';
 import { moreCopied, wishOf, withCopies } from './copies.ts';
 import { donorGone, donorJoined, donorSaid } from './donorWords.ts';
-import { isRash } from './doubt.ts';
+import { isRash, isSeen, workShares } from './doubt.ts';
 import { bufferLimitsOf, clusterProblem, type KnownDonor, type PlanningConfig, searchProblem } from './knownDonors.ts';
 import { lineCapsOf } from './lines.ts';
 import { NO_SAMPLING } from './linkSample.ts';
@@ -24,6 +24,7 @@ import { considerTrial, doing, inVain, planFrom } from './progress.ts';
 import type {
   Comparison,
   Found,
+  FoundPlan,
   NeededPlan,
   ReplannerEffect,
   ReplannerEvent,
@@ -123,7 +124,7 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
   // Nobody of them has measured anything: they are taken for equals.
   if (problem.cluster.peers.length === 0) return answer(replanning, wanted.ask, withoutSearch(replanning, wanted));
   const deadline = replanning.nowMs + NEEDED_MS;
-  change(replanning, { needed: { search: searches, ask: wanted.ask, question: wanted, deadline } });
+  change(replanning, { needed: { search: searches, ask: wanted.ask, question: wanted, deadline, ofStrangers: null } });
   search(replanning, problem, 'atOnce');
 }
 
@@ -173,13 +174,43 @@ function searched(replanning: Replanning, number: number, came: Found) {
   const { needed, comparison } = replanning.state;
   const found = namesOnly(replanning.run.offer, came);
   if (needed?.search === number) {
+    if (found.ok && seekAmongSeen(replanning, needed, found.value)) return;
+    const strangers = livingOf(replanning.run.offer, needed.ofStrangers);
+    const chosen = found.ok ? withIdle(found.value, strangers) : strangers;
     change(replanning, { needed: null });
-    if (found.ok) remember(replanning, found.value, [], false);
-    answer(replanning, needed.ask, found.ok ? plainly(found.value.plan) : refused(replanning, needed, found.reason));
+    if (chosen !== null) remember(replanning, chosen, [], false);
+    const why = found.ok ? '' : found.reason;
+    answer(replanning, needed.ask, chosen ? plainly(chosen.plan) : refused(replanning, needed, why));
   }
   if (comparison?.search !== number) return;
   change(replanning, { comparison: null });
   compare(replanning, comparison, found);
+}
+
+/** Whoever was seen at work is not left out for those who were not, but where there is no plan without them. */
+function seekAmongSeen(replanning: Replanning, needed: NeededPlan, found: FoundPlan): boolean {
+  const { config, donors, searches } = replanning.state;
+  const { offer, inForce } = needed.question;
+  const seen = donors.filter((donor) => isSeen(donor) && offer.some(({ peer }) => peer === donor.peer));
+  const workers = workShares(found.plan);
+  if (needed.ofStrangers !== null || seen.length === 0 || seen.some(({ peer }) => workers.has(peer))) return false;
+  const peers = seen.map(({ peer }) => peer);
+  const replicas = wishOf(replanning.state, inForce);
+  const problem = { ...searchProblem(config, donors, peers, capsOf(needed.question)), replicas };
+  if (problem.cluster.peers.length === 0) return false;
+  change(replanning, { needed: { ...needed, search: searches, ofStrangers: found } });
+  search(replanning, problem, 'atOnce');
+  return true;
+}
+
+const livingOf = (offer: readonly PeerId[], plan: FoundPlan | null): FoundPlan | null =>
+  plan !== null && namesOnly(offer, success(plan)).ok ? plan : null;
+
+/** Strangers who are left out for those who were seen. */
+function withIdle(found: FoundPlan, ofStrangers: FoundPlan | null): FoundPlan {
+  if (ofStrangers === null) return found;
+  const reason = 'it was not seen at work yet, and would take the place of those who were';
+  return { ...found, idle: [...found.idle, ...peersOf(ofStrangers.plan).map((peer) => ({ peer, reason }))] };
 }
 
 /** Whatever searches: nobody computes who is not here. */
@@ -193,7 +224,10 @@ function expire(replanning: Replanning) {
   const { donors, needed, comparison } = replanning.state;
   const { nowMs } = replanning;
   if (needed !== null && nowMs >= needed.deadline) {
-    const made = withoutSearch(replanning, asMeasured(donors, needed.question));
+    const ofStrangers = livingOf(replanning.run.offer, needed.ofStrangers);
+    if (ofStrangers !== null) remember(replanning, ofStrangers, [], false);
+    const made =
+      ofStrangers === null ? withoutSearch(replanning, asMeasured(donors, needed.question)) : plainly(ofStrangers.plan);
     const isMade = made.answer === 'plan';
     // Only the search can find one: it may still answer.
     change(replanning, { needed: isMade ? null : { ...needed, deadline: nowMs + NEEDED_MS } });

@@ -24,7 +24,8 @@ export interface RunView {
 type PlanWanted = Extract<Effect, { type: 'planWanted' }>;
 
 /** What a search came to. */
-export type Found = Result<Pick<ClusterPlan, 'plan' | 'reasons' | 'idle'>>;
+export type FoundPlan = Pick<ClusterPlan, 'plan' | 'reasons' | 'idle'>;
+export type Found = Result<FoundPlan>;
 
 /** atOnce: nothing is computed until it is there. atLength: beside the training. */
 export type SearchBudget = 'atOnce' | 'atLength';
@@ -88,6 +89,8 @@ export interface NeededPlan {
   readonly question: PlanWanted;
   /** Then one is made without a search. */
   readonly deadline: number;
+  /** Found before, in which nobody works who was seen at work: one without strangers is searched for now. Null: is not. */
+  readonly ofStrangers: FoundPlan | null;
 }
 
 /** The plan in force and the best one that can be found are compared. */

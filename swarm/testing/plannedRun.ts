@@ -94,6 +94,8 @@ export class PlannedRun {
 
   /** Whose they are may be others' too. */
   readonly lines = new Map<PeerId, string>();
+  /** To the server and back. */
+  readonly roundTripMs = new Map<PeerId, number>();
 
   joins(peer: PeerId, measured: Profile, limits = NO_LIMITS, rememberedAs: string | null = null, isOwn = false): void {
     this.offer.push(peer);
@@ -102,6 +104,7 @@ export class PlannedRun {
     this.tell({
       ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered },
       ...{ hasHalves: false, address: peer, isOwn, ...(line !== undefined && { line }) },
+      roundTripMs: this.roundTripMs.get(peer) ?? null,
     });
     if (this.plan === null) this.want('now');
     this.settle();
