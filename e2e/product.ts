@@ -16,17 +16,23 @@ const COMMAND = join(import.meta.dirname, '..', 'dist', 'server', 'cli.js');
 const GOLDEN = join(import.meta.dirname, 'golden');
 /** An orderly stop finishes its step and saves it; past this it is no stop any more. */
 const STOP_LIMIT_MS = 60_000;
+/** Of each command's log, where a test fails. */
+const SHOWN_LINES = 200;
 
 type Release = () => unknown;
 const releases: Release[] = [];
 const living = new Set<ChildProcess>();
+/** By the test that runs. */
+const started = new Set<RunningCommand>();
 
 /** Done when the test ends, last one first. */
 export function atTestEnd(release: Release): void {
   releases.push(release);
 }
 
-afterEach(async () => {
+afterEach(async ({ task }) => {
+  if (task.result?.state === 'fail') for (const command of started) process.stderr.write(command.lastWords());
+  started.clear();
   for (let release = releases.pop(); release; release = releases.pop()) await release();
 });
 
@@ -51,15 +57,18 @@ interface Ended {
 export class RunningCommand {
   readonly ended: Promise<Ended>;
   readonly #child: ChildProcess;
+  readonly #words: readonly string[];
   #stdout = '';
   #stderr = '';
 
   /** `wrapper`: a program that runs the command it is given. */
   constructor(commandArguments: readonly string[], wrapper: readonly string[] = []) {
     invariant(existsSync(COMMAND), `${COMMAND} is missing: build it first (npm run build)`);
-    const [program = '', ...rest] = [...wrapper, process.execPath, COMMAND, ...overServers(commandArguments)];
+    this.#words = overServers(commandArguments);
+    const [program = '', ...rest] = [...wrapper, process.execPath, COMMAND, ...this.#words];
     const child = spawn(program, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
+    started.add(this);
     living.add(child);
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;
@@ -92,6 +101,14 @@ export class RunningCommand {
       throw new Error(`the command ended with ${code} before it printed ${pattern}: ${stderr}`);
     });
     return Promise.race([found, tooLate]);
+  }
+
+  /** What a failed test shows of it: what it was, and the end of its log. */
+  lastWords(): string {
+    const { pid, exitCode, signalCode } = this.#child;
+    const how = living.has(this.#child) ? 'lives' : `ended with ${exitCode ?? signalCode}`;
+    const log = this.#stderr.trimEnd().split('\n').slice(-SHOWN_LINES);
+    return `\n[${pid}, ${how}] shoal ${this.#words.join(' ')}\n${log.join('\n')}\n`;
   }
 
   /** As Ctrl-C does; one that does not listen is killed. */

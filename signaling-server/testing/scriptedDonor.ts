@@ -85,7 +85,6 @@ export class ScriptedDonor {
   /** Whether it does what the server asks, or only listens. */
   obedient = true;
   readonly #url: string;
-  readonly #greets: boolean;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #options: ScriptedOptions;
   readonly #socket: WebSocket;
@@ -101,9 +100,8 @@ export class ScriptedDonor {
   }
 
   constructor(url: string, options: ScriptedOptions = {}) {
-    const { greets = true, resume, address, run = '' } = options;
+    const { greets = true, address, run = '' } = options;
     this.#url = url;
-    this.#greets = greets;
     this.#options = options;
     this.#headers = address === undefined ? {} : { 'x-forwarded-for': address };
     this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor?run=${run}`, { headers: this.#headers });
@@ -115,7 +113,7 @@ export class ScriptedDonor {
     this.#socket.on('message', (data, isBinary) => this.#received(data, isBinary));
     this.opened = new Promise((resolve) => {
       this.#socket.on('open', () => {
-        if (greets) this.#greet(resume);
+        if (greets) this.#greet();
         resolve();
       });
     });
@@ -128,10 +126,11 @@ export class ScriptedDonor {
     return this.#welcome;
   }
 
-  #greet(resume: ScriptedOptions['resume']): void {
-    const { invite, key } = this.#options;
-    const was = resume && { resume: { heard: 0, ...resume } };
-    this.say({ type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER, invite, key, ...was });
+  #greet(): void {
+    const { invite, key, resume } = this.#options;
+    const was = this.#welcome ? { peer: this.#welcome.peer, key: this.#welcome.resumeKey } : resume;
+    const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER } as const;
+    this.say({ ...hello, invite, key, resume: was && { heard: 0, ...was } });
   }
 
   say(message: PeerMessage): void {
@@ -153,8 +152,8 @@ export class ScriptedDonor {
 
   /** On another connection, as a page does whose own has ended: it says that it has what is committed. */
   async comeBack(url = this.#url): Promise<ScriptedDonor> {
-    const { peer, resumeKey } = this.welcome;
-    const donor = await ScriptedDonor.joined(url, { ...this.#options, resume: { peer, key: resumeKey } });
+    const { peer, resumeKey: key } = this.welcome;
+    const donor = await ScriptedDonor.joined(url, { ...this.#options, resume: { peer, key } });
     donor.#plan = this.#plan;
     if (donor.welcome.peer === peer) donor.#resume();
     return donor;
@@ -227,12 +226,12 @@ export class ScriptedDonor {
   #understand(text: string): void {
     const message = decodeServerMessage(text);
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
-    if (message.value.type === 'helloAgain') this.#greet({ peer: this.welcome.peer, key: this.welcome.resumeKey });
+    if (message.value.type === 'helloAgain') this.#greet();
     if (message.value.type === 'welcome') {
       const isStill = this.#welcome?.peer === message.value.peer;
       this.#welcome = message.value;
-      const { measures = true } = this.#options;
-      if (this.#greets && measures && message.value.heard === null)
+      const { greets = true, measures = true } = this.#options;
+      if (greets && measures && message.value.heard === null)
         this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
       if (isStill) this.#resume();
     }
