@@ -7,7 +7,7 @@ import { expect, it, vi } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
 import { NotKept } from '../files/storageProblem.ts';
 import { hasNatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
-import { openSite } from './site.ts';
+import { openSite, type Site } from './site.ts';
 import { BUCKET_BYTES } from './siteLosses.ts';
 
 const FULL = 'NATS keeps nothing more: insufficient resources';
@@ -26,9 +26,15 @@ it.skipIf(!hasNatsServer())(
     allow(BUCKET_BYTES + 3e6);
     const nats = need(await startNatsServer(join(folder, 'nats'), 0, ['-c', file]));
     const options = { urls: [nats.url], site: 'full', log: console.log };
-    const site = need(await openSite({ ...options, directory: join(folder, 'work') }));
-    const { store, blobs } = site.data;
+    const open: Site[] = [];
+    const openIn = async (name: string): Promise<Site> => {
+      const site = need(await openSite({ ...options, directory: join(folder, name) }));
+      open.push(site);
+      return site;
+    };
     try {
+      const site = await openIn('work');
+      const { store, blobs } = site.data;
       need(await site.lead());
       const fill = async (): Promise<never> => {
         for (;;) await blobs.put(randomBytes(500_000));
@@ -49,11 +55,10 @@ it.skipIf(!hasNatsServer())(
       need(await nats.start());
       await vi.waitUntil(() => isSaid, { timeout: 60_000 });
       await blobs.tryDisk();
-      const other = need(await openSite({ ...options, directory: join(folder, 'other') }));
+      const other = await openIn('other');
       expect(other.data.store.events('a', 'joined', 0)).toEqual([JSON.stringify({ text })]);
-      await other.close();
     } finally {
-      await site.close();
+      for (const site of open.reverse()) await site.close();
       await nats.stop();
       rmSync(folder, { recursive: true, force: true });
     }
