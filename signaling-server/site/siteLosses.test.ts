@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
 import { JoinDelays } from '../donors/joinDelays.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -19,35 +19,65 @@ function contentOf<T>(result: Result<T>): T {
   return result.value;
 }
 
-test.skipIf(!hasNatsServer())(
-  hasNatsServer()
-    ? '[NA70] an address that has to wait at one process waits at every other, at one that comes later, and after all were gone'
-    : `skipped: ${NO_NATS_SERVER}`,
+const NATS = hasNatsServer();
+const titled = (title: string): string => (NATS ? title : `skipped: ${NO_NATS_SERVER}`);
+const DAY_MS = 86_400_000;
+
+const releases: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const release of releases.splice(0).reverse()) await release();
+});
+
+/** Opens processes of a site that has no others. */
+async function site() {
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-losses-'));
+  releases.push(() => rmSync(folder, { recursive: true, force: true }));
+  const nats = contentOf(await startNatsServer(folder));
+  releases.push(() => nats.stop());
+  return async () => {
+    const connection = contentOf(await connectNats({ urls: [nats.url] }, new Patience(0, () => {})));
+    releases.push(() => connection.close());
+    const delays = new JoinDelays(siteLosses(await openAddresses(connection, 's', 1)));
+    return { connection, waitMs: (address: string) => delays.waitMs(address, monotonicMs()), delays };
+  };
+}
+
+test.skipIf(!NATS)(
+  titled(
+    '[NA70] an address that has to wait at one process waits at every other, at one that comes later, and after all were gone',
+  ),
   { timeout: 60_000 },
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'shoal-losses-'));
-    const nats = contentOf(await startNatsServer(folder));
-    const process = async () => {
-      const connection = contentOf(await connectNats({ urls: [nats.url] }, new Patience(0, () => {})));
-      const delays = new JoinDelays(siteLosses(await openAddresses(connection, 's', 1)));
-      return { connection, waitMs: (address: string) => delays.waitMs(address, monotonicMs()), delays };
-    };
-    try {
-      const [one, other] = [await process(), await process()];
-      for (let loss = 0; loss < 4; loss++) one.delays.lost(BAD, monotonicMs(), monotonicMs());
-      const waitMs = one.waitMs(BAD);
-      expect(waitMs).toBeGreaterThan(60_000);
-      await expect.poll(() => Math.abs(other.waitMs(BAD) - waitMs), WAIT).toBeLessThan(15_000);
-      other.delays.convicted(BAD, monotonicMs());
-      await expect.poll(() => one.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
-      await Promise.all([one, other].map(({ connection }) => connection.close()));
-      const later = await process();
-      await expect.poll(() => later.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
-      expect([one, other, later].map(({ waitMs }) => waitMs(GOOD))).toEqual([0, 0, 0]);
-      await later.connection.close();
-    } finally {
-      await nats.stop();
-      rmSync(folder, { recursive: true, force: true });
-    }
+    const process = await site();
+    const [one, other] = [await process(), await process()];
+    for (let loss = 0; loss < 4; loss++) one.delays.lost(BAD, monotonicMs(), monotonicMs());
+    const waitMs = one.waitMs(BAD);
+    expect(waitMs).toBeGreaterThan(60_000);
+    await expect.poll(() => Math.abs(other.waitMs(BAD) - waitMs), WAIT).toBeLessThan(15_000);
+    other.delays.convicted(BAD, monotonicMs());
+    await expect.poll(() => one.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
+    await Promise.all([one, other].map(({ connection }) => connection.close()));
+    const later = await process();
+    await expect.poll(() => later.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
+    expect([one, other, later].map(({ waitMs }) => waitMs(GOOD))).toEqual([0, 0, 0]);
+  },
+);
+
+test.skipIf(!NATS).each([DAY_MS, -DAY_MS])(
+  titled('[NA70] [SV11] the clocks of processes are set by %i ms: an address waits there as long as elsewhere'),
+  { timeout: 60_000 },
+  async (jumpMs) => {
+    const process = await site();
+    const one = await process();
+    // NATS is another process, whose clock stays as it is.
+    vi.useFakeTimers({ toFake: ['Date'] });
+    releases.push(() => vi.useRealTimers());
+    vi.setSystemTime(Date.now() + jumpMs);
+    const other = await process();
+    one.delays.convicted(BAD, monotonicMs());
+    await expect.poll(() => other.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
+    const later = await process();
+    await expect.poll(() => later.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
+    for (const { waitMs } of [other, later]) expect(waitMs(BAD)).toBeLessThanOrEqual(300_000);
   },
 );

@@ -4,11 +4,11 @@
  */
 import { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import { type KV, Kvm } from '@nats-io/kv';
+import { type KV, type KvEntry, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { z } from 'zod';
 import { KeptLosses, LOSS_KINDS } from '../donors/keptLosses.ts';
-import { monotonicMs, wallMs } from '../monitoring/clock.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 
 /** What nothing was added to for so long is forgiven, but for the worst, who are forgiven one conviction. */
 const FORGOTTEN_MS = 86_400_000;
@@ -16,6 +16,8 @@ const FORGOTTEN_MS = 86_400_000;
 export const BUCKET_BYTES = 4 * 2 ** 20;
 /** Before the address's own name. */
 const KEY = new RegExp(`^(${LOSS_KINDS.join('|')})\\.([0-9a-f]+)$`);
+/** Of no address: what is put there tells NATS's time. Where there is no room for it, all that is known is from just now. */
+const NOW_KEY = 'now';
 
 const countSchema = z.number().int().min(0);
 
@@ -36,12 +38,27 @@ export function siteLosses(addresses: KV): KeptLosses {
 }
 
 async function follow(addresses: KV, kept: KeptLosses): Promise<void> {
-  for await (const { key, operation, created, value } of await addresses.watch()) {
+  const keptMs = await clockOf(addresses);
+  for await (const entry of await addresses.watch()) {
+    const { key, operation, value } = entry;
     const [, kindName, name] = KEY.exec(key) ?? [];
     const kind = LOSS_KINDS.find((one) => one === kindName);
     const count = countSchema.safeParse(Number(Buffer.from(value).toString()));
     if (operation !== 'PUT' || kind === undefined || name === undefined || !count.success) continue;
-    const lastMs = monotonicMs() - Math.max(0, wallMs() - created.getTime());
-    kept.heard(kind, name, { count: count.data, lastMs });
+    kept.heard(kind, name, { count: count.data, lastMs: keptMs(entry) });
   }
+}
+
+/**
+ * When an entry was made, by this process's clock. How old those are that were there before is known by NATS's own clock alone:
+ * a machine's may be set at any time, and differ from NATS's.
+ */
+async function clockOf(addresses: KV): Promise<(entry: KvEntry) => number> {
+  const revision = await addresses.put(NOW_KEY, '').catch(() => null);
+  const hereMs = monotonicMs();
+  const now = revision === null ? null : await addresses.get(NOW_KEY);
+  return (entry) => {
+    if (revision === null || now === null || entry.revision > revision) return monotonicMs();
+    return hereMs - Math.max(0, now.created.getTime() - entry.created.getTime());
+  };
 }
