@@ -61,6 +61,7 @@ export class Exchange {
   #isConnected = true;
   #isLeaving = false;
   #accept: Accept = () => false;
+  readonly #connectionListeners = new Set<(isConnected: boolean) => void>();
 
   constructor({ nats, site, log }: ExchangeOptions) {
     this.#nats = nats;
@@ -88,6 +89,11 @@ export class Exchange {
   /** NATS can be talked to, as far as is known. */
   get isConnected(): boolean {
     return this.#isConnected;
+  }
+
+  /** Told of each change of that. */
+  onConnection(listener: (isConnected: boolean) => void): void {
+    this.#connectionListeners.add(listener);
   }
 
   /** Other processes of the site that live. */
@@ -236,15 +242,20 @@ export class Exchange {
   async #followConnection(log: (text: string) => void): Promise<void> {
     for await (const { type } of this.#nats.status()) {
       if (type === 'disconnect') {
-        this.#isConnected = false;
+        this.#connected(false);
         log('NATS is away: what needs no word of it goes on');
       }
       if (type === 'reconnect') {
-        this.#isConnected = true;
+        this.#connected(true);
         log('NATS is back');
         for (const { pipe } of this.#pipes.values()) pipe.resend(true);
       }
     }
+  }
+
+  #connected(isConnected: boolean): void {
+    this.#isConnected = isConnected;
+    for (const listener of this.#connectionListeners) listener(isConnected);
   }
 }
 

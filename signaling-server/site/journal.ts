@@ -43,6 +43,7 @@ export class Journal {
   #rebuilt: Promise<void> = Promise.resolve();
   /** Why this version cannot follow any more; null: it can. */
   #unreadable: string | null = null;
+  #isCutOff = false;
   readonly #stallListeners = new Set<(problem: string) => void>();
   readonly #fenceListeners = new Set<() => void>();
 
@@ -65,6 +66,16 @@ export class Journal {
   /** Nothing waits to be kept. */
   get isKept(): boolean {
     return this.#writer?.isKept ?? true;
+  }
+
+  /** Nothing of other processes comes, as far as is known, though nothing may wait to be kept. */
+  get isCutOff(): boolean {
+    return this.#isCutOff;
+  }
+
+  set isCutOff(isCutOff: boolean) {
+    this.#isCutOff = isCutOff;
+    if (isCutOff) this.#stalls();
   }
 
   /** Transactions that wait to be kept. */
@@ -150,13 +161,15 @@ export class Journal {
       { by: this.#by, entries: this.#entriesWritten, lead, applied: this.#replica.applied },
       {
         fenced: () => this.#fenced(),
-        stalls: () => {
-          for (const listener of this.#stallListeners) listener(this.problem);
-        },
+        stalls: () => this.#stalls(),
         log: this.#log,
       },
     );
     this.#follow();
+  }
+
+  #stalls(): void {
+    for (const listener of this.#stallListeners) listener(this.problem);
   }
 
   /** Another leads. */

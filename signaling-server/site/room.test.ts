@@ -41,7 +41,10 @@ async function roomAt(open: RoomOptions['open'], log: (text: string) => void): P
   const exchange = new Exchange({ nats: connection, site: 's', log: () => {} });
   const room = new Room({
     ...{ id: null, key: FIRST_KEY, exchange, open, leases: await openLeases(connection, 's', 1) },
-    site: { lead: async () => ({ ok: true, value: undefined }), onFenced: () => {}, keepLast: async () => {} },
+    site: {
+      ...{ lead: async () => ({ ok: true, value: undefined }) as const, keepLast: async () => {} },
+      ...{ onFenced: () => {}, cutOff: () => {} },
+    },
     ...{ log: (_level, text) => log(text), onRole: () => {}, onLook: () => {}, restraintMs: () => 0 },
   });
   toClose.push(async () => {

@@ -25,11 +25,13 @@ const PAUSE_MS = 5_000;
 export const END_LIMIT_MS = 2_000;
 /** That one run takes, however many processes there are: as many as the one that leads it bears. */
 export const SITE_DONORS = 4_000;
+/** As long as what is not kept (writer.ts): a connection that breaks and is there again stops nothing. */
+const CUT_OFF_MS = 2_000;
 
 export interface RoomOptions {
   /** Names it in what processes say to each other; null: the run that the site began with. */
   readonly id: string | null;
-  readonly site: Pick<SiteData, 'lead' | 'onFenced' | 'keepLast'>;
+  readonly site: Pick<SiteData, 'lead' | 'onFenced' | 'cutOff' | 'keepLast'>;
   readonly leases: KV;
   /** Of the lease. */
   readonly key: string;
@@ -51,8 +53,9 @@ export class Room {
   readonly #options: RoomOptions;
   readonly #lease: Lease;
   readonly #texts: SharedTexts;
-  /** While it leads: of donors, whose WebSockets end at gateways, this process among them. */
-  readonly #donorPipes = new Set<Pipe>();
+  /** While it leads: of donors, and the gateways at which their WebSockets end, this process among them. */
+  readonly #donorPipes = new Map<Pipe, string>();
+  #cutOffTimer: NodeJS.Timeout | undefined;
   #server: Server | null = null;
   /** Rises with each time that it leads or ceases to. */
   #term = 0;
@@ -68,6 +71,7 @@ export class Room {
       exchange.open(process, encodeOpening({ what: 'texts', ...this.#named })),
     );
     this.donors = new HeldDonors(exchange, id);
+    exchange.onConnection((isConnected) => this.#connection(isConnected));
     site.onFenced(() => this.#ceased('another process leads it'));
     this.#lease = new Lease(leases, key, exchange.process, {
       won: () => {
@@ -134,6 +138,7 @@ export class Room {
     const server = this.#server;
     this.#term++;
     this.#server = null;
+    clearTimeout(this.#cutOffTimer);
     if (server !== null) {
       this.#leaveDonors();
       await endsWithin(server.close(), END_LIMIT_MS); // a request may wait for what is not kept
@@ -166,7 +171,7 @@ export class Room {
       return true;
     }
     const wire = new PipedWire(pipe, (text) => this.#texts.sayTo(process, text));
-    this.#donorPipes.add(pipe);
+    this.#donorPipes.set(pipe, process);
     wire.on('close', () => this.#donorPipes.delete(pipe));
     const { address, isHere, socket } = opening;
     server.donorCame(wire, {
@@ -177,9 +182,21 @@ export class Room {
     return true;
   }
 
+  /** While nothing comes of donors at other processes, nobody is late by it. */
+  #connection(isConnected: boolean): void {
+    const { site, exchange } = this.#options;
+    clearTimeout(this.#cutOffTimer);
+    if (isConnected) site.cutOff(false);
+    else
+      this.#cutOffTimer = setTimeout(() => {
+        const isAwaited = [...this.#donorPipes.values()].some((process) => process !== exchange.process);
+        if (this.#server !== null && isAwaited) site.cutOff(true);
+      }, CUT_OFF_MS);
+  }
+
   /** Before its run ends: gateways keep their donors for the next one to lead. */
   #leaveDonors(): void {
-    for (const pipe of this.#donorPipes) pipe.reset();
+    for (const pipe of this.#donorPipes.keys()) pipe.reset();
     this.#donorPipes.clear();
   }
 

@@ -6,6 +6,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
 import { leaderboardSchema } from '../../swarm/messages/leaderboard.ts';
 import { runWantsSchema } from '../../swarm/messages/neededMost.ts';
+import { peers } from '../../swarm/plan/plan.ts';
+import { firstRun } from '../commands/firstRun.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import type { Store } from '../store/store.ts';
@@ -46,6 +48,7 @@ class Member {
     this.site = site;
   }
 
+  /** The run file in `tiny` is what it is started with. */
   static async opened(): Promise<Member> {
     const directory = join(folder, `member-${members.length}`);
     const one = new Member(contentOf(await openSite({ urls: [nats.url], site: 'test', directory, log: () => {} })));
@@ -54,7 +57,8 @@ class Member {
       await SiteMember.open({
         ...{ site: one.site, access: {}, host: 'localhost', port: 0, pages: undefined, log: () => {} },
         open: async (url, { name, data, runs }) => {
-          const runName = name ?? contentOf(await addRun(data, tiny.runPath));
+          const first = async () => firstRun(data.store, contentOf(await addRun(data, tiny.runPath)));
+          const runName = name ?? contentOf(await first());
           const server = await createServer({ data, runName, log: () => {}, knownAs: url, site: runs });
           if (server.ok) one.#servers.set(runName, server.value);
           one.#stores.set(runName, data.store);
@@ -261,6 +265,56 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
       credits.reduce((sum, each) => sum + each.tokens, 0),
       6,
     );
+    for (const donor of donors) donor.leave();
+  });
+
+  test('[NA80] after all were gone, a process alone whose file is of the run beside leads both, each as what it was', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const { first, second, leaderOf } = await twoRuns();
+    for (const run of RUNS) await ScriptedDonor.joined(first.url, { run, stepMs: STEP_MS });
+    for (const run of RUNS) await leaderOf(run).commits(run, 4);
+    const stood = RUNS.map((run) => leaderOf(run).server(run).run.committedSteps);
+    await Promise.all([first.kill(), second.kill()]);
+    tiny.writeRun(tinyRunFile({ steps: STEPS, name: 'other' }));
+    const last = await Member.opened();
+    await expect.poll(() => last.led, WAIT).toEqual(['other', 'tiny']);
+    const { store } = last.site.data;
+    expect([store.activeRun()?.name, store.besideRuns()]).toEqual(['tiny', ['other']]);
+    expect((await (await fetch(`${last.url}/api/status`)).json()).run).toBe('tiny');
+    for (const [at, run] of RUNS.entries())
+      expect(last.server(run).run.committedSteps).toBeGreaterThanOrEqual(stood[at] ?? 0);
+  });
+
+  test('[NA53] [NA80] NATS is away while both runs train: no donor is let go, and both go on with every step once', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const { first, second, leaderOf } = await twoRuns();
+    const donors: ScriptedDonor[] = [];
+    for (const { url } of [first, second])
+      for (const run of RUNS) donors.push(await ScriptedDonor.joined(url, { run, stepMs: STEP_MS }));
+    let closed = 0;
+    for (const donor of donors) void donor.closed.then(() => closed++);
+    for (const run of RUNS) await leaderOf(run).commits(run, 4);
+    for (const donor of donors) await donor.hears('prepare', ({ plan }) => peers(plan).length === 2);
+    const epochs = () => RUNS.map((run) => leaderOf(run).server(run).run.epoch);
+    const before = epochs();
+    await nats.kill();
+    // Nobody is late by it: of what the other process's donors say nothing comes.
+    const phase = (run: string) => leaderOf(run).server(run).run.snapshot().sentence;
+    for (const run of RUNS) await expect.poll(() => phase(run), WAIT).toContain('NATS does not answer');
+    expect(epochs()).toEqual(before);
+    contentOf(await nats.start());
+    for (const run of RUNS) {
+      await expect.poll(() => [first, second].some(({ led }) => led.includes(run)), WAIT).toBe(true);
+      await leaderOf(run).commits(run, 4);
+      const curve = leaderOf(run).steps(run);
+      expect(curve.map(({ step, loss }) => ({ step, loss }))).toEqual(
+        curve.map((_, step) => ({ step, loss: expect.closeTo(scriptedLoss(step), 12) })),
+      );
+      expect(leaderOf(run).server(run).run.snapshot().generation).toBe(0);
+    }
+    expect([closed, epochs()]).toEqual([0, before]);
     for (const donor of donors) donor.leave();
   });
 });

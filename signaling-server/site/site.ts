@@ -40,6 +40,8 @@ export interface SiteData {
    * replica is made anew then: whoever has a run open on it closes it at once, within this call.
    */
   onFenced(listener: () => void): void;
+  /** Whether the run stands because nothing comes of other processes, whose donors it waits for. */
+  cutOff(isCutOff: boolean): void;
   /** Waits some seconds, once, for what is written and not kept; says what is given up. */
   keepLast(): Promise<void>;
   close(): Promise<void>;
@@ -162,6 +164,9 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
       get isKept() {
         return journal.isKept;
       },
+      get isCutOff() {
+        return journal.isCutOff;
+      },
       get problem() {
         return journal.problem;
       },
@@ -191,6 +196,9 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
         return led;
       },
       onFenced: (listener) => journal.onFenced(listener),
+      cutOff: (isCutOff) => {
+        journal.isCutOff = isCutOff;
+      },
       keepLast,
       close: async () => {
         await keepLast();

@@ -12,7 +12,9 @@ import { SILENT } from './writer.ts';
 export interface Kept {
   /** Whether nothing waits to be kept. */
   readonly isKept: boolean;
-  /** Why something does. */
+  /** Nothing of other processes comes. */
+  readonly isCutOff: boolean;
+  /** Why something does, or that. */
   readonly problem: string;
   /** Resolves once all that was written is kept; rejects where it never is. */
   kept(): Promise<void>;
@@ -97,7 +99,7 @@ export function siteBlobs(local: BlobStore, site: ObjectFolder, journal: Kept): 
     },
     tryDisk: async () => {
       await local.tryDisk();
-      if (!journal.isKept) throw new NotKept(journal.problem);
+      if (!journal.isKept || journal.isCutOff) throw new NotKept(journal.problem);
     },
     list: () => reached(() => site.list()),
   };

@@ -15,15 +15,15 @@ import {
   type ServerMessage,
 } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
+import { Spoken } from '../../swarm/messages/spoken.ts';
 import { acceptedModel } from '../../swarm/model/acceptedModel.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
 import { keepersOf, type Plan, peers, type Shard } from '../../swarm/plan/plan.ts';
 import { sketchOf } from '../../swarm/run/stateSketch.ts';
-import { formatAction } from '../../swarm/schedule/action.ts';
-import { build } from '../../swarm/schedule/lower.ts';
 import { comparedShards, onlySent } from '../../swarm/ways/compared.ts';
+import { scriptedSpans } from './scriptedSpans.ts';
 
 export const SCRIPTED_ADAPTER: AdapterProfile = {
   vendor: 'none',
@@ -40,6 +40,11 @@ type Said<Type extends ServerMessage['type']> = Extract<ServerMessage, { type: T
 /** Of the initial values: every test's run has this one. */
 const SEED = 1;
 const MOVED_A_STEP = 1e-3;
+
+/** Of what it said, for a conversation that goes on where it was. */
+const KEPT_LENGTH = 1_000_000;
+/** No words of a conversation. */
+const UNCOUNTED: ReadonlySet<ServerMessage['type']> = new Set(['welcome', 'refused', 'snapshot']);
 
 interface StateShard {
   readonly epoch: number;
@@ -90,6 +95,7 @@ export class ScriptedDonor {
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
   #welcome: Said<'welcome'> | null = null;
+  #spoken = new Spoken<string>();
   #plan: { readonly epoch: number; readonly generation: number; readonly plan: Plan } | null = null;
 
   /** One that the server has taken in. */
@@ -128,7 +134,8 @@ export class ScriptedDonor {
 
   #greet(): void {
     const { invite, key, resume } = this.#options;
-    const was = this.#welcome ? { peer: this.#welcome.peer, key: this.#welcome.resumeKey } : resume;
+    const { heard } = this.#spoken;
+    const was = this.#welcome ? { peer: this.#welcome.peer, key: this.#welcome.resumeKey, heard } : resume;
     const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER } as const;
     this.say({ ...hello, invite, key, resume: was && { heard: 0, ...was } });
   }
@@ -136,7 +143,10 @@ export class ScriptedDonor {
   say(message: PeerMessage): void {
     const { lie } = this.#options;
     const said = lie ? lie(message) : message;
-    if (said !== null) this.sayRaw(JSON.stringify(said));
+    if (said === null) return;
+    const text = JSON.stringify(said);
+    if (said.type !== 'hello' && said.type !== 'heartbeat') this.#spoken.say(text, KEPT_LENGTH);
+    this.sayRaw(text);
   }
 
   sayRaw(data: string | Uint8Array): void {
@@ -227,13 +237,17 @@ export class ScriptedDonor {
     const message = decodeServerMessage(text);
     if (!message.ok) throw new Error(`the server said what no page understands: ${message.reason}: ${text}`);
     if (message.value.type === 'helloAgain') this.#greet();
+    else if (!UNCOUNTED.has(message.value.type)) this.#spoken.heard += 1;
     if (message.value.type === 'welcome') {
       const isStill = this.#welcome?.peer === message.value.peer;
       this.#welcome = message.value;
+      const { heard } = message.value;
+      for (const unheard of heard === null ? [] : (this.#spoken.unheard(heard) ?? [])) this.sayRaw(unheard);
+      if (heard === null) this.#spoken = new Spoken();
       const { greets = true, measures = true } = this.#options;
-      if (greets && measures && message.value.heard === null)
+      if (greets && measures && heard === null)
         this.say({ type: 'measured', profile: this.#options.profile ?? SCRIPTED_PROFILE });
-      if (isStill) this.#resume();
+      if (isStill && heard === null) this.#resume();
     }
     if (this.obedient) void this.#followConditions(message.value);
     this.received.push(message.value);
@@ -315,21 +329,7 @@ export class ScriptedDonor {
       ...this.#sent(plan, step),
       bytesDirect: peers(plan).length > 1 ? 100 : 0,
       bytesRelayed: 0,
-      spans: this.#spans(plan),
-    });
-  }
-
-  /**
-   * By a clock of its own, one after the other in the time that a step takes; where it takes none all at once, a second
-   * each, which is as long as a report may be mistaken.
-   */
-  #spans(plan: Plan) {
-    const actions = build(plan).get(this.welcome.peer) ?? [];
-    const { stepMs } = this.#options;
-    const each = stepMs === undefined ? 1 : stepMs / 1_000 / Math.max(1, actions.length);
-    return actions.map((action, at) => {
-      const start = 1_000 + (stepMs === undefined ? 0 : at * each);
-      return { action: formatAction(action), start, end: start + each };
+      spans: scriptedSpans(plan, this.welcome.peer, this.#options.stepMs),
     });
   }
 
