@@ -7,23 +7,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { at, below, invariant, peerId, type Random, seededRandom } from '../../swarm/base.ts';
-import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { storageProblem } from '../files/storageProblem.ts';
-import { VirtualLink, VirtualNats } from '../testing/virtualNats.ts';
-import { openSiteData, type SiteData } from './site.ts';
+import { VirtualNats } from '../testing/virtualNats.ts';
+import { bodies, commit, RUN, type Told, VirtualServer } from '../testing/virtualServer.ts';
 import { MESSAGES_BETWEEN, SNAPSHOTS_KEPT } from './snapshots.ts';
 
-const RUN = 'r';
-const DOCUMENT = JSON.stringify({ data: { shards: [] }, evaluation: null, tokenizer: [] });
-const MANIFEST = JSON.stringify({ step: 0, shards: [] });
 const SERVERS = 3;
-const FAIL_OVERS = 100;
 const TICK_MS = 10;
-
-const commit = (step: number, loss: number): CommitRecord => ({
-  ...{ step, loss, gradientNorm: 1.5, learningRate: 0.001, tokens: 256, seconds: 0.25 },
-  ...{ donors: 2, stages: 2, microBatches: 8, plan: 1, bytesDirect: 1_000, bytesRelayed: 0 },
-});
+const FAIL_OVERS = 100;
+/** Of both runs together. */
+const FAIL_OVERS_OF_RUNS = 40;
 
 let folder: string;
 beforeEach(() => {
@@ -34,84 +27,6 @@ afterEach(() => {
   vi.useRealTimers();
   rmSync(folder, { recursive: true, force: true });
 });
-
-/** What donors and people were told of a step, by whom. */
-interface Told {
-  readonly step: number;
-  readonly loss: number;
-}
-
-/** One server, with a coordinator that commits one step after the other for as long as it leads. */
-class Server {
-  readonly link: VirtualLink;
-  site: SiteData | null = null;
-  fences = 0;
-  /** Lead and believes that it still does. */
-  coordinates = false;
-  readonly #directory: string;
-  readonly #random: Random;
-  readonly #tell: (told: Told) => void;
-  /** Makes each word of this server one that no other server and no other time says. */
-  #words = 0;
-  readonly #number: number;
-
-  constructor(nats: VirtualNats, number: number, random: Random, tell: (told: Told) => void) {
-    this.#directory = join(folder, `work-${number}`);
-    this.#number = number;
-    this.#random = random;
-    this.#tell = tell;
-    this.link = new VirtualLink(nats, { random, delayMs: 40, loss: 0.02 }, () => performance.now());
-  }
-
-  async open(): Promise<void> {
-    this.link.isCut = false;
-    for (;;) {
-      const opened = await openSiteData(this.link.shared, this.#directory, () => {});
-      if (!opened.ok) continue; // requests were lost
-      this.site = opened.value;
-      opened.value.onFenced(() => {
-        this.fences += 1;
-        this.coordinates = false;
-      });
-      return;
-    }
-  }
-
-  /** As SIGKILL: what waited is neither kept nor said. */
-  kill(): void {
-    this.coordinates = false;
-    this.site?.data.close();
-    this.site = null;
-  }
-
-  async lead(): Promise<boolean> {
-    const { site } = this;
-    if (site === null) return false;
-    const led = await site.lead();
-    if (this.site !== site || !led.ok) return false;
-    this.coordinates = true;
-    return true;
-  }
-
-  /** A step, or another word; it goes ahead of what is kept. */
-  act(): void {
-    if (!this.coordinates || this.site === null) return;
-    const { store } = this.site.data;
-    try {
-      if (store.run(RUN) === null) store.addRun(RUN, 'hash', DOCUMENT, MANIFEST, 0);
-      const step = store.committedSteps(RUN);
-      this.#words += 1;
-      const loss = this.#number + this.#words / 2 ** 20;
-      store.commitStep(RUN, commit(step, loss), [{ peer: peerId(`p${below(this.#random, 3)}`), tokens: 2 }]);
-      store.whenKept(() => this.#tell({ step, loss }));
-      if (this.#random() < 0.1) void store.copy();
-      // More than one message.
-      if (this.#random() < 0.1) store.addEvent(RUN, 'planned', 'x'.repeat(5_000), 0, step);
-    } catch (error) {
-      if (storageProblem(error) === null) throw error;
-    }
-  }
-}
 
 async function passes(ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += TICK_MS) {
@@ -131,6 +46,9 @@ async function awaited<T>(work: Promise<T>): Promise<T> {
   return work;
 }
 
+const serverOf = (nats: VirtualNats, number: number, random: Random, tell: (told: Told) => void): VirtualServer =>
+  new VirtualServer(nats, join(folder, `work-${number}`), number, random, tell);
+
 /** Who wrote each message, and whether it says that it leads. */
 function writers(nats: VirtualNats): { by: string; leads: boolean }[] {
   return nats.messages.map(({ bytes }) => {
@@ -139,15 +57,6 @@ function writers(nats: VirtualNats): { by: string; leads: boolean }[] {
     return { by, leads: text.includes('{"leads":') };
   });
 }
-
-/** What all messages carry, one after the other: a commit may begin in one and end in the next. */
-const bodies = (nats: VirtualNats): string =>
-  nats.messages
-    .map(({ bytes }) => {
-      const text = Buffer.from(bytes).toString('latin1');
-      return text.slice(text.indexOf('\n') + 1);
-    })
-    .join('');
 
 describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
   it.each([1])('%i: 100 of them: no commit twice, none lost that was told, one writer at a time', async (seed) => {
@@ -160,7 +69,7 @@ describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
       told.push(one);
       if (!isKept(one)) unkept.push(one);
     };
-    const servers = Array.from({ length: SERVERS }, (_, number) => new Server(nats, number, random, tell));
+    const servers = Array.from({ length: SERVERS }, (_, number) => serverOf(nats, number, random, tell));
     for (const server of servers) await awaited(server.open());
     invariant(await awaited(at(servers, 0).lead()), 'the first one leads');
 
@@ -244,12 +153,78 @@ describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
   });
 });
 
+it('[NA51] [NA80] two runs of the same processes, each led by whichever: one dies or is cut off with both, and of neither is a step lost or twice', async () => {
+  const random = seededRandom(3);
+  const told: Told[][] = [[], []];
+  const runs = told.map((ofRun, run) => {
+    const nats = new VirtualNats();
+    const servers = Array.from({ length: SERVERS }, (_, number) => {
+      const directory = join(folder, `run-${run}-work-${number}`);
+      return new VirtualServer(nats, directory, number, random, (one) => ofRun.push(one));
+    });
+    return { nats, servers };
+  });
+  for (const { servers } of runs) {
+    for (const server of servers) await awaited(server.open());
+    invariant(await awaited(at(servers, 0).lead()), 'the first one leads both');
+  }
+  /** What one process has of each run. */
+  const process = (number: number): VirtualServer[] => runs.map(({ servers }) => at(servers, number));
+  const isBack = async (server: VirtualServer): Promise<void> => {
+    server.link.isCut = false;
+    if (server.site === null) await awaited(server.open());
+  };
+  let failOvers = 0;
+  while (failOvers < FAIL_OVERS_OF_RUNS) {
+    for (let acts = below(random, 8); acts > 0; acts--) {
+      for (const { servers } of runs) for (const server of servers) server.act();
+      await passes(below(random, 4) * TICK_MS);
+    }
+    const fate = random();
+    for (const server of process(below(random, SERVERS)))
+      if (fate < 0.4) server.kill();
+      else if (fate < 0.8) server.link.isCut = true;
+    // Each run is taken by some process, of those that are there or come back.
+    for (const { servers } of runs) {
+      const next = at(servers, below(random, SERVERS));
+      await isBack(next);
+      const wasLeading = next.coordinates;
+      if ((await awaited(next.lead())) && !wasLeading) failOvers += 1;
+    }
+    for (let number = 0; number < SERVERS; number++)
+      if (random() < 0.5) for (const server of process(number)) await isBack(server);
+  }
+  for (const [run, { nats, servers }] of runs.entries()) {
+    for (const server of servers) await isBack(server);
+    await passes(10_000);
+    const leader = at(
+      servers.filter(({ coordinates }) => coordinates),
+      0,
+    );
+    leader.act();
+    const { store } = leader.site?.data ?? { store: null };
+    invariant(store, 'it leads');
+    await awaited(store.kept());
+    await passes(5_000);
+    const steps = store.steps(RUN);
+    expect(steps.map(({ step }) => step)).toEqual(steps.map((_, index) => index));
+    expect(steps.length).toBeGreaterThan(0);
+    const ofRun = at(told, run);
+    for (const { step, loss } of ofRun) expect(at(steps, step).loss, `step ${step}`).toBe(loss);
+    expect(new Set(ofRun.map(({ step }) => step)).size).toBe(ofRun.length);
+    expect(store.ledger(RUN).reduce((sum, { tokens }) => sum + tokens, 0)).toBe(2 * steps.length);
+    const leads = writers(nats).filter(({ leads }) => leads);
+    expect(leads.length).toBeGreaterThan(1);
+  }
+  for (const { servers } of runs) for (const server of servers) server.kill();
+});
+
 /** Two servers of a site, the first of which leads and has a run. */
 async function pair() {
   const random = seededRandom(7);
   const nats = new VirtualNats();
   const tell = vi.fn();
-  const [one, other] = [new Server(nats, 0, random, tell), new Server(nats, 1, random, tell)];
+  const [one, other] = [serverOf(nats, 0, random, tell), serverOf(nats, 1, random, tell)];
   await awaited(one.open());
   await awaited(other.open());
   invariant(await awaited(one.lead()), 'it leads');
