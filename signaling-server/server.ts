@@ -25,7 +25,7 @@ import type { Access } from './http/access.ts';
 import { addressOf, application, limitConnections } from './http/application.ts';
 import { perMinute } from './http/calls.ts';
 import { listenProblem } from './http/listening.ts';
-import { isOneLine } from './http/networkOf.ts';
+import { isOneLine, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
 import { limitBodies } from './http/slowRequests.ts';
 import { throttled } from './http/throttled.ts';
@@ -264,7 +264,9 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => Publi
     const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;
     return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
   });
-  app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async () => status());
+  app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async ({ ip }) =>
+    run.reception.isBlocked(networkOf(ip)) ? { ...status(), isBlocked: true } : status(),
+  );
 }
 
 function timeout(ms: number): Promise<void> {

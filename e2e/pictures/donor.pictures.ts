@@ -184,7 +184,7 @@ test('at work', async () => {
   });
   await rests(page, operator, opened);
   const visitor = await openVisitor(server.url);
-  await visitor.locator('.writing').waitFor();
+  await visitor.locator('.writing strong').waitFor();
   await visitor.getByText(/GPUs are training it/).waitFor();
   await picture(visitor, 'donor-06-two-here');
 });
@@ -227,8 +227,10 @@ test('back, gone and over', async () => {
   await operator.page.getByRole('button', { name: 'Block its address' }).click();
   await operator.page.getByRole('button', { name: 'Yes, block its address' }).click();
   await donor.until('failed');
+  await page.getByText('has blocked this network address').waitFor();
   await picture(page, 'donor-45-refused');
   await operator.page.getByRole('button', { name: 'Let in again' }).click();
+  await page.getByText('has blocked this network address').waitFor({ state: 'detached' });
   await donor.press('Donate this GPU');
   await donor.until('computing');
 });
@@ -311,7 +313,7 @@ test('the end', async () => {
   const visitor = await first.context.newPage();
   await visitor.goto(server.url);
   await visitor.getByRole('heading', { name: 'This model is finished' }).waitFor();
-  await visitor.locator('.writing').waitFor();
+  await visitor.locator('.writing strong').waitFor();
   await picture(visitor, 'donor-62-visitor-of-a-finished-run');
   await picture(operator.page, 'operator-40-finished');
 });

@@ -80,7 +80,7 @@ describe('[MB1] names', () => {
     await post('/api/operator/let-go', { peer: donor.welcome.peer, how: 'block' });
     expect((await board()).donors).toEqual([]);
     expect(await errorOf(await call('PUT', '/api/name', { name: 'Ada', team: '' }))).toEqual([
-      ...[403, 'whoever runs this server has closed it to your network address'],
+      ...[403, 'whoever runs this server has blocked this network address'],
     ]);
   });
 

@@ -123,7 +123,7 @@ export function addMemberApi(
     const body = memberNameSchema.safeParse(request.body);
     if (!body.success) return problem(reply, 400, 'expected a name and a team');
     if (store.isBlocked(addressKey(store, networkOf(request.ip))))
-      return problem(reply, 403, 'whoever runs this server has closed it to your network address');
+      return problem(reply, 403, 'whoever runs this server has blocked this network address');
     const wrong = nameProblem(body.data.name) ?? nameProblem(body.data.team);
     if (wrong !== null) return problem(reply, 400, wrong);
     const [name, team] = [tidyName(body.data.name), tidyName(body.data.team)];

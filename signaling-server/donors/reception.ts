@@ -115,13 +115,18 @@ export class Reception implements DonorHost {
     this.#places.leave(link);
   }
 
+  /** Whoever comes from there is refused. */
+  isBlocked(address: string): boolean {
+    return this.#options.isBlocked?.(address) ?? false;
+  }
+
   admit(hello: HelloMessage, link: DonorLink): PeerId | RefusalReason {
-    const { network, isBlocked, ownKey } = this.#options;
+    const { network, ownKey } = this.#options;
     const hasNoPlace = this.#places.isNamed(link);
     const isOwn = ownKey !== undefined && hello.own !== undefined && isSameSecret(hello.own, ownKey);
     const uninvited = isOwn ? null : network.invitation.problem(hello.invite, link.address);
     if (uninvited !== null) return uninvited;
-    if (isBlocked?.(link.address)) return 'blocked';
+    if (this.isBlocked(link.address)) return 'blocked';
     const still = this.#comebacks.goesOn(hello, link);
     if (still !== null) return this.#goOn(still.connection, link, still.unheard);
     const shut = this.#closed ? 'serverFull' : this.#host.shut();

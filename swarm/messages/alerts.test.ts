@@ -58,7 +58,7 @@ describe('alerts', () => {
     expect(alertsOf(input({ phase: 'preparing', computing: 0 }))).toEqual([]);
     expect(alertsOf(input({ phase: 'preparing', computing: 0, stillMs: 90_000 }))).toHaveLength(1);
     expect(alertsOf(input({ phase: 'paused', hasDiverged: true }))).toEqual([
-      { kind: 'diverged', text: 'The run has stopped by itself: NaN.' },
+      { kind: 'diverged', text: 'The run has paused by itself: NaN.' },
     ]);
   });
 

@@ -62,7 +62,7 @@ export interface Alert {
 
 export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs, freeBytes }: AlertInput): Alert[] {
   const { phase, donors, committedSteps } = snapshot;
-  if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run has stopped by itself: ${snapshot.sentence}` }];
+  if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run has paused by itself: ${snapshot.sentence}` }];
   if (phase === 'paused' || phase === 'finished') return [];
   const found: Alert[] = [];
   const alert = (kind: Alert['kind'], text: string) => found.push({ kind, text });

@@ -19,5 +19,7 @@ export const publicStatusSchema = z.object({
   next: z.string().nullable(),
   /** What one donor sends and receives in a minute, by the newest steps of the plan in force; null: there is none, or it computes alone. */
   minuteBytes: z.number().min(0).nullable(),
+  /** Said to who asks from an address that the operator has blocked. */
+  isBlocked: z.literal(true).optional(),
 });
 export type PublicStatus = z.infer<typeof publicStatusSchema>;

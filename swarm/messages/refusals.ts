@@ -60,7 +60,7 @@ export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   runFinished: 'The run is finished. There’s nothing left to compute.',
   tooLate: 'This page didn’t answer in time, so the others went on without it.',
   letGo: 'The operator has let your GPU go for now.',
-  blocked: 'Whoever runs this server has closed it to your network address.',
+  blocked: 'Whoever runs this server has blocked this network address, so your GPU can’t join.',
   unhandled: 'The server ran into an error with this page.',
   faulty: 'This page couldn’t do its part of the work.',
 };

@@ -237,7 +237,7 @@ describe('a donor’s state', () => {
     });
     expect(refused.phase).toEqual({ kind: 'failed', reason: 'blocked', detail: 'd' });
     expect(mayDonate(refused)).toBe(true);
-    expect(headlineOf(refused).sentence).toContain('closed it to your network address');
+    expect(headlineOf(refused).sentence).toContain('has blocked this network address');
   });
 
   test('[SV32] a refusal for now counts down to the next try, and forgets no wish of the person', () => {

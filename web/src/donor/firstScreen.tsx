@@ -1,5 +1,5 @@
 /** Before the click: what is trained and why, who is here, what it writes today, what it costs, and one button. */
-import type { About, PublicSample } from '../../../swarm/messages/about.ts';
+import type { About } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { countText, timeText } from '../page/format.ts';
 import type { DonorActions } from './actions.ts';
@@ -11,22 +11,22 @@ import { RunWords } from './runWords.tsx';
 import { failureText, headlineOf } from './sentences.ts';
 import { type DonorState, givenTokens, isBarred } from './state.ts';
 import { minuteText } from './work.ts';
-import { Writing } from './writing.tsx';
+import { type Sample, Writing } from './writing.tsx';
 
 interface FirstScreenProps {
   readonly state: DonorState;
   readonly actions: DonorActions;
   readonly status: PublicStatus | null;
   readonly about: About | null;
-  readonly sample: PublicSample;
+  readonly sample: Sample;
   readonly invite: string | null;
-  /** Why the server lets this page neither look nor join; null: it does. */
+  /** Why the server does not let this page join; null: it does. */
   readonly refusal: string | null;
 }
 
 export function FirstScreen({ state, actions, status, about, sample, invite, refusal }: FirstScreenProps) {
   const { phase, machine, limits } = state;
-  const isBroken = phase.kind === 'failed' && ['insecure', 'noWebGpu', 'noWebRtc'].includes(phase.reason);
+  const isBroken = phase.kind === 'failed' && BROKEN.has(phase.reason);
   const barred = isBarred(state);
   const isOver = status?.phase === 'finished';
   return (
@@ -34,8 +34,7 @@ export function FirstScreen({ state, actions, status, about, sample, invite, ref
       <VisitorsShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
       <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
-      <RunWords status={status} about={about} />
-      <Writing sample={sample} steps={status?.steps ?? 0} />
+      <RunWords status={status} about={about} isShut={refusal !== null} />
       <Outcome state={state} />
       {refusal !== null && phase.kind !== 'failed' && (
         <p class="notice bad" role="status">
@@ -66,9 +65,13 @@ export function FirstScreen({ state, actions, status, about, sample, invite, ref
           <p class="soft small cost">{costText(status)}</p>
         </>
       )}
+      <Writing sample={sample} steps={status?.steps ?? 0} />
     </section>
   );
 }
+
+/** A click changes nothing: another address, another browser, or this page loaded anew. */
+const BROKEN: ReadonlySet<FailureReason> = new Set(['insecure', 'noWebGpu', 'noWebRtc', 'wrongProtocol']);
 
 function costText(status: PublicStatus | null): string {
   const traffic = status?.minuteBytes == null ? 'some internet traffic' : `${minuteText(status.minuteBytes)}`;

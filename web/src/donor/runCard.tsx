@@ -6,6 +6,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
+import { REFUSAL_SENTENCES } from '../../../swarm/messages/refusals.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { ask, invitedLink, UNREACHABLE, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
@@ -13,6 +14,7 @@ import { ofRun } from '../page/ofRun.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
 import { awaitedAfter, seeStatus } from './nextRun.ts';
 import { modelText } from './trialCard.tsx';
+import type { Sample } from './writing.tsx';
 
 const ASK_MS = 20_000;
 
@@ -22,8 +24,10 @@ export const askAbout = (invite: string | null): Promise<Result<About>> =>
 
 interface ToldStatus {
   readonly status: PublicStatus | null;
-  /** Why this page may not know it, as of a run by invitation; null: it may. */
+  /** Why this page may not join, or not even know it, as of a run by invitation; null: it may. */
   readonly refusal: string | null;
+  /** The server has answered, or does not. */
+  readonly isAsked: boolean;
 }
 
 /**
@@ -34,11 +38,14 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
   const [status, show] = useState<PublicStatus | null>(null);
   const run = ofRun.value;
   const [refusal, refuse] = useState<string | null>(null);
+  const [isAsked, answered] = useState(false);
   useEffect(() => {
     const look = async (): Promise<void> => {
       if (document.visibilityState === 'hidden' && awaitedAfter.value === null) return;
       const answer = await ask(withInvite('/api/status', invite), publicStatusSchema);
-      refuse(answer.ok || answer.reason === UNREACHABLE ? null : answer.reason);
+      answered(true);
+      const unread = answer.ok || answer.reason === UNREACHABLE ? null : answer.reason;
+      refuse(answer.ok && answer.value.isBlocked ? REFUSAL_SENTENCES.blocked : unread);
       if (!answer.ok) return;
       seeStatus(answer.value);
       show(answer.value);
@@ -52,34 +59,58 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
       document.removeEventListener('visibilitychange', lookAgain);
     };
   }, [invite, isRunning, phase, run]);
-  return { status, refusal };
+  return { status, refusal, isAsked };
+}
+
+interface ToldAbout {
+  readonly about: About | null;
+  readonly isAsked: boolean;
 }
 
 /** Asked again when the server has another run. */
-export function useAbout(invite: string | null, run: string | null): About | null {
-  const [about, show] = useState<About | null>(null);
+export function useAbout(invite: string | null, run: string | null): ToldAbout {
+  const [told, show] = useState<ToldAbout>({ about: null, isAsked: false });
   useEffect(() => {
-    void askAbout(invite).then((answer) => answer.ok && show(answer.value));
+    void askAbout(invite).then((answer) =>
+      show(({ about }) => ({ about: answer.ok ? answer.value : about, isAsked: true })),
+    );
   }, [invite, run]);
-  return about;
+  return told;
+}
+
+/** The first screen stands after so long, whatever has not come by then. */
+const SETTLING_MS = 800;
+
+/** What the first screen is made of has come, or takes too long: from here on it keeps its place. */
+export function useSettled(isWhole: boolean): boolean {
+  const [isSettled, settle] = useState(false);
+  useEffect(() => {
+    if (isSettled) return;
+    if (isWhole) return settle(true);
+    const timer = setTimeout(() => settle(true), SETTLING_MS);
+    return () => clearTimeout(timer);
+  }, [isWhole, isSettled]);
+  return isSettled;
 }
 
 /** Who presses the button at once costs the server no sample. */
 const SAMPLE_DELAY_MS = 1_500;
 
-/** What the newest saved state writes, while somebody reads the first screen; null: nothing yet. */
-export function useSample(invite: string | null, isWanted: boolean, run: string, checkpointStep: number): PublicSample {
-  const [sample, show] = useState<PublicSample>(null);
+/** What the newest saved state writes, while somebody reads the first screen. */
+export function useSample(invite: string | null, isWanted: boolean, run: string, checkpointStep: number): Sample {
+  const [written, show] = useState<PublicSample>(null);
+  const [isRefused, refuse] = useState(false);
   const isSaved = checkpointStep > 0;
   useEffect(() => {
     if (!isWanted || !isSaved) return;
     const timer = setTimeout(async () => {
       const written = await ask(withInvite('/api/sample', invite), publicSampleSchema);
       if (written.ok) show(written.value.sample);
+      refuse(!written.ok);
     }, SAMPLE_DELAY_MS);
     return () => clearTimeout(timer);
   }, [invite, isWanted, isSaved, run]);
-  return sample;
+  return { ofStep: checkpointStep, written, isRefused };
 }
 
 interface RunProps {

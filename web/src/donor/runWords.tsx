@@ -1,4 +1,5 @@
 /** What a run is, in words for who has never heard of it: what its operator wrote, who is here, how far it is. */
+import { useState } from 'preact/hooks';
 import type { About, RunCard } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
@@ -7,34 +8,20 @@ import { countText, rateText } from '../page/format.ts';
 interface RunWordsProps {
   readonly status: PublicStatus | null;
   readonly about: About | null;
+  /** Who reads it is not let in. */
+  readonly isShut: boolean;
 }
 
-export function RunWords({ status, about }: RunWordsProps) {
-  const card = about?.card ?? null;
+/** What its operator wrote is folded past so many characters: what it costs and how to stop stay on the first screen. */
+const [PURPOSE_LIMIT, WORDS_LIMIT] = [140, 80];
+
+export function RunWords({ status, about, isShut }: RunWordsProps) {
   return (
     <>
-      <p class="lede">
-        {card?.purpose ||
-          'Many browsers train one language model together, each with a small part of it. Yours can, too.'}
-      </p>
-      {about && (
-        <p class="soft small">
-          {byText(card, location.host)} {card && card.text !== '' && <>Text: {card.text}. </>}
-          {card && card.licence !== '' && (
-            <>
-              Licence of the model: <span class="whole">{card.licence}</span>.{' '}
-            </>
-          )}
-          {card && card.link !== '' && (
-            <a href={card.link} target="_blank" rel="noopener noreferrer nofollow">
-              More about it (in a new tab)
-            </a>
-          )}
-        </p>
-      )}
+      <CardWords key={about?.name} about={about} />
       {status && (
         <p class="here">
-          <strong>{hereText(status)}</strong> <span class="whole">{progressText(status, about)}</span>{' '}
+          <strong>{hereText(status, isShut)}</strong> <span class="whole">{progressText(status, about)}</span>{' '}
           {leftText(status, about)}
         </p>
       )}
@@ -42,9 +29,54 @@ export function RunWords({ status, about }: RunWordsProps) {
   );
 }
 
-function hereText({ phase, donors, committedSteps }: PublicStatus): string {
+function CardWords({ about }: Pick<RunWordsProps, 'about'>) {
+  const [isOpen, open] = useState(false);
+  const card = about?.card ?? null;
+  const words = card === null ? '' : `${card.by}${card.text}${card.licence}`;
+  const isLong = card !== null && (card.purpose.length > PURPOSE_LIMIT || words.length > WORDS_LIMIT);
+  const isFolded = isLong && !isOpen;
+  return (
+    <>
+      <p class={isFolded ? 'lede folded' : 'lede'}>
+        {card?.purpose ||
+          'Many browsers train one language model together, each with a small part of it. Yours can, too.'}
+      </p>
+      {about && (
+        <p class="soft small">
+          {byText(card, location.host)} {card && !isFolded && <Particulars card={card} />}
+        </p>
+      )}
+      {isLong && (
+        <button type="button" class="plain small" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
+          {isOpen ? 'Less about this run' : 'More about this run'}
+        </button>
+      )}
+    </>
+  );
+}
+
+function Particulars({ card: { text, licence, link } }: { readonly card: RunCard }) {
+  return (
+    <>
+      {text !== '' && <>Text: {text}. </>}
+      {licence !== '' && (
+        <>
+          Licence of the model: <span class="whole">{licence}</span>.{' '}
+        </>
+      )}
+      {link !== '' && (
+        <a href={link} target="_blank" rel="noopener noreferrer nofollow">
+          More about it (in a new tab)
+        </a>
+      )}
+    </>
+  );
+}
+
+function hereText({ phase, donors, committedSteps }: PublicStatus, isShut: boolean): string {
   if (phase === 'finished') return 'Done.';
   if (phase === 'paused') return 'Paused by its operator.';
+  if (donors === 0 && isShut) return 'Nobody is training it right now.';
   if (donors === 0)
     return committedSteps === 0
       ? 'Many browsers can train it together. Yours could be the first.'

@@ -12,7 +12,7 @@ import { useKeptFocus } from './keptFocus.ts';
 import { LimitsForm } from './limitsForm.tsx';
 import { MemberCard } from './memberCard.tsx';
 import { isMember, mayDonate } from './phase.ts';
-import { RunCard, useAbout, useSample, useStatus } from './runCard.tsx';
+import { RunCard, useAbout, useSample, useSettled, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
 import { Share } from './share.tsx';
 import type { DonorState } from './state.ts';
@@ -36,13 +36,18 @@ const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
-  const { status, refusal } = useStatus(invite, isRunning, REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs');
-  const about = useAbout(invite, status?.run ?? null);
+  const { status, refusal, isAsked } = useStatus(
+    invite,
+    isRunning,
+    REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs',
+  );
+  const { about, isAsked: isAboutAsked } = useAbout(invite, status?.run ?? null);
   const isOver = status?.phase === 'finished';
   const sample = useSample(invite, !isRunning, status?.run ?? '', status?.checkpointStep ?? 0);
   useKeptFocus();
   const { minuteBytes, preferences, machine } = state;
   const { localNetwork } = machine;
+  const isSettled = useSettled(isAsked && isAboutAsked && machine.gpu.kind !== 'unknown');
   const facts: FactsProps = {
     ...{ host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork },
     runMinuteBytes: status?.minuteBytes ?? null,
@@ -51,7 +56,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
     <>
       <Banner page="Donate" invite={invite} />
       {isRunning && <StatusBar state={state} actions={actions} />}
-      <main class="narrow">
+      <main class={isSettled || isRunning ? 'narrow' : 'narrow unsettled'}>
         {isRunning ? (
           <Running state={state} actions={actions} about={about} unseenAt={status?.evaluations.at(-1)?.[0]} />
         ) : (
@@ -73,7 +78,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           onLimits={(limits) => actions.limit(limits)}
           onPreferences={(chosen) => actions.prefer(chosen)}
         />
-        {(isRunning || refusal === null) && (
+        {(isRunning || refusal === null || status?.isBlocked) && (
           <RunCard
             status={status}
             about={about}

@@ -10,26 +10,43 @@ const TICK_CHARACTERS = 8;
 /** Share of a run before which what the model writes is mostly noise. */
 const NOISE = 0.05;
 
+/** Of a saved state; its room is there before its text. */
+export interface Sample {
+  /** The newest saved state: after so many steps; 0: nothing is saved, and nothing comes. */
+  readonly ofStep: number;
+  /** Null: it has not come. */
+  readonly written: PublicSample;
+  /** The server does not write one. */
+  readonly isRefused: boolean;
+}
+
 /** `steps`: of the whole run. */
-export function Writing({ sample, steps }: { readonly sample: PublicSample; readonly steps: number }) {
-  const shown = useTyped(sample?.text ?? '');
-  if (sample === null) return null;
+export function Writing({ sample: { ofStep, written, isRefused }, steps }: { sample: Sample; steps: number }) {
+  const shown = useTyped(written?.text ?? '');
+  if (ofStep === 0) return null;
+  const after = written?.committedSteps ?? ofStep;
   return (
     <figure class="sample writing">
       <figcaption>
-        What it writes after step {countText(sample.committedSteps)}
-        {sample.committedSteps < NOISE * steps ? ', while it has only begun to learn' : ''}:
+        What it writes after step {countText(after)}
+        {after < NOISE * steps ? ', while it has only begun to learn' : ''}:
       </figcaption>
       <blockquote>
-        <span class="hidden">{`${sample.prompt}${sample.text}`}</span>
-        <span aria-hidden="true">
-          <strong>{sample.prompt}</strong>
-          {sample.text.slice(0, shown)}
-          {/* Its room is there from the beginning: nothing below moves. */}
-          <span class="unwritten">{sample.text.slice(shown)}</span>
-        </span>
+        {written ? <Typed written={written} shown={shown} /> : isRefused && 'Nothing to read right now.'}
       </blockquote>
     </figure>
+  );
+}
+
+function Typed({ written: { prompt, text }, shown }: { written: NonNullable<PublicSample>; shown: number }) {
+  return (
+    <>
+      <span class="hidden">{`${prompt}${text}`}</span>
+      <span aria-hidden="true">
+        <strong>{prompt}</strong>
+        {text.slice(0, shown)}
+      </span>
+    </>
   );
 }
 

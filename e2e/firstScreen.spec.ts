@@ -1,0 +1,94 @@
+/** The first screen of the donor's page, with as long words as an operator may write: read at a glance, and still. */
+import type { Page } from 'playwright';
+import { expect, test } from 'vitest';
+import { openBrowser, openDonor, openOperator, untilState } from './browser.ts';
+import { tell } from './dashboardControls.ts';
+import { expectAccessible } from './pageChecks.ts';
+import { copyOfRun, type Json, startServer, withSteps } from './product.ts';
+
+const WINDOWS = [
+  { width: 390, height: 844 },
+  { width: 1280, height: 720 },
+  { width: 1180, height: 900 },
+];
+const words = (length: number): string => 'Whales and what is written of them. '.repeat(20).slice(0, length);
+const CARD = {
+  purpose: words(600),
+  by: words(100),
+  text: words(200),
+  licence: words(100),
+  link: 'https://example.org/',
+};
+
+const savedOften = (run: Json): Json => ({
+  ...withSteps(4_000)(run),
+  state: { replicas: 0 },
+  checkpoint: { ...(run.checkpoint as Json), everySteps: 5 },
+});
+
+const bottomOf = (page: Page, text: RegExp): Promise<number> =>
+  page.getByText(text).evaluate((element) => element.getBoundingClientRect().bottom);
+
+/** From the first thing that is drawn on. */
+async function openWatched(url: string, viewport: (typeof WINDOWS)[number]): Promise<Page> {
+  const { context } = await openBrowser();
+  const page = await context.newPage();
+  await page.setViewportSize(viewport);
+  await page.addInitScript(() => {
+    const moved: unknown[] = [];
+    Object.assign(globalThis, { moved });
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries() as (PerformanceEntry & { value: number; sources: { node: Node }[] })[])
+        if (entry.value > 0.001)
+          moved.push([entry.value, ...entry.sources.map(({ node }) => node?.textContent?.slice(0, 50))]);
+    }).observe({ type: 'layout-shift', buffered: true });
+  });
+  await page.goto(url);
+  return page;
+}
+
+test('[DO18] with the longest words and a sample it says what it costs and how to stop above the fold, and nothing moves', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', savedOften), { schedule: 'gpipe' });
+  const operator = await openOperator(server);
+  await tell(operator.page, 'card', CARD);
+  await openDonor(server.url);
+  await operator.untilFurther(12);
+  for (const viewport of WINDOWS) {
+    const page = await openWatched(server.url, viewport);
+    await page.locator('.writing strong').waitFor();
+    await page.getByText(/is training it right now/).waitFor();
+    expect(await bottomOf(page, /^It costs you electricity/), `${viewport.width}`).toBeLessThanOrEqual(viewport.height);
+    expect(await page.evaluate(() => (globalThis as unknown as { moved: unknown }).moved)).toEqual([]);
+    await page.getByRole('button', { name: 'More about this run' }).click();
+    await page.getByText(`Text: ${CARD.text}`).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Less about this run' }).click();
+    await page.context().close();
+  }
+});
+
+test('[DO19] whoever is blocked reads so, with the button off, also on the next visit; let in again it may donate', async () => {
+  const server = await startServer(copyOfRun('gpt2-long', withSteps(4_000)));
+  const operator = await openOperator(server);
+  const donor = await openDonor(server.url);
+  await donor.until('computing');
+  await operator.page.getByRole('link', { name: 'Peers', exact: true }).click();
+  await operator.page.getByRole('button', { name: /^More of/ }).click();
+  await operator.page.getByRole('button', { name: 'Block its address' }).click();
+  await operator.page.getByRole('button', { name: 'Yes, block its address' }).click();
+  await donor.until('failed');
+  const { page } = donor;
+  const donate = page.getByRole('button', { name: 'Donate this GPU' });
+  const said = page.getByText('has blocked this network address');
+  await said.waitFor();
+  await expect.poll(() => donate.isDisabled()).toBe(true);
+  await page.reload();
+  await said.waitFor();
+  expect(await donate.isDisabled()).toBe(true);
+  await expectAccessible(page);
+  await operator.page.getByRole('button', { name: 'Let in again' }).click();
+  await operator.page.getByRole('button', { name: 'Let in again' }).waitFor({ state: 'detached' });
+  await page.reload();
+  await donate.click();
+  await untilState(page, 'computing');
+});
