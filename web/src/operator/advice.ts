@@ -16,7 +16,7 @@ const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
 const FIRST: Readonly<Record<Alert['kind'], string>> = {
   diverged:
     'Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, make a new run with a lower learning rate.',
-  rollBack: 'Nothing to do: it catches up by itself. More donors make that rarer.',
+  rollBack: 'It catches up by itself. With more donors this happens less often.',
   donors: 'Share the donor page’s link, or lower the number under Alerts.',
   stalled: 'Open Peers to see who holds the step up. You can let that donor go, and the others go on without it.',
   checkpoint: 'Something keeps the server from saving. Its log says what.',
