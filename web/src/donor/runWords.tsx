@@ -79,7 +79,7 @@ function hereText({ phase, donors, committedSteps }: PublicStatus, isShut: boole
   if (donors === 0 && isShut) return 'Nobody is training it right now.';
   if (donors === 0)
     return committedSteps === 0
-      ? 'Many browsers can train it together. Yours could be the first.'
+      ? 'Nobody is training it yet. Your GPU could be the first.'
       : 'Nobody is training it right now. It goes on as soon as you join.';
   return donors === 1 ? 'One GPU is training it right now.' : `${countText(donors)} GPUs are training it right now.`;
 }

@@ -198,7 +198,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
     chart(
       {
         ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
-        note: 'The same tensors by what they are, as each step’s plan has them. What goes out comes back: the file has each.',
+        note: 'The same tensors by what they are, as each step’s plan has them. Each line is the sum of two: the CSV has them apart.',
       },
       STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
       () => [
