@@ -84,6 +84,20 @@ describe('[MB1] names', () => {
     ]);
   });
 
+  it('[DO19] a page is told that it comes from a blocked address, until it is let in again', async () => {
+    await operated.serve(null);
+    const isBlocked = async (): Promise<unknown> => (await (await call('GET', '/api/status')).json()).isBlocked;
+    const donor = new ScriptedDonor(operated.server.url, { key: KEY });
+    await donor.hears('committed', ({ step }) => step === 2);
+    expect(await isBlocked()).toBeUndefined();
+    const { get, post } = await operated.logIn();
+    await post('/api/operator/let-go', { peer: donor.welcome.peer, how: 'block' });
+    expect(await isBlocked()).toBe(true);
+    const { blocks } = (await (await get('/api/operator/blocks')).json()) as { blocks: { address: string }[] };
+    await post('/api/operator/unblock', { address: blocks[0]?.address });
+    expect(await isBlocked()).toBeUndefined();
+  });
+
   it('are refused in words: too long, unseen, empty, from another page, without a key', async () => {
     await operated.serve(null);
     const put = async (body: unknown) => errorOf(await call('PUT', '/api/name', body));
