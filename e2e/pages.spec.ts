@@ -98,9 +98,9 @@ test('without WebGPU, WebRTC or a GPU the page says so at once, with its button 
     await expectAccessible(page);
     await lacking.close();
   }
-  const phone = await (
-    await browser.newContext({ userAgent: devices['Pixel 7'].userAgent, viewport: NARROW })
-  ).newPage();
+  const asPhone = { userAgent: devices['Pixel 7'].userAgent, viewport: NARROW };
+  const { browser: withGpu } = await openBrowser();
+  const phone = await (await withGpu.newContext(asPhone)).newPage();
   await phone.goto(server.url);
   await phone.getByText('phones are off by default').waitFor();
   const donate = phone.getByRole('button', { name: 'Donate this GPU' });
@@ -110,6 +110,11 @@ test('without WebGPU, WebRTC or a GPU the page says so at once, with its button 
   // The button is gone: the keyboard goes on at the part that it was in.
   await phone.keyboard.press('Tab');
   expect(await phone.evaluate(() => document.activeElement?.textContent)).toMatch(/^Gentle/);
+  // What a phone without a GPU may do is nothing.
+  const empty = await (await browser.newContext(asPhone)).newPage();
+  await empty.goto(server.url);
+  await empty.getByText('This browser has WebGPU but offers no GPU').waitFor();
+  expect(await empty.getByText('phones are off by default').count()).toBe(0);
   const page = await context.newPage();
   await page.goto(server.url);
   await page.getByText('This browser has WebGPU but offers no GPU').waitFor();

@@ -91,9 +91,10 @@ export class Exchange {
     return this.#isConnected;
   }
 
-  /** Told of each change of that. */
-  onConnection(listener: (isConnected: boolean) => void): void {
+  /** Told of each change of that, until what is returned is called. */
+  onConnection(listener: (isConnected: boolean) => void): () => void {
     this.#connectionListeners.add(listener);
+    return () => this.#connectionListeners.delete(listener);
   }
 
   /** Other processes of the site that live. */

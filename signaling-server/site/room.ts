@@ -55,6 +55,7 @@ export class Room {
   readonly #texts: SharedTexts;
   /** While it leads: of donors, and the gateways at which their WebSockets end, this process among them. */
   readonly #donorPipes = new Map<Pipe, string>();
+  readonly #ignoreConnection: () => void;
   #cutOffTimer: NodeJS.Timeout | undefined;
   #server: Server | null = null;
   /** Rises with each time that it leads or ceases to. */
@@ -71,7 +72,7 @@ export class Room {
       exchange.open(process, encodeOpening({ what: 'texts', ...this.#named })),
     );
     this.donors = new HeldDonors(exchange, id);
-    exchange.onConnection((isConnected) => this.#connection(isConnected));
+    this.#ignoreConnection = exchange.onConnection((isConnected) => this.#connection(isConnected));
     site.onFenced(() => this.#ceased('another process leads it'));
     this.#lease = new Lease(leases, key, exchange.process, {
       won: () => {
@@ -138,6 +139,7 @@ export class Room {
     const server = this.#server;
     this.#term++;
     this.#server = null;
+    this.#ignoreConnection();
     clearTimeout(this.#cutOffTimer);
     if (server !== null) {
       this.#leaveDonors();

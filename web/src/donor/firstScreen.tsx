@@ -43,7 +43,7 @@ export function FirstScreen({ state, actions, status, about, sample, invite, ref
         </p>
       )}
       <OtherTabs count={state.otherTabs} />
-      {barred && (
+      {barred && machine.gpu.kind !== 'missing' && (
         <div class="notice">
           <p>This looks like a phone. Training makes it hot and empties the battery, so phones are off by default.</p>
           <button type="button" onClick={() => actions.prefer({ ...state.preferences, phone: true })}>
