@@ -15,6 +15,7 @@ export function addAssignCommand(program: Command): void {
     .description('share micro-batches and training state among unequal peers of one stage')
     .argument('<problem.json>', 'measured times and memory of the peers, the batch and the state they share')
     .option('--json', 'one JSON document on standard output')
+    .addHelpText('after', '\nTry: npm run -s shoal -- assign docs/examples/assign.json')
     .action(assignFile);
 }
 

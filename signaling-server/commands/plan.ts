@@ -36,6 +36,10 @@ export function addPlanCommand(program: Command): void {
     .option('--seconds <s>', 'search for this many seconds (default: a quick search)', positiveSeconds)
     .option('--what-if <text>', 'also plan for an edited cluster: "add 4 like a; remove b; uploadBytesPerSecond x2"')
     .option('--json', 'one JSON document on standard output')
+    .addHelpText(
+      'after',
+      '\nTry: npm run -s shoal -- plan docs/examples/gpt2-small.json --cluster docs/examples/cluster.json',
+    )
     .action(planCommand);
 }
 

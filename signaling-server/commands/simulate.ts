@@ -22,6 +22,7 @@ export function addSimulateCommand(program: Command): void {
     .argument('<problem.json>', 'the schedule, its micro-batches, stages and links')
     .option('--json', 'one JSON document, with the timeline')
     .option('--svg <file>', 'draw the timeline into this file')
+    .addHelpText('after', '\nTry: npm run -s shoal -- simulate docs/examples/schedule.json')
     .action(simulateCommand);
 }
 

@@ -33,6 +33,17 @@ test('nobody gave a run more than all it has: then the record is of an earlier o
   expect(credited(one, { run: 'a', tokens: 10, runTokens: 110, day: DAY }).runs[0]?.tokens).toBe(110);
 });
 
+test('of a run that went back while nobody looked is kept what it still has', () => {
+  // Alone from the start: 130 steps of 128 tokens, then a reload, back to step 100, and 22 steps more.
+  const one = credited(NO_CREDIT, { run: 'a', tokens: 16_640, runTokens: 16_640, day: DAY });
+  const two = credited(one, { run: 'a', tokens: 2_816, runTokens: 15_616, day: DAY });
+  expect(two.runs[0]).toMatchObject({ tokens: 15_616, runTokens: 15_616, firstDay: DAY });
+  expect(two.days).toEqual([{ day: DAY, tokens: 15_616 }]);
+  // Beside others: 3,000 of 16,640, of which nobody says which were lost.
+  const shared = credited(NO_CREDIT, { run: 'a', tokens: 3_000, runTokens: 16_640, day: DAY });
+  expect(credited(shared, { run: 'a', tokens: 0, runTokens: 12_800, day: DAY }).runs[0]?.tokens).toBe(3_000);
+});
+
 test('days add up over runs, and a chart has those without work too', () => {
   const one = credited(NO_CREDIT, { run: 'a', tokens: 100, runTokens: 400, day: '2026-11-30' });
   const two = credited(one, { run: 'b', tokens: 7, runTokens: 400, day: '2026-11-30' });

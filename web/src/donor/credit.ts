@@ -49,16 +49,22 @@ interface Earned {
   readonly day: string;
 }
 
-/** A run that has less in all than is recorded for this browser has begun anew under its old name. */
+/**
+ * A run that has less in all than is recorded for this browser went back to a checkpoint while nobody here looked, as where its
+ * only donor reloads the page: what it has not any more is nobody's. With less than half of what it had when last seen it
+ * has begun anew under its old name.
+ */
 export function credited(credit: Credit, { run, tokens, runTokens, day }: Earned): Credit {
   const known = credit.runs.find((entry) => entry.run === run);
-  const isSameRun = known !== undefined && known.tokens + tokens <= runTokens;
-  const total = Math.max(0, (isSameRun ? known.tokens : 0) + tokens);
+  const isSameRun = known !== undefined && (known.tokens + tokens <= runTokens || 2 * runTokens > known.runTokens);
+  const before = isSameRun ? Math.min(known.tokens, Math.max(0, runTokens - tokens)) : 0;
+  const lost = isSameRun ? known.tokens - before : 0;
+  const total = Math.max(0, before + tokens);
   const entry = { run, tokens: total, runTokens, firstDay: isSameRun ? known.firstDay : day, lastDay: day };
   return {
     ...credit,
     runs: [...credit.runs.filter((other) => other !== known), entry],
-    days: onDay(credit.days, day, tokens),
+    days: onDay(credit.days, day, tokens - lost),
   };
 }
 

@@ -205,6 +205,9 @@ describe('a donor’s state', () => {
     expect(contributedTokens(reached(...first, CLOSED, again, snapshot({ peer: peerId('again'), tokens: 7 })))).toBe(
       107,
     );
+    // What another run was given is not this one's.
+    const next = said({ type: 'welcome', peer: peerId('again'), run: { ...RUN, name: 'another' }, heard: null });
+    expect(contributedTokens(reached(...first, CLOSED, next))).toBe(0);
     // Under its old name the server counts it on.
     expect(contributedTokens(reached(...first, CLOSED, WELCOME))).toBe(100);
     expect(contributedTokens(reached(...first, CLOSED, WELCOME, snapshot({ tokens: 107 })))).toBe(107);

@@ -203,15 +203,16 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
       if (message.heard !== null) return { ...state, phase: { kind: 'joined' } };
       // The same peer again is counted on.
       const isStill = message.peer === state.me;
+      const run = runSummary(message.run);
       return {
         ...state,
         phase: { kind: 'starting', waitsFor: 'check' },
         pending: null,
         me: message.peer,
-        run: runSummary(message.run),
+        run,
         snapshot: isStill ? state.snapshot : null,
         status: null,
-        earlierTokens: isStill ? state.earlierTokens : contributedTokens(state),
+        earlierTokens: isStill ? state.earlierTokens : run.name === state.run?.name ? contributedTokens(state) : 0,
       };
     }
     case 'prepare':

@@ -22,9 +22,12 @@ interface FirstScreenProps {
   readonly invite: string | null;
   /** Why the server does not let this page join; null: it does. */
   readonly refusal: string | null;
+  /** The server does not answer. */
+  readonly isLost: boolean;
 }
 
-export function FirstScreen({ state, actions, status, about, sample, invite, refusal }: FirstScreenProps) {
+export function FirstScreen(props: FirstScreenProps) {
+  const { state, actions, status, about, sample, invite, refusal, isLost } = props;
   const { phase, machine, limits } = state;
   const isBroken = phase.kind === 'failed' && BROKEN.has(phase.reason);
   const barred = isBarred(state);
@@ -34,7 +37,7 @@ export function FirstScreen({ state, actions, status, about, sample, invite, ref
       <VisitorsShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
       <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
-      <RunWords status={status} about={about} isShut={refusal !== null} />
+      <RunWords status={status} about={about} isShut={refusal !== null} isLost={isLost} />
       <Outcome state={state} />
       {refusal !== null && phase.kind !== 'failed' && (
         <p class="notice bad" role="status">

@@ -28,6 +28,8 @@ interface ToldStatus {
   readonly refusal: string | null;
   /** The server has answered, or does not. */
   readonly isAsked: boolean;
+  /** It did not when it was asked last: all that is told is old. */
+  readonly isLost: boolean;
 }
 
 /**
@@ -39,12 +41,15 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
   const run = ofRun.value;
   const [refusal, refuse] = useState<string | null>(null);
   const [isAsked, answered] = useState(false);
+  const [isLost, lose] = useState(false);
   useEffect(() => {
     const look = async (): Promise<void> => {
       if (document.visibilityState === 'hidden' && awaitedAfter.value === null) return;
       const answer = await ask(withInvite('/api/status', invite), publicStatusSchema);
       answered(true);
-      const unread = answer.ok || answer.reason === UNREACHABLE ? null : answer.reason;
+      const isUnreached = !answer.ok && answer.reason === UNREACHABLE;
+      lose(isUnreached);
+      const unread = answer.ok || isUnreached ? null : answer.reason;
       refuse(answer.ok && answer.value.isBlocked ? REFUSAL_SENTENCES.blocked : unread);
       if (!answer.ok) return;
       seeStatus(answer.value);
@@ -59,7 +64,7 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
       document.removeEventListener('visibilitychange', lookAgain);
     };
   }, [invite, isRunning, phase, run]);
-  return { status, refusal, isAsked };
+  return { status, refusal, isAsked, isLost };
 }
 
 interface ToldAbout {

@@ -10,24 +10,28 @@ interface RunWordsProps {
   readonly about: About | null;
   /** Who reads it is not let in. */
   readonly isShut: boolean;
+  /** The server does not answer: all of it is old. */
+  readonly isLost: boolean;
 }
 
 /** What its operator wrote is folded past so many characters: what it costs and how to stop stay on the first screen. */
 const [PURPOSE_LIMIT, WORDS_LIMIT] = [140, 80];
 
-export function RunWords({ status, about, isShut }: RunWordsProps) {
+export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
   return (
     <>
       <CardWords key={about?.name} about={about} />
       {status && (
         <p class="here">
-          <strong>{hereText(status, isShut)}</strong> <span class="whole">{progressText(status, about)}</span>{' '}
-          {leftText(status, about)}
+          <strong>{isLost ? LOST : hereText(status, isShut)}</strong>{' '}
+          <span class="whole">{progressText(status, about)}</span> {isLost ? '' : leftText(status, about)}
         </p>
       )}
     </>
   );
 }
+
+const LOST = 'The server doesn’t answer. When it was last heard:';
 
 function CardWords({ about }: Pick<RunWordsProps, 'about'>) {
   const [isOpen, open] = useState(false);

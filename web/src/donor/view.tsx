@@ -36,7 +36,7 @@ const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
-  const { status, refusal, isAsked } = useStatus(
+  const { status, refusal, isAsked, isLost } = useStatus(
     invite,
     isRunning,
     REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs',
@@ -60,7 +60,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
         {isRunning ? (
           <Running state={state} actions={actions} about={about} unseenAt={status?.evaluations.at(-1)?.[0]} />
         ) : (
-          <FirstScreen {...{ state, actions, status, about, sample, invite, refusal }} />
+          <FirstScreen {...{ state, actions, status, about, sample, invite, refusal, isLost }} />
         )}
         {isRunning && <OtherTabs count={state.otherTabs} />}
         {isOver && <Ending status={status} invite={invite} staysHere={isRunning} />}

@@ -18,6 +18,8 @@ export interface Act {
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
   /** `done`: what is said when it went well. */
   run<Value>(work: () => Promise<Result<Value>>, done: string | ((value: Value) => string)): Promise<boolean>;
+  /** What was answered is about something that is another by now. */
+  clear(): void;
 }
 
 export function useAct(): Act {
@@ -37,6 +39,7 @@ export function useAct(): Act {
       else say({ ok: true, sentence: typeof done === 'string' ? done : done(result.value) });
       return result.ok;
     },
+    clear: () => say(null),
   };
 }
 

@@ -54,6 +54,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
   const set = (part: Partial<RunDraft>): void => {
     write((now) => ({ ...now, ...part }));
     show(null);
+    act.clear();
   };
   const check = async (): Promise<void> => {
     const question = { draft, cluster: cluster.trim() === '' ? null : cluster, whatIf: null };
@@ -237,6 +238,8 @@ function needsText({ n_layer, n_embd }: (typeof MODEL_PRESETS)[keyof typeof MODE
 const NOBODY_TO_FIT =
   'Nobody is here to measure it by. As soon as a donor is, this line says whether it fits, and how long it takes.';
 
+/** What no donors would mend. */
+const OF_THE_DRAFT = /\bthe draft: /;
 /** So long after the last change the server is asked. */
 const FIT_MS = 1_200;
 
@@ -246,18 +249,18 @@ function useFit(draft: RunDraft, isAsked: boolean, donors: number): string {
   // Its name changes nothing.
   const asked = JSON.stringify({ ...draft, name: 'draft' });
   useEffect(() => {
-    say('');
-    if (!isAsked || donors === 0) return;
+    const isToAsk = isAsked && donors > 0;
+    say(isToAsk ? 'Checking whether the donors here can train it…' : '');
+    if (!isToAsk) return;
     let isOld = false;
     const timer = setTimeout(async () => {
       const question = { draft: JSON.parse(asked), cluster: null, whatIf: null };
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       if (isOld) return;
-      say(
-        answer.ok
-          ? `It fits the donors here: all steps would take about ${durationText(answer.value.totalSeconds)}.`
-          : `Not with the donors who are here now (you can create it all the same): ${answer.reason}`,
-      );
+      if (answer.ok)
+        say(`It fits the donors here: all steps would take about ${durationText(answer.value.totalSeconds)}.`);
+      else if (OF_THE_DRAFT.test(answer.reason)) say(answer.reason);
+      else say(`Not with the donors who are here now (you can create it all the same): ${answer.reason}`);
     }, FIT_MS);
     return () => {
       isOld = true;
