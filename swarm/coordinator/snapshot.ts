@@ -84,9 +84,17 @@ function stagesOf(state: CoordinatorState, peer: PeerId): Snapshot['donors'][num
   );
 }
 
+/** A save or a moment's wait between two steps takes nothing from what the steps made. */
+const HAS_PACE: ReadonlySet<CoordinatorState['phase']['name']> = new Set([
+  'training',
+  'evaluating',
+  'saving',
+  'holding',
+]);
+
 /** Over the last committed steps; a step that takes longer than they did lowers it while it lasts. */
 function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number): number | null {
-  if (phase.name !== 'training' && phase.name !== 'evaluating') return null;
+  if (!HAS_PACE.has(phase.name)) return null;
   const slowest = Math.max(0, ...newestSteps.map(({ seconds }) => seconds));
   const elapsed = phase.name === 'training' ? (now - phase.startedAt) / 1000 : 0;
   const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0) + Math.max(0, elapsed - slowest);
@@ -103,7 +111,7 @@ function sentence(state: CoordinatorState): string {
     case 'waiting':
       return waitingSentence(phase.lack);
     case 'returning':
-      return `The server is back, and so are ${phase.back.length} of its donors. Step ${committedSteps + 1} begins when the others are back, or soon without them.${then}`;
+      return `The server is back${phase.back.length > 0 ? `, and so are ${phase.back.length} of its donors` : ''}. Step ${committedSteps + 1} begins when ${phase.back.length > 0 ? 'the others' : 'its donors'} are back, or soon without them.${then}`;
     case 'diverged':
       return phase.sentence;
     case 'preparing':
