@@ -31,7 +31,7 @@ export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
   );
 }
 
-const LOST = 'The server doesn’t answer. When it was last heard:';
+const LOST = 'The server doesn’t answer. When it last did:';
 
 function CardWords({ about }: Pick<RunWordsProps, 'about'>) {
   const [isOpen, open] = useState(false);
