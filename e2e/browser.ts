@@ -109,8 +109,8 @@ export async function openDonor(url: string, { prepare, ...options }: DonorOptio
 export class Operator {
   readonly page: Page;
   #snapshot: Snapshot | null = null;
-  readonly #listeners = new Set<() => void>();
-  readonly #awaited = new Set<string>();
+  /** Each with the words of what it waits for. */
+  readonly #listeners = new Map<() => void, string>();
 
   constructor(page: Page) {
     this.page = page;
@@ -119,30 +119,28 @@ export class Operator {
         const decoded = decodeWatchMessage(String(payload));
         if (!decoded.ok) throw new Error(decoded.reason);
         this.#snapshot = decoded.value.snapshot;
-        for (const listener of [...this.#listeners]) listener();
+        for (const listener of [...this.#listeners.keys()]) listener();
       });
     });
   }
 
   /** The first snapshot from now on of which this holds. */
   until(holds: (snapshot: Snapshot) => boolean): Promise<Snapshot> {
-    const awaited = String(holds);
-    this.#awaited.add(awaited);
     return new Promise((resolve) => {
       const look = (): void => {
         if (this.#snapshot === null || !holds(this.#snapshot)) return;
         this.#listeners.delete(look);
-        this.#awaited.delete(awaited);
         resolve(this.#snapshot);
       };
-      this.#listeners.add(look);
+      this.#listeners.set(look, String(holds));
       look();
     });
   }
 
   /** What a test that ends still waits for: for whoever reads why its time was over. */
   sayAwaited(): void {
-    for (const awaited of this.#awaited) console.error(`still awaited: ${awaited}; now: ${said(this.#snapshot)}`);
+    for (const awaited of this.#listeners.values())
+      console.error(`still awaited: ${awaited}; now: ${said(this.#snapshot)}`);
   }
 
   /** When so many more steps are committed than are now. */

@@ -232,6 +232,14 @@ export async function lookAtPeers(page: Page): Promise<void> {
   await form.getByLabel('Without').selectOption('');
 }
 
+/** That of the only donor there is. */
+export async function blockAddress(page: Page): Promise<void> {
+  await go(page, 'Peers');
+  await page.getByRole('button', { name: /^More of/ }).click();
+  await page.getByRole('button', { name: 'Block its address' }).click();
+  await page.getByRole('button', { name: 'Yes, block its address' }).click();
+}
+
 const CLUSTER = JSON.stringify({ peers: [{ id: 'lighthouse', memoryBytes: 4e9, flopsPerSecond: 1e12 }] });
 
 /** Drafts from a text and from a checkpoint, planned for donors who are not here; a checkpoint taken along. */

@@ -2,7 +2,7 @@
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { openBrowser, openDonor, openOperator, untilState } from './browser.ts';
-import { tell } from './dashboardControls.ts';
+import { blockAddress, tell } from './dashboardControls.ts';
 import { expectAccessible } from './pageChecks.ts';
 import { copyOfRun, type Json, startServer, withSteps } from './product.ts';
 
@@ -72,10 +72,7 @@ test('[DO19] whoever is blocked reads so, with the button off, also on the next 
   const operator = await openOperator(server);
   const donor = await openDonor(server.url);
   await donor.until('computing');
-  await operator.page.getByRole('link', { name: 'Peers', exact: true }).click();
-  await operator.page.getByRole('button', { name: /^More of/ }).click();
-  await operator.page.getByRole('button', { name: 'Block its address' }).click();
-  await operator.page.getByRole('button', { name: 'Yes, block its address' }).click();
+  await blockAddress(operator.page);
   await donor.until('failed');
   const { page } = donor;
   const donate = page.getByRole('button', { name: 'Donate this GPU' });

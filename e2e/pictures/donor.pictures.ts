@@ -2,7 +2,7 @@
 import { devices, type Page } from 'playwright';
 import { test } from 'vitest';
 import { type Operator, openBrowser, openDonor, openOperator, untilState } from '../browser.ts';
-import { tell } from '../dashboardControls.ts';
+import { blockAddress, tell } from '../dashboardControls.ts';
 import { copyOfRun, goldenFile, type Json, startServer, withSteps } from '../product.ts';
 import { permitIdleness, plug, standIn } from '../surroundings.ts';
 import { asDesktop, CARD, picture } from './picture.ts';
@@ -222,10 +222,7 @@ test('back, gone and over', async () => {
   await picture(page, 'donor-44-left');
   await donor.press('Donate this GPU');
   await donor.until('computing');
-  await operator.page.getByRole('link', { name: 'Peers', exact: true }).click();
-  await operator.page.getByRole('button', { name: /^More of/ }).click();
-  await operator.page.getByRole('button', { name: 'Block its address' }).click();
-  await operator.page.getByRole('button', { name: 'Yes, block its address' }).click();
+  await blockAddress(operator.page);
   await donor.until('failed');
   await page.getByText('has blocked this network address').waitFor();
   await picture(page, 'donor-45-refused');

@@ -81,7 +81,10 @@ export const GPU_TILES: Readonly<Record<GpuClass, readonly GpuRule[]>> = {
   narrow: ofSmallGrids,
 };
 
-/** Where an adapter has matrix units: the plain family’s sides. An H100 reaches 20 to 62 TFLOP/s by them; no others were tried. */
+/**
+ * Where an adapter has matrix units: the plain family’s sides. An H100 reaches 20 to 62 TFLOP/s by them; no others were
+ * tried.
+ */
 export const MATRIX_TILES: readonly MatrixRule[] = [
   { layouts: ALL, from: 64, side: 64, depthBytes: 64 },
   { layouts: ALL, from: 0, side: 32, depthBytes: 64 },

@@ -103,6 +103,12 @@ function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number):
   return tokens > 0 && seconds > 0 ? tokens / seconds : null;
 }
 
+function returningText(back: number, committedSteps: number): string {
+  const begins = (whose: string) => `Step ${committedSteps + 1} begins when ${whose} are back, or soon without them.`;
+  if (back === 0) return `The server is back. ${begins('its donors')}`;
+  return `The server is back, and so are ${back} of its donors. ${begins('the others')}`;
+}
+
 function sentence(state: CoordinatorState): string {
   const { phase, config, committedSteps, operator } = state;
   const when = config.train.islands ? 'At the next meeting' : 'Then';
@@ -111,7 +117,7 @@ function sentence(state: CoordinatorState): string {
     case 'waiting':
       return waitingSentence(phase.lack);
     case 'returning':
-      return `The server is back${phase.back.length > 0 ? `, and so are ${phase.back.length} of its donors` : ''}. Step ${committedSteps + 1} begins when ${phase.back.length > 0 ? 'the others' : 'its donors'} are back, or soon without them.${then}`;
+      return `${returningText(phase.back.length, committedSteps)}${then}`;
     case 'diverged':
       return phase.sentence;
     case 'preparing':
