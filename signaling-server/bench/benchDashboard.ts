@@ -24,6 +24,7 @@ const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 const LEAST_ROUNDS = 4;
 const ROUND_SECONDS = 60;
 const UNSEEN_REDRAWS = 8;
+const COLLECTIONS = 5;
 /** What is told shows within a redraw or two, out of sight a second after the last one. */
 const PATIENCE_MS = 5_000;
 const WINDOW = { width: 1440, height: 900 };
@@ -49,7 +50,7 @@ interface DashboardBench {
   /** The browser's own score, by part, of what moved although nobody touched anything; and what it was. */
   readonly layoutShift: Readonly<Record<string, number>>;
   readonly shifted: readonly string[];
-  /** After a collection of garbage, at the end of each round of the parts; and the medians of its first and last quarter. */
+  /** After collections of garbage, at the end of each round of the parts; and the medians of its first and last quarter. */
   readonly heapBytes: readonly number[];
   readonly heapQuarters: readonly [first: number, last: number];
   readonly nodes: readonly number[];
@@ -196,6 +197,16 @@ async function metric(session: CDPSession, name: string): Promise<number> {
   return metrics.find((each) => each.name === name)?.value ?? Number.NaN;
 }
 
+/** What the page holds on to: a message that comes between a collection and the look counts as held, so the least of a few. */
+async function heldBytes(session: CDPSession): Promise<number> {
+  const looks: number[] = [];
+  while (looks.length < COLLECTIONS) {
+    await session.send('HeapProfiler.collectGarbage');
+    looks.push(await metric(session, 'JSHeapUsedSize'));
+  }
+  return Math.min(...looks);
+}
+
 async function drive(
   browser: Browser,
   page: Page,
@@ -226,8 +237,7 @@ async function drive(
   };
   while (heapBytes.length < rounds) {
     tasks.push(await pageTasks(browser, page, round));
-    await session.send('HeapProfiler.collectGarbage');
-    heapBytes.push(await metric(session, 'JSHeapUsedSize'));
+    heapBytes.push(await heldBytes(session));
     nodes.push(await metric(session, 'Nodes'));
   }
   const took = (performance.now() - startMs) / 1_000;
