@@ -266,7 +266,7 @@ test('[OP12] operators read, steer, draft, go back, let go and change the run; t
   await page.goto(`${server.url}/operator`);
   await page.getByLabel('Operator token').fill('guessed');
   await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByText('Refused: this is not the token that the server printed last, nor one of a viewer.').waitFor();
+  await page.getByText('this token was used before or is unknown').waitFor();
   await expectAccessible(page, 'Login');
 
   await server.stop();

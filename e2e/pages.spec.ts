@@ -213,10 +213,10 @@ test('the operator’s page wants the token that was printed last, once', async 
   const { context } = await openBrowser({ webGpu: false });
   const page = await context.newPage();
   await page.goto(server.operatorUrl);
-  await page.getByText('this is not the token that the server printed last').waitFor();
+  await page.getByText('this token was used before or is unknown').waitFor();
   await page.getByLabel('Operator token').fill('guess');
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.locator('[aria-invalid="true"]').waitFor();
-  await page.getByText('this is not the token that the server printed last').waitFor();
+  await page.getByText('this token was used before or is unknown').waitFor();
   await expectAccessible(page);
 });

@@ -55,16 +55,29 @@ test('[RE45] an operator freezes and kills donors of the server’s own: no step
   await expectAccessible(page, 'Swarm');
 
   const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
-  const token = await page.evaluate(
-    async (init) => (await (await fetch('/api/operator/viewer', init)).json()).token,
-    asked,
-  );
+  const newLink = async (): Promise<string> => {
+    const token = await page.evaluate(
+      async (init) => (await (await fetch('/api/operator/viewer', init)).json()).token,
+      asked,
+    );
+    return `${new URL(operatorUrl).origin}/operator#token=${token}`;
+  };
   const { context } = await openBrowser({ webGpu: false });
   const viewer = await context.newPage();
-  await viewer.goto(`${new URL(operatorUrl).origin}/operator#token=${token}`);
+  const link = await newLink();
+  await viewer.goto(link);
   await go(viewer, 'Swarm');
   await expect.poll(() => viewer.locator(CARD).locator('tbody tr').count()).toBe(2);
   expect(await viewer.locator(CARD).getByRole('button').count()).toBe(0);
+  // A link opened in a tab that shows the dashboard: a used one says so, after a log-out a new one logs in.
+  await viewer.goto(link);
+  await viewer.getByText('used before').waitFor();
+  expect(viewer.url()).not.toContain('token');
+  await viewer.getByRole('button', { name: 'Log out' }).click();
+  await viewer.getByLabel('Operator token').waitFor();
+  await expect.poll(() => viewer.title()).toBe('Shoal: operator');
+  await viewer.goto(await newLink());
+  await viewer.getByText('Viewer: looks only').waitFor();
 
   await swarm.stop();
   const { faults, rollbacks } = JSON.parse(readFileSync(report, 'utf8'));

@@ -89,6 +89,27 @@ test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and w
   await visitor.goto(server.url);
   await visitor.getByRole('heading', { name: 'This model is finished' }).waitFor();
   expect(await visitor.getByRole('button', { name: 'Donate this GPU' }).count()).toBe(0);
+  await expect.poll(() => visitor.title()).toBe('✓ Finished · gpt2-long');
+  // What is over is told as over, everywhere.
+  await donor.page.getByText('Download it below before you close or reload this tab.').waitFor();
+  for (const { page, path } of [
+    { page: donor.page, path: '' },
+    { page: visitor, path: '/' },
+    { page: await donor.context.newPage(), path: '/status' },
+    { page: await donor.context.newPage(), path: '/embed' },
+  ]) {
+    if (path !== '') await page.goto(server.url + path);
+    await page
+      .getByText(/Step 24 of 24/)
+      .first()
+      .waitFor();
+    expect(
+      await page
+        .getByText(/\btrains?\b|(donors?|is) training|by the end/i)
+        .filter({ visible: true })
+        .allTextContents(),
+    ).toEqual([]);
+  }
   await visitor.locator('.writing').waitFor();
   await visitor.locator('figure.curve').waitFor();
   await visitor.getByText('All 24 steps are done.').waitFor();

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { modelOf, parseRunFile } from '../../swarm/run/runFile.ts';
 import { failed, need } from '../commands/failure.ts';
-import { minuteBytes, stepBytesOfTwo } from './publicStatus.ts';
+import { minuteTraffic, stepBytesOfTwo } from './publicStatus.ts';
 
 const stepOf = (plan: number, donors: number, bytesDirect: number) => ({
   ...{ plan, donors, bytesDirect, bytesRelayed: 100, seconds: 2 },
@@ -10,13 +10,19 @@ const stepOf = (plan: number, donors: number, bytesDirect: number) => ({
 
 it('[OP15] what a donor moves in a minute is both ends of what the newest plan’s steps send, shared by its donors', () => {
   // (2 · 1,000 / 4 + 2 · 3,000 / 4) bytes in 4 s.
-  expect(minuteBytes([stepOf(1, 2, 9e9), stepOf(2, 4, 900), stepOf(2, 4, 2_900)], 5)).toBe((2_000 / 4) * 60);
-  expect(minuteBytes([], 5)).toBe(null);
+  expect(minuteTraffic([stepOf(1, 2, 9e9), stepOf(2, 4, 900), stepOf(2, 4, 2_900)], 5)).toEqual({
+    bytes: (2_000 / 4) * 60,
+    isMeasured: true,
+  });
+  expect(minuteTraffic([], 5)).toBe(null);
 });
 
 it('[OP61] beside one who trains alone it is what a plan of two sends at that pace, whatever getting ready moved', () => {
-  expect(minuteBytes([stepOf(1, 2, 9e9), stepOf(2, 1, 9e9), stepOf(2, 1, 9e9)], 500)).toBe(((2 * 500) / 4) * 60);
-  expect(minuteBytes([stepOf(2, 1, 0)], null)).toBe(null);
+  expect(minuteTraffic([stepOf(1, 2, 9e9), stepOf(2, 1, 9e9), stepOf(2, 1, 9e9)], 500)).toEqual({
+    bytes: ((2 * 500) / 4) * 60,
+    isMeasured: false,
+  });
+  expect(minuteTraffic([stepOf(2, 1, 0)], null)).toBe(null);
   const text = readFileSync(new URL('../../e2e/golden/untied-gpt2/run.json', import.meta.url), 'utf8');
   const file = need(parseRunFile(JSON.parse(text), 'run.json'), failed);
   const { train } = file;

@@ -63,7 +63,7 @@ function fromStore(
   run: string,
   train: Train,
   bytesOfTwo: number | null,
-): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep' | 'minuteBytes' | 'next'> {
+): Pick<PublicStatus, 'curve' | 'evaluations' | 'checkpointStep' | 'minuteTraffic' | 'next'> {
   const committedSteps = store.committedSteps(run);
   const newest = store.steps(run, Math.max(0, committedSteps - 1));
   const spread = store.stepsSpread(run, committedSteps, CURVE_STEPS);
@@ -72,7 +72,7 @@ function fromStore(
   return {
     curve: [...new Map(curve)],
     evaluations: [...store.newestEvaluations(run, CURVE_STEPS)],
-    minuteBytes: minuteBytes(store.steps(run, Math.max(0, committedSteps - TRAFFIC_STEPS)), bytesOfTwo),
+    minuteTraffic: minuteTraffic(store.steps(run, Math.max(0, committedSteps - TRAFFIC_STEPS)), bytesOfTwo),
     checkpointStep: store.newestCheckpoint(run)?.committedSteps ?? 0,
     next: store.queue()[0] ?? null,
   };
@@ -81,10 +81,10 @@ function fromStore(
 type Moved = Pick<WatchedStep, 'plan' | 'donors' | 'seconds' | 'bytesDirect' | 'bytesRelayed'>;
 
 /**
- * Of a donor, both ways: of each byte there are two ends. By the newest plan's steps; of one who is alone by a plan of two at
- * the same pace, since whoever reads it would be the second. Null where no step was done, or two cannot share one.
+ * Of a donor, both ways: of each byte there are two ends. By the newest plan's steps; of one who is alone by an even half of
+ * each step at the same pace, since whoever reads it would be the second. Null where no step was done, or two cannot share one.
  */
-export function minuteBytes(steps: readonly Moved[], bytesOfTwo: number | null): number | null {
+export function minuteTraffic(steps: readonly Moved[], bytesOfTwo: number | null): PublicStatus['minuteTraffic'] {
   const inForce = steps.filter(({ plan }) => plan === steps.at(-1)?.plan);
   const seconds = inForce.reduce((sum, step) => sum + step.seconds, 0);
   if (seconds <= 0) return null;
@@ -94,7 +94,7 @@ export function minuteBytes(steps: readonly Moved[], bytesOfTwo: number | null):
     (sum, step) => sum + (isShared ? (2 * (step.bytesDirect + step.bytesRelayed)) / step.donors : (bytesOfTwo ?? 0)),
     0,
   );
-  return (bytes / seconds) * 60;
+  return { bytes: (bytes / seconds) * 60, isMeasured: isShared };
 }
 
 /** Tensor bytes of a step that two donors share evenly, each of them at both its ends; null: two cannot. */

@@ -57,7 +57,11 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
       return problem(reply, 400, 'expected a token, from the dashboard');
     const cookie = session.login(body.data.token, isSecure);
     if (cookie === null)
-      return problem(reply, 401, 'this is not the token that the server printed last, nor one of a viewer');
+      return problem(
+        reply,
+        401,
+        'this token was used before or is unknown; the server prints a new one after each use, and a dashboard makes them for viewers',
+      );
     note(`logged in as ${session.roleOf(cookie) === 'viewer' ? 'a viewer' : 'an operator'}`, cookie);
     return reply.header('set-cookie', cookie).send({ ok: true });
   });

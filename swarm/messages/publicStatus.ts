@@ -17,8 +17,14 @@ export const publicStatusSchema = z.object({
   checkpointStep: count,
   /** The run that the operator has put next; null: none. */
   next: z.string().nullable(),
-  /** What one donor sends and receives in a minute, by the newest steps of the plan in force; null: there is none, or it computes alone. */
-  minuteBytes: z.number().min(0).nullable(),
+  /** What one donor sends and receives in a minute; null: not known. */
+  minuteTraffic: z
+    .object({
+      bytes: z.number().min(0),
+      /** Moved in the newest steps of the plan in force; else nobody shares a step yet, and this is what an even half would move. */
+      isMeasured: z.boolean(),
+    })
+    .nullable(),
   /** Said to who asks from an address that the operator has blocked. */
   isBlocked: z.literal(true).optional(),
 });

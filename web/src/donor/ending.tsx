@@ -11,11 +11,13 @@ interface EndingProps {
   readonly invite: string | null;
   /** This tab takes part still, and will in the next run. */
   readonly staysHere: boolean;
+  /** Who helped takes the model with them, as long as the server knows this tab. */
+  readonly mayDownload: boolean;
 }
 
 const NAMES_SHOWN = 10;
 
-export function Ending({ status, invite, staysHere }: EndingProps) {
+export function Ending({ status, invite, staysHere, mayDownload }: EndingProps) {
   const [names, show] = useState<readonly string[]>([]);
   useEffect(() => {
     void ask(withInvite('/api/leaderboard', invite), leaderboardSchema).then(
@@ -43,6 +45,7 @@ export function Ending({ status, invite, staysHere }: EndingProps) {
         )}
       </p>
       <p>{nextText(status, staysHere)}</p>
+      {mayDownload && <p>Want to keep the model? Download it below before you close or reload this tab.</p>}
       {!staysHere && <TellMe run={status.run} />}
     </section>
   );

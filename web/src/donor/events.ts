@@ -49,6 +49,8 @@ export type DonorEvent =
   | { readonly type: 'dayCounted'; readonly today: DayTraffic }
   | { readonly type: 'eased'; readonly factor: number }
   | { readonly type: 'incident'; readonly incident: Incident }
+  /** By this tab before it was loaded anew. */
+  | { readonly type: 'seenBefore'; readonly seen: DonorState['seen'] }
   | { readonly type: 'tried'; readonly trial: Trial }
   | { readonly type: 'otherTabsSeen'; readonly count: number }
   | { readonly type: 'creditRead'; readonly credit: Credit }
@@ -108,6 +110,8 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return { ...state, today: event.today };
     case 'eased':
       return { ...state, eased: event.factor };
+    case 'seenBefore':
+      return { ...state, seen: event.seen };
     case 'incident':
       return { ...state, incident: event.incident };
     case 'tried':

@@ -1,12 +1,14 @@
 /** What a person should know before the click, and may read again at any time. */
+
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { type LocalNetwork, localNetworkFact } from './localNetwork.ts';
-import { minuteText } from './work.ts';
+import { expectedMinuteText, minuteText } from './work.ts';
 
 export interface FactsProps {
   /** Who runs this server, as far as a browser can know. */
   readonly host: string;
   /** What the run moves for one of its donors, as its server says; null: not known. */
-  readonly runMinuteBytes: number | null;
+  readonly expected: PublicStatus['minuteTraffic'];
   /** What this tab's own steps move; null: it has done none. */
   readonly minuteBytes: number | null;
   readonly relayOnly: boolean;
@@ -19,9 +21,10 @@ const RELAYED =
   'Only the server sees your IP address, because you hide it from the other donors. They see a random id, new with each connection. The operator sees the name of your GPU.';
 const NAMED = ' You’re anonymous unless you pick a name for the leaderboard.';
 
-function trafficFact({ runMinuteBytes, minuteBytes }: FactsProps): string {
+function trafficFact({ expected, minuteBytes }: FactsProps): string {
   if (minuteBytes !== null) return `Your part moves ${minuteText(minuteBytes)}.`;
-  if (runMinuteBytes !== null) return `Right now each donor moves ${minuteText(runMinuteBytes)}. You can cap it.`;
+  if (expected?.isMeasured) return `Right now each donor moves ${minuteText(expected.bytes)}. You can cap it.`;
+  if (expected) return `Your part would move ${expectedMinuteText(expected)}. You can cap it.`;
   return 'Data flows both ways all the time. How much depends on the model. You’ll see it measured, and you can cap it.';
 }
 

@@ -10,7 +10,7 @@ import { RunChoice } from './runChoice.tsx';
 import { RunWords } from './runWords.tsx';
 import { failureText, headlineOf } from './sentences.ts';
 import { type DonorState, givenTokens, isBarred } from './state.ts';
-import { minuteText } from './work.ts';
+import { expectedMinuteText } from './work.ts';
 import { type Sample, Writing } from './writing.tsx';
 
 interface FirstScreenProps {
@@ -38,7 +38,7 @@ export function FirstScreen(props: FirstScreenProps) {
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
       <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
       <RunWords status={status} about={about} isShut={refusal !== null} isLost={isLost} />
-      <Outcome state={state} />
+      <Outcome state={state} isOver={isOver} />
       {refusal !== null && phase.kind !== 'failed' && (
         <p class="notice bad" role="status">
           <span aria-hidden="true">✕ </span>
@@ -77,12 +77,12 @@ export function FirstScreen(props: FirstScreenProps) {
 const BROKEN: ReadonlySet<FailureReason> = new Set(['insecure', 'noWebGpu', 'noWebRtc', 'wrongProtocol']);
 
 function costText(status: PublicStatus | null): string {
-  const traffic = status?.minuteBytes == null ? 'some internet traffic' : `${minuteText(status.minuteBytes)}`;
+  const traffic = status?.minuteTraffic == null ? 'some internet traffic' : expectedMinuteText(status.minuteTraffic);
   return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, no file is read. Stay as long as you like: pause or close the tab and it stops.`;
 }
 
 /** How the last visit of this tab to the swarm ended; always there, so that screen readers hear it change. */
-function Outcome({ state }: { state: DonorState }) {
+function Outcome({ state, isOver }: { state: DonorState; isOver: boolean }) {
   const { phase } = state;
   const tokens = givenTokens(state);
   return (
@@ -93,7 +93,7 @@ function Outcome({ state }: { state: DonorState }) {
         </p>
       )}
       {phase.kind === 'failed' && !isSaidBelow(state) && <FailureNotice reason={phase.reason} detail={phase.detail} />}
-      {isSaidBelow(state) && (
+      {isSaidBelow(state) && !isOver && (
         <div class="notice bad">
           <p>
             <span aria-hidden="true">✕ </span>

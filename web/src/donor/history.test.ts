@@ -86,6 +86,8 @@ test('[DO2] progress that goes back is told of, another run’s is not', () => {
     /^The run went back from step 40 to step 36, its last save/,
   );
   expect(told(seen('whale', 40), seen('whale', 36), true)).toMatch(/^The run went back from step 40 to step 36/);
+  const reloaded = nextState(INITIAL_STATE, { type: 'seenBefore', seen: { run: 'whale', committedSteps: 40 } });
+  expect(told(reloaded, seen('whale', 36))).toMatch(/^The run went back from step 40 to step 36/);
   expect(told(seen('whale', 36), seen('whale', 37))).toBeUndefined();
   expect(told(seen('whale', 40), seen('other', 0))).toBeUndefined();
 });

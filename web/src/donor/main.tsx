@@ -14,7 +14,7 @@ import { remembered } from './history.ts';
 import { ended, reloaded } from './incidents.ts';
 import { Keeper } from './keeper.ts';
 import { seeMachine } from './machine.ts';
-import { begun } from './nextRun.ts';
+import { begun, over } from './nextRun.ts';
 import { type FailureReason, isMember, mayDonate } from './phase.ts';
 import { lastDonation, markDonating } from './reload.ts';
 import { askAbout } from './runCard.tsx';
@@ -52,6 +52,7 @@ function mark({ phase, me }: DonorState): void {
 /** What one sees of a tab that is not looked at: whether it works, and when it wants something. */
 function titleOf(state: DonorState): string {
   if (begun.value !== null) return `● ${begun.value} has begun · Shoal`;
+  if (state.phase.kind === 'idle' && over.value !== null) return `✓ Finished · ${over.value}`;
   if (state.phase.kind === 'idle') return 'Shoal: help train a language model';
   const { glyph, word } = headlineOf(state);
   return `${glyph} ${word} · ${state.run?.name ?? 'Shoal'}`;
@@ -116,9 +117,10 @@ live.shown.subscribe((state) => {
   // Nobody looks at a page that a program drives.
   frames.watch(preferences.smooth && phase.kind === 'computing' && !navigator.webdriver);
 });
-begun.subscribe(() => {
-  document.title = titleOf(live.current);
-});
+for (const news of [begun, over])
+  news.subscribe(() => {
+    document.title = titleOf(live.current);
+  });
 const watcher = new Watcher((surroundings) => donor.see(surroundings));
 document.addEventListener('visibilitychange', () => {
   frames.away();
@@ -160,7 +162,8 @@ render(<Page />, document.body.querySelector('#page') ?? document.body);
 
 // A reload, or the way back to this page, is no new visit: what was consented to goes on, and the page says so.
 addEventListener('pagehide', () => {
-  markDonating(mayDonate(live.current) ? null : { atMs: wallMs(), rest: live.current.rest });
+  const { rest, seen } = live.current;
+  markDonating(mayDonate(live.current) ? null : { atMs: wallMs(), rest, seen });
   donor.standStill();
 });
 document.addEventListener('freeze', () => donor.standStill());
@@ -171,5 +174,6 @@ if (last?.goesOn && mayDonate(live.current)) {
     donor.donate();
     live.dispatch({ type: 'incident', incident: reloaded(wallMs()) });
   }
+  live.dispatch({ type: 'seenBefore', seen: last.seen });
 } else if (last) live.dispatch({ type: 'incident', incident: ended(last.untilMs) });
 if (live.current.preferences.onlyIdle) void watcher.watchPerson();

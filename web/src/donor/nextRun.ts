@@ -8,6 +8,8 @@ type Seen = Pick<PublicStatus, 'run' | 'phase'>;
 export const awaitedAfter = signal<string | null>(null);
 /** What has begun and was waited for; null: nothing. */
 export const begun = signal<string | null>(null);
+/** The run that this page was told of last, where it is finished. */
+export const over = signal<string | null>(null);
 
 /** Whether this is what was waited for. */
 export const hasBegun = (after: string | null, { run, phase }: Seen): boolean =>
@@ -22,6 +24,7 @@ export async function tellWhenNext(run: string): Promise<void> {
 
 /** With each status that comes. */
 export function seeStatus(status: Seen): void {
+  over.value = status.phase === 'finished' ? status.run : null;
   if (!hasBegun(awaitedAfter.value, status)) return;
   awaitedAfter.value = null;
   begun.value = status.run;

@@ -4,7 +4,7 @@
  * back. A tab that is copied, restored or opened anew takes nothing over: that is another visit.
  */
 import { z } from 'zod';
-import type { Rest } from './state.ts';
+import type { DonorState, Rest } from './state.ts';
 
 const MARK = 'shoal.donating';
 /** Who comes back later has been elsewhere. */
@@ -12,6 +12,8 @@ const FRESH_MS = 2 * 60_000;
 
 const markSchema = z.object({
   atMs: z.number(),
+  /** How far the run was then: one that has less afterwards went back meanwhile. */
+  seen: z.object({ run: z.string(), committedSteps: z.number() }).nullable(),
   rest: z
     .discriminatedUnion('kind', [
       z.object({ kind: z.literal('button') }),
@@ -22,10 +24,10 @@ const markSchema = z.object({
 type Mark = z.infer<typeof markSchema>;
 
 /** Null: it does not donate. */
-export function markDonating(mark: { readonly atMs: number; readonly rest: Rest | null } | null): void {
+export function markDonating(mark: Readonly<Mark> | null): void {
   try {
     if (mark === null) sessionStorage.removeItem(MARK);
-    else sessionStorage.setItem(MARK, JSON.stringify(mark satisfies Mark));
+    else sessionStorage.setItem(MARK, JSON.stringify(mark));
   } catch {
     // A browser that keeps nothing: a reload is a new visit then.
   }
@@ -36,6 +38,7 @@ interface LastDonation {
   readonly untilMs: number;
   readonly goesOn: boolean;
   readonly rest: Rest | null;
+  readonly seen: DonorState['seen'];
 }
 
 /**
@@ -47,11 +50,11 @@ export function lastDonation(nowMs: number): LastDonation | null {
     const mark = sessionStorage.getItem(MARK);
     sessionStorage.removeItem(MARK);
     if (mark === null) return null;
-    const { atMs, rest } = markSchema.parse(JSON.parse(mark));
+    const { atMs, rest, seen } = markSchema.parse(JSON.parse(mark));
     const [entry] = performance.getEntriesByType('navigation');
     const type = entry instanceof PerformanceNavigationTiming ? entry.type : 'navigate';
     const isSameVisit = type === 'reload' || type === 'back_forward';
-    return { untilMs: Math.min(atMs, nowMs), goesOn: isSameVisit && Math.abs(nowMs - atMs) < FRESH_MS, rest };
+    return { untilMs: Math.min(atMs, nowMs), goesOn: isSameVisit && Math.abs(nowMs - atMs) < FRESH_MS, rest, seen };
   } catch {
     return null;
   }

@@ -127,23 +127,30 @@ interface RunProps {
   readonly onDownload: (() => Promise<string>) | null;
 }
 
+function titleOf(status: PublicStatus | null, isRunning: boolean): string {
+  if (!isRunning) return status?.run ?? 'The run';
+  return status?.phase === 'finished' ? 'What it became' : 'What it becomes';
+}
+
 export function RunCard({ status, about, invite, isRunning, onDownload }: RunProps) {
+  const isOver = status?.phase === 'finished';
   return (
     <section class="card" aria-labelledby="run">
-      <h2 id="run">{isRunning ? 'What it becomes' : (status?.run ?? 'The run')}</h2>
+      <h2 id="run">{titleOf(status, isRunning)}</h2>
       <p class="soft">
         {about
-          ? `A language model with ${modelText(about.parameters)}. By the end it will have read ${countText(
+          ? `A language model with ${modelText(about.parameters)}. ${isOver ? 'It has read' : 'By the end it will have read'} ${countText(
               about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
-        {!isRunning && status?.sentence} <StatusLink invite={invite} staysHere={isRunning} />
+        {!isRunning && status?.sentence}{' '}
+        <StatusLink invite={invite} staysHere={isRunning} words={isOver ? 'See how it went' : 'See how it’s going'} />
       </p>
       {!isRunning && (
         <StepProgress
           done={status?.committedSteps ?? null}
           steps={status?.steps ?? 0}
-          note={status ? `${counted(status.donors, 'donor')} training` : ''}
+          note={status && !isOver ? `${counted(status.donors, 'donor')} training` : ''}
         />
       )}
       <LossCurve points={status?.curve ?? []} />
@@ -152,15 +159,21 @@ export function RunCard({ status, about, invite, isRunning, onDownload }: RunPro
   );
 }
 
+interface StatusLinkProps {
+  readonly invite: string | null;
+  readonly staysHere: boolean;
+  readonly words: string;
+}
+
 /** A tab that donates is not left by a link. */
-function StatusLink({ invite, staysHere }: { invite: string | null; staysHere: boolean }) {
+function StatusLink({ invite, staysHere, words }: StatusLinkProps) {
   const href = invitedLink('/status', invite);
   return staysHere ? (
     <a href={href} target="_blank" rel="noopener">
-      See how it’s going (in a new tab)
+      {words} (in a new tab)
     </a>
   ) : (
-    <a href={href}>See how it’s going</a>
+    <a href={href}>{words}</a>
   );
 }
 

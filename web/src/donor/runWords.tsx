@@ -20,7 +20,7 @@ const [PURPOSE_LIMIT, WORDS_LIMIT] = [140, 80];
 export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
   return (
     <>
-      <CardWords key={about?.name} about={about} />
+      <CardWords key={about?.name} about={about} isOver={status?.phase === 'finished'} />
       {status && (
         <p class="here">
           <strong>{isLost ? LOST : hereText(status, isShut)}</strong>{' '}
@@ -33,7 +33,10 @@ export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
 
 const LOST = 'The server doesn’t answer. When it last did:';
 
-function CardWords({ about }: Pick<RunWordsProps, 'about'>) {
+const TRAINS = 'Many browsers train one language model together, each with a small part of it. Yours can, too.';
+const TRAINED = 'Browsers trained this language model together, each with a part of it.';
+
+function CardWords({ about, isOver }: Pick<RunWordsProps, 'about'> & { readonly isOver: boolean }) {
   const [isOpen, open] = useState(false);
   const card = about?.card ?? null;
   const words = card === null ? '' : `${card.by}${card.text}${card.licence}`;
@@ -41,10 +44,7 @@ function CardWords({ about }: Pick<RunWordsProps, 'about'>) {
   const isFolded = isLong && !isOpen;
   return (
     <>
-      <p class={isFolded ? 'lede folded' : 'lede'}>
-        {card?.purpose ||
-          'Many browsers train one language model together, each with a small part of it. Yours can, too.'}
-      </p>
+      <p class={isFolded ? 'lede folded' : 'lede'}>{card?.purpose || (isOver ? TRAINED : TRAINS)}</p>
       {about && (
         <p class="soft small">
           {byText(card, location.host)} {card && !isFolded && <Particulars card={card} />}

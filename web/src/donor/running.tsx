@@ -46,11 +46,7 @@ export function Running({ state, actions, about, unseenAt }: RunningProps) {
         {run ? run.name : 'Your GPU'}
       </h1>
       {(steps !== null || isComing) && (
-        <StepProgress
-          done={snapshot?.committedSteps ?? null}
-          steps={steps ?? 0}
-          note={snapshot ? donorsNote(snapshot) : ''}
-        />
+        <StepProgress done={snapshot?.committedSteps ?? null} steps={steps ?? 0} note={noteOf(state)} />
       )}
       {(snapshot || isComing) && <DonorsShoal state={state} about={about} />}
       <StopControls state={state} actions={actions} />
@@ -83,9 +79,14 @@ export function Running({ state, actions, about, unseenAt }: RunningProps) {
 }
 
 /** Who computes, and who else is here. */
-function donorsNote({ donors }: Snapshot): string {
+const noteOf = (state: DonorState): string => {
+  if (isStale(state)) return 'when last seen';
+  return state.snapshot ? donorsNote(state.snapshot) : '';
+};
+
+function donorsNote({ donors, phase }: Snapshot): string {
   const training = donors.filter(({ state }) => state === 'computing').length;
-  if (donors.length === 0) return '';
+  if (donors.length === 0 || phase === 'finished') return '';
   return training === donors.length
     ? `${counted(training, 'donor')} training`
     : `${training} of ${counted(donors.length, 'donor')} training`;

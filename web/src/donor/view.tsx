@@ -50,7 +50,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   const isSettled = useSettled(isAsked && isAboutAsked && machine.gpu.kind !== 'unknown');
   const facts: FactsProps = {
     ...{ host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork },
-    runMinuteBytes: status?.minuteBytes ?? null,
+    expected: status?.minuteTraffic ?? null,
   };
   return (
     <>
@@ -63,7 +63,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           <FirstScreen {...{ state, actions, status, about, sample, invite, refusal, isLost }} />
         )}
         {isRunning && <OtherTabs count={state.otherTabs} />}
-        {isOver && <Ending status={status} invite={invite} staysHere={isRunning} />}
+        {isOver && <Ending status={status} invite={invite} staysHere={isRunning} mayDownload={isMember(state)} />}
         {!isRunning && !isOver && (
           <GpuCard
             machine={state.machine}
@@ -73,11 +73,13 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
             onStop={() => page.stopTrial()}
           />
         )}
-        <LimitsForm
-          state={state}
-          onLimits={(limits) => actions.limit(limits)}
-          onPreferences={(chosen) => actions.prefer(chosen)}
-        />
+        {(isRunning || !isOver) && (
+          <LimitsForm
+            state={state}
+            onLimits={(limits) => actions.limit(limits)}
+            onPreferences={(chosen) => actions.prefer(chosen)}
+          />
+        )}
         {(isRunning || refusal === null || status?.isBlocked) && (
           <RunCard
             status={status}
@@ -90,10 +92,12 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
         {!isOver && refusal === null && (
           <Share invite={invite} run={status?.run ?? 'a model'} wantsMore={wantsMore(state)} />
         )}
-        <details class="card">
-          <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
-          <Facts {...facts} />
-        </details>
+        {(isRunning || !isOver) && (
+          <details class="card">
+            <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
+            <Facts {...facts} />
+          </details>
+        )}
         <CreditCard
           credit={state.credit}
           today={state.surroundings.day}

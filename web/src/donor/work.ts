@@ -4,6 +4,7 @@
  */
 
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { busySeconds } from '../../../swarm/timeline/timeline.ts';
 import { longestWait, waitsByPeer } from '../../../swarm/timeline/waits.ts';
@@ -98,6 +99,10 @@ const comparison = (bytes: number): string =>
 /** `34 MB a minute, about as much as a film in HD`. */
 export const minuteText = (bytes: number): string =>
   bytes < LEAST_TRAFFIC ? 'next to nothing' : `${trafficText(bytes)} a minute, ${comparison(bytes)}`;
+
+/** What a newcomer is to expect: what the others move, else the most that it may come to. */
+export const expectedMinuteText = ({ bytes, isMeasured }: NonNullable<PublicStatus['minuteTraffic']>): string =>
+  isMeasured || bytes < LEAST_TRAFFIC ? minuteText(bytes) : `up to ${minuteText(bytes)}`;
 
 /** What a screen reader hears of the timeline. */
 export function traceText(state: DonorState, trace: StepTrace): string {

@@ -11,6 +11,7 @@ import type { SectionProps } from './props.ts';
 import { CONNECTIONS, runSign } from './signs.ts';
 import type { OperatorState } from './state.ts';
 
+const TITLE = 'Shoal: operator';
 const LOOK_MS = 2_000;
 const NONE: readonly Alert[] = [];
 
@@ -34,8 +35,15 @@ export function useAlerts(of: OperatorState): readonly Alert[] {
     : NONE;
   useNotices(snapshot?.run ?? '', connection === 'open' ? alerts : NONE);
   useEffect(() => {
-    document.title = [...(alerts.length > 0 ? [`⚠ ${alerts.length}`] : []), state, 'Shoal: operator'].join(' · ');
+    document.title = [...(alerts.length > 0 ? [`⚠ ${alerts.length}`] : []), state, TITLE].join(' · ');
   }, [alerts.length, state]);
+  // Who logs out leaves the alerts behind, and their title.
+  useEffect(
+    () => () => {
+      document.title = TITLE;
+    },
+    [],
+  );
   return alerts;
 }
 

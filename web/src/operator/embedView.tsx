@@ -29,6 +29,7 @@ export function EmbedView({ status, about, problem, invite }: EmbedState) {
       </main>
     );
   const { run, phase, committedSteps, steps, loss, tokensPerSecond } = status;
+  const isOver = phase === 'finished';
   const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
   return (
     <main class={problem === null ? 'embed' : 'embed stale'}>
@@ -41,12 +42,17 @@ export function EmbedView({ status, about, problem, invite }: EmbedState) {
         <h1>{run}</h1>
         {problem === null ? <Chip {...PHASES[phase]} /> : <Chip tone="calm" glyph="↻" word="When last seen" />}
       </div>
-      <p class="soft small">{about?.card?.purpose || 'Many browsers train this language model together.'}</p>
+      <p class="soft small">
+        {about?.card?.purpose ||
+          (isOver
+            ? 'Browsers trained this language model together.'
+            : 'Many browsers train this language model together.')}
+      </p>
       <StepProgress done={committedSteps} steps={steps} note={loss === null ? '' : `loss ${lossText(loss)}`} />
-      <p class="soft small">{shoalText(fish)}</p>
+      {!isOver && <p class="soft small">{shoalText(fish)}</p>}
       <div class="buttons">
         <a class="donate" href={invitedLink('/', invite)} target="_blank" rel="noopener">
-          {phase === 'finished' ? 'See what came of it' : 'Donate'}
+          {isOver ? 'See what came of it' : 'Donate'}
           <span class="hidden"> (in a new tab)</span>
         </a>
         <span class="soft small">Nothing runs in this frame.</span>

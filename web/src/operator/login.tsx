@@ -6,6 +6,20 @@ interface LoginProps {
   readonly send: (token: string) => void;
 }
 
+/** What the server says of a token that it does not take. */
+export function Refusal({ problem }: Pick<OperatorState['login'], 'problem'>) {
+  return (
+    <p id="login-problem" class="answer" role="alert">
+      {problem && (
+        <>
+          <span aria-hidden="true">✕ </span>
+          {problem}
+        </>
+      )}
+    </p>
+  );
+}
+
 export function Login({ login: { busy, problem }, send }: LoginProps) {
   return (
     <main class="narrow">
@@ -37,14 +51,7 @@ export function Login({ login: { busy, problem }, send }: LoginProps) {
             Log in
           </button>
         </div>
-        <p id="login-problem" class="answer" role="alert">
-          {problem && (
-            <>
-              <span aria-hidden="true">✕ </span>
-              {problem}
-            </>
-          )}
-        </p>
+        <Refusal problem={problem} />
       </form>
     </main>
   );

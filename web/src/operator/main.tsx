@@ -34,16 +34,21 @@ live.shown.subscribe(({ connection, snapshot }) => {
 });
 render(<Page />, document.body.querySelector('#page') ?? document.body);
 
-const choose = (): void => live.dispatch({ type: 'sectionChosen', hash: location.hash });
-addEventListener('hashchange', choose);
-choose();
-
-const token = new URLSearchParams(location.hash.slice(1)).get('token');
-if (token === null) void watch.open();
-else {
+/** A link with a token logs in wherever it is opened, also in a tab that shows this page already. True: it was one. */
+function follow(): boolean {
+  const token = new URLSearchParams(location.hash.slice(1)).get('token');
   // Out of the address bar and the history first: it is a secret until it is used.
-  history.replaceState(null, '', location.pathname + location.search);
-  void watch.login(token).then(() => {
-    if (live.current.login.problem !== null) void watch.open();
-  });
+  if (token !== null) history.replaceState(null, '', location.pathname + location.search);
+  live.dispatch({ type: 'sectionChosen', hash: location.hash });
+  if (token !== null) void enter(token);
+  return token !== null;
 }
+
+async function enter(token: string): Promise<void> {
+  const isFirst = live.current.connection === 'connecting';
+  await watch.login(token);
+  if (isFirst && live.current.login.problem !== null) void watch.open();
+}
+
+addEventListener('hashchange', follow);
+if (!follow()) void watch.open();

@@ -97,6 +97,13 @@ describe('an operator’s state', () => {
     }
   });
 
+  test('a stale link, followed by who is in already, is told until another part is looked at', () => {
+    const open = nextState(INITIAL_STATE, { type: 'connectionChanged', connection: 'open' });
+    const refused = nextState(nextState(open, { type: 'loginAsked' }), { type: 'loginAnswered', problem: 'No.' });
+    expect([refused.connection, refused.login.problem]).toEqual(['open', 'No.']);
+    expect(nextState(refused, { type: 'sectionChosen', hash: '#swarm' }).login.problem).toBeNull();
+  });
+
   test('[OP62] a change of runs is told until the server is back, with the new run or without', () => {
     const saw = (state: OperatorState, run: string): OperatorState =>
       nextState(state, { type: 'serverSaid', message: { snapshot: { ...SNAPSHOT, run }, recent: [], events: [] } });

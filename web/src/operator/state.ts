@@ -117,7 +117,7 @@ export function nextState(state: OperatorState, event: OperatorEvent): OperatorS
       return { ...state, curve: [...older, ...state.curve].slice(-CURVE_LIMIT) };
     }
     case 'sectionChosen':
-      return { ...state, section: sectionOf(event.hash) };
+      return { ...state, section: sectionOf(event.hash), login: { ...state.login, problem: null } };
     case 'commandAsked':
       return { ...state, asked: event.command, answer: null };
     case 'commandAnswered':

@@ -54,7 +54,7 @@ function noStatus(problem: string | null) {
 const NO_MARKS: readonly never[] = [];
 
 function Run({ status, board, problem, invite }: StatusState & { readonly status: PublicStatus }) {
-  const { run, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
+  const { run, phase, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
   const extent = [status.curve[0]?.[0] ?? 0, status.curve.at(-1)?.[0] ?? 0] as const;
@@ -95,12 +95,19 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
         </section>
       )}
       <section class="card">
-        <h2>Take part</h2>
-        <p>
-          This run trains on GPUs that people lend in their browsers.{' '}
-          <a href={invitedLink('/', invite)}>Open the donor page</a> to see what it would do on yours; nothing starts by
-          itself.
-        </p>
+        <h2>{phase === 'finished' ? 'What came of it' : 'Take part'}</h2>
+        {phase === 'finished' ? (
+          <p>
+            This model was trained on GPUs that people lent in their browsers.{' '}
+            <a href={invitedLink('/', invite)}>The donor page</a> lets it write, and says what comes next.
+          </p>
+        ) : (
+          <p>
+            This run trains on GPUs that people lend in their browsers.{' '}
+            <a href={invitedLink('/', invite)}>Open the donor page</a> to see what it would do on yours; nothing starts
+            by itself.
+          </p>
+        )}
       </section>
     </>
   );

@@ -12,7 +12,7 @@ import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
 import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
-import { Login } from './login.tsx';
+import { Login, Refusal } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
 import type { SectionProps, ViewProps } from './props.ts';
 import { RunSection } from './runSection.tsx';
@@ -80,6 +80,7 @@ function Dashboard({ state, actions }: ViewProps) {
   const props = { state, actions, snapshot, alerts };
   return (
     <main class={connection === 'open' ? 'wide' : 'wide stale'}>
+      {state.login.problem !== null && <Refusal {...state.login} />}
       <Head {...props} />
       <Parts section={section} alerts={alerts.length} invite={state.invite} />
       <RoleContext.Provider value={state.role}>
