@@ -240,7 +240,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     ownKey,
     ...(recorder === undefined ? {} : { recorder }),
     tokenPrefix: options.site?.tokenPrefix ?? '',
-    ...(options.site === undefined ? {} : { losses: options.site.losses }),
+    ...knownToSite(options.site),
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
     networkName: (address) => addressKey(data.store, address),
@@ -248,6 +248,10 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });
 }
+
+/** What all processes of the site remember of addresses. */
+const knownToSite = (site: SiteRuns | undefined) =>
+  site === undefined ? {} : { losses: site.losses, wrongInvitations: site.wrongInvitations };
 
 /** healthz: this process answers. readyz: it would train, if donors came. */
 function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => PublicStatus, visible: Visible): void {

@@ -4,25 +4,19 @@
  */
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { isSameSecret } from '../http/secret.ts';
-import { monotonicMs } from '../monitoring/clock.ts';
+import { WrongInvitations } from './wrongInvitations.ts';
 
 /** A class that was given a wrong link tries it once each. */
 const WRONG_PER_MINUTE = 40;
-const WINDOW_MS = 60_000;
-/** Addresses that are remembered: those whose time began last. */
-const ADDRESSES_KEPT = 5_000;
-
-interface Wrong {
-  readonly sinceMs: number;
-  readonly count: number;
-}
 
 export class Invitation {
   readonly #invite: string | null;
-  readonly #wrong = new Map<string, Wrong>();
+  readonly #wrong: WrongInvitations;
 
-  constructor(invite: string | null) {
+  /** `wrong`: what all processes of a site counted, where this is a server of one. */
+  constructor(invite: string | null, wrong: WrongInvitations = new WrongInvitations()) {
     this.#invite = invite;
+    this.#wrong = wrong;
   }
 
   /** What is said of it in links; null: there is none. */
@@ -38,21 +32,10 @@ export class Invitation {
   /** Why whoever says this may not come in; null: it may. */
   problem(said: string | undefined, address: string): RefusalReason | null {
     if (this.#invite === null) return null;
-    const { sinceMs, count } = this.#current(address);
-    if (count >= WRONG_PER_MINUTE) return 'wrongInvitations';
+    if (this.#wrong.count(address) >= WRONG_PER_MINUTE) return 'wrongInvitations';
     if (said === undefined) return 'notInvited'; // it guesses nothing
     if (isSameSecret(said, this.#invite)) return null;
-    this.#wrong.set(address, { sinceMs, count: count + 1 });
-    const [oldest] = this.#wrong.keys();
-    if (this.#wrong.size > ADDRESSES_KEPT && oldest !== undefined) this.#wrong.delete(oldest);
+    this.#wrong.add(address);
     return 'notInvited';
-  }
-
-  #current(address: string): Wrong {
-    const nowMs = monotonicMs();
-    const known = this.#wrong.get(address);
-    if (known !== undefined && nowMs - known.sinceMs < WINDOW_MS) return known;
-    this.#wrong.delete(address);
-    return { sinceMs: nowMs, count: 0 };
   }
 }

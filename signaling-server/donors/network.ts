@@ -17,11 +17,17 @@ import type { RunSizes } from './pairs.ts';
 import { Relay } from './relay.ts';
 import { RelaysBeside } from './relaysBeside.ts';
 import { StateNeeds } from './stateNeeds.ts';
+import type { WrongInvitations } from './wrongInvitations.ts';
 
 export interface NetworkOptions {
   readonly iceServers?: readonly IceServer[];
   /** Only donors whose link carries it may join. */
   readonly invite?: string;
+}
+
+interface InvitedNetworkOptions extends NetworkOptions {
+  /** Of all processes of the site; absent: this one alone counts. */
+  readonly wrongInvitations?: WrongInvitations;
 }
 
 export class Network {
@@ -36,13 +42,13 @@ export class Network {
   readonly #addresses = new Map<PeerId, string>();
   #members: readonly PeerId[] = [];
 
-  constructor({ iceServers = [], invite }: NetworkOptions, sizes: RunSizes) {
+  constructor({ iceServers = [], invite, wrongInvitations }: InvitedNetworkOptions, sizes: RunSizes) {
     this.pairs = new GroupPairs(sizes);
     this.needs = new StateNeeds(sizes);
     this.relay = new Relay(this.pairs, (from, to) => this.beside.passed(from, to));
     this.beside = new RelaysBeside(this.relay, this.pairs);
     this.iceServers = [...iceServers];
-    this.invitation = new Invitation(invite ?? null);
+    this.invitation = new Invitation(invite ?? null, wrongInvitations);
   }
 
   connected(peer: PeerId, link: DonorLink): void {

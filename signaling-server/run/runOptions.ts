@@ -2,6 +2,7 @@
 
 import type { KeptLosses } from '../donors/keptLosses.ts';
 import type { NetworkOptions } from '../donors/network.ts';
+import type { WrongInvitations } from '../donors/wrongInvitations.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { GroupsSearch, PlanSearch } from '../planning/planThread.ts';
@@ -20,6 +21,7 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly maxDonors?: number;
   /** What the site's processes remember of addresses; absent: this one alone does. */
   readonly losses?: KeptLosses;
+  readonly wrongInvitations?: WrongInvitations;
   /** Every donor's token begins with it. */
   readonly tokenPrefix?: string;
   /** What donors that this server opened itself say. */

@@ -8,7 +8,7 @@ import { invariant, type Result } from '../../swarm/base.ts';
 import { NotKept } from '../files/storageProblem.ts';
 import { hasNatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
 import { openSite, type Site } from './site.ts';
-import { BUCKET_BYTES } from './siteLosses.ts';
+import { BUCKETS_BYTES } from './siteAddresses.ts';
 
 const FULL = 'NATS keeps nothing more: insufficient resources';
 
@@ -23,7 +23,7 @@ it.skipIf(!hasNatsServer())(
     const folder = mkdtempSync(join(tmpdir(), 'shoal-full-'));
     const file = join(folder, 'nats.conf');
     const allow = (bytes: number): void => writeFileSync(file, `jetstream { max_file_store: ${bytes} }\n`);
-    allow(BUCKET_BYTES + 3e6);
+    allow(BUCKETS_BYTES + 3e6);
     const nats = need(await startNatsServer(join(folder, 'nats'), 0, ['-c', file]));
     const options = { urls: [nats.url], site: 'full', log: console.log };
     const open: Site[] = [];

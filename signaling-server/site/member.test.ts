@@ -47,10 +47,12 @@ function contentOf<T>(result: Result<T>): T {
 interface MemberOptions {
   readonly access?: Access;
   readonly log?: Log;
+  /** Its run is by invitation. */
+  readonly invite?: string;
 }
 
 /** A process of the site; `kill`: as far as others see, it is gone from one moment to the next. */
-async function openMember({ access = {}, log = () => {} }: MemberOptions = {}, onFollow = (_: Site) => {}) {
+async function openMember({ access = {}, log = () => {}, ...own }: MemberOptions = {}, onFollow = (_: Site) => {}) {
   const directory = join(folder, `member-${members++}`);
   const site = contentOf(await openSite({ urls: [nats.url], site: 'test', directory, log }));
   let told: () => void = () => {};
@@ -63,7 +65,7 @@ async function openMember({ access = {}, log = () => {} }: MemberOptions = {}, o
       onOperatorToken: (token) => tokens.push(token),
       open: async (url, { data, runs }) => {
         const runName = contentOf(await addRun(site.data, tiny.runPath));
-        return createServer({ access, data, runName, log: () => {}, knownAs: url, site: runs });
+        return createServer({ access, data, runName, log: () => {}, knownAs: url, site: runs, ...own });
       },
       onRole: (server) => {
         led.server = server;
@@ -138,6 +140,28 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect(run.snapshot().generation).toBe(0);
     expect(closed).toBe(0);
     for (const donor of donors) donor.leave();
+  });
+
+  test('[NA71] wrong invitations at one process and at the next one that leads are counted together', {
+    timeout: TIMEOUT_MS,
+  }, async () => {
+    const first = await openMember({ invite: 'fish' });
+    await first.leads;
+    const second = await openMember({ invite: 'fish' });
+    const asked = async (word: string): Promise<number> =>
+      (await fetch(`${second.member.url}/api/status?invite=${word}`)).status;
+    const wrong = async (from: number, to: number): Promise<number[]> => {
+      const statuses: number[] = [];
+      for (let word = from; word < to; word++) statuses.push(await asked(`word${word}`));
+      return statuses;
+    };
+    await expect.poll(() => asked('fish'), { timeout: 20_000, interval: 500 }).toBe(200);
+    expect(await wrong(0, 25)).toEqual(Array(25).fill(403));
+    await first.kill();
+    await second.leads;
+    await expect.poll(() => asked('fish'), { timeout: 20_000, interval: 500 }).toBe(200);
+    expect(await wrong(25, 42)).toEqual([...Array(15).fill(403), 429, 429]);
+    expect(await asked('fish')).toBe(429);
   });
 
   test('[NA68] what donors of two gateways have relayed goes on between these while nobody leads, and is counted while somebody does', {

@@ -6,6 +6,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { neededMost, type RunWant, USUAL_DONOR_BYTES } from '../../swarm/messages/neededMost.ts';
 import type { KeptLosses } from '../donors/keptLosses.ts';
+import type { WrongInvitations } from '../donors/wrongInvitations.ts';
 import { calledFor, isOfTheSite } from '../http/calledFor.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { RunRole } from '../monitoring/metrics.ts';
@@ -20,6 +21,7 @@ import { FIRST_KEY } from './lease.ts';
 import { endsWithin } from './patience.ts';
 import { END_LIMIT_MS, Room } from './room.ts';
 import type { Site, SiteData } from './site.ts';
+import { siteInvitations } from './siteInvitations.ts';
 import { siteLosses } from './siteLosses.ts';
 import { moveRun, runIdOf, storeOfRun, storeOfSite } from './siteRun.ts';
 
@@ -60,13 +62,15 @@ export class Rooms {
   /** By id; null: it is about to be opened. */
   readonly #beside = new Map<string, Beside | null>();
   readonly #losses: KeptLosses;
+  readonly #wrongInvitations: WrongInvitations;
   #opening: Promise<void> = Promise.resolve();
   #isClosed = false;
 
   constructor(options: RoomsOptions) {
     const { site, exchange, log, open, onRole } = options;
     this.#options = options;
-    this.#losses = siteLosses(site.addresses);
+    this.#losses = siteLosses(site.addresses.losses);
+    this.#wrongInvitations = siteInvitations(site.addresses.invitations);
     const data = { ...site.data, store: storeOfSite(site.data.store, (run) => this.#storeOf(run)) };
     this.first = new Room({
       ...{ id: null, site, leases: site.leases, key: FIRST_KEY, exchange, log, onRole },
@@ -220,6 +224,7 @@ export class Rooms {
     return {
       isBeside: id !== null,
       losses: this.#losses,
+      wrongInvitations: this.#wrongInvitations,
       tokenPrefix: id === null ? '' : `${id}${END_OF_ID}`,
       wants: () => this.wants(),
       credit: () => this.#credit(),

@@ -20,8 +20,8 @@ import { openNatsJournal } from './natsJournal.ts';
 import { endsWithin, isNotReady, Patience } from './patience.ts';
 import { Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
+import { openAddresses, type SiteAddresses } from './siteAddresses.ts';
 import { siteBlobs } from './siteBlobs.ts';
-import { openAddresses } from './siteLosses.ts';
 import { parseSiteName } from './siteName.ts';
 import { runIdOf } from './siteRun.ts';
 import { siteStore } from './siteStore.ts';
@@ -55,8 +55,8 @@ export interface Site extends SiteData {
   readonly name: string;
   /** Who leads which run (lease.ts). */
   readonly leases: KV;
-  /** What is remembered of addresses (siteLosses.ts). */
-  readonly addresses: KV;
+  /** What is remembered of addresses. */
+  readonly addresses: SiteAddresses;
   /** What a run has that trains beside the first one: a journal, blobs and a working folder of its own. */
   openRun(run: string): Promise<Result<SiteData>>;
 }

@@ -1,15 +1,18 @@
-/** What processes of a site remember of addresses together, over a real NATS. */
+/** What processes of a site know of addresses together, over a real NATS. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
+import { Invitation } from '../donors/invitation.ts';
 import { JoinDelays } from '../donors/joinDelays.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { connectNats } from './natsConnection.ts';
 import { hasNatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
 import { Patience } from './patience.ts';
-import { openAddresses, siteLosses } from './siteLosses.ts';
+import { openAddresses } from './siteAddresses.ts';
+import { siteInvitations } from './siteInvitations.ts';
+import { siteLosses } from './siteLosses.ts';
 
 const [BAD, GOOD] = ['192.0.2.1', '192.0.2.2'];
 const WAIT = { timeout: 20_000 };
@@ -37,8 +40,11 @@ async function site() {
   return async () => {
     const connection = contentOf(await connectNats({ urls: [nats.url] }, new Patience(0, () => {})));
     releases.push(() => connection.close());
-    const delays = new JoinDelays(siteLosses(await openAddresses(connection, 's', 1)));
-    return { connection, waitMs: (address: string) => delays.waitMs(address, monotonicMs()), delays };
+    const { losses, invitations } = await openAddresses(connection, 's', 1);
+    const delays = new JoinDelays(siteLosses(losses));
+    const wrong = siteInvitations(invitations);
+    const said = (word: string | undefined, address: string) => new Invitation('fish', wrong).problem(word, address);
+    return { connection, waitMs: (address: string) => delays.waitMs(address, monotonicMs()), delays, wrong, said };
   };
 }
 
@@ -79,5 +85,26 @@ test.skipIf(!NATS).each([DAY_MS, -DAY_MS])(
     const later = await process();
     await expect.poll(() => later.waitMs(BAD), WAIT).toBeGreaterThan(200_000);
     for (const { waitMs } of [other, later]) expect(waitMs(BAD)).toBeLessThanOrEqual(300_000);
+  },
+);
+
+test.skipIf(!NATS)(
+  titled(
+    '[NA71] an address says forty wrong invitations a minute at all processes together, also at one that comes later',
+  ),
+  { timeout: 60_000 },
+  async () => {
+    const process = await site();
+    const [one, other] = [await process(), await process()];
+    // Both count at once: no process's number may take the place of another's.
+    for (let guess = 0; guess < 20; guess++)
+      for (const { said } of [one, other]) expect(said(`word ${guess}`, BAD)).toBe('notInvited');
+    await expect.poll(() => [one, other].map(({ wrong }) => wrong.count(BAD)), WAIT).toEqual([40, 40]);
+    const later = await process();
+    await expect.poll(() => later.wrong.count(BAD), WAIT).toBe(40);
+    for (const { said } of [one, other, later]) {
+      expect(said('fish', BAD)).toBe('wrongInvitations');
+      expect(said('fish', GOOD)).toBeNull();
+    }
   },
 );

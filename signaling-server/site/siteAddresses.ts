@@ -1,0 +1,59 @@
+/**
+ * What the processes of a site know of addresses together: buckets of NATS that all of them follow. No bucket has an address
+ * in it, but a hash of it. Rules NA in SPEC.md.
+ */
+import { createHash } from 'node:crypto';
+import { type KV, type KvEntry, Kvm } from '@nats-io/kv';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { monotonicMs } from '../monitoring/clock.ts';
+
+/** What nothing was added to for so long is forgiven, but for the worst, who are forgiven one conviction. */
+const LOSSES_KEPT_MS = 86_400_000;
+/** They count for a minute. */
+const INVITATIONS_KEPT_MS = 60_000;
+/** Each has some ten thousand entries; past that no more are remembered until some are forgotten. */
+const LOSSES_BYTES = 4 * 2 ** 20;
+const INVITATIONS_BYTES = 2 * 2 ** 20;
+/** What NATS has to have room for. */
+export const BUCKETS_BYTES = LOSSES_BYTES + INVITATIONS_BYTES;
+/** Of no address: what is put there tells NATS's time. Where there is no room for it, all that is known is from just now. */
+const NOW_KEY = 'now';
+
+/** Two, so that whoever floods a site with invitations leaves room for what addresses have cost. */
+export interface SiteAddresses {
+  readonly losses: KV;
+  readonly invitations: KV;
+}
+
+export async function openAddresses(nats: NatsConnection, site: string, replicas: number): Promise<SiteAddresses> {
+  const open = (name: string, ttl: number, bytes: number): Promise<KV> =>
+    new Kvm(nats).create(`shoal-${site}-${name}`, { ttl, history: 1, max_bytes: bytes, replicas });
+  return {
+    losses: await open('addresses', LOSSES_KEPT_MS, LOSSES_BYTES),
+    invitations: await open('invitations', INVITATIONS_KEPT_MS, INVITATIONS_BYTES),
+  };
+}
+
+/** What an address is remembered by. */
+export const nameOfAddress = (address: string): string =>
+  createHash('sha256').update(address).digest('hex').slice(0, 32);
+
+/** Hears what any process put there, with when that was by this process's clock, as long as its connection lives. */
+export async function follow(bucket: KV, heard: (entry: KvEntry, putMs: number) => void): Promise<void> {
+  const putMs = await clockOf(bucket);
+  for await (const entry of await bucket.watch()) if (entry.operation === 'PUT') heard(entry, putMs(entry));
+}
+
+/**
+ * When an entry was made, by this process's clock. How old those are that were there before is known by NATS's own clock alone:
+ * a machine's may be set at any time, and differ from NATS's.
+ */
+async function clockOf(bucket: KV): Promise<(entry: KvEntry) => number> {
+  const revision = await bucket.put(NOW_KEY, '').catch(() => null);
+  const hereMs = monotonicMs();
+  const now = revision === null ? null : await bucket.get(NOW_KEY);
+  return (entry) => {
+    if (revision === null || now === null || entry.revision > revision) return monotonicMs();
+    return hereMs - Math.max(0, now.created.getTime() - entry.created.getTime());
+  };
+}
