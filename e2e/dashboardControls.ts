@@ -158,7 +158,7 @@ export async function chooseLines(page: Page): Promise<void> {
   await smoothing.fill('0.6');
   await changesPicture(page, () => page.getByLabel('Logarithmic loss').click());
   await page.getByLabel('Logarithmic loss').click();
-  for (const mark of ['Joined', 'Checkpoint', 'Plan']) {
+  for (const mark of ['Joined', 'Checkpoint', 'New plan']) {
     const box = page.getByRole('group', { name: 'Marks' }).getByLabel(mark);
     await changesPicture(page, () => box.click());
     await box.click();

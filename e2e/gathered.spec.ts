@@ -52,7 +52,7 @@ test('[PL40] [PL41] [ST21] a model that no plan holds on these GPUs trains with 
     Array.from({ length: DONORS }, () => ['--donor', `memory=${MEMORY_KIB}KiB${more}`]).flat();
   const refused = await shoal('swarm', run, ...donors(''), '--steps', '2');
   expect(refused.code).toBe(1);
-  expect(refused.stderr).toContain('bytes are missing');
+  expect(refused.stderr).toContain('of memory is missing');
   const { metrics } = await runSwarm(run, ...donors(',host=8MiB'), '--steps', String(STEPS), '--report', report);
   expect(curveFaults('gpt2-tiny', STEPS, metrics)).toEqual([]);
   const { memory } = JSON.parse(readFileSync(report, 'utf8'));

@@ -25,10 +25,11 @@ test('a noun has its plural', () => {
 });
 
 test('says what is short in the unit that fits, and a slow swarm’s speed is not 0', () => {
-  expect([0, 2.71, 0.0123456, 1.2e-7].map((seconds) => secondsText(seconds))).toEqual([
+  expect([0, 2.71, 0.0123456, 9.46e-4, 1.2e-7].map((seconds) => secondsText(seconds))).toEqual([
     '0 s',
     '2.71 s',
     '12.3 ms',
+    '0.946 ms',
     '0.12 µs',
   ]);
   expect([1234.4, 9.96, 0.0421].map(speedText)).toEqual(['1234', '10', '0.042']);

@@ -2,13 +2,17 @@
 
 import { rounded } from './base.ts';
 
-/** 1 stage, 2 stages, 2 micro-batches. */
-export const counted = (count: number, noun: string): string =>
-  `${count} ${noun}${count === 1 ? '' : noun.endsWith('h') ? 'es' : 's'}`;
+const GROUPED = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+/** `4,000`: a whole number as people read it. */
+export const groupedText = (value: number): string => GROUPED.format(value);
 
-/** `3.25 s`, `12.4 ms`, `7.1 µs`: so many digits in the unit that fits, however short it is. */
+/** 1 stage, 2 stages, 4,000 steps. */
+export const counted = (count: number, noun: string): string =>
+  `${groupedText(count)} ${noun}${count === 1 ? '' : noun.endsWith('h') ? 'es' : 's'}`;
+
+/** `3.25 s`, `12.4 ms`, `0.95 ms`, `7.1 µs`: so many digits in a unit that is read at a glance, however short it is. */
 export function secondsText(seconds: number, digits = 3): string {
-  const [scale, unit] = seconds === 0 || seconds >= 1 ? [1, 's'] : seconds >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  const [scale, unit] = seconds === 0 || seconds >= 1 ? [1, 's'] : seconds >= 1e-4 ? [1e3, 'ms'] : [1e6, 'µs'];
   return `${rounded(seconds * scale, digits)} ${unit}`;
 }
 

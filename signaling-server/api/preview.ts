@@ -1,7 +1,7 @@
 /** What a link to this server shows where people share it (Open Graph, https://ogp.me): title, words, a picture. */
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
-import { counted } from '../../swarm/quantityText.ts';
+import { counted, groupedText } from '../../swarm/quantityText.ts';
 import type { Access } from '../http/access.ts';
 import { escapedHtml, perMinute } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
@@ -25,8 +25,8 @@ export function previewTags({ status, purpose }: Previewed, origin: string): str
   const { donors = 0, committedSteps = 0, steps = 0 } = status ?? {};
   const isOver = status?.phase === 'finished';
   const how = isOver
-    ? `All ${steps} steps are done.`
-    : `Step ${committedSteps} of ${steps}, ${donors === 0 ? 'waiting for the first GPU' : `${counted(donors, 'GPU')} training`}.`;
+    ? `All ${counted(steps, 'step')} are done.`
+    : `Step ${groupedText(committedSteps)} of ${groupedText(steps)}, ${donors === 0 ? 'waiting for the first GPU' : `${counted(donors, 'GPU')} training`}.`;
   const words =
     purpose || 'Many browsers train one language model together. Yours can help: one click, nothing is installed.';
   const tags = {

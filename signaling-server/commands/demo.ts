@@ -88,7 +88,9 @@ async function train(data: DataDirectory, runName: string): Promise<void> {
   const options = { data, runName, pages: PAGES_FOLDER, log, expectedDonors: DONORS, port: 0 };
   const server = need(await openTrainingServer(options), failed);
   say(`dashboard: ${server.url}/operator#token=${server.operatorToken}`);
-  say(`Training ${runName} with ${DONORS} headless donors. Ctrl-C stops at a step boundary; the next start goes on.`);
+  say(
+    `Training ${runName} with ${DONORS} headless donors. Ctrl-C stops between two steps; the next start goes on from there.`,
+  );
   const trained = await trainHeadless({
     server,
     donors: DONORS,

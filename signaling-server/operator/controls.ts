@@ -140,7 +140,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/card',
     runCardSchema,
-    () => deed('say', 'said', `what ${run.name} is for`),
+    () => deed('describe', 'described', `${run.name} for its donors`),
     (card) => {
       store.saveCard(run.name, JSON.stringify(card));
       return success(null);
@@ -174,7 +174,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/samples',
     samplesBody,
-    ({ run: name, step }) => deed('let', 'let', `checkpoint ${step} of ${name} write a sample`),
+    ({ run: name, step }) => deed('take', 'took', `a sample of checkpoint ${step} of ${name}`),
     (question) => sampleCheckpoint(data, question),
   );
   change(
@@ -195,7 +195,8 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/webhook',
     webhookBody,
-    ({ url }) => deed('have', 'had', `${url === '' ? 'no' : 'an'} address told of alerts`),
+    ({ url }) =>
+      url === '' ? deed('remove', 'removed', 'the address for alerts') : deed('set', 'set', 'an address for alerts'),
     ({ url }) => {
       store.saveWebhook(url);
       return success(null);
@@ -205,7 +206,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/webhook/try',
     z.object({}),
-    () => deed('try', 'tried', 'the address of alerts'),
+    () => deed('send', 'sent', 'a test alert'),
     () => alerts.try(),
   );
   change(

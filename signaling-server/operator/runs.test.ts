@@ -128,10 +128,7 @@ describe('[OP3] runs', () => {
       expect.stringContaining('says nothing known'),
     ]);
     const small = CLUSTER.replaceAll('1000000000', '100000');
-    expect(await errorOf(await ask({ cluster: small }))).toEqual([
-      409,
-      expect.stringMatching(/bytes of memory are missing/),
-    ]);
+    expect(await errorOf(await ask({ cluster: small }))).toEqual([409, expect.stringMatching(/of memory is missing/)]);
   });
 
   it('[CO26] go back to a checkpoint that is kept, also when they are finished', async () => {

@@ -183,7 +183,7 @@ it('[OP1] who is gone is lost while it has a part, and has left while it rests',
     return told.at(-1);
   };
   const lost = ['gone', 'its connection closed'];
-  const left = ['left', 'its connection closed, while it had no part'];
+  const left = ['left', 'its connection closed; it had no work, so nothing was lost'];
   for (const state of ['paused', 'spare', 'finished']) {
     send({ type: 'standby', state });
     expect(gone(), state).toEqual(left);

@@ -95,7 +95,7 @@ export class RunHistory implements RunObserver {
     const wasResting = this.#resting.delete(peer);
     // Who left by its button closes its connection behind it.
     if (this.#left.delete(peer)) return;
-    const had = wasResting ? ', while it had no part' : '';
+    const had = wasResting ? '; it had no work, so nothing was lost' : '';
     this.#add({ kind: wasResting ? 'left' : 'gone', peer, detail: `${detail}${had}` });
   }
 

@@ -22,6 +22,13 @@ describe('snapshot', () => {
     });
   });
 
+  it('[CO21] groups the digits of a long run’s steps', () => {
+    const swarm = script({ steps: 4_000 });
+    swarm.join('a');
+    swarm.settle('a report');
+    expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor is training step 1 of 4,000.');
+  });
+
   it('[CO21] is announced when it shows something new, and not with each report', () => {
     const swarm = script({ expectedDonors: 2 });
     const announced = () => swarm.published();

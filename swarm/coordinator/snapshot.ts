@@ -3,7 +3,7 @@ import { assertNever, type PeerId } from '../base.ts';
 import { isRecorded, roundEnd, roundSoFar } from '../islands/rounds.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
-import { counted } from '../quantityText.ts';
+import { counted, groupedText } from '../quantityText.ts';
 import { type CoordinatorState, type Donor, dutiesIn, type Lack, planInForce } from './state.ts';
 import { nextStepOf } from './stepsAhead.ts';
 import { offerOf, uncopied, uncopiedSentence } from './successor.ts';
@@ -104,7 +104,8 @@ function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number):
 }
 
 function returningText(back: number, committedSteps: number): string {
-  const begins = (whose: string) => `Step ${committedSteps + 1} begins when ${whose} are back, or soon without them.`;
+  const begins = (whose: string) =>
+    `Step ${groupedText(committedSteps + 1)} begins when ${whose} are back, or soon without them.`;
   if (back === 0) return `The server is back. ${begins('its donors')}`;
   return `The server is back, and so are ${back} of its donors. ${begins('the others')}`;
 }
@@ -121,17 +122,19 @@ function sentence(state: CoordinatorState): string {
     case 'diverged':
       return phase.sentence;
     case 'preparing':
-      return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${committedSteps + 1}.${then}`;
+      return `Waiting for ${counted(phase.waitingFor.length, 'donor')} to get ready for step ${groupedText(committedSteps + 1)}.${then}`;
     case 'planning':
       if (state.ask?.answer?.answer === 'none')
         return `No plan for these donors: ${state.ask.answer.reason}. They wait until another one comes.${then}`;
-      return `Working out who does what, for ${counted(offerOf(state).length, 'donor')}, before step ${committedSteps + 1}.${then}`;
+      return `Working out who does what, for ${counted(offerOf(state).length, 'donor')}, before step ${groupedText(committedSteps + 1)}.${then}`;
     case 'holding':
-      if (phase.awaits === 'groups') return `Waiting for the other groups, before step ${committedSteps + 1}.${then}`;
-      if (phase.awaits === 'checkpoint') return `Finishing a save before step ${committedSteps + 1}.${then}`;
-      return `Waiting a moment for a donor that is joining, before step ${committedSteps + 1}.${then}`;
+      if (phase.awaits === 'groups')
+        return `Waiting for the other groups, before step ${groupedText(committedSteps + 1)}.${then}`;
+      if (phase.awaits === 'checkpoint')
+        return `Finishing a save before step ${groupedText(committedSteps + 1)}.${then}`;
+      return `Waiting a moment for a donor that is joining, before step ${groupedText(committedSteps + 1)}.${then}`;
     case 'training':
-      return `${trainingText(reportersOf(phase.inForce.duties).length)} step ${phase.step + 1} of ${config.steps}.${then}`;
+      return `${trainingText(reportersOf(phase.inForce.duties).length)} step ${groupedText(phase.step + 1)} of ${groupedText(config.steps)}.${then}`;
     case 'evaluating':
       return `Testing the model on unseen text after ${counted(committedSteps, 'step')}.${then}`;
     case 'saving':

@@ -215,13 +215,15 @@ describe('a plan for a cluster', () => {
     expect(idle).toEqual([]);
   });
 
-  it('[CL10] a model that fits nobody: the bytes that are missing, which are enough', () => {
+  it('[CL10] a model that fits nobody: the memory that is missing, which is enough', () => {
     const of = (bytes: number) => clusterOf({ peers: [{ id: 'a', memoryBytes: bytes, flopsPerSecond: 1e9 }] });
     const found = planCluster(problemOf(of(30_000)), () => false);
     expect(found).toMatchObject({ ok: false });
-    const [, missing] = /(\d+) bytes of memory are missing/.exec(found.ok ? '' : found.reason) ?? [];
-    expect(planCluster(problemOf(of(30_000 + Number(missing))), () => false).ok).toBe(true);
-    expect(planCluster(problemOf(of(30_000 + Number(missing) - 100_000)), () => false).ok).toBe(false);
+    const [, mebibytes] = /about ([\d.]+) MiB of memory is missing/.exec(found.ok ? '' : found.reason) ?? [];
+    const missing = 2 ** 20 * Number(mebibytes);
+    // It is rounded to a tenth of a MiB.
+    expect(planCluster(problemOf(of(30_000 + missing + 60_000)), () => false).ok).toBe(true);
+    expect(planCluster(problemOf(of(30_000 + missing - 160_000)), () => false).ok).toBe(false);
   });
 
   it('[CL17] who is slow and has memory keeps state and computes nothing, where that may be', () => {

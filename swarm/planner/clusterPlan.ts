@@ -1,6 +1,6 @@
 /**
  * The whole answer of `shoal plan`: the best plan found while the caller lets the search go on, what it is predicted to
- * take, and in words why each peer has its size or none. Where nothing fits, how many bytes are missing, and where.
+ * take, and in words why each peer has its size or none. Where nothing fits, how much memory is missing, and where.
  */
 import { got, type PeerId, type Result, refusal, success } from '../base.ts';
 import { oversizedWords } from '../memory/bufferLimits.ts';
@@ -344,10 +344,9 @@ function lackWords(search: Search): string {
     return `the model does not fit these peers: ${oversizedWords({ ...large, limit }, who)}`;
   }
   if (!drafted || drafted.missingBytes === 0) return 'no plan can be made of these peers and this run';
-  const missing = Math.ceil(drafted.missingBytes);
   const who = drafted.plan.stages
     .flatMap(({ layers, members }) => members.map(({ peer }) => `${peer} with ${layersText(layers)}`))
     .slice(0, 4)
     .join(', ');
-  return `the model does not fit these peers, ${missing} bytes of memory are missing (${bytesText(missing)}): with so many more it would fit ${who}`;
+  return `the model does not fit these peers, about ${bytesText(drafted.missingBytes)} of memory is missing: with so much more it would fit ${who}`;
 }

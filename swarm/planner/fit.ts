@@ -13,6 +13,7 @@ import type { Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import { type CodedState, type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
+import { bytesText } from '../quantityText.ts';
 import type { Islands } from '../run/runFile.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { packedBytes, type RunWire } from '../wire.ts';
@@ -153,8 +154,8 @@ export function sentence({ bytes, worst, oversized: large }: Shortage, order: re
   const who =
     worst === null
       ? ''
-      : `: donor ${order.indexOf(worst.peer)} gives ${worst.has} bytes of ${worst.of}, its part needs ${worst.needs}`;
-  return `the model does not fit these donors, ${bytes} bytes are missing${who}`;
+      : `: donor ${order.indexOf(worst.peer)} gives ${bytesText(worst.has)} of ${worst.of}, its part needs ${bytesText(worst.needs)}`;
+  return `the model does not fit these donors, about ${bytesText(bytes)} is missing${who}`;
 }
 
 /** Options with everything decided, from the preferred one on. */

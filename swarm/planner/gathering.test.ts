@@ -234,7 +234,7 @@ describe('when it is chosen', () => {
     ])
       expect(planCluster(problemOf(clusterOf(alike(3, 40e6), slow)), () => false)).toMatchObject({
         ok: false,
-        reason: expect.stringMatching(/bytes of memory are missing/),
+        reason: expect.stringMatching(/of memory is missing/),
       });
   });
 

@@ -186,7 +186,7 @@ function costReasons({ state }: Plan, predicted: Forecast, bare: Forecast): Reas
   return [
     {
       peer: null,
-      text: `Each shard has ${copies}: a step takes ${secondsText(longer)} longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
+      text: `Each shard has ${copies}: a step takes ${longer < 1e-3 ? 'less than 1 ms' : secondsText(longer)} longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
     },
   ];
 }

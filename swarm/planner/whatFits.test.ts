@@ -36,7 +36,7 @@ it.each([
   const problem = problemOf(memory, layers, sequence);
   const words = refusalOf(problem);
   expect(words).toMatch(
-    /^the model does not fit these peers, \d+ bytes of memory are missing \([^)]*\): .*\. What would fit: /,
+    /^the model does not fit these peers, about [\d.]+ \w+ of memory is missing: .*\. What would fit: /,
   );
   const [, fewer] = /fit: (\d+) of its (\d+) layers/.exec(words) ?? [];
   const [, shorter] = /the whole with sequences of (\d+) in place of/.exec(words) ?? [];

@@ -41,7 +41,7 @@ export function workSentence(state: DonorState, trace: StepTrace): string {
   const busy = `your GPU was busy for ${percentText(share)} of the last step`;
   const { speed } = state.limits;
   if (state.eased === 1 && share > speed + STRETCHED)
-    return `You give ${percentText(speed)}. Other work here slows it down: busy for ${percentText(share)} of the last step.`;
+    return `Other work slows this GPU: it was busy for ${percentText(share)} of the last step, not ${percentText(speed)}.`;
   if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
   const wait = longestWaitOf(trace);
   const idleSeconds = trace.seconds * (1 - share);

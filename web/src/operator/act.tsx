@@ -3,7 +3,7 @@ import { createContext } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
-import type { KnownIds } from './shortIds.ts';
+import { type KnownIds, withShortIds } from './shortIds.ts';
 
 /** Who looks at the dashboard. */
 export const RoleContext = createContext<Role>('operator');
@@ -45,10 +45,11 @@ export function useAct(): Act {
 
 /** The line stays where there is no answer: nothing moves when one comes. */
 export function Answer({ answer }: Pick<Act, 'answer'>) {
+  const ids = useContext(IdsContext);
   return (
     <p class={answer?.ok === false ? 'answer' : 'answer soft'} role="status">
       {answer && !answer.ok && <span aria-hidden="true">✕ </span>}
-      {answer?.sentence}
+      {answer && withShortIds(answer.sentence, ids)}
     </p>
   );
 }

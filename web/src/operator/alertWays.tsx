@@ -42,11 +42,13 @@ export function AlertWays({ run }: { readonly run: string }) {
   const keep = (): Promise<boolean> =>
     act.run(
       () => tell('/api/operator/webhook', { url }, anything),
-      url === '' ? 'Kept: the server tells nobody.' : 'Kept. The server tells this address of every alert.',
+      url === ''
+        ? 'Saved: alerts go to no address.'
+        : 'Saved. The server sends every alert there, even while no dashboard is open.',
     );
   const attempt = async (): Promise<void> => {
-    if (isNotified) notify(run, 'This is a trial. Alerts of this run look like this.');
-    if (url !== '') await act.run(() => tell('/api/operator/webhook/try', {}, anything), 'The address took the trial.');
+    if (isNotified) notify(run, 'This is a test. Alerts of this run look like this.');
+    if (url !== '') await act.run(() => tell('/api/operator/webhook/try', {}, anything), 'The address took the test.');
   };
   return (
     <form
@@ -58,12 +60,11 @@ export function AlertWays({ run }: { readonly run: string }) {
     >
       <label class="check">
         <input type="checkbox" checked={isNotified} onChange={(event) => void choose(event.currentTarget.checked)} />
-        <span>Notify me in this browser, as long as this tab is open</span>
+        <span>Notify me in this browser while this tab is open</span>
       </label>
       <label class="block">
         <span>
-          Address that the server tells (a webhook, of Slack, Discord or your own){' '}
-          <span class="note">also while nobody looks</span>
+          Send alerts to a web address <span class="note">a webhook of Slack, Discord or your own</span>
         </span>
         <input
           type="url"
@@ -76,7 +77,7 @@ export function AlertWays({ run }: { readonly run: string }) {
       </label>
       <div class="buttons">
         <button type="submit" class="small" disabled={act.isOff || !isAddress}>
-          Keep the address
+          Save address
         </button>
         <button
           type="button"
@@ -84,7 +85,7 @@ export function AlertWays({ run }: { readonly run: string }) {
           disabled={act.isOff || (url === '' && !isNotified)}
           onClick={() => void attempt()}
         >
-          Try it
+          Send a test
         </button>
       </div>
       <Answer answer={isAddress ? act.answer : { ok: false, sentence: checked.error.issues[0]?.message ?? '' }} />

@@ -157,7 +157,7 @@ describe('marks', () => {
     const marks = marksOf(events, new Set<EventKind>(['joined', 'plan', 'gone']), [0, 5]);
     expect(marks.map(({ at, word }) => [at, word])).toEqual([
       [1, 'Joined'],
-      [1, 'Plan'],
+      [1, 'New plan'],
       [5, 'Lost'],
     ]);
     expect(new Set(marks.map(({ glyph }) => glyph)).size).toBe(3);

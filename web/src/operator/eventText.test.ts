@@ -4,7 +4,7 @@ import { eventText, peerOf } from './eventText.ts';
 test('[OP1] what happened, in words', () => {
   const size = { epoch: 3, donors: 2, stages: 1, microBatches: 4, schedule: '1f1b' };
   expect(eventText({ kind: 'plan', ...size, reason: 'b joins' })).toBe(
-    'b joins (plan 3: 2 donors, 1 stage, 4 micro-batches, 1f1b)',
+    'number 3, because b joins (2 donors, 1 stage, 4 micro-batches, 1f1b)',
   );
   const fault = { kind: 'fault', peer: 'a', reason: 'linkLost', about: 'abcdefghi', detail: 'no answer' } as const;
   expect([peerOf(fault), eventText(fault)]).toEqual(['a', 'lost its link to abcdef: no answer']);

@@ -27,7 +27,7 @@ export function eventText(event: Happened): string {
     case 'plan': {
       const { epoch, donors, stages, microBatches, schedule, reason } = event;
       const size = [counted(donors, 'donor'), counted(stages, 'stage'), counted(microBatches, 'micro-batch'), schedule];
-      return `${reason} (plan ${epoch}: ${size.join(', ')})`;
+      return `number ${epoch}, because ${reason} (${size.join(', ')})`;
     }
     case 'rollBack':
       return `From step ${event.atStep} to step ${event.toStep}: ${event.reason}`;

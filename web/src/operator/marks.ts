@@ -11,7 +11,7 @@ export const EVENT_SIGNS: Readonly<Record<EventKind, EventSign>> = {
   joined: { glyph: '▲', word: 'Joined', tone: 'good' },
   left: { glyph: '▽', word: 'Left', tone: 'soft' },
   gone: { glyph: '▼', word: 'Lost', tone: 'bad' },
-  plan: { glyph: '◆', word: 'Plan', tone: 'accent' },
+  plan: { glyph: '◆', word: 'New plan', tone: 'accent' },
   checkpoint: { glyph: '■', word: 'Checkpoint', tone: 'soft' },
   rollBack: { glyph: '↩', word: 'Went back', tone: 'bad' },
   setAside: { glyph: '⊠', word: 'Gave up a checkpoint', tone: 'bad' },

@@ -58,7 +58,7 @@ export function PeerCard({ row, links, close }: CardProps) {
           type="button"
           class="small"
           disabled={act.isOff}
-          onClick={() => letGo('atBoundary', 'It goes at the next step boundary, and hands its part over.')}
+          onClick={() => letGo('atBoundary', 'It goes after the step in progress, and hands its part over.')}
         >
           Let go after this step
         </button>

@@ -209,7 +209,7 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, clone, ...prop
           <Confirm
             label="Make active"
             about={name}
-            question="The active run stops at its next step boundary, and donors change over."
+            question="The active run stops after the step in progress, and its donors change over to this one."
             disabled={isOff}
             onSure={() => void activate(name)}
           />
