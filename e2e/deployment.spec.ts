@@ -12,7 +12,7 @@ import { openDataDirectory } from '../signaling-server/store/dataDirectory.ts';
 import { rollBacksSince } from '../signaling-server/store/rollBacks.ts';
 import { publicStatusSchema } from '../swarm/messages/publicStatus.ts';
 import { buildImage } from './deployment/containerfile.ts';
-import { Deployment, FOREIGN_PROGRAMS } from './deployment/deployment.ts';
+import { Deployment, FOREIGN_PROGRAMS, RELAY_CLIENT } from './deployment/deployment.ts';
 import { canUnshare } from './deployment/machines.ts';
 import { curveFaults } from './fidelity.ts';
 import { atTestEnd, copyOfRun, RunningCommand, runSwarm, startServer, temporaryFolder, withSteps } from './product.ts';
@@ -27,7 +27,7 @@ const has = (program: string): boolean => spawnSync('which', [program]).status =
 const missing = [
   ...(process.env.SHOAL_LONG === '1' ? [] : ['SHOAL_LONG=1']),
   ...(canUnshare() ? [] : ['root on Linux, with namespaces']),
-  ...[...FOREIGN_PROGRAMS, 'nsenter', 'setpriv', 'npm'].filter((program) => !has(program)),
+  ...[...FOREIGN_PROGRAMS, RELAY_CLIENT, 'nsenter', 'setpriv', 'npm'].filter((program) => !has(program)),
 ];
 const title = '[NA10] the site of deploy/ trains with donors through its proxy, and a rolling restart costs no step';
 
@@ -74,6 +74,11 @@ test.skipIf(missing.length > 0)(
       }
     };
     await further();
+
+    // By the TURN server donors reach each other, not the site's own network; nobody without the password reaches anyone.
+    expect(await site.relayed()).toMatch(/tot_recv_msgs=[1-9]\d*\n/);
+    expect(await site.relayed({ peer: site.innerAddress })).toContain('403 (Forbidden IP)');
+    expect(await site.relayed({ password: 'whale' })).toContain('Cannot complete Allocation');
 
     for (const name of servers) {
       const container = site.container(name);

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { z } from 'zod';
 import type { BrowserProgram } from '../../signaling-server/headless/chromium.ts';
 import { findBrowser } from '../../signaling-server/headless/findBrowser.mjs';
 import { got, invariant } from '../../swarm/base.ts';
@@ -24,6 +25,10 @@ const HOST = 1;
 const OUTSIDE = 99;
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
+const iceSchema = z.array(
+  z.object({ urls: z.string(), username: z.string().optional(), credential: z.string().optional() }),
+);
+
 interface Foreign {
   readonly command: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
@@ -39,6 +44,8 @@ const FOREIGN: Readonly<Record<string, Foreign>> = {
   coturn: { command: ['turnserver', '--pidfile=/tmp/pid', '--log-file=stdout'] },
 };
 export const FOREIGN_PROGRAMS = Object.values(FOREIGN).flatMap(({ command }) => command.slice(0, 1));
+/** Of coturn. */
+export const RELAY_CLIENT = 'turnutils_uclient';
 const AUTHORITY = '/data/caddy/pki/authorities/local';
 
 /** A service of the file, started and stopped as compose does it. */
@@ -136,6 +143,7 @@ function ownDeployment(): string {
 /** All that the compose file names, and a machine of the world outside. */
 export class Deployment {
   readonly #containers = new Map<string, Container>();
+  readonly #deploy: string;
   readonly #host: Machine;
   readonly #outside: Machine;
   readonly origin = `https://${DOMAIN}`;
@@ -154,10 +162,10 @@ export class Deployment {
     };
     const host = await open({ name: 'host', number: HOST });
     const hosts = join(named, 'hosts');
-    writeFileSync(hosts, `127.0.0.1 localhost\n${host.address} ${DOMAIN}\n`);
+    writeFileSync(hosts, `127.0.0.1 localhost\n${host.worldAddress} ${DOMAIN}\n`);
     const mounts: Mount[] = [['--bind', hosts, '/etc/hosts']];
     const outside = await open({ name: 'outside', number: OUTSIDE, host, mounts });
-    const deployment = new Deployment(host, outside);
+    const deployment = new Deployment(deploy, host, outside);
     for (const [index, service] of services.entries()) {
       const machine = await open({
         ...{ name: service.name, number: HOST + 1 + index, host, sharesNetwork: service.isOnHost },
@@ -171,7 +179,8 @@ export class Deployment {
     return deployment;
   }
 
-  private constructor(host: Machine, outside: Machine) {
+  private constructor(deploy: string, host: Machine, outside: Machine) {
+    this.#deploy = deploy;
     this.#host = host;
     this.#outside = outside;
   }
@@ -206,6 +215,27 @@ export class Deployment {
     const asked = this.#outside.start(this.#outside.words(null, [process.execPath, '-e', script]), environment);
     await once(asked.child, 'close');
     return asked.log() === '' ? null : JSON.parse(asked.log());
+  }
+
+  /**
+   * What coturn's own client says, outside, when it has the TURN server of `ice.json` relay to a peer; absent: to another client,
+   * by a relay of its own, as two donors are who find no direct way.
+   */
+  async relayed(to: { readonly peer?: string; readonly password?: string } = {}): Promise<string> {
+    const servers = iceSchema.parse(JSON.parse(readFileSync(join(this.#deploy, 'ice.json'), 'utf8')));
+    const turn = servers.find(({ urls }) => urls.startsWith('turn:'));
+    const [, name = '', port = ''] = /^turn:(.+):(\d+)$/.exec(turn?.urls ?? '') ?? [];
+    const identity = ['-u', turn?.username ?? '', '-w', to.password ?? turn?.credential ?? '', '-p', port];
+    const peer = to.peer === undefined ? ['-y'] : ['-e', to.peer];
+    const words = this.#outside.words(null, [RELAY_CLIENT, ...identity, ...peer, '-m', '2', '-n', '5', name]);
+    const client = this.#outside.start(words, { PATH });
+    await once(client.child, 'close');
+    return client.log();
+  }
+
+  /** A machine of the site's own network, which nobody outside may reach. */
+  get innerAddress(): string {
+    return this.#host.address;
   }
 
   /** A browser outside, which trusts whom Caddy's own authority signs for. */

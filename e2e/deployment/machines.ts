@@ -13,6 +13,8 @@ import { invariant } from '../../swarm/base.ts';
 const PROGRAM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib64', '/opt', '/dev'];
 /** As engines for containers have it: of an address that no router passes on. */
 const NETWORK = '172.30.77';
+/** Beside it, as the internet has them: of nobody's own network. */
+const WORLD = '198.51.100';
 
 export interface Process {
   readonly child: ChildProcess;
@@ -35,12 +37,19 @@ export type Mount = readonly [...words: string[], path: string];
 export class Machine {
   readonly name: string;
   readonly address: string;
+  readonly worldAddress: string;
   readonly #holder: ChildProcess;
   readonly #root: string;
 
-  private constructor(name: string, address: string, holder: ChildProcess, root: string) {
+  private constructor(
+    name: string,
+    { own, world }: { readonly own: string; readonly world: string },
+    holder: ChildProcess,
+    root: string,
+  ) {
     this.name = name;
-    this.address = address;
+    this.address = own;
+    this.worldAddress = world;
     this.#holder = holder;
     this.#root = root;
   }
@@ -63,19 +72,16 @@ export class Machine {
     const root = join(folder, name, 'root');
     for (const path of [root, join(folder, name, 'scratch')]) mkdirSync(path, { recursive: true });
     const enter = sharesNetwork && host !== undefined ? ['nsenter', '-t', String(host.#holder.pid), '-n'] : [];
-    const own = sharesNetwork ? ['-m'] : ['-n', '-m'];
-    const [program = '', ...words] = [...DIES_WITH_US, ...enter, 'unshare', ...own, 'sh', '-c'];
+    const namespaces = sharesNetwork ? ['-m'] : ['-n', '-m'];
+    const [program = '', ...words] = [...DIES_WITH_US, ...enter, 'unshare', ...namespaces, 'sh', '-c'];
     const laid = image === undefined ? 'true' : rootScript(join(folder, name), root, image);
     const script = `${laid} && echo ready && exec sleep infinity`;
     const holder = spawn(program, [...words, script], { stdio: ['ignore', 'pipe', 'inherit'] });
     await Promise.race([once(holder.stdout, 'data'), once(holder, 'exit')]);
     invariant(holder.exitCode === null, `${name} has its root folder`);
-    const machine = new Machine(
-      name,
-      sharesNetwork ? (host?.address ?? '') : `${NETWORK}.${number}`,
-      holder,
-      image === undefined ? '' : root,
-    );
+    const own = { own: `${NETWORK}.${number}`, world: `${WORLD}.${number}` };
+    const addresses = sharesNetwork && host !== undefined ? { own: host.address, world: host.worldAddress } : own;
+    const machine = new Machine(name, addresses, holder, image === undefined ? '' : root);
     if (!sharesNetwork) machine.#connect(host, number);
     for (const mount of mounts) machine.#mount(mount);
     return machine;
@@ -137,10 +143,13 @@ export class Machine {
 
   #connect(host: Machine | undefined, number: number): void {
     this.#run('ip', 'link', 'set', 'lo', 'up');
-    const address = `${NETWORK}.${number}/24`;
+    const addressed = (link: string): void => {
+      for (const address of [this.address, this.worldAddress])
+        this.#run('ip', 'address', 'add', `${address}/24`, 'dev', link);
+    };
     if (host === undefined) {
       this.#run('ip', 'link', 'add', 'bridge', 'type', 'bridge');
-      this.#run('ip', 'address', 'add', address, 'dev', 'bridge');
+      addressed('bridge');
       this.#run('ip', 'link', 'set', 'bridge', 'up');
       return;
     }
@@ -148,7 +157,7 @@ export class Machine {
     invariant(this.#holder.pid, 'it lives');
     host.#run('ip', 'link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(this.#holder.pid));
     host.#run('ip', 'link', 'set', cable, 'master', 'bridge', 'up');
-    this.#run('ip', 'address', 'add', address, 'dev', 'eth0');
+    addressed('eth0');
     this.#run('ip', 'link', 'set', 'eth0', 'up');
     this.#run('ip', 'route', 'add', 'default', 'via', host.address);
   }
