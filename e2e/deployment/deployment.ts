@@ -7,7 +7,6 @@ import { once } from 'node:events';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { z } from 'zod';
 import type { BrowserProgram } from '../../signaling-server/headless/chromium.ts';
 import { findBrowser } from '../../signaling-server/headless/findBrowser.mjs';
 import { got, invariant } from '../../swarm/base.ts';
@@ -25,9 +24,12 @@ const HOST = 1;
 const OUTSIDE = 99;
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-const iceSchema = z.array(
-  z.object({ urls: z.string(), username: z.string().optional(), credential: z.string().optional() }),
-);
+/** Of `ice.json`. */
+interface IceServer {
+  readonly urls: string;
+  readonly username?: string;
+  readonly credential?: string;
+}
 
 interface Foreign {
   readonly command: readonly string[];
@@ -222,10 +224,11 @@ export class Deployment {
    * by a relay of its own, as two donors are who find no direct way.
    */
   async relayed(to: { readonly peer?: string; readonly password?: string } = {}): Promise<string> {
-    const servers = iceSchema.parse(JSON.parse(readFileSync(join(this.#deploy, 'ice.json'), 'utf8')));
+    const servers = JSON.parse(readFileSync(join(this.#deploy, 'ice.json'), 'utf8')) as readonly IceServer[];
     const turn = servers.find(({ urls }) => urls.startsWith('turn:'));
-    const [, name = '', port = ''] = /^turn:(.+):(\d+)$/.exec(turn?.urls ?? '') ?? [];
-    const identity = ['-u', turn?.username ?? '', '-w', to.password ?? turn?.credential ?? '', '-p', port];
+    invariant(turn?.username && turn.credential, 'donors are given a TURN server');
+    const [, name = '', port = ''] = /^turn:(.+):(\d+)$/.exec(turn.urls) ?? [];
+    const identity = ['-u', turn.username, '-w', to.password ?? turn.credential, '-p', port];
     const peer = to.peer === undefined ? ['-y'] : ['-e', to.peer];
     const words = this.#outside.words(null, [RELAY_CLIENT, ...identity, ...peer, '-m', '2', '-n', '5', name]);
     const client = this.#outside.start(words, { PATH });

@@ -18,7 +18,7 @@ const DOCUMENTS = [
   ...readdirSync(join(ROOT, 'docs')).flatMap((name) => (name.endsWith('.md') ? [`docs/${name}`] : [])),
 ];
 /** Options of npx vite, npx vitest, npm test and every command. */
-const OPTIONS_OF_OTHERS = ['--config', '--project', '--testTimeout', '--long', '--help', '--version'];
+const OPTIONS_OF_OTHERS = ['--config', '--project', '--testTimeout', '--long', '--help', '--version', '--external-ip'];
 
 const OPTION = /(?<![\w-])--[a-zA-Z][\w-]*/g;
 const withoutBlocks = (text: string): string => text.replaceAll(/```[^`]*```/g, '');
