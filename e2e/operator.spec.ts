@@ -150,6 +150,14 @@ async function draftRuns(page: Page): Promise<void> {
     await page.getByText(shown).waitFor();
   };
   await refusedAs(HOSTILE, `not "${HOSTILE}"`);
+  await isLedTo(page, 'Name', /^✕ Name must be/);
+  await page.getByLabel('Name').fill('too-long');
+  const tokens = page.getByLabel('Tokens a sample', { exact: true });
+  const asked = await tokens.inputValue();
+  await tokens.fill('4096');
+  await page.getByRole('button', { name: 'Check plan' }).click();
+  await isLedTo(page, 'Tokens a sample', /^✕ Tokens a sample must be at most the model's/);
+  await fitted(page, () => tokens.fill(asked));
   expect(await tell(page, 'runs', { name: 'x'.repeat(10_000) })).toBe(400);
   await page.getByLabel('Name').fill('second');
   const text = { name: 'my text.txt', mimeType: 'text/plain', buffer: Buffer.from('One fish, two fish. '.repeat(900)) };
@@ -160,6 +168,34 @@ async function draftRuns(page: Page): Promise<void> {
   await page.getByText(/steps take about/).waitFor();
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByText('second is created.').waitFor();
+}
+
+/** A field that was refused is marked, says why, and has the focus. */
+async function isLedTo(page: Page, label: string, words: RegExp): Promise<void> {
+  const field = page.getByLabel(label, { exact: true });
+  await page.getByText(words).waitFor();
+  await expect.poll(() => field.evaluate((element) => element === document.activeElement)).toBe(true);
+  expect(await field.getAttribute('aria-invalid')).toBe('true');
+  const ids = (await field.getAttribute('aria-describedby'))?.split(' ') ?? [];
+  const said = await Promise.all(ids.map((id) => page.locator(`#${id}`).textContent()));
+  expect(said.join(' ').trim()).toMatch(words);
+}
+
+/** While the server works it out the form says so; then by whom the draft would be carried. */
+async function fitted(page: Page, change: () => Promise<void>): Promise<void> {
+  let answer = (): void => {};
+  const isAsked = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route('**/api/operator/plan*', async (route) => {
+    await isAsked;
+    await route.continue();
+  });
+  await change();
+  await page.getByText('Checking whether the donors here can train it…').waitFor();
+  answer();
+  await page.getByText(/^It fits: donor \S{6} would train it, in about .*\. Nobody is left out\.$/).waitFor();
+  await page.unroute('**/api/operator/plan*');
 }
 
 /** A button that means nothing now is not there. */

@@ -5,7 +5,7 @@
  */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { NOTHING } from '../page/format.ts';
+import { countText, NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { type Chart, summaryOf, wholeSplits } from './charts.ts';
@@ -79,12 +79,14 @@ export function ChartCard({ run, ...plotted }: ChartProps) {
             <span>{line.label}</span> <strong>{valueText(line, place, format)}</strong>
           </li>
         ))}
-        <li class="at">{place === null ? 'newest' : `step ${xs[place] ?? NOTHING}`}</li>
+        <li class="at">{place === null ? 'newest' : stepWord(xs[place])}</li>
       </ul>
       <Numbers chart={chart} />
     </>
   );
 }
+
+const stepWord = (step: number | undefined): string => `step ${step === undefined ? NOTHING : countText(step)}`;
 
 /** The plot on the card's ground, under what it is: a picture that can stand alone. */
 function drawnWithTitle(plot: HTMLCanvasElement, words: string, style: CSSStyleDeclaration): HTMLCanvasElement {

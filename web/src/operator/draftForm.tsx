@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { bytesText, durationText } from '../../../swarm/quantityText.ts';
+import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
   dryRunSchema,
@@ -16,6 +16,8 @@ import {
 import { countText, rateText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
+import { type DraftField, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
+import { useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
 
 const broughtSchema = z.object({ value: listedTextSchema });
@@ -31,19 +33,8 @@ interface FormProps {
   readonly onAdded: () => void;
 }
 
-type NumberField = {
-  [Key in keyof RunDraft]: RunDraft[Key] extends number ? Key : never;
-}[keyof RunDraft];
-
-const NUMBERS: readonly (readonly [NumberField, string, string, number])[] = [
-  ['steps', 'Steps', '', 1],
-  ['globalBatchSize', 'Samples a step', '', 1],
-  ['sequenceLength', 'Tokens a sample', '', 1],
-  ['learningRate', 'Learning rate', '', 0],
-  ['warmupSteps', 'Warm-up', 'steps', 0],
-  ['checkpointEvery', 'Checkpoint every', 'steps', 1],
-  ['seed', 'Seed', 'of weights and order', 0],
-];
+/** Where the form says what is wrong. */
+const [WRONG_ID, ANSWER_ID, FIT_ID] = ['draft-wrong', 'draft-answer', 'draft-fit'];
 
 export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: FormProps) {
   const [draft, write] = useState(initial);
@@ -89,6 +80,27 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
   const fit = useFit(draft, isWhole && !isOff, donors);
+  const refused = act.answer?.ok === false ? act.answer.sentence : null;
+  const problem = refused === null ? null : draftProblem(refused);
+  // Who pressed a button is led to what it is refused for.
+  useEffect(() => {
+    if (problem?.field) document.getElementById(fieldId(problem.field))?.focus();
+  }, [refused]);
+  /** What is wrong with a field: that it is, and where it is said. */
+  const marked = (field: DraftField) => {
+    const places = [
+      wrong.some((each) => each.field === field) && WRONG_ID,
+      problem?.field === field && ANSWER_ID,
+      fit.problem?.field === field && FIT_ID,
+    ].filter((id) => id !== false);
+    // An empty name on a new form is no mistake yet.
+    const isInvalid = places.some((id) => field !== 'name' || id !== WRONG_ID);
+    return {
+      id: fieldId(field),
+      'aria-invalid': isInvalid || undefined,
+      'aria-describedby': places.join(' ') || undefined,
+    };
+  };
   return (
     <form
       class="card"
@@ -106,7 +118,11 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
       <Step number={2} name="Model">
         <label class="wide">
           <span>Model</span>
-          <select value={draft.model} onChange={(event) => set(modelOf(event.currentTarget.value, draft))}>
+          <select
+            {...marked('model')}
+            value={draft.model}
+            onChange={(event) => set(modelOf(event.currentTarget.value, draft))}
+          >
             <option value="same">the same as {draft.source}</option>
             {Object.entries(MODEL_PRESETS).map(([name, shape]) => (
               <option key={name} value={name}>
@@ -118,6 +134,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
         <label class="wide">
           <span>Weights</span>
           <select
+            {...marked('checkpoint')}
             value={draft.checkpoint === null ? '' : String(draft.checkpoint)}
             onChange={(event) => set(weightsOf(event.currentTarget.value, draft))}
           >
@@ -126,7 +143,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
               .find(({ name }) => name === draft.source)
               ?.checkpoints.map(({ committedSteps }) => (
                 <option key={committedSteps} value={committedSteps}>
-                  {draft.source} after {committedSteps} steps
+                  {draft.source} after {counted(committedSteps, 'step')}
                 </option>
               ))}
           </select>
@@ -142,7 +159,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
               type="number"
               required
               min={least}
-              aria-invalid={!isField(draft, field) || undefined}
+              {...marked(field)}
               step="any"
               value={draft[field]}
               onInput={(event) => set({ [field]: event.currentTarget.valueAsNumber })}
@@ -165,13 +182,14 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
           <span>Name</span>
           <input
             required
+            {...marked('name')}
             maxLength={100}
             value={draft.name}
             onInput={(event) => set({ name: event.currentTarget.value })}
           />
         </label>
-        <p class="fit" role="status">
-          {isWhole && (isOff || donors > 0 ? fit : NOBODY_TO_FIT)}
+        <p class="fit" id={FIT_ID} role="status">
+          {isWhole && (isOff || donors > 0 ? fit.sentence : NOBODY_TO_FIT)}
         </p>
       </Step>
       <details>
@@ -198,12 +216,14 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
         </button>
       </div>
       {wrong.length > 0 && (
-        <p class="answer" role="status">
+        <p class="answer" id={WRONG_ID} role="status">
           <span aria-hidden="true">✕ </span>
-          {wrong.join(' ')}
+          {wrong.map(({ sentence }) => sentence).join(' ')}
         </p>
       )}
-      <Answer answer={act.answer} />
+      <div id={ANSWER_ID}>
+        <Answer answer={problem ? { ok: false, sentence: problem.sentence } : act.answer} />
+      </div>
       {plan && <DryRunWords plan={plan} steps={draft.steps} />}
     </form>
   );
@@ -237,51 +257,6 @@ function needsText({ n_layer, n_embd }: (typeof MODEL_PRESETS)[keyof typeof MODE
 
 const NOBODY_TO_FIT =
   'Nobody is here to measure it by. As soon as a donor is, this line says whether it fits, and how long it takes.';
-
-/** What no donors would mend. */
-const OF_THE_DRAFT = /\bthe draft: /;
-/** So long after the last change the server is asked. */
-const FIT_MS = 1_200;
-
-/** Whether the donors here can train it, and how long that would take: a sentence that follows the draft. */
-function useFit(draft: RunDraft, isAsked: boolean, donors: number): string {
-  const [fit, say] = useState('');
-  // Its name changes nothing.
-  const asked = JSON.stringify({ ...draft, name: 'draft' });
-  useEffect(() => {
-    const isToAsk = isAsked && donors > 0;
-    say(isToAsk ? 'Checking whether the donors here can train it…' : '');
-    if (!isToAsk) return;
-    let isOld = false;
-    const timer = setTimeout(async () => {
-      const question = { draft: JSON.parse(asked), cluster: null, whatIf: null };
-      const answer = await tell('/api/operator/plan', question, dryRunSchema);
-      if (isOld) return;
-      if (answer.ok)
-        say(`It fits the donors here: all steps would take about ${durationText(answer.value.totalSeconds)}.`);
-      else if (OF_THE_DRAFT.test(answer.reason)) say(answer.reason);
-      else say(`Not with the donors who are here now (you can create it all the same): ${answer.reason}`);
-    }, FIT_MS);
-    return () => {
-      isOld = true;
-      clearTimeout(timer);
-    };
-  }, [asked, isAsked, donors]);
-  return fit;
-}
-
-const isField = (draft: RunDraft, field: keyof RunDraft): boolean =>
-  runDraftSchema.shape[field].safeParse(draft[field]).success;
-
-/** What is wrong with a draft, a sentence a field. */
-export function wrongFields(draft: RunDraft): string[] {
-  const numbers = NUMBERS.flatMap(([field, label, , least]) =>
-    isField(draft, field) && draft[field] >= least
-      ? []
-      : `${label}: enter ${field === 'learningRate' ? 'a number above 0' : `a whole number, at least ${least}`}.`,
-  );
-  return [...(draft.name.trim() === '' ? ['Name: give the run a name.'] : []), ...numbers];
-}
 
 interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
   readonly draft: RunDraft;

@@ -1,0 +1,87 @@
+/**
+ * The fields of a draft as the form names them, and what is wrong with them: found here, or told by the server in the words
+ * of a run file, of which the person in front of the form knows nothing. Pure.
+ */
+import { type RunDraft, runDraftSchema } from '../../../swarm/run/runDraft.ts';
+
+type NumberField = {
+  [Key in keyof RunDraft]: RunDraft[Key] extends number ? Key : never;
+}[keyof RunDraft];
+
+/** Its name, its unit, and the least that it may be. */
+export const NUMBERS: readonly (readonly [NumberField, string, string, number])[] = [
+  ['steps', 'Steps', '', 1],
+  ['globalBatchSize', 'Samples a step', '', 1],
+  ['sequenceLength', 'Tokens a sample', '', 1],
+  ['learningRate', 'Learning rate', '', 0],
+  ['warmupSteps', 'Warm-up', 'steps', 0],
+  ['checkpointEvery', 'Checkpoint every', 'steps', 1],
+  ['seed', 'Seed', 'of weights and order', 0],
+];
+
+export type DraftField = NumberField | 'name' | 'model' | 'checkpoint';
+
+export interface DraftProblem {
+  /** Null: it is about no field of the form. */
+  readonly field: DraftField | null;
+  readonly sentence: string;
+}
+
+/** The element of the form, for who is led there. */
+export const fieldId = (field: DraftField): string => `draft-${field}`;
+
+/** Paths of a run file that a draft becomes. */
+const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
+  name: 'name',
+  'train.steps': 'steps',
+  'train.globalBatchSize': 'globalBatchSize',
+  'train.sequenceLength': 'sequenceLength',
+  'train.optimizer.learningRate': 'learningRate',
+  'train.schedule.warmupSteps': 'warmupSteps',
+  'checkpoint.everySteps': 'checkpointEvery',
+  'evaluation.everySteps': 'checkpointEvery',
+  'init.seed': 'seed',
+  'data.seed': 'seed',
+};
+
+/** Refusals that name no path, by the words in which they end. */
+const FIELD_OF_WORDS: readonly (readonly [RegExp, DraftField])[] = [
+  [/choose another name\.?$/, 'name'],
+  [/choose a model of the list\.?$|choose the same model, or new weights\.?$/, 'model'],
+  [/is not kept any more\.?$/, 'checkpoint'],
+];
+
+function labelOf(field: DraftField): string {
+  if (field === 'name') return 'Name';
+  return NUMBERS.find(([each]) => each === field)?.[1] ?? (field === 'model' ? 'Model' : 'Weights');
+}
+
+/** A refusal of the draft itself, which no donors would mend; null: it is about something else. */
+export function draftProblem(reason: string): DraftProblem | null {
+  const [, path, rest] = /\bthe draft: ([\w.[\]]+) (.*)$/s.exec(reason) ?? [];
+  if (path !== undefined && rest !== undefined) {
+    const field = FIELD_OF_PATH[path];
+    if (field !== undefined) return { field, sentence: `${labelOf(field)} ${rest}` };
+    if (path.startsWith('model.')) return { field: 'model', sentence: `Model: ${path.slice(6)} ${rest}` };
+    return { field: null, sentence: reason };
+  }
+  const field = FIELD_OF_WORDS.find(([words]) => words.test(reason))?.[1];
+  return field === undefined ? null : { field, sentence: `${labelOf(field)}: ${reason.replace(/^Refused: /, '')}` };
+}
+
+const isField = (draft: RunDraft, field: keyof RunDraft): boolean =>
+  runDraftSchema.shape[field].safeParse(draft[field]).success;
+
+/** What is wrong with a draft, a sentence a field. */
+export function wrongFields(draft: RunDraft): DraftProblem[] {
+  const numbers = NUMBERS.flatMap(([field, label, , least]) =>
+    isField(draft, field) && draft[field] >= least
+      ? []
+      : {
+          field,
+          sentence: `${label}: enter ${field === 'learningRate' ? 'a number above 0' : `a whole number, at least ${least}`}.`,
+        },
+  );
+  const isNamed = draft.name.trim() !== '';
+  return [...(isNamed ? [] : [{ field: 'name' as const, sentence: 'Name: give the run a name.' }]), ...numbers];
+}

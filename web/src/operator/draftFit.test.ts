@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import type { DryRun } from '../../../swarm/run/runDraft.ts';
+import { fitText } from './draftFit.ts';
+
+const planOf = (
+  peers: readonly string[],
+  idle: readonly string[],
+): Pick<DryRun, 'peers' | 'idle' | 'totalSeconds'> => ({
+  peers: peers.map((peer) => ({ peer }) as DryRun['peers'][number]),
+  idle: idle.map((peer) => ({ peer, reason: 'its link is slow' })),
+  totalSeconds: 720,
+});
+
+test('[OP12] a draft that fits says who would train it and who would not', () => {
+  expect(fitText(planOf(['a'], []))).toBe('It fits: donor a would train it, in about 12 min. Nobody is left out.');
+  expect(fitText(planOf(['a', 'b'], ['c']))).toBe(
+    'It fits: donors a and b would train it, in about 12 min. Left out: c (its link is slow).',
+  );
+  expect(fitText(planOf(['a', 'b', 'c', 'd', 'e', 'f'], ['g', 'h']))).toBe(
+    'It fits: donors a, b, c, d and 2 others would train it, in about 12 min. Left out: g and h. “Check plan” says why.',
+  );
+});

@@ -1,0 +1,65 @@
+/** Whether the donors here can train a draft, by whom, and how long that would take: a sentence that follows the draft. */
+import { useContext, useEffect, useState } from 'preact/hooks';
+import { counted, durationText } from '../../../swarm/quantityText.ts';
+import { type DryRun, dryRunSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
+import { IdsContext } from './act.tsx';
+import { tell } from './api.ts';
+import { type DraftProblem, draftProblem } from './draftFields.ts';
+import { withShortIds } from './shortIds.ts';
+
+/** So long after the last change the server is asked. */
+const FIT_MS = 1_200;
+/** More names than these say less than their number. */
+const MOST_NAMED = 4;
+
+/** `a`, `a and b`, `a, b, c, d and 3 others`. */
+function named(names: readonly string[]): string {
+  const rest = names.length - MOST_NAMED;
+  const parts = rest > 0 ? [...names.slice(0, MOST_NAMED), counted(rest, 'other')] : [...names];
+  const last = parts.pop() ?? '';
+  return parts.length === 0 ? last : `${parts.join(', ')} and ${last}`;
+}
+
+/** Who would train it, who would not, and how long it takes. */
+export function fitText({ peers, idle, totalSeconds }: Pick<DryRun, 'peers' | 'idle' | 'totalSeconds'>): string {
+  const carriers = named(peers.map(({ peer }) => peer));
+  const fits = `It fits: donor${peers.length === 1 ? '' : 's'} ${carriers} would train it, in about ${durationText(totalSeconds)}.`;
+  const [first] = idle;
+  if (first === undefined) return `${fits} Nobody is left out.`;
+  if (idle.length === 1) return `${fits} Left out: ${first.peer} (${first.reason}).`;
+  return `${fits} Left out: ${named(idle.map(({ peer }) => peer))}. “Check plan” says why.`;
+}
+
+interface Fit {
+  readonly sentence: string;
+  readonly problem: DraftProblem | null;
+}
+const NOTHING_SAID: Fit = { sentence: '', problem: null };
+
+export function useFit(draft: RunDraft, isAsked: boolean, donors: number): Fit {
+  const [fit, say] = useState(NOTHING_SAID);
+  const ids = useContext(IdsContext);
+  // Its name changes nothing.
+  const asked = JSON.stringify({ ...draft, name: 'draft' });
+  useEffect(() => {
+    const isToAsk = isAsked && donors > 0;
+    const tellOf = (sentence: string): void => say({ sentence, problem: null });
+    tellOf(isToAsk ? 'Checking whether the donors here can train it…' : '');
+    if (!isToAsk) return;
+    let isOld = false;
+    const timer = setTimeout(async () => {
+      const question = { draft: JSON.parse(asked), cluster: null, whatIf: null };
+      const answer = await tell('/api/operator/plan', question, dryRunSchema);
+      if (isOld) return;
+      if (answer.ok) return tellOf(fitText(answer.value));
+      const problem = draftProblem(answer.reason);
+      if (problem) say({ sentence: problem.sentence, problem });
+      else tellOf(`Not with the donors who are here now (you can create it all the same): ${answer.reason}`);
+    }, FIT_MS);
+    return () => {
+      isOld = true;
+      clearTimeout(timer);
+    };
+  }, [asked, isAsked, donors]);
+  return { ...fit, sentence: withShortIds(fit.sentence, ids) };
+}
