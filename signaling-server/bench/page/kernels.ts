@@ -1,6 +1,7 @@
 /** The benchmark of the kernels: each in its largest case, how long a launch takes and its error against the CPU. */
 
 import { matmul } from '../../../shaders/family/matmul.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { compareKernel } from '../../../shaders/kernel/verify.ts';
@@ -44,7 +45,8 @@ export async function benchKernels(opened: OpenDevice): Promise<KernelBench[]> {
   const pipelines = new PipelineCache(opened.device);
   await learnFromProduct(opened, pipelines);
   const results: KernelBench[] = [];
-  for (const [kernel, dims] of benchCases(opened.family)) {
+  for (const [whole, dims] of benchCases(opened.family)) {
+    const kernel = forDevice(opened, 'f32', whole);
     const { error, excess } = await compareKernel(opened.device, opened.family, kernel, dims, { pipelines });
     const ms = await timeKernel(opened, kernel, dims, pipelines);
     const { flops, bytes } = kernel.cost(dims);
