@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { script } from '../testing/script.ts';
+import { snapshot } from './snapshot.ts';
 
 /** Two donors at step 0, neither has reported. */
 function training(part: Parameters<typeof script>[0] = {}) {
@@ -248,6 +249,8 @@ describe('checkpoints and evaluations', () => {
     const swarm = training({ steps: 20, checkpointEverySteps: 6 });
     swarm.settle('b uploaded');
     expect(swarm.run.state.phase).toMatchObject({ name: 'holding', awaits: 'checkpoint' });
+    // Nothing is prepared anew: for who looks it saves.
+    expect(snapshot(swarm.run.state, 0).phase).toBe('saving');
     expect(swarm.run.state.committedSteps).toBe(9);
     swarm.trace();
     upload(swarm, 'b', 6);

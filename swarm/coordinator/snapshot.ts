@@ -14,7 +14,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
   const blocks = uncopied(state);
   return {
     run: config.name,
-    phase: shownPhase(phase.name),
+    phase: shownPhase(phase),
     ...(phase.name === 'stopped' ? { isStopped: true } : {}),
     ...(phase.name === 'diverged' ? { hasDiverged: true } : {}),
     sentence: [sentence(state), uncopiedSentence(blocks)].filter(Boolean).join(' '),
@@ -59,7 +59,10 @@ function groupOf(state: CoordinatorState): NonNullable<Snapshot['groups']>[numbe
   return { donors, round, active: null, islands: mine.map((one) => ({ ...one, innerStep: one.innerSteps })) };
 }
 
-function shownPhase(name: CoordinatorState['phase']['name']): Snapshot['phase'] {
+function shownPhase(phase: CoordinatorState['phase']): Snapshot['phase'] {
+  const { name } = phase;
+  // The next step waits for the save before: nothing is prepared anew.
+  if (name === 'holding' && phase.awaits === 'checkpoint') return 'saving';
   if (name === 'stopped' || name === 'diverged') return 'paused';
   if (name === 'returning') return 'waiting';
   return name === 'holding' || name === 'planning' ? 'preparing' : name;

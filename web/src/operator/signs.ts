@@ -11,7 +11,7 @@ export interface Sign {
 
 export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
   waiting: { tone: 'wait', glyph: '◔', word: 'Waiting' },
-  preparing: { tone: 'wait', glyph: '◔', word: 'Preparing' },
+  preparing: { tone: 'wait', glyph: '◔', word: 'Starting' },
   training: { tone: 'good', glyph: '●', word: 'Training' },
   evaluating: { tone: 'good', glyph: '●', word: 'Training' },
   saving: { tone: 'good', glyph: '●', word: 'Training' },
