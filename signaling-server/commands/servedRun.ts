@@ -115,6 +115,9 @@ const FINISHED = `This run is finished. To go on, press “New run” under Runs
 or try another text: npm start -- docs/examples/run.json
 `;
 
+const NEXT =
+  'next:           open the donor page and press “Donate this GPU”; then open it in another browser, best on another machine\n';
+
 /** Where it is and what opens it; `run`: a line about what it serves. */
 export function announceAddress(
   { url: ownUrl, token, run }: { readonly url: string; readonly token: string; readonly run: string },
@@ -136,7 +139,7 @@ export function announceAddress(
 export function announce({ url, run, operatorToken }: Server, access: Access, options: ServeOptions): void {
   const line = `run:            ${run.name}, ${run.snapshot().sentence}`;
   announceAddress({ url, token: operatorToken(), run: line }, access, options);
-  if (run.phase === 'finished') process.stdout.write(FINISHED);
+  process.stdout.write(run.phase === 'finished' ? FINISHED : NEXT);
 }
 
 /** What every server of this command is opened with, whichever run it has. */
