@@ -10,6 +10,8 @@ const WINDOWS = [
   { width: 390, height: 844 },
   { width: 1280, height: 720 },
   { width: 1180, height: 900 },
+  { width: 1280, height: 860 },
+  { width: 1280, height: 880 },
 ];
 const words = (length: number): string => 'Whales and what is written of them. '.repeat(20).slice(0, length);
 const CARD = {
@@ -29,10 +31,21 @@ const savedOften = (run: Json): Json => ({
 const bottomOf = (page: Page, text: RegExp): Promise<number> =>
   page.getByText(text).evaluate((element) => element.getBoundingClientRect().bottom);
 
+/** Whether the window's edge cuts a line of what the model writes. */
+const cutLine = (page: Page): Promise<boolean> =>
+  page.locator('.writing blockquote').evaluate((box) => {
+    const { top, bottom } = box.getBoundingClientRect();
+    const [before, behind] = [getComputedStyle(box).paddingTop, getComputedStyle(box).paddingBottom];
+    const [first, last] = [top + Number.parseFloat(before), bottom - Number.parseFloat(behind)];
+    const seen = (innerHeight - first) / Number.parseFloat(getComputedStyle(box).lineHeight);
+    return innerHeight > first && innerHeight < last - 1 && Math.abs(seen - Math.round(seen)) > 0.05;
+  });
+
 /** From the first thing that is drawn on. */
-async function openWatched(url: string, viewport: (typeof WINDOWS)[number]): Promise<Page> {
+async function openWatched(url: string, viewport: (typeof WINDOWS)[number], hasGpu = true): Promise<Page> {
   const { context } = await openBrowser();
   const page = await context.newPage();
+  if (!hasGpu) await page.addInitScript(() => Reflect.deleteProperty(Navigator.prototype, 'gpu'));
   await page.setViewportSize(viewport);
   await page.addInitScript(() => {
     const moved: unknown[] = [];
@@ -59,10 +72,28 @@ test('[DO18] with the longest words and a sample it says what it costs and how t
     await page.getByText(/is training it right now/).waitFor();
     expect(await bottomOf(page, /^It costs you electricity/), `${viewport.width}`).toBeLessThanOrEqual(viewport.height);
     expect(await page.evaluate(() => (globalThis as unknown as { moved: unknown }).moved)).toEqual([]);
+    expect(await cutLine(page), `${viewport.width}×${viewport.height}`).toBe(false);
+    expect(
+      await page.evaluate(() => performance.getEntriesByName(new URL('/api/run', location.href).href).length),
+    ).toBe(1);
     await page.getByRole('button', { name: 'More about this run' }).click();
     await page.getByText(`Text: ${CARD.text}`).waitFor();
     await expectAccessible(page);
     await page.getByRole('button', { name: 'Less about this run' }).click();
+    await page.context().close();
+  }
+});
+
+test('[DO18] without WebGPU the reason is in sight in every window, with the longest words too', async () => {
+  const server = await startServer(copyOfRun('gpt2-long'));
+  const operator = await openOperator(server);
+  await tell(operator.page, 'card', CARD);
+  for (const viewport of WINDOWS) {
+    const page = await openWatched(server.url, viewport, false);
+    await page.getByRole('button', { name: 'More about this run' }).waitFor();
+    const reason = /^This browser has no WebGPU\./;
+    expect(await bottomOf(page, reason), `${viewport.width}`).toBeLessThanOrEqual(viewport.height);
+    expect(await page.evaluate(() => (globalThis as unknown as { moved: unknown }).moved)).toEqual([]);
     await page.context().close();
   }
 });

@@ -36,9 +36,10 @@ export function FirstScreen(props: FirstScreenProps) {
     <section class="hero">
       <VisitorsShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
+      {/* Above all that an operator may write: why one cannot donate here is in sight in every window. */}
+      <Outcome state={state} isOver={isOver} />
       <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
       <RunWords status={status} about={about} isShut={refusal !== null} isLost={isLost} />
-      <Outcome state={state} isOver={isOver} />
       {refusal !== null && phase.kind !== 'failed' && (
         <p class="notice bad" role="status">
           <span aria-hidden="true">✕ </span>

@@ -2,7 +2,7 @@
  * The run that a donor gives to, before and after the click: how far it is, how its loss fell, what its newest saved
  * state writes, and where to get it. Asks the server three times a minute, while somebody looks.
  */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
@@ -72,14 +72,21 @@ interface ToldAbout {
   readonly isAsked: boolean;
 }
 
-/** Asked again when the server has another run. */
+/** Asked once, and again when the server has another run (`run`, as far as it is known). */
 export function useAbout(invite: string | null, run: string | null): ToldAbout {
   const [told, show] = useState<ToldAbout>({ about: null, isAsked: false });
+  const { about, isAsked } = told;
+  // Effects run later than what they were made in: whether there is an answer stands here.
+  const asked = useRef({ isUnderWay: false, run: '' });
   useEffect(() => {
-    void askAbout(invite).then((answer) =>
-      show(({ about }) => ({ about: answer.ok ? answer.value : about, isAsked: true })),
-    );
-  }, [invite, run]);
+    const { current } = asked;
+    if (current.isUnderWay || (run === null ? isAsked : current.run === run)) return;
+    current.isUnderWay = true;
+    void askAbout(invite).then((answer) => {
+      asked.current = { isUnderWay: false, run: answer.ok ? answer.value.name : current.run };
+      show(({ about }) => ({ about: answer.ok ? answer.value : about, isAsked: true }));
+    });
+  }, [invite, run, about?.name, isAsked]);
   return told;
 }
 
