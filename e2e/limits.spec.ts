@@ -22,7 +22,7 @@ async function setSpeed({ page }: Donor, percent: number): Promise<void> {
   await page.locator('output', { hasText: `${percent} %` }).waitFor();
 }
 
-test('[LI3] [LI4] memory caps shape the plan; what does not fit ends with the bytes that are missing', async () => {
+test('[LI3] [LI4] memory caps shape the plan; what does not fit ends with the memory that is missing', async () => {
   const small = ['--donor', 'memory=4MiB,speed=0.9', '--donor', 'memory=64MiB,upload=4MB/s', '--steps', '2'];
   const { metrics } = await runSwarm(TINY, ...small);
   expect(metrics.map(({ donors }) => donors)).toEqual([2, 2]);

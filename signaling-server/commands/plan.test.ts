@@ -102,7 +102,7 @@ it.each([
   expect(command.errors).toMatch(sentence);
 });
 
-it('[CL10] refuses what fits nobody with the bytes that are missing', async () => {
+it('[CL10] refuses what fits nobody with the memory that is missing', async () => {
   const small = { ...CLUSTER, peers: [{ id: 'a', memoryBytes: 1000, flopsPerSecond: 1e9 }] };
   expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
   expect(command.out).toBe('');

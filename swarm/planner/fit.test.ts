@@ -75,7 +75,7 @@ test('[LI8] where nothing else helps, as few layers as will do are computed twic
   expect(bytes({ ...plan, stages } as Plan, 'd0')).toBeGreaterThan(cap);
 });
 
-test('[LI4] what does not fit is refused with the bytes that are missing', () => {
+test('[LI4] what does not fit is refused with the memory that is missing', () => {
   const refused = fitted(2, { d0: 1_048_576, d1: 100_000 });
   expect(refused).toMatchObject({
     ok: false,
