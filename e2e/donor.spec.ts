@@ -224,6 +224,8 @@ test('a donor hides its address, chooses what it gives, rests and goes on, and s
 
   await plug(page, false);
   await untilState(page, 'paused');
+  // Who rests donates nothing.
+  await other.getByText('Another tab of this browser').waitFor({ state: 'detached' });
   await page.getByText('This computer runs on battery. Your GPU goes on when it’s plugged in.').waitFor();
   await typeHours(page, operator);
   const showPerson = await permitIdleness(opened, page);

@@ -110,7 +110,8 @@ live.shown.subscribe((state) => {
   before = state;
   // Where its connection breaks it comes back to the run that it is in.
   if (isMember(state) && state.run !== null) ofRun.value = state.run.name;
-  tabs?.donate(!mayDonate(state));
+  // Who rests uses no GPU.
+  tabs?.donate(!mayDonate(state) && state.phase.kind !== 'paused');
   const { preferences, surroundings, phase } = state;
   const isAtWork = phase.kind === 'joined' || phase.kind === 'computing';
   wakeLock.want(preferences.keepAwake && isAtWork && surroundings.power !== 'battery');
