@@ -11,6 +11,8 @@ import { at, got, invariant } from '../swarm/base.ts';
 
 const SERVERS = process.env.SHOAL_SERVERS;
 const LOOK_MS = 200;
+/** A page that everybody may ask twice a second; who asks one that is gone is not answered. */
+const [ASK_MS, ANSWER_MS] = [600, 2_000];
 
 export const isOverServers = SERVERS !== undefined;
 
@@ -72,7 +74,7 @@ export async function startTwoServers(
     // The first one to be there leads.
     if (living.size === 1) await untilReady(server);
   }
-  await untilReady(got(living, 1));
+  await untilAnswered(got(living, 1));
   const { url, port, operatorUrl } = got(living, 1);
   return {
     ...{ url, port, operatorUrl, dataDirectory },
@@ -128,6 +130,19 @@ async function readiness({ url }: Served): Promise<{ readonly ok: boolean; reado
 
 async function untilReady(server: Served): Promise<void> {
   while (!(await readiness(server)).ok) await sleep(LOOK_MS);
+}
+
+/** By the one that leads: for some seconds the other processes do not know that one is gone which was killed. */
+async function untilAnswered({ url }: Served): Promise<void> {
+  for (;;) {
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    const status = await fetch(`${url}/api/status`, { signal }).then(
+      (answer) => answer.status,
+      () => null,
+    );
+    if (status !== null && status < 500) return;
+    await sleep(ASK_MS);
+  }
 }
 
 /** The one that answers for itself. */
