@@ -48,7 +48,7 @@ export const asDesktop = (page: Page): Promise<void> => page.setViewportSize(DES
 export const CARD = {
   purpose: 'A small model that learns to write like a book from 1851, trained by whoever lends a GPU for a while.',
   ...{
-    by: 'the whale class of 1851',
+    by: 'the Nantucket reading circle',
     text: 'Moby Dick, by Herman Melville',
     licence: 'Apache-2.0',
     link: 'https://example.org/whales',
