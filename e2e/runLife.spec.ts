@@ -29,7 +29,7 @@ test('[AP50] [OP61] a second browser leaves the first its part, and is told why 
   // Before the click: what two would move at the pace of one, from a plan and not from what getting ready took.
   const visitor = await first.context.newPage();
   await visitor.goto(server.url);
-  await visitor.getByText(/like a game does, and [\d.]+ [kM]B a minute/).waitFor();
+  await visitor.getByText(/like a game does, and up to [\d.]+ [kM]B a minute/).waitFor();
   await visitor.close();
 
   const second = await openDonor(server.url);

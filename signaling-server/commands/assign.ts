@@ -5,6 +5,7 @@ import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizi
 import { readJsonFile } from '../files/jsonFile.ts';
 import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
+import { tryIt } from './options.ts';
 
 /** What is found is called the least possible up to this part of it. */
 const ROUNDING = 1e-6;
@@ -15,7 +16,7 @@ export function addAssignCommand(program: Command): void {
     .description('share micro-batches and training state among unequal peers of one stage')
     .argument('<problem.json>', 'measured times and memory of the peers, the batch and the state they share')
     .option('--json', 'one JSON document on standard output')
-    .addHelpText('after', '\nTry: npm run -s shoal -- assign docs/examples/assign.json')
+    .addHelpText('after', tryIt('assign docs/examples/assign.json'))
     .action(assignFile);
 }
 

@@ -5,6 +5,7 @@ import { exportRun } from '../store/exportRun.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { openData } from './openData.ts';
+import { tryIt } from './options.ts';
 
 interface ExportOptions {
   readonly dataDir?: string;
@@ -21,6 +22,7 @@ export function addExportCommand(program: Command): void {
     .option('--run <name>', 'which run (default: the one that was active last)')
     .option('--out <dir>', 'the folder to write: new, or empty')
     .option('--json', 'one JSON document')
+    .addHelpText('after', tryIt('export --data-dir .shoal/example --out .shoal/model', 'swarm'))
     .action(exportCommand);
 }
 

@@ -8,6 +8,10 @@ import { recordFault } from '../run/recorder.ts';
 import { parseSiteName } from '../site/siteName.ts';
 import { badInput, failed, need } from './failure.ts';
 
+/** What a command's help ends with: words that do something in a fresh clone, perhaps once another command's have run. */
+export const tryIt = (words: string, after?: string): string =>
+  `\nTry${after === undefined ? '' : ` (after what ${after} --help says)`}: npm run -s shoal -- ${words}`;
+
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
 export const wholeNumber =
   (name: string, least: number, most = Number.MAX_SAFE_INTEGER) =>

@@ -18,6 +18,7 @@ import { plainWire, type WireEncoding } from '../../swarm/wire.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { aligned } from './aligned.ts';
 import { badInput, mustHave, need } from './failure.ts';
+import { tryIt } from './options.ts';
 import { type IslandAnswer, islandDocument, islandTable, linksSaid } from './planIslands.ts';
 
 interface PlanOptions {
@@ -36,10 +37,7 @@ export function addPlanCommand(program: Command): void {
     .option('--seconds <s>', 'search for this many seconds (default: a quick search)', positiveSeconds)
     .option('--what-if <text>', 'also plan for an edited cluster: "add 4 like a; remove b; uploadBytesPerSecond x2"')
     .option('--json', 'one JSON document on standard output')
-    .addHelpText(
-      'after',
-      '\nTry: npm run -s shoal -- plan docs/examples/gpt2-small.json --cluster docs/examples/cluster.json',
-    )
+    .addHelpText('after', tryIt('plan docs/examples/gpt2-small.json --cluster docs/examples/cluster.json'))
     .action(planCommand);
 }
 

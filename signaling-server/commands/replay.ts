@@ -14,6 +14,7 @@ import {
 import { readFault } from '../files/namedFile.ts';
 import { hashOf } from '../run/recorder.ts';
 import { badInput, need } from './failure.ts';
+import { tryIt } from './options.ts';
 
 const NEWLINE = 10;
 
@@ -23,6 +24,7 @@ export function addReplayCommand(program: Command): void {
     .description('check a recording (--record of serve and swarm): do the same events lead to the same decisions?')
     .argument('<file.jsonl>', 'the recording')
     .option('--json', 'one JSON document on standard output')
+    .addHelpText('after', tryIt('replay .shoal/example.jsonl', 'swarm'))
     .action(replayCommand);
 }
 

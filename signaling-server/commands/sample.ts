@@ -9,7 +9,7 @@ import { BYTES, sampleText } from '../texts/sampleText.ts';
 import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
 import { openWeights } from '../weights/weights.ts';
 import { badInput, need } from './failure.ts';
-import { wholeNumber } from './options.ts';
+import { tryIt, wholeNumber } from './options.ts';
 
 interface SampleOptions {
   readonly weights: string;
@@ -30,6 +30,7 @@ export function addSampleCommand(program: Command): void {
     .option('--temperature <x>', '0 takes the likeliest token each time', temperature, 0.8)
     .option('--seed <s>', 'the same seed gives the same text', wholeNumber('--seed', 0), 1)
     .option('--json', 'one JSON document')
+    .addHelpText('after', tryIt('sample --weights .shoal/model --prompt "The server"', 'export'))
     .action(sample);
 }
 

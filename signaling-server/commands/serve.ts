@@ -31,6 +31,7 @@ import {
   SCHEDULE_WISHES,
   schedule,
   siteName,
+  tryIt,
   WARMUP_OPTION,
   warmup,
   wholeNumber,
@@ -104,6 +105,7 @@ export function addServeCommand(program: Command): void {
     .option('--site <name>', 'the name of that site', siteName, 'shoal')
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--invite <token>', 'only donors whose link carries this token may join', inviteToken)
+    .addHelpText('after', tryIt('serve docs/examples/run.json --donors 1'))
     .action(serve);
 }
 

@@ -9,6 +9,7 @@ import { readJsonFile } from '../files/jsonFile.ts';
 import { filePlaceFault, saveText } from '../files/outputPlace.ts';
 import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
+import { tryIt } from './options.ts';
 
 interface SimulateOptions {
   readonly json?: boolean;
@@ -22,7 +23,7 @@ export function addSimulateCommand(program: Command): void {
     .argument('<problem.json>', 'the schedule, its micro-batches, stages and links')
     .option('--json', 'one JSON document, with the timeline')
     .option('--svg <file>', 'draw the timeline into this file')
-    .addHelpText('after', '\nTry: npm run -s shoal -- simulate docs/examples/schedule.json')
+    .addHelpText('after', tryIt('simulate docs/examples/schedule.json'))
     .action(simulateCommand);
 }
 

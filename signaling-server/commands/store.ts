@@ -10,7 +10,7 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 import { copyData } from '../store/storeCopy.ts';
 import { badInput, failed, mustHave, need } from './failure.ts';
 import { openData } from './openData.ts';
-import { natsUrls, siteName } from './options.ts';
+import { natsUrls, siteName, tryIt } from './options.ts';
 
 interface CopyOptions {
   readonly from?: string;
@@ -34,7 +34,7 @@ const mayHoldStore = (path: string): boolean =>
 const isNats = (place: string): boolean => /^(nats|tls):\/\//.test(place);
 
 export function addStoreCommand(program: Command): void {
-  const store = program.command('store').description('move what a data directory or a site keeps');
+  const store = program.command('store').description('copy what a data directory or a site keeps');
   store
     .command('copy')
     .description('copy all runs from a data directory to a site over NATS, or back')
@@ -43,6 +43,7 @@ export function addStoreCommand(program: Command): void {
     .option('--site <name>', 'the name of that site', siteName, 'shoal')
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--json', 'one JSON document')
+    .addHelpText('after', tryIt('store copy --from .shoal/example --to nats://localhost:4222', 'swarm'))
     .action(copyCommand);
 }
 

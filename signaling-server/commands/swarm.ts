@@ -49,6 +49,7 @@ import {
   replicas,
   SCHEDULE_WISHES,
   schedule,
+  tryIt,
   WARMUP_OPTION,
   warmup,
   wholeNumber,
@@ -69,6 +70,10 @@ interface SwarmOptions extends PlanOptions {
   readonly browser: BrowserName;
   readonly servers?: number;
 }
+
+/** What the examples of export, sample and replay go on with. */
+const EXAMPLE =
+  'swarm docs/examples/run.json --donors 2 --steps 20 --data-dir .shoal/example --record .shoal/example.jsonl';
 
 export function addSwarmCommand(program: Command): void {
   program
@@ -114,6 +119,7 @@ export function addSwarmCommand(program: Command): void {
       'a donor with limits of its own, in place of --donors; repeatable: browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s',
       donorSpec,
     )
+    .addHelpText('after', tryIt(EXAMPLE))
     .action(swarm);
 }
 
