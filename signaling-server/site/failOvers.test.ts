@@ -58,6 +58,11 @@ function writers(nats: VirtualNats): { by: string; leads: boolean }[] {
   });
 }
 
+/** A try may fail: an answer came late, or the key of who led before still holds. */
+async function takesLead(server: VirtualServer): Promise<void> {
+  while (!server.coordinates && !(await awaited(server.lead()))) await passes(1_000);
+}
+
 describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
   it.each([1])('%i: 100 of them: no commit twice, none lost that was told, one writer at a time', async (seed) => {
     const random = seededRandom(seed);
@@ -71,7 +76,7 @@ describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
     };
     const servers = Array.from({ length: SERVERS }, (_, number) => serverOf(nats, number, random, tell));
     for (const server of servers) await awaited(server.open());
-    invariant(await awaited(at(servers, 0).lead()), 'the first one leads');
+    await takesLead(at(servers, 0));
 
     let failOvers = 0;
     while (failOvers < FAIL_OVERS) {
@@ -166,7 +171,7 @@ it('[NA51] [NA80] two runs of the same processes, each led by whichever: one die
   });
   for (const { servers } of runs) {
     for (const server of servers) await awaited(server.open());
-    invariant(await awaited(at(servers, 0).lead()), 'the first one leads both');
+    await takesLead(at(servers, 0));
   }
   /** What one process has of each run. */
   const process = (number: number): VirtualServer[] => runs.map(({ servers }) => at(servers, number));
@@ -197,10 +202,9 @@ it('[NA51] [NA80] two runs of the same processes, each led by whichever: one die
   for (const [run, { nats, servers }] of runs.entries()) {
     for (const server of servers) await isBack(server);
     await passes(10_000);
-    const leader = at(
-      servers.filter(({ coordinates }) => coordinates),
-      0,
-    );
+    // Where the last one to lead was lost while its key still held, nobody could take the run then.
+    const leader = servers.find(({ coordinates }) => coordinates) ?? at(servers, 0);
+    await takesLead(leader);
     leader.act();
     const { store } = leader.site?.data ?? { store: null };
     invariant(store, 'it leads');
@@ -213,8 +217,8 @@ it('[NA51] [NA80] two runs of the same processes, each led by whichever: one die
     for (const { step, loss } of ofRun) expect(at(steps, step).loss, `step ${step}`).toBe(loss);
     expect(new Set(ofRun.map(({ step }) => step)).size).toBe(ofRun.length);
     expect(store.ledger(RUN).reduce((sum, { tokens }) => sum + tokens, 0)).toBe(2 * steps.length);
-    const leads = writers(nats).filter(({ leads }) => leads);
-    expect(leads.length).toBeGreaterThan(1);
+    const changes = writers(nats).filter(({ leads: isLead }) => isLead);
+    expect(changes.length).toBeGreaterThan(1);
   }
   for (const { servers } of runs) for (const server of servers) server.kill();
 });
@@ -227,7 +231,7 @@ async function pair() {
   const [one, other] = [serverOf(nats, 0, random, tell), serverOf(nats, 1, random, tell)];
   await awaited(one.open());
   await awaited(other.open());
-  invariant(await awaited(one.lead()), 'it leads');
+  await takesLead(one);
   one.act();
   await passes(5_000);
   invariant(one.site && other.site, 'both are open');
