@@ -29,7 +29,8 @@ export function need<T>(result: Result<T>, kind: (sentence: string) => CommandFa
 }
 
 /** Of an option that must be there. Said here, not by commander, which would say it before it names a misspelt one. */
-export function mustHave<T>(option: string, value: T | undefined): T {
-  if (value === undefined) throw badInput(`required option '${option}' not specified`);
+export function mustHave<T>(option: string, value: T | undefined, sample?: string): T {
+  if (value === undefined)
+    throw badInput(`required option '${option}' not specified${sample === undefined ? '' : `, for example ${sample}`}`);
   return value;
 }

@@ -50,7 +50,7 @@ function positiveSeconds(text: string): number {
 
 async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const { seconds, whatIf, json } = options;
-  const clusterPath = mustHave('--cluster <file>', options.cluster);
+  const clusterPath = mustHave('--cluster <file>', options.cluster, 'docs/examples/cluster.json');
   const { run, islands } = need(
     parsePlannedRun(need(await readJsonFile(path, 'a run file'), badInput), path),
     badInput,

@@ -143,8 +143,9 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
     rehearseOn(donors, server);
     for (;;) {
       const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
-      const why = chosen === null ? '' : `an operator chose ${chosen}: `;
-      log('info', `${why}stopping after this step (with islands: at the next meeting); a second Ctrl-C stops at once`);
+      const after = 'after this step (with islands: at the next meeting)';
+      if (chosen === null) log('info', `stopping ${after}; a second Ctrl-C stops at once`);
+      else log('info', `an operator chose ${chosen}: changing to it ${after}`);
       await server.stop();
       log('info', `${server.run.name} stopped after ${server.run.committedSteps} steps`);
       if (chosen === null || interrupt.signal.aborted) break;

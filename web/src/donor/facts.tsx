@@ -22,7 +22,8 @@ const RELAYED =
 const NAMED = ' You’re anonymous unless you pick a name for the leaderboard.';
 
 function trafficFact({ expected, minuteBytes }: FactsProps): string {
-  if (minuteBytes !== null) return `Your part moves ${minuteText(minuteBytes)}.`;
+  if (minuteBytes !== null)
+    return `Between donors your part moves ${minuteText(minuteBytes)}. What the server gets besides stands under Details.`;
   if (expected?.isMeasured) return `Right now each donor moves ${minuteText(expected.bytes)}. You can cap it.`;
   if (expected) return `Your part would move ${expectedMinuteText(expected)}. You can cap it.`;
   return 'Data flows both ways all the time. How much depends on the model. You’ll see it measured, and you can cap it.';

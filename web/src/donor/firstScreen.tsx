@@ -46,7 +46,7 @@ export function FirstScreen(props: FirstScreenProps) {
           <strong>{refusal}</strong>
         </p>
       )}
-      <OtherTabs count={state.otherTabs} />
+      {!isOver && <OtherTabs count={state.otherTabs} />}
       {barred && machine.gpu.kind !== 'missing' && (
         <div class="notice">
           <p>This looks like a phone. Training makes it hot and empties the battery, so phones are off by default.</p>

@@ -48,6 +48,7 @@ export class Keeper {
   /** As it was last written. */
   #today: DayTraffic = NO_TRAFFIC;
   #visit = 0;
+  #run: string | null = null;
   /** Of this visit, in the record already. */
   #countedTokens = 0;
   #runTokens = 0;
@@ -93,11 +94,13 @@ export class Keeper {
   }
 
   #count(state: DonorState): void {
-    if (state.visit !== this.#visit) {
+    const { run, snapshot } = state;
+    // What is counted is of one run: the next one begins with none, in the same visit too.
+    if (state.visit !== this.#visit || (run !== null && run.name !== this.#run)) {
       this.#visit = state.visit;
+      this.#run = run?.name ?? null;
       this.#countedTokens = 0;
     }
-    const { run, snapshot } = state;
     const all = contributedTokens(state);
     const tokens = all - this.#countedTokens;
     if (!run || !snapshot) return;

@@ -33,6 +33,8 @@ describe('a step in words', () => {
       'Taking it easy, as you chose: your GPU was busy for 40 % of the last step.',
     );
     expect(workSentence(half, TRACE)).toMatch(/^Mostly waiting/);
+    // Nobody who is told that this tab eases off reads that it works hard.
+    expect(workSentence({ ...half, eased: 0.1 }, { ...TRACE, seconds: 4, waits: [] })).toMatch(/^Easing off/);
     expect(workSentence({ ...half, eased: 0.5 }, { ...TRACE, waits: [] })).toBe(
       'Easing off for this computer: your GPU was busy for 40 % of the last step.',
     );

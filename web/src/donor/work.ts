@@ -42,7 +42,7 @@ export function workSentence(state: DonorState, trace: StepTrace): string {
   const { speed } = state.limits;
   if (state.eased === 1 && share > speed + STRETCHED)
     return `Other work slows this GPU: it was busy for ${percentText(share)} of the last step, not ${percentText(speed)}.`;
-  if (share >= HARD_SHARE) return `Working hard: ${busy}.`;
+  if (share >= HARD_SHARE) return `${state.eased < 1 ? 'Easing off for this computer' : 'Working hard'}: ${busy}.`;
   const wait = longestWaitOf(trace);
   const idleSeconds = trace.seconds * (1 - share);
   if ((wait?.seconds ?? 0) < idleSeconds / 2) {

@@ -15,13 +15,14 @@ const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
 
 const FIRST: Readonly<Record<Alert['kind'], string>> = {
   diverged:
-    'Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, make a new run with a lower learning rate.',
-  rollBack: 'It catches up by itself. With more donors this happens less often.',
-  donors: 'Share the donor page’s link, or lower the number under Alerts.',
-  stalled: 'Open Peers to see who holds the step up. You can let that donor go, and the others go on without it.',
-  checkpoint: 'Something keeps the server from saving. Its log says what.',
-  loss: 'Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
-  speed: 'Open Swarm to see which donor or connection is the bottleneck.',
+    'The loss ran away. Go back to an earlier checkpoint under Runs, then press Resume. If it happens again, make a new run with a lower learning rate.',
+  rollBack: 'The run went back to its last save. It catches up by itself. With more donors this happens less often.',
+  donors: 'Fewer donors are at work than you want. Share the donor page’s link, or lower the number under Alerts.',
+  stalled:
+    'No step has been done for a while. Open Peers to see who holds the step up. You can let that donor go, and the others go on without it.',
+  checkpoint: 'Nothing has been saved for a while. The server’s log says what.',
+  loss: 'The loss jumped. Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
+  speed: 'Steps take longer than before. Open Swarm to see which donor or connection is the bottleneck.',
   disk: 'Make room on the server’s disk, or delete checkpoints that nobody needs.',
 };
 

@@ -67,7 +67,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     const chosen = textOf({ kind: 'text', name }, draft);
     const isOther = chosen.model !== undefined && chosen.model !== draft.model;
     const changed = isOther
-      ? ` It’s read as bytes, so the model is now “${chosen.model}” instead of that of ${draft.source}.`
+      ? ` It’s read as bytes. The model of ${draft.source} may not be made for that, so it is now “${chosen.model}”.`
       : '';
     const isThere = await text.run(
       () => upload(query('/api/operator/texts', { name }), file, broughtSchema),

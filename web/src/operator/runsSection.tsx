@@ -17,10 +17,10 @@ import { runSign, type Sign } from './signs.ts';
 
 const anything = z.unknown();
 
-/** The active run's own numbers are the snapshot's: the list is asked again when its checkpoints change. */
+/** The active run's own numbers are the snapshot's: the list is asked again when its checkpoints, or its loss on unseen text, change. */
 export function RunsSection({ state, actions, snapshot }: SectionProps) {
   const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
-  const [list, refresh] = useRuns(`${snapshot.run} ${saved}`);
+  const [list, refresh] = useRuns(`${snapshot.run} ${saved} ${snapshot.phase} ${snapshot.evaluationLoss}`);
   const [draft, write] = useState<RunDraft | null>(null);
   const [search, find] = useState('');
   const [order, sort] = useState<RunOrder>('newest');

@@ -1,0 +1,48 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Keeper } from './keeper.ts';
+import { type DonorState, INITIAL_STATE } from './state.ts';
+
+beforeEach(() => {
+  const kept = new Map<string, string>();
+  vi.stubGlobal('localStorage', {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => kept.set(key, value),
+    removeItem: (key: string) => kept.delete(key),
+  });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+/** A tab in its first visit, after so many steps of 100 tokens, all of them its own. */
+const after = (run: string, committedSteps: number): DonorState => ({
+  ...INITIAL_STATE,
+  visit: 1,
+  me: 'a' as DonorState['me'],
+  run: { name: run, stepTokens: 100 } as DonorState['run'], // all that is asked for
+  snapshot: {
+    ...{ run, committedSteps, donors: [{ peer: 'a', tokens: 100 * committedSteps }] },
+  } as unknown as DonorState['snapshot'],
+});
+
+test('what was given to one run stays given when the operator changes to another in the same visit', () => {
+  const keeper = new Keeper(
+    () => {},
+    () => {},
+  );
+  let seen = INITIAL_STATE;
+  for (const next of [
+    after('first', 3),
+    after('first', 5),
+    after('second', 0),
+    after('second', 1),
+    after('second', 2),
+  ]) {
+    keeper.see(seen, next);
+    seen = next;
+  }
+  const { runs, days } = keeper.credit;
+  expect(runs.map(({ run, tokens }) => [run, tokens])).toEqual([
+    ['first', 500],
+    ['second', 200],
+  ]);
+  expect(days.map(({ tokens }) => tokens)).toEqual([700]);
+});
