@@ -155,7 +155,7 @@ export function sentence({ bytes, worst, oversized: large }: Shortage, order: re
     worst === null
       ? ''
       : `: donor ${order.indexOf(worst.peer)} gives ${bytesText(worst.has)} of ${worst.of}, its part needs ${bytesText(worst.needs)}`;
-  return `the model does not fit these donors, about ${bytesText(bytes)} is missing${who}`;
+  return `the model does not fit these donors, about ${bytesText(bytes)} of memory is missing${who}`;
 }
 
 /** Options with everything decided, from the preferred one on. */
