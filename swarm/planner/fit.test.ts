@@ -79,6 +79,8 @@ test('[LI4] what does not fit is refused with the memory that is missing', () =>
   const refused = fitted(2, { d0: 1_048_576, d1: 100_000 });
   expect(refused).toMatchObject({
     ok: false,
-    reason: expect.stringMatching(/does not fit these donors, about [\d.]+ \w+ of memory is missing: donor 1 gives 98 KiB of/),
+    reason: expect.stringMatching(
+      /does not fit these donors, about [\d.]+ \w+ of memory is missing: donor 1 gives 98 KiB of/,
+    ),
   });
 });
