@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { aptGet } from './signaling-server/headless/aptGet.mjs';
 import { backportsOf } from './signaling-server/headless/backports.mjs';
@@ -269,34 +269,48 @@ function runProgram(programArguments, lane, prints) {
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => held.push(data));
     child.on('close', (code) => {
       if (!prints) process.stdout.write(Buffer.concat([Buffer.from(title), ...held]));
-      resolve(code ?? 1);
+      resolve({ code: code ?? 1, printed: Buffer.concat(held).toString() });
     });
   });
+}
+
+/** The beginning of what a failed test says: enough to know it again. */
+function excerptOf(text) {
+  const lines = text.split('\n').filter((line) => !line.includes('node_modules'));
+  return lines.slice(0, 12).join('\n');
+}
+
+/** What the report leaves out: an error that no test awaited. */
+function strayErrorsOf(printed) {
+  const at = printed.indexOf('Unhandled Errors');
+  return at < 0 ? 'ended with an error; its own output says which' : excerptOf(printed.slice(at));
 }
 
 async function runVitest(lane, prints, folder) {
   const report = join(folder, `${lane}.json`);
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
   const vitest = join(MODULES, 'vitest', 'vitest.mjs');
-  const code = await runProgram([vitest, 'run', '--project', lane, '--passWithNoTests', ...reporters], lane, prints);
-  if (!existsSync(report)) return { passed: 0, failed: 1, skipped: 0 };
+  const words = [vitest, 'run', '--project', lane, '--passWithNoTests', ...reporters];
+  const { code, printed } = await runProgram(words, lane, prints);
+  if (!existsSync(report)) return { passed: 0, failures: [`${lane}: ended without a report`], skipped: 0 };
   const result = JSON.parse(readFileSync(report, 'utf8'));
-  // A file that does not even load has no tests to count.
-  const broken = result.testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0);
-  const failed = result.numFailedTests + broken.length;
-  return {
-    passed: result.numPassedTests,
-    failed: failed === 0 && code !== 0 ? 1 : failed,
-    skipped: result.numPendingTests + result.numTodoTests,
-  };
+  const failures = result.testResults.flatMap((file) => {
+    const name = `${lane}: ${relative(ROOT, file.name)}`;
+    // A file that does not even load has no tests to count.
+    if (file.status === 'failed' && file.assertionResults.length === 0) return [`${name}\n${excerptOf(file.message)}`];
+    const failed = file.assertionResults.filter(({ status }) => status === 'failed');
+    return failed.map((one) => `${name}: ${one.fullName}\n${excerptOf(one.failureMessages.join('\n'))}`);
+  });
+  if (failures.length === 0 && code !== 0) failures.push(`${lane}: ${strayErrorsOf(printed)}`);
+  return { passed: result.numPassedTests, failures, skipped: result.numPendingTests + result.numTodoTests };
 }
 
 async function runLane(lane, prints, folder) {
   const what = LANES[lane];
   if (what === 'vitest') return runVitest(lane, prints, folder);
   const [program, ...rest] = what;
-  const isGood = (await runProgram([join(MODULES, program), ...rest], lane, prints)) === 0;
-  return { passed: isGood ? 1 : 0, failed: isGood ? 0 : 1, skipped: 0 };
+  const { code } = await runProgram([join(MODULES, program), ...rest], lane, prints);
+  return { passed: code === 0 ? 1 : 0, failures: code === 0 ? [] : [lane], skipped: 0 };
 }
 
 /** `--long`: tests that have more cases than a change needs take them all. */
@@ -314,22 +328,26 @@ async function test(words) {
     process.stderr.write(`test: unknown lane "${unknown}", expected ${Object.keys(LANES).join(', ')} or --long\n`);
     return 2;
   }
-  const total = { passed: 0, failed: 0, skipped: 0 };
+  const total = { passed: 0, failures: [], skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'shoal-test-'));
   const isDue = (lane) =>
     chosen.length === 0 ? words.includes('--long') || !LONG_LANES.includes(lane) : chosen.includes(lane);
   const runRow = async (row, prints) => {
     for (const lane of row.filter(isDue)) {
       const counted = await runLane(lane, prints, folder);
-      for (const key of Object.keys(total)) total[key] += counted[key];
+      total.passed += counted.passed;
+      total.skipped += counted.skipped;
+      total.failures.push(...counted.failures);
     }
   };
   const [first, ...others] = ROWS.filter((row) => row.some(isDue));
   await Promise.all([runRow(first, true), ...others.map((row) => runRow(row, false))]);
   rmSync(folder, { recursive: true, force: true });
+  // Once more at the end: what failed may stand thousands of lines above.
+  if (total.failures.length > 0) process.stdout.write(`\n== failed\n\n${total.failures.join('\n\n')}\n`);
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
-  process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
-  return total.failed > 0 ? 1 : 0;
+  process.stdout.write(`\n${total.passed} passed, ${total.failures.length} failed${skipped}\n`);
+  return total.failures.length > 0 ? 1 : 0;
 }
 
 const [, , command = '--help', ...rest] = process.argv;
