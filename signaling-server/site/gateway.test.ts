@@ -1,21 +1,27 @@
 /** What a process of a site answers while nobody leads, nor has a donor come. */
+import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { type Front, openFront } from '../http/front.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { type Gateway, openGateway } from './gateway.ts';
+import type { Tunnel } from './tunnel.ts';
 
 const NOBODY = 'no process of this site leads at the moment: try again in some seconds';
 
 const role = (name: string, isLed: boolean, isLeading = false) => ({ name, isLed, isLeading, donors: 0 });
 
 let roles = [role('tiny', false)];
+/** The process that leads dies of the first byte. */
+const breaking = (): Duplex => new Duplex({ read() {}, write: (_data, _encoding, done) => done(new Error('gone')) });
+let tunnel: () => Duplex | null = () => null;
 let gateway: Gateway;
 let front: Front;
 
 beforeEach(async () => {
   roles = [role('tiny', false)];
-  const room = { server: null, tunnel: () => null };
+  tunnel = () => null;
+  const room = { server: null, tunnel: () => tunnel() as Tunnel | null };
   const rooms = {
     first: room,
     get roles() {
@@ -44,6 +50,17 @@ test('[NA3] a call while nobody leads is answered with 503 and when to come agai
     expect(answer.headers.get('retry-after')).toBe('2');
     expect(await answer.json()).toEqual({ error: NOBODY });
   }
+});
+
+test('[NA3] a call that was under way comes again only where it may be done twice', async () => {
+  tunnel = breaking;
+  const told = async (method: string, path: string): Promise<unknown> => {
+    const answer = await fetch(`${front.url}${path}`, { method, body: method === 'POST' ? '{}' : null });
+    return [answer.status, answer.headers.get('retry-after')];
+  };
+  expect(await told('GET', '/api/status')).toEqual([503, '2']);
+  expect(await told('POST', '/api/operator/login?run=tiny')).toEqual([503, '2']);
+  expect(await told('POST', '/api/operator/command')).toEqual([503, null]);
 });
 
 test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {

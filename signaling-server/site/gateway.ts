@@ -24,6 +24,10 @@ const DONORS = /^\/api\/donor(\?|$)/;
 const OWN = /^\/(healthz|readyz|metrics|assets\/)/;
 /** Of one connection alone. */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'expect']);
+/** Done twice it is the same: who asks for it may ask again, though nobody knows whether it was done. */
+const isRepeatable = (method: string, url: string): boolean =>
+  method === 'GET' || method === 'HEAD' || url.split('?')[0] === '/api/operator/login';
+const COME_AGAIN = { 'retry-after': '2' };
 const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
 
 /** The runs of the site, as a gateway sees them. */
@@ -106,7 +110,7 @@ async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
     return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...which, ...(ok ? {} : { reason: NOBODY_LEADS }) });
   });
   app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles)));
-  app.all('/api/*', (_request, reply) => problem(reply.header('retry-after', 2), 503, NOBODY_LEADS));
+  app.all('/api/*', (_request, reply) => problem(reply.headers(COME_AGAIN), 503, NOBODY_LEADS));
   await app.ready();
   return app;
 }
@@ -128,8 +132,9 @@ function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse): 
     headers: passedOn(rawHeaders) as unknown as Record<string, string>,
   });
   const fail = (): void => {
+    const headers = { 'content-type': 'application/json', ...(isRepeatable(method, url) ? COME_AGAIN : {}) };
     if (response.headersSent) response.destroy();
-    else response.writeHead(503, { 'content-type': 'application/json' }).end(JSON.stringify({ error: NOBODY_LEADS }));
+    else response.writeHead(503, headers).end(JSON.stringify({ error: NOBODY_LEADS }));
   };
   asked.on('error', fail);
   asked.on('response', (answer) => {

@@ -1,4 +1,4 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { ask, invitedLink } from './ask.ts';
 import { ofRun } from './ofRun.ts';
@@ -26,6 +26,38 @@ it('[NA86] calls and links name the run of the page, but where they name one the
     '/api/status',
   ]);
   expect(links).toEqual(['/status?run=a+b%26c', '/status?run=a+b%26c#invite=x']);
+});
+
+describe('[NA3] while another process of a site takes over', () => {
+  const error = 'no process of this site leads at the moment: try again in some seconds';
+  const away = (headers: Record<string, string>): Response => Response.json({ error }, { status: 503, headers });
+  async function asked(answer: (tries: number) => Response): Promise<[number, unknown]> {
+    vi.useFakeTimers();
+    let tries = 0;
+    vi.stubGlobal('fetch', async () => answer(++tries));
+    const answers = ask('/api/operator/login', z.unknown(), { method: 'POST' });
+    await vi.advanceTimersByTimeAsync(60_000);
+    vi.useRealTimers();
+    return [tries, await answers];
+  }
+
+  it('a call is made again, until somebody leads', async () => {
+    const answers = await asked((tries) => (tries < 4 ? away({ 'retry-after': '2' }) : Response.json('in')));
+    expect(answers).toEqual([4, { ok: true, value: 'in' }]);
+  });
+
+  it('it ends with the refusal where nobody does', async () => {
+    const [tries, answer] = await asked(() => away({ 'retry-after': '2' }));
+    expect(tries).toBe(7);
+    expect(answer).toMatchObject({ ok: false, reason: expect.stringContaining('no process of this site') });
+  });
+
+  it.each([{}, { 'retry-after': '3600' }, { 'retry-after': 'Fri, 27 Nov 2026 09:00:00 GMT' }])(
+    'it is made once where it may have been done, or is for later: %j',
+    async (headers) => {
+      expect((await asked(() => away(headers)))[0]).toBe(1);
+    },
+  );
 });
 
 it('a refusal that is a sentence of its own stands as it is', async () => {

@@ -6,10 +6,22 @@ import { withRun } from './ofRun.ts';
 export const UNREACHABLE = 'The server does not answer.';
 const refusalSchema = z.object({ error: z.string() });
 
+/** A site where one process takes over from another says when to come again (NA3), and is ready within 10 s (NA4). */
+const TRIES = 7;
+
+async function answered(path: string, init: RequestInit): Promise<Response> {
+  for (let tries = 1; ; tries++) {
+    const response = await fetch(withRun(path), init);
+    const waitSeconds = Number(response.headers.get('retry-after') ?? Number.NaN);
+    if (response.status !== 503 || !(waitSeconds <= 5) || tries === TRIES) return response;
+    await new Promise((resolve) => setTimeout(resolve, waitSeconds * 1000));
+  }
+}
+
 export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<Result<T>> {
   let response: Response;
   try {
-    response = await fetch(withRun(path), init);
+    response = await answered(path, init);
   } catch {
     return refusal(UNREACHABLE);
   }
