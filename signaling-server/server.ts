@@ -8,7 +8,6 @@ import websocket from '@fastify/websocket';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
-import { SILENCE } from '../swarm/coordinator/deadlines.ts';
 import type { RunWant } from '../swarm/messages/neededMost.ts';
 import type { PublicStatus } from '../swarm/messages/publicStatus.ts';
 import { addDonorApi } from './api/donorApi.ts';
@@ -20,6 +19,7 @@ import { DonorSocket, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { DonorWire, Origin } from './donors/donorWire.ts';
 import { addDonorDoor } from './donors/door.ts';
 import type { NetworkOptions } from './donors/network.ts';
+import { watchSilence } from './donors/silence.ts';
 import { freeDisk } from './files/freeDisk.ts';
 import type { Access } from './http/access.ts';
 import { addressOf, application, limitConnections } from './http/application.ts';
@@ -173,17 +173,10 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
 
   const snapshots = throttled(SNAPSHOT_INTERVAL_MS, () => run.reception.publish(run.snapshot()));
   run.onChange(snapshots.request);
-  let lookedMs = monotonicMs();
-  const silence = setInterval(() => {
-    const nowMs = monotonicMs();
-    // While this process stood still it read nothing: that is nobody's silence.
-    const passedMs = Math.min(nowMs - lookedMs, 2 * SILENCE.lookMs);
-    lookedMs = nowMs;
-    for (const socket of [...sockets]) socket.expire(nowMs, passedMs);
-  }, SILENCE.lookMs);
+  const endSilence = watchSilence(sockets);
 
   const close = async (): Promise<void> => {
-    clearInterval(silence);
+    endSilence();
     alerts.close();
     snapshots.cancel();
     run.close();

@@ -79,9 +79,13 @@ async function benchSite(servers: number, donors: number): Promise<SiteBench> {
   try {
     for (let server = 0; server < servers; server++)
       started.push(await startServer(tiny.runPath, nats.url, join(folder, `server-${server}`)));
-    const few = await benchFew(started.map(({ url }) => url));
+    const few = await fewAt(started.map(({ url }) => url));
+    const figures = await benchFew(few);
     await pause(at(started, 0));
-    return { servers, donors, ...few, ...(await benchCrowd(started, donors)) };
+    // The crowd is as many as may be held, without them.
+    for (const donor of few.donors) donor.leave();
+    await Promise.all(few.donors.map(({ closed }) => closed));
+    return { servers, donors, ...figures, ...(await benchCrowd(started, donors)) };
   } finally {
     for (const { child } of started.reverse()) {
       child.kill('SIGKILL');
@@ -130,20 +134,29 @@ async function pause({ url, token }: SiteServer): Promise<void> {
   if (!answer.ok) throw failed(`the run cannot be paused: ${await answer.text()}`);
 }
 
-/** Some donors who are all that computes: two at the first server, two at the next, one at the one after that. */
-async function benchFew(urls: readonly string[]): Promise<Pick<SiteBench, 'commitMs' | 'relayMs'>> {
+interface Few {
+  readonly donors: readonly ScriptedDonor[];
   /** When the newest word of each step was said. */
+  readonly saidMs: ReadonlyMap<number, number>;
+}
+
+/** Some donors who are all that computes: two at the first server, two at the next, one at the one after that. */
+async function fewAt(urls: readonly string[]): Promise<Few> {
   const saidMs = new Map<number, number>();
   const noted = (message: PeerMessage): PeerMessage => {
     if (message.type === 'report') saidMs.set(message.step, performance.now());
     return message;
   };
-  const few: ScriptedDonor[] = [];
+  const donors: ScriptedDonor[] = [];
   for (const server of [0, 0, 1, 1, 2]) {
     const url = urls[server];
-    const address = `192.0.2.${few.length + 1}`;
-    if (url !== undefined) few.push(await ScriptedDonor.joined(url, { address, lie: noted, uploads: false }));
+    const address = `192.0.2.${donors.length + 1}`;
+    if (url !== undefined) donors.push(await ScriptedDonor.joined(url, { address, lie: noted, uploads: false }));
   }
+  return { donors, saidMs };
+}
+
+async function benchFew({ donors: few, saidMs }: Few): Promise<Pick<SiteBench, 'commitMs' | 'relayMs'>> {
   const last = at(few, few.length - 1);
   await last.hears('prepare', ({ plan }) => few.every(({ welcome }) => peers(plan).includes(welcome.peer)));
   const commitMs: number[] = [];

@@ -50,6 +50,23 @@ test('[NA66] timers have their turn while hundreds of messages that came at once
   await exchange.close();
 });
 
+test('[NA53] while what came a second ago waits, a process does not know who is late', async () => {
+  const { exchange, says } = exchangeOverNothing();
+  const count = 700;
+  const behind: boolean[] = [];
+  exchange.accept(() => {
+    for (const untilMs = monotonicMs() + WORK_MS; monotonicMs() < untilMs; );
+    behind.push(exchange.isBehind);
+    return true;
+  });
+  for (let number = 0; number < count; number++) says(opening(number));
+  while (behind.length < count) await new Promise((resolve) => setTimeout(resolve, 1));
+  expect(behind.at(-1)).toBe(true);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(exchange.isBehind).toBe(false);
+  await exchange.close();
+});
+
 test('[NA66] what a process says to itself does not go by NATS', async () => {
   const { exchange, said } = exchangeOverNothing();
   const heard: string[] = [];

@@ -23,6 +23,8 @@ const FOR_OTHER = Buffer.from([1]);
 const HEAD_BYTES = 1 + PIPE_ID_BYTES;
 /** What others said is dealt with for so long at a time; then timers and other connections have their turn. */
 const TURN_MS = 20;
+/** What others said waits so long before it is dealt with: what they have not said yet is not known. */
+const BEHIND_MS = 1_000;
 /** The first message of a pipe says what it is for. */
 export const OPENING = 0;
 
@@ -50,7 +52,7 @@ export class Exchange {
   /** To each process to which there are any. */
   readonly #lines = new Map<string, Line>();
   /** What came and was not dealt with: no more than a line of each process, and acknowledgements. */
-  readonly #inbox: { readonly message: Buffer; readonly reply: string }[] = [];
+  readonly #inbox: { readonly message: Buffer; readonly reply: string; readonly cameMs: number }[] = [];
   #isDealing = false;
   /** Of those with whom there are pipes: for how long nothing was heard of each. */
   readonly #silentMs = new Map<string, number>();
@@ -89,6 +91,12 @@ export class Exchange {
   /** NATS can be talked to, as far as is known. */
   get isConnected(): boolean {
     return this.#isConnected;
+  }
+
+  /** This process has not yet dealt with what the others' donors said more than a second ago. */
+  get isBehind(): boolean {
+    const [oldest] = this.#inbox;
+    return oldest !== undefined && monotonicMs() - oldest.cameMs > BEHIND_MS;
   }
 
   /** Told of each change of that, until what is returned is called. */
@@ -160,7 +168,7 @@ export class Exchange {
   }
 
   #came(message: Buffer, reply: string): void {
-    this.#inbox.push({ message, reply });
+    this.#inbox.push({ message, reply, cameMs: monotonicMs() });
     if (this.#isDealing) return;
     this.#isDealing = true;
     setImmediate(() => this.#deal());

@@ -172,6 +172,7 @@ export class Room {
       pipe.read({ onMessage: (_kind, _message, taken) => taken(), onClosed: forget });
       return true;
     }
+    const { exchange } = this.#options;
     const wire = new PipedWire(pipe, (text) => this.#texts.sayTo(process, text));
     this.#donorPipes.set(pipe, process);
     wire.on('close', () => this.#donorPipes.delete(pipe));
@@ -179,7 +180,7 @@ export class Room {
     server.donorCame(wire, {
       ...{ address, isHere, beside: wire.beside(process, socket) },
       bytesRead: () => wire.bytesRead,
-      isCutOff: () => process !== this.#options.exchange.process && !this.#options.exchange.isConnected,
+      isCutOff: () => exchange.isBehind || (process !== exchange.process && !exchange.isConnected),
     });
     return true;
   }

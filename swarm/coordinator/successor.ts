@@ -21,14 +21,18 @@ import {
   type WarmingUp,
 } from './state.ts';
 
-/** Those who would compute, in the order they joined. */
-export const willing = ({ donors, doubt }: CoordinatorState): PeerId[] =>
-  donors.flatMap(({ peer, wish, asideUntilMs, isApart }) =>
-    wish === 'compute' && asideUntilMs === null && !isApart && peer !== doubt?.suspect ? peer : [],
-  );
+/** Those who would compute, in the order they joined; the first `most` of them. */
+export function willing({ donors, doubt }: CoordinatorState, most = Number.POSITIVE_INFINITY): PeerId[] {
+  const found: PeerId[] = [];
+  for (const { peer, wish, asideUntilMs, isApart } of donors) {
+    if (found.length >= most) break;
+    if (wish === 'compute' && asideUntilMs === null && !isApart && peer !== doubt?.suspect) found.push(peer);
+  }
+  return found;
+}
 
-/** Of these those whom one plan may use. */
-export const offerOf = (state: CoordinatorState): PeerId[] => willing(state).slice(0, state.config.capacity);
+/** Of these those whom one plan may use: each event asks for them, and thousands may wait. */
+export const offerOf = (state: CoordinatorState): PeerId[] => willing(state, state.config.capacity);
 
 function offeredIn(state: CoordinatorState): Offered[] {
   const { donors, gathering } = state;
