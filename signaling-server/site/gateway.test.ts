@@ -61,6 +61,8 @@ test('[NA3] a call that was under way comes again only where it may be done twic
   expect(await told('GET', '/api/status')).toEqual([503, '2']);
   expect(await told('POST', '/api/operator/login?run=tiny')).toEqual([503, '2']);
   expect(await told('POST', '/api/operator/command')).toEqual([503, null]);
+  // A page is this process's own then (here it has none): what it shows comes when somebody leads.
+  expect(await told('GET', '/operator')).toEqual([404, null]);
 });
 
 test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {

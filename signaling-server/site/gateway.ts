@@ -71,7 +71,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const http = createServer(PATIENCE, (message, response) => {
     const way = wayFor(message);
     if (way instanceof HttpServer) way.emit('request', message, response);
-    else pass(way, message, response);
+    else pass(way, message, response, () => own.server.emit('request', message, response));
   });
   http.on('upgrade', (message: IncomingMessage, socket: Socket, head: Buffer) => {
     const way = wayFor(message);
@@ -125,7 +125,8 @@ function passedOn(raw: readonly string[]): string[] {
   return passed;
 }
 
-function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse): void {
+/** `ownPage`: answers with the page of this process, whose calls come again when somebody leads. */
+function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, ownPage: () => void): void {
   const { method = 'GET', url = '/', rawHeaders } = message;
   const asked = request({
     ...{ method, path: url, setHost: false, createConnection: () => way as unknown as Socket },
@@ -134,6 +135,7 @@ function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse): 
   const fail = (): void => {
     const headers = { 'content-type': 'application/json', ...(isRepeatable(method, url) ? COME_AGAIN : {}) };
     if (response.headersSent) response.destroy();
+    else if (method === 'GET' && !url.startsWith('/api/')) ownPage();
     else response.writeHead(503, headers).end(JSON.stringify({ error: NOBODY_LEADS }));
   };
   asked.on('error', fail);
