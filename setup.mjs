@@ -20,6 +20,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { testWordsProblem } from './signaling-server/commands/testWords.mjs';
 import { aptGet } from './signaling-server/headless/aptGet.mjs';
 import { backportsOf } from './signaling-server/headless/backports.mjs';
 import { findBrowser, findFirefox, noBrowser } from './signaling-server/headless/findBrowser.mjs';
@@ -38,8 +39,12 @@ const CHROMIUM_FOLDERS = ['/usr/lib/chromium', '/opt/google/chrome'];
 
 const say = (text) => process.stderr.write(`set-up: ${text}\n`);
 
-/** A failure with a sentence for the person who reads it. */
-class SetupError extends Error {}
+/** A failure with a sentence for the person who reads it; `code`: how the process ends. */
+class SetupError extends Error {
+  code = 1;
+}
+
+const wantsHelp = (words) => words.includes('--help') || words.includes('-h');
 
 /** Runs a program with its output on our standard error, so that standard output stays the command's alone. */
 function execute(program, programArguments, environment = {}) {
@@ -228,8 +233,11 @@ function aptLists() {
 
 async function setUp(command, rest) {
   if (!packagesAreCurrent()) await withLock(installPackages);
+  const asksForHelp = wantsHelp(rest);
+  // Before anything is built for it.
+  const wrong = command === 'test' && !asksForHelp ? await testWordsProblem(rest, Object.keys(LANES)) : null;
+  if (wrong !== null) throw Object.assign(new SetupError(wrong), { code: 2 });
   if (!buildIsCurrent()) await withLock(build);
-  const asksForHelp = rest.includes('--help') || rest.includes('-h');
   const opensTabs =
     BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
@@ -315,7 +323,7 @@ async function runLane(lane, prints, folder) {
 
 /** `--long`: tests that have more cases than a change needs take them all. */
 async function test(words) {
-  if (words.includes('--help') || words.includes('-h')) {
+  if (wantsHelp(words)) {
     const lanes = Object.keys(LANES).map((lane) => `[${lane}]`);
     process.stdout.write(`Usage: npm test -- ${lanes.join(' ')} [--long]\n\n`);
     process.stdout.write('Runs these lanes, or all of them. --long: tests with many cases take every one.\n');
@@ -323,11 +331,6 @@ async function test(words) {
   }
   const chosen = words.filter((word) => word !== '--long');
   if (words.includes('--long')) process.env.SHOAL_LONG = '1';
-  const unknown = chosen.find((lane) => !(lane in LANES));
-  if (unknown) {
-    process.stderr.write(`test: unknown lane "${unknown}", expected ${Object.keys(LANES).join(', ')} or --long\n`);
-    return 2;
-  }
   const total = { passed: 0, failures: [], skipped: 0 };
   const folder = mkdtempSync(join(tmpdir(), 'shoal-test-'));
   const isDue = (lane) =>
@@ -360,5 +363,5 @@ try {
 } catch (error) {
   if (!(error instanceof SetupError)) throw error;
   process.stderr.write(`${error.message}\n`);
-  process.exit(1);
+  process.exit(error.code);
 }

@@ -1,0 +1,1 @@
+export function testWordsProblem(words: readonly string[], lanes: readonly string[]): Promise<string | null>;
