@@ -55,7 +55,8 @@ async function saveText(data: DataDirectory, name: string, bytes: Buffer): Promi
     return refusal(`${bytes.length} bytes are too few to train on: expected ${LEAST_BYTES} or more`);
   if (!isUtf8(bytes) || bytes.includes(0)) return refusal('this file is not text: expected one in UTF-8');
   const known = await listedTexts(data);
-  if (known.some((text) => text.name === name)) return refusal(`there is a text "${name}" already`);
+  if (known.some((text) => text.name === name))
+    return refusal(`there is a text "${name}" already: choose it in the list, or give the file another name`);
   if (known.length >= MOST_TEXTS) return refusal(`the server keeps at most ${MOST_TEXTS} texts`);
   const folder = folderOf(data);
   await mkdir(folder, { recursive: true });

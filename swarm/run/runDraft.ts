@@ -72,11 +72,14 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile
     );
   const { text } = draft;
   const vocabulary = text === null ? source.model.vocab_size : BYTE_VOCABULARY;
-  if (draft.model === 'same' && source.model.vocab_size !== vocabulary)
+  if (draft.checkpoint !== null && source.model.vocab_size !== vocabulary)
     return refusal(
-      `a text of one's own is read as bytes, and the model of ${source.name} has other tokens: choose a model of the list`,
+      `a text of your own is read as bytes, and the weights of ${source.name} were trained on other tokens: choose new weights`,
     );
-  const model = draft.model === 'same' ? source.model : presetConfig(draft.model, vocabulary, sequenceLength);
+  const model =
+    draft.model === 'same'
+      ? withVocabulary(source.model, vocabulary)
+      : presetConfig(draft.model, vocabulary, sequenceLength);
   const own = text && { files: [textFile(text)], tokenizer: 'bytes', order: 'shuffled' };
   const { optimizer } = source.train;
   const file = {
@@ -91,6 +94,13 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile
     checkpoint: { everySteps: draft.checkpointEvery },
   };
   return parseRunFile(file, 'the draft');
+}
+
+/** The same shape for other tokens: ids of the old ones mean nothing any more. */
+function withVocabulary(model: RunFile['model'], vocabulary: unknown): RunFile['model'] {
+  if (model.vocab_size === vocabulary) return model;
+  const { bos_token_id, eos_token_id, pad_token_id, ...shape } = model;
+  return { ...shape, vocab_size: vocabulary };
 }
 
 function presetConfig(preset: ModelPreset, vocab_size: unknown, sequence: number): Record<string, unknown> {

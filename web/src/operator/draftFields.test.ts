@@ -31,6 +31,17 @@ test.each([
   expect(problem?.sentence.slice(0, begin.length)).toBe(begin);
 });
 
+test('[OP3] a text of one’s own keeps the model that was chosen: its shape for bytes, but not its weights', () => {
+  const model = { ...SOURCE.model, vocab_size: 5_000, eos_token_id: 4_999 };
+  const source = parseRunFile({ ...SOURCE, model }, 'source');
+  if (!source.ok) throw new Error(source.reason);
+  const own = { ...DRAFT, text: 'mine' };
+  const file = runFileOfDraft(own, source.value);
+  expect(file.ok && file.value.model).toEqual(SOURCE.model);
+  const weights = runFileOfDraft({ ...own, checkpoint: 10 }, source.value);
+  expect(draftProblem(weights.ok ? '' : weights.reason)?.field).toBe('checkpoint');
+});
+
 test('[OP12] other refusals lead to their field too, and what donors would mend to none', () => {
   expect(draftProblem('Refused: there is a run "a" already: choose another name.')).toEqual({
     field: 'name',

@@ -47,8 +47,8 @@ const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
 /** Refusals that name no path, by the words in which they end. */
 const FIELD_OF_WORDS: readonly (readonly [RegExp, DraftField])[] = [
   [/choose another name\.?$/, 'name'],
-  [/choose a model of the list\.?$|choose the same model, or new weights\.?$/, 'model'],
-  [/is not kept any more\.?$/, 'checkpoint'],
+  [/choose the same model, or new weights\.?$/, 'model'],
+  [/is not kept any more\.?$|choose new weights\.?$/, 'checkpoint'],
 ];
 
 function labelOf(field: DraftField): string {

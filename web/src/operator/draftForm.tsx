@@ -64,18 +64,13 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
   };
   const bring = async (file: File): Promise<void> => {
     const name = textNameOf(file.name);
-    const chosen = textOf({ kind: 'text', name }, draft);
-    const isOther = chosen.model !== undefined && chosen.model !== draft.model;
-    const changed = isOther
-      ? ` It’s read as bytes. The model of ${draft.source} may not be made for that, so it is now “${chosen.model}”.`
-      : '';
     const isThere = await text.run(
       () => upload(query('/api/operator/texts', { name }), file, broughtSchema),
       ({ value: { bytes } }) =>
-        `Text ${name} is here and chosen: ${countText(bytes)} bytes to train on, and ${countText(file.size - bytes)} to test the model with.${changed}`,
+        `Text ${name} is here and chosen: ${countText(bytes)} bytes to train on, and ${countText(file.size - bytes)} to test the model with. It is read as bytes; everything else stays as you chose it.`,
     );
     onAdded();
-    if (isThere) set(chosen);
+    if (isThere) set(textOf({ kind: 'text', name }));
   };
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
@@ -276,7 +271,7 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
   );
   const choose = (place: number): void => {
     const choice = choices[place];
-    if (choice) set(textOf(choice, draft));
+    if (choice) set(textOf(choice));
   };
   return (
     <>
@@ -323,11 +318,9 @@ interface TextChoice {
   readonly name: string;
 }
 
-/** What the choice of a text changes in a draft. */
-function textOf({ kind, name }: TextChoice, { model, checkpoint }: RunDraft): Partial<RunDraft> {
-  if (kind === 'run') return { source: name, text: null, checkpoint: null };
-  return { text: name, model: checkpoint === null && model === 'same' ? 'small' : model };
-}
+/** What the choice of a text changes in a draft: the model stays. */
+const textOf = ({ kind, name }: TextChoice): Partial<RunDraft> =>
+  kind === 'run' ? { source: name, text: null, checkpoint: null } : { text: name };
 
 function modelOf(text: string, { checkpoint }: RunDraft): Partial<RunDraft> {
   const model = runDraftSchema.shape.model.safeParse(text).data ?? 'same';
