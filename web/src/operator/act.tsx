@@ -66,21 +66,30 @@ interface ConfirmProps {
 
 export function Confirm({ label, question, about = '', disabled = false, onSure }: ConfirmProps) {
   const [isAsking, ask] = useState(false);
-  const sure = useRef<HTMLButtonElement>(null);
+  const [sure, opener] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)];
+  const wasAsked = useRef(false);
   // The button that was pressed is gone, and this one takes its place; at once, or a key that is pressed meanwhile meets another.
   useLayoutEffect(() => {
     if (isAsking) sure.current?.focus();
+    else if (wasAsked.current) opener.current?.focus();
+    wasAsked.current = isAsking;
   }, [isAsking]);
   const hidden = about !== '' && <span class="hidden"> {about}</span>;
   if (!isAsking)
     return (
-      <button type="button" class="small" disabled={disabled} onClick={() => ask(true)}>
+      <button type="button" class="small" disabled={disabled} ref={opener} onClick={() => ask(true)}>
         {label}
         {hidden}
       </button>
     );
   return (
-    <fieldset class="confirm" aria-label={question}>
+    <fieldset
+      class="confirm"
+      aria-label={question}
+      onKeyDown={(event) => {
+        if (event.key === 'Escape') ask(false);
+      }}
+    >
       <span class="small">{question}</span>
       <button
         type="button"
