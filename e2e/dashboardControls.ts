@@ -210,9 +210,14 @@ export async function lookAtPeers(page: Page): Promise<void> {
   await page.getByRole('button', { name: /^More of/ }).click();
   const card = page.getByRole('region', { name: /^Donor \S+$/ });
   for (const question of ['Let go now', 'Block its address']) {
-    await card.getByRole('button', { name: question }).click();
-    await card.getByRole('button', { name: `Yes, ${question.toLowerCase()}` }).waitFor();
-    await card.getByRole('button', { name: 'No', exact: true }).click();
+    const opener = card.getByRole('button', { name: question, exact: true });
+    for (const say of [() => page.keyboard.press('Escape'), () => card.getByRole('button', { name: 'No' }).click()]) {
+      await opener.click();
+      await card.getByRole('button', { name: `Yes, ${question.toLowerCase()}` }).waitFor();
+      await say();
+      // Where the keyboard was, it is again.
+      await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe(question);
+    }
   }
   await card.getByRole('button', { name: 'Close' }).click();
   await card.waitFor({ state: 'detached' });
@@ -268,11 +273,15 @@ export async function draft(page: Page, run: string): Promise<void> {
   await form.getByRole('combobox', { name: 'Text', exact: true }).selectOption({ index: 0 });
   await form.getByRole('button', { name: 'Close' }).click();
   await form.waitFor({ state: 'detached' });
+  const link = page.getByRole('link', { name: /^Export checkpoint/ }).first();
+  const address = (await link.getAttribute('href')) ?? '';
+  const lead = (to: string): Promise<void> => link.evaluate((node, href) => node.setAttribute('href', href), to);
+  await lead(address.replace(/step=\d+/, 'step=999'));
+  await link.click();
+  await page.getByText(/checkpoint 999 of .* is not kept any more/).waitFor();
+  await lead(address);
   const download = page.waitForEvent('download');
-  await page
-    .getByRole('link', { name: /^Export checkpoint/ })
-    .first()
-    .click();
+  await link.click();
   expect((await download).suggestedFilename()).toMatch(new RegExp(`^${run}-\\d+\\.tar$`));
 }
 

@@ -19,7 +19,7 @@ import { parseManifest, stateProblem } from '../store/checkpointState.ts';
 import { cardOf } from '../store/runCard.ts';
 import { ADDRESS_SECRET, type Store } from '../store/store.ts';
 import { type Deed, deed, deedText } from './deed.ts';
-import { sendExport } from './export.ts';
+import { exportProblem, sendExport } from './export.ts';
 import type { OperatorContext } from './operatorContext.ts';
 import { dryRun } from './plan.ts';
 import { setQueued } from './queue.ts';
@@ -44,7 +44,8 @@ const noteBody = runBody.extend({ note: noteSchema });
 const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
-const exportQuery = z.object({ run: runName, step: countText.optional() });
+/** `ask`: nothing is sent, it is only told whether it would be. */
+const exportQuery = z.object({ run: runName, step: countText.optional(), ask: z.literal('1').optional() });
 
 /** An address as it is kept: nobody reads it out of the store, and it is known again. */
 export function addressKey(store: Store, address: string): string {
@@ -92,9 +93,13 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const query = exportQuery.safeParse(request.query);
     if (!query.success) return problem(reply, 400, 'expected a run and a step');
-    const by = session.nameOf(request.headers.cookie);
-    audit(store, run.name, `exported ${query.data.run}`, by, run.committedSteps, wallMs());
-    return sendExport(reply, data, query.data.run, query.data.step);
+    const { run: name, step, ask } = query.data;
+    if (ask !== undefined) {
+      const refused = exportProblem(data, name, step);
+      return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
+    }
+    audit(store, run.name, `exported ${name}`, session.nameOf(request.headers.cookie), run.committedSteps, wallMs());
+    return sendExport(reply, data, name, step);
   });
   api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
 

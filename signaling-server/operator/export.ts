@@ -10,7 +10,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { problem } from '../http/calls.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
-import { exportRun } from '../store/exportRun.ts';
+import { exportedCheckpoint, exportRun } from '../store/exportRun.ts';
 import { tarHeader, tarPadding } from '../texts/tar.ts';
 
 const MOST_AT_ONCE = 4;
@@ -19,15 +19,28 @@ const STALLED_MS = 60_000;
 
 const underWay = new WeakMap<DataDirectory, number>();
 
+/** Why it cannot be sent at this moment; null: it can. */
+export function exportProblem(
+  data: DataDirectory,
+  run: string,
+  step: number | undefined,
+): { readonly status: 409 | 503; readonly sentence: string } | null {
+  const others = underWay.get(data) ?? 0;
+  if (others >= MOST_AT_ONCE)
+    return { status: 503, sentence: `${others} downloads are under way: try again in a while` };
+  const found = exportedCheckpoint(data, run, step);
+  return found.ok ? null : { status: 409, sentence: found.reason };
+}
+
 export async function sendExport(
   reply: FastifyReply,
   data: DataDirectory,
   run: string,
   step: number | undefined,
 ): Promise<FastifyReply> {
-  const others = underWay.get(data) ?? 0;
-  if (others >= MOST_AT_ONCE) return problem(reply, 503, `${others} downloads are under way: try again in a while`);
-  underWay.set(data, others + 1);
+  const refused = exportProblem(data, run, step);
+  if (refused !== null) return problem(reply, refused.status, refused.sentence);
+  underWay.set(data, (underWay.get(data) ?? 0) + 1);
   const folder = join(data.directory, DOWNLOADS_FOLDER, randomUUID());
   const files = Readable.from(packed(folder, run));
   // Also where nothing of it was ever read: its browser may have gone meanwhile.

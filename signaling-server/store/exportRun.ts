@@ -1,5 +1,5 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
-import { type Result, refusal } from '../../swarm/base.ts';
+import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { byteTokenizer, byteTokenizerConfig } from '../texts/byteTokenizer.ts';
 import { exportFolder, type OtherFile } from '../weights/exportFolder.ts';
@@ -9,6 +9,30 @@ import { modelCard } from './modelCard.ts';
 import { cardOf } from './runCard.ts';
 import { parseDocument, type RunDocument } from './runDocument.ts';
 
+interface ExportedCheckpoint {
+  readonly document: string;
+  readonly manifest: string;
+  readonly committedSteps: number;
+}
+
+/** The newest checkpoint of a run, or that after `step` steps. */
+export function exportedCheckpoint(
+  { store }: Pick<DataDirectory, 'store'>,
+  name: string,
+  step?: number,
+): Result<ExportedCheckpoint> {
+  const row = store.run(name);
+  const newest = store.newestCheckpoint(name);
+  if (row === null || newest === null)
+    return refusal(`there is no run "${name}" here: it has ${store.runNames().join(', ') || 'none'}`);
+  const { document } = row;
+  if (step === undefined) return success({ document, ...newest });
+  const manifest = store.checkpoint(name, step);
+  if (manifest === null)
+    return refusal(`checkpoint ${step} of "${name}" is not kept any more: newer ones have taken its place`);
+  return success({ document, manifest, committedSteps: step });
+}
+
 /** Of the newest checkpoint, or of that after `step` steps. Answers with the folder's path. */
 export async function exportRun(
   { store, blobs }: DataDirectory,
@@ -16,21 +40,16 @@ export async function exportRun(
   target: string,
   step?: number,
 ): Promise<Result<string>> {
-  const row = store.run(name);
-  const newest = store.newestCheckpoint(name);
-  const older = step === undefined ? null : store.checkpoint(name, step);
-  if (step !== undefined && older === null) return refusal(`checkpoint ${step} of "${name}" is not kept any more`);
-  if (row === null || newest === null) {
-    return refusal(`there is no run "${name}" here: it has ${store.runNames().join(', ') || 'none'}`);
-  }
-  const { file, tensorNames, tokenizer } = parseDocument(row.document);
-  const manifest = parseManifest(older ?? newest.manifest);
+  const found = exportedCheckpoint({ store }, name, step);
+  if (!found.ok) return found;
+  const { committedSteps: committed } = found.value;
+  const { file, tensorNames, tokenizer } = parseDocument(found.value.document);
+  const manifest = parseManifest(found.value.manifest);
   // The run goes on meanwhile, and newer states supersede this one.
   const letGo = blobs.hold(manifestHashes(manifest));
   try {
     const problem = await stateProblem(blobs, manifest);
     if (problem !== null) return refusal(problem);
-    const committed = step ?? newest.committedSteps;
     const readme = modelCard({
       ...{ file, step: committed, card: cardOf(store, name) },
       parameters: modelOf(file).blocks.reduce((sum, { elements }) => sum + elements, 0),

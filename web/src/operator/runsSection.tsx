@@ -4,9 +4,10 @@ import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import { saveFrom } from '../page/save.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
 import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
-import { query, tell } from './api.ts';
+import { query, read, tell } from './api.ts';
 import { CardForm } from './cardForm.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
@@ -33,6 +34,12 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     const body = { run };
     const isTold = await act.run(() => tell('/api/operator/activate', body, anything), `The server changes to ${run}.`);
     if (isTold) actions.changes(run);
+  };
+  /** A download that is refused would take the place of this page: the server is asked first. */
+  const download = async (address: string): Promise<void> => {
+    const isThere = await act.run(() => read(`${address}&ask=1`, anything), 'The download begins.');
+    if (isThere) saveFrom(address);
+    else refresh();
   };
   const clone = (run: ListedRun, checkpoint: number | null): void => {
     write({
@@ -99,6 +106,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
               place={list.queue.indexOf(run.name)}
               isOff={act.isOff || state.changingTo !== null}
               tellServer={tellServer}
+              download={download}
               activate={activate}
               clone={clone}
             />
@@ -137,6 +145,7 @@ interface RowProps {
   readonly place: number;
   readonly isOff: boolean;
   readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
+  readonly download: (address: string) => Promise<void>;
   readonly activate: (run: string) => Promise<void>;
   readonly clone: (run: ListedRun, checkpoint: number | null) => void;
 }
@@ -179,7 +188,7 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
   );
 }
 
-function RunRow({ run, active, isNext, isHere, isOff, tellServer, clone, ...props }: RowProps) {
+function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clone, ...props }: RowProps) {
   const { canActivate, canBeside, place, activate } = props;
   const { name, model, checkpoints } = run;
   const isTraining = run.isActive || run.isBeside;
@@ -287,7 +296,14 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, clone, ...prop
                     </button>
                   )}
                   {role === 'operator' && (
-                    <a href={query('/api/operator/export', { run: name, step })} download>
+                    <a
+                      href={query('/api/operator/export', { run: name, step })}
+                      download
+                      onClick={(event) => {
+                        event.preventDefault();
+                        void download(event.currentTarget.href);
+                      }}
+                    >
                       Export
                       {aboutOf(step)}
                     </a>

@@ -6,3 +6,11 @@ export function saveBlob(name: string, blob: Blob): void {
   link.click();
   URL.revokeObjectURL(link.href);
 }
+
+/** What the server sends as a file: the page stays. */
+export function saveFrom(address: string): void {
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = '';
+  link.click();
+}
