@@ -62,7 +62,7 @@ export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuest
   const edited = question.whatIf === null ? cluster : changedCluster(cluster.value, question.whatIf);
   if (!edited.ok) return edited;
   if (edited.value.peers.length > MOST_PEERS)
-    return refusal(`the dashboard plans for at most ${MOST_PEERS} peers: use shoal plan for more`);
+    return refusal(`the dashboard plans for at most ${MOST_PEERS} donors: use shoal plan for more`);
   const [given, changed] = [problemOf(file.value, cluster.value), problemOf(file.value, edited.value)];
   const { before, after } =
     question.whatIf === null

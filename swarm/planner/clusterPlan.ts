@@ -327,7 +327,7 @@ function* shortage(problem: ClusterProblem, search: Search): Generator<string, v
   let parts: readonly string[] = [];
   for (parts of whatFits(problem)) if (parts.length > 0) yield `${lack}. What would fit: ${parts.join('; ')}`;
   if (parts.length === 0)
-    yield `${lack}. Neither fewer layers nor shorter sequences nor more peers like the roomiest were found to fit: it takes peers with more memory, or GPUs with larger buffers`;
+    yield `${lack}. Neither fewer layers nor shorter sequences nor more like the roomiest were found to fit: it takes more memory, or GPUs with larger buffers`;
 }
 
 function lackWords(search: Search): string {
@@ -341,12 +341,15 @@ function lackWords(search: Search): string {
     const roomiest = costs.peers.reduce((most, peer) => (limitOf(peer) > limitOf(most) ? peer : most));
     const nobody = limitOf(roomiest) < large.bytes;
     const [who, limit] = nobody ? [`${roomiest.id}, the roomiest,`, limitOf(roomiest)] : [large.peer, large.limit];
-    return `the model does not fit these peers: ${oversizedWords({ ...large, limit }, who)}`;
+    return `the model does not fit: ${oversizedWords({ ...large, limit }, who)}`;
   }
-  if (!drafted || drafted.missingBytes === 0) return 'no plan can be made of these peers and this run';
+  if (!drafted || drafted.missingBytes === 0) return 'no plan was found for this run';
+  const memory = new Map(costs.peers.map(({ id, memoryBytes }) => [id, bytesText(memoryBytes)]));
   const who = drafted.plan.stages
-    .flatMap(({ layers, members }) => members.map(({ peer }) => `${peer} with ${layersText(layers)}`))
-    .slice(0, 4)
-    .join(', ');
-  return `the model does not fit these peers, about ${bytesText(drafted.missingBytes)} of memory is missing: with so much more it would fit ${who}`;
+    .flatMap(({ layers, members }) =>
+      members.map(({ peer }) => `${peer}, which has ${got(memory, peer)}, with ${layersText(layers)}`),
+    )
+    .slice(0, MOST_NAMED)
+    .join('; ');
+  return `the model does not fit, about ${bytesText(drafted.missingBytes)} of memory is missing: with so much more it would fit ${who}`;
 }

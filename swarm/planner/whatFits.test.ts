@@ -35,9 +35,7 @@ it.each([
 ])('[CL10] what is said to fit has a plan: %s', (_, memory, layers, sequence) => {
   const problem = problemOf(memory, layers, sequence);
   const words = refusalOf(problem);
-  expect(words).toMatch(
-    /^the model does not fit these peers, about [\d.]+ \w+ of memory is missing: .*\. What would fit: /,
-  );
+  expect(words).toMatch(/^the model does not fit, about [\d.]+ \w+ of memory is missing: .*\. What would fit: /);
   const [, fewer] = /fit: (\d+) of its (\d+) layers/.exec(words) ?? [];
   const [, shorter] = /the whole with sequences of (\d+) in place of/.exec(words) ?? [];
   const [, more, like] = /the whole with (\d+) more like (\w+)/.exec(words) ?? [];
@@ -66,6 +64,6 @@ it('[CL10] all three ways are said where there are three, and the largest of eac
 
 it('[CL10] where nothing of the kind helps, that is said', () => {
   expect(refusalOf(problemOf([1e5, 1e5], 12, 32))).toMatch(
-    /Neither fewer layers .*: it takes peers with more memory, or GPUs with larger buffers$/,
+    /Neither fewer layers .*: it takes more memory, or GPUs with larger buffers$/,
   );
 });

@@ -51,7 +51,7 @@ test('[OP12] other refusals lead to their field too, and what donors would mend 
     field: 'model',
     sentence: 'Model: n_embd must be a multiple of n_head (2), not 33.',
   });
-  expect(draftProblem('Refused: the model does not fit these peers.')).toBe(null);
+  expect(draftProblem('Refused: the model does not fit.')).toBe(null);
 });
 
 test('[OP12] what is wrong with a draft, a sentence a field', () => {

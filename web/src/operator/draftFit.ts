@@ -54,7 +54,10 @@ export function useFit(draft: RunDraft, isAsked: boolean, donors: number): Fit {
       if (answer.ok) return tellOf(fitText(answer.value));
       const problem = draftProblem(answer.reason);
       if (problem) say({ sentence: problem.sentence, problem });
-      else tellOf(`Not with the donors who are here now (you can create it all the same): ${answer.reason}`);
+      else
+        tellOf(
+          `Not with the donors who are here now (you can create it all the same): ${answer.reason.replace(/^Refused: /, '')}`,
+        );
     }, FIT_MS);
     return () => {
       isOld = true;
