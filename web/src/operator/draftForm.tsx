@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { bytesText, counted } from '../../../swarm/quantityText.ts';
+import { counted } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
   dryRunSchema,
@@ -13,12 +13,13 @@ import {
   type RunDraft,
   runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
-import { countText, rateText } from '../page/format.ts';
+import { countText } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { type DraftField, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
 import { useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
+import { aboutText, layerParameters, modelText } from './modelWords.ts';
 
 const broughtSchema = z.object({ value: listedTextSchema });
 
@@ -72,6 +73,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     onAdded();
     if (isThere) set(textOf({ kind: 'text', name }));
   };
+  const source = runs.find(({ name }) => name === draft.source);
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
   const fit = useFit(draft, isWhole && !isOff, donors);
@@ -121,7 +123,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
             <option value="same">the same as {draft.source}</option>
             {Object.entries(MODEL_PRESETS).map(([name, shape]) => (
               <option key={name} value={name}>
-                {name}: {needsText(shape)}
+                {name}, {aboutText(layerParameters(shape))} parameters
               </option>
             ))}
           </select>
@@ -134,15 +136,14 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
             onChange={(event) => set(weightsOf(event.currentTarget.value, draft))}
           >
             <option value="">new, from the seed</option>
-            {runs
-              .find(({ name }) => name === draft.source)
-              ?.checkpoints.map(({ committedSteps }) => (
-                <option key={committedSteps} value={committedSteps}>
-                  {draft.source} after {counted(committedSteps, 'step')}
-                </option>
-              ))}
+            {source?.checkpoints.map(({ committedSteps }) => (
+              <option key={committedSteps} value={committedSteps}>
+                {draft.source} after {counted(committedSteps, 'step')}
+              </option>
+            ))}
           </select>
         </label>
+        <p class="note">{modelText(draft.model, source?.model)}</p>
       </Step>
       <Step number={3} name="Training">
         {NUMBERS.map(([field, label, unit, least]) => (
@@ -190,7 +191,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
       <details>
         <summary>Plan for other donors than those here</summary>
         <label class="block">
-          <span>Cluster file (peers and links, as for shoal plan)</span>
+          <span>Cluster file: donors and their links, as for shoal plan</span>
           <textarea
             rows={6}
             spellcheck={false}
@@ -239,15 +240,6 @@ function Step({ number, name, children }: StepProps) {
       <div class="fields draft">{children}</div>
     </fieldset>
   );
-}
-
-/** Bytes a parameter while it is trained: its value, its gradient and two moments. */
-const TRAINED_BYTES = 16;
-
-/** Its shape, and what it takes: the layers of a transformer have twelve squares of its width. */
-function needsText({ n_layer, n_embd }: (typeof MODEL_PRESETS)[keyof typeof MODEL_PRESETS]): string {
-  const parameters = 12 * n_layer * n_embd ** 2;
-  return `${n_layer} layers of ${n_embd}, ${rateText(parameters)} parameters in them, ${bytesText(parameters * TRAINED_BYTES)}; the vocabulary besides`;
 }
 
 const NOBODY_TO_FIT =

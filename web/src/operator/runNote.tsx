@@ -13,13 +13,13 @@ export function RunNote({ run, note, isOff, save }: NoteProps) {
   const [written, write] = useState<string | null>(null);
   if (written === null)
     return (
-      <p class="run-note">
-        {note !== '' && <span class="written">{note} </span>}
+      <div class="run-note">
+        {note !== '' && <p class="noted">{note}</p>}
         <button type="button" class="small" disabled={isOff} onClick={() => write(note)}>
           {note === '' ? 'Add a note' : 'Change the note'}
           <span class="hidden"> on {run}</span>
         </button>
-      </p>
+      </div>
     );
   return (
     <form

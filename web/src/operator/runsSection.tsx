@@ -64,7 +64,9 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
             New run
           </button>
         </div>
-        <Answer answer={act.answer} />
+        <div class="answers">
+          <Answer answer={act.answer} />
+        </div>
         {list.runs.length > 1 && (
           <div class="controls">
             <label class="inline">
