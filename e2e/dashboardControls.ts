@@ -186,11 +186,11 @@ export async function scrub(page: Page): Promise<void> {
   await page.getByText(new RegExp(`^Step ${first} took `)).waitFor();
   expect(await page.getByLabel('Follow the newest step').isChecked()).toBe(false);
   await page.getByRole('heading', { name: /^Map of plan \d/ }).waitFor();
-  await page.getByLabel('Follow micro-batch').selectOption({ index: 1 });
+  await page.getByLabel('Follow a part of the samples').selectOption({ index: 1 });
   const way = page.getByRole('region', { name: 'Its way through the donors' });
   await way.getByRole('rowheader', { name: /forward/ }).waitFor();
   await way.getByRole('rowheader', { name: /backward/ }).waitFor();
-  await page.getByLabel('Follow micro-batch').selectOption({ label: 'all' });
+  await page.getByLabel('Follow a part of the samples').selectOption({ label: 'all' });
   await way.waitFor({ state: 'detached' });
   await page.getByLabel('Follow the newest step').check();
 }

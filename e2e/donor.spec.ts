@@ -45,7 +45,7 @@ async function setAmount(page: Page, name: string, amount: string): Promise<void
 
 /** What is set on the donor's page is what the operator's says that it gives. */
 async function seeLimits({ page }: Operator): Promise<void> {
-  await page.getByRole('link', { name: 'Peers', exact: true }).click();
+  await page.getByRole('link', { name: 'Donors', exact: true }).click();
   await page.getByRole('button', { name: /^More of/ }).click();
   await page.getByText('60 % of its GPU’s time, memory 2.0 GiB, upload 50.0 MB/s, download 80.0 MB/s').waitFor();
 }

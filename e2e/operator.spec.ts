@@ -60,7 +60,7 @@ async function walkByKeyboard(page: Page): Promise<void> {
   await next('Swarm', /^Follow the newest step/);
   await byKeyboard(page, 'Follow the newest step', 'Space');
   await page.getByRole('heading', { name: /^Map of plan \d/ }).waitFor();
-  await next('Peers', /^More of/);
+  await next('Donors', /^More of/);
   await byKeyboard(page, 'Tokens', 'Enter');
   await page.locator('th[aria-sort="descending"]', { hasText: 'Tokens' }).waitFor();
   await byKeyboard(page, 'More of', 'Enter');

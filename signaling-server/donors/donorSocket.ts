@@ -148,7 +148,7 @@ export class DonorSocket implements DonorLink {
     });
     socket.on('close', (code) => {
       if (code === NO_GOODBYE && this.#peer !== null) this.#broke(this.#peer);
-      else this.#ended('its connection closed');
+      else this.#ended('its page was closed, or lost its connection');
     });
     // The library answers pings by itself: they count as messages.
     for (const event of ['ping', 'pong'] as const) socket.on(event, () => this.#pinged());
@@ -364,7 +364,7 @@ export class DonorSocket implements DonorLink {
     this.#peer = admitted;
     if (!this.#goesOn)
       this.#admissionTimer = setTimeout(() => this.refuse('tooLate', 'it measured nothing'), ADMISSION_LIMIT_MS);
-    if (!this.#open) this.#host.gone(admitted, 'its connection closed', false);
+    if (!this.#open) this.#host.gone(admitted, 'its page was closed, or lost its connection', false);
     return null;
   }
 

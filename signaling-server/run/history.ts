@@ -4,7 +4,6 @@
  */
 
 import { got, type PeerId } from '../../swarm/base.ts';
-import type { OperatorCommand } from '../../swarm/coordinator/events.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import { isRecorded } from '../../swarm/islands/rounds.ts';
 import type { PeerMessage, ReportMessage } from '../../swarm/messages/messages.ts';
@@ -262,14 +261,6 @@ export class RunHistory implements RunObserver {
     this.#unsaved = [...others, trace].sort((a, b) => a.step - b.step);
   }
 }
-
-/** An operator's commands, as the history tells them. */
-export const COMMANDED: Readonly<Record<OperatorCommand, string>> = {
-  start: 'started the run',
-  pause: 'paused the run',
-  resume: 'resumed the run',
-  stop: 'stopped the run',
-};
 
 /** One line of the audit. `what`: in the past, without who did it. */
 export function audit(store: Store, run: string, what: string, session: string, step: number, nowMs: number): void {

@@ -6,6 +6,7 @@
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId } from '../../swarm/base.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
+import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
 import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
 import { planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
@@ -29,7 +30,7 @@ import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
-import { audit, COMMANDED } from './history.ts';
+import { audit } from './history.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';

@@ -32,7 +32,7 @@ test('[RE69] [RE60] a newcomer too slow to compute keeps the copies that the pla
   run.joins(B, profile(0.5));
   expect(withoutReplicas(run.plan as Plan)).toEqual(alone);
   expect(replicasOf(run.plan)).toEqual(everyShard(alone, [B]));
-  const reason = 'b can keep copies that its shards lack';
+  const reason = 'b can keep copies of the state that are missing';
   expect(run.proposals).toContainEqual(expect.objectContaining({ reason }));
   const copied = run.plan;
   run.joins(C, profile(0.5));
@@ -56,7 +56,7 @@ test('[RE68] the operator is told why there are fewer, when the plan begins, onc
   const run = wishing({ auto: true, replicas: 1 });
   run.joins(A, profile(0.001));
   const sentence =
-    'One donor keeps the only copy of the state. Where no copy of a shard is left, the run goes back to its newest checkpoint.';
+    'One donor keeps the only copy of the state. When it is gone, the run goes back to its newest checkpoint.';
   const said = () => run.logs.filter((line) => line === sentence);
   expect(said()).toHaveLength(1);
   expect(run.state.appraisal?.reasons).toContainEqual({ peer: null, text: sentence });

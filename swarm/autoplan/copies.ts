@@ -63,5 +63,5 @@ export function moreCopied(
   const members = new Set<PeerId>(peersOf(inForce));
   const newcomers = peersOf(copied.plan).filter((peer) => !members.has(peer));
   const who = newcomers.length === 0 ? 'the donors of the plan' : newcomers.join(', ');
-  return { copied, reason: `${who} can keep copies that its shards lack` };
+  return { copied, reason: `${who} can keep copies of the state that are missing` };
 }

@@ -98,10 +98,10 @@ export function donorSaid(replanning: Replanning, peer: PeerId, message: PeerMes
     case 'probed':
       return probed(replanning, donor, message);
     case 'resume':
-      return suggestReplan(replanning, peer, `${peer} said ${message.type}`);
+      return suggestReplan(replanning, peer, `${peer} is back from its pause`);
     case 'pause':
     case 'leave':
-      return addCause(replanning, { reason: `${peer} said ${message.type}`, by: null });
+      return addCause(replanning, { reason: `${peer} ${message.type === 'pause' ? 'pauses' : 'leaves'}`, by: null });
     default:
       return;
   }

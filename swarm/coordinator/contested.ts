@@ -34,7 +34,7 @@ function blameCopies(transition: Transition, { copies }: PendingCheckpoint): boo
       ({ of, peer, about }) => of === 'state' && peer === primary && about === replica,
     );
     const found = remember(transition, 'state', primary, replica).filter(({ of }) => of === 'state');
-    const detail = `${primary} and ${replica} have not the same state of a shard that both keep`;
+    const detail = `${primary} and ${replica} have different copies of the same part of the state`;
     log(transition, 'warn', `${detail}.`);
     const culprit = [primary, replica].find((peer) => partnersOf(found, peer).size > 1 && donorOf(transition, peer));
     const goes = culprit ?? (before && donorOf(transition, replica) ? replica : undefined);

@@ -16,7 +16,7 @@ describe('an operator who steers', () => {
     swarm.operator('start');
     expect(swarm.trace()).toEqual([
       'paused false',
-      'epoch 2 a b: the operator said start',
+      'epoch 2 a b: the operator started the run',
       'a b < prepare e2 step 1 loaded',
     ]);
   });

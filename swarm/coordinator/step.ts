@@ -2,6 +2,7 @@
  * The coordinator: one pure function from a state, an event and the time to the next state and what is to be done about
  * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
  */
+
 import { assertNever, type PeerId } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
@@ -14,6 +15,7 @@ import { considerCheckpoint } from './contested.ts';
 import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
+import { COMMANDED } from './operatorWords.ts';
 import { lateArrival, lateEvaluation, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { stuckBehind, stuckIn, stuckInEvaluation, withoutWaiting } from './progress.ts';
@@ -197,7 +199,7 @@ function operatorSaid(transition: Transition, command: OperatorCommand) {
   if (!idle) return considerInterruption(transition);
   forgive(transition);
   change(transition, { doubt: null });
-  planAnew(transition, `the operator said ${command}`);
+  planAnew(transition, `the operator ${COMMANDED[command]}`);
 }
 
 function sentBack(

@@ -55,6 +55,6 @@ describe('the donors that are expected', () => {
     swarm.operator('pause');
     swarm.trace();
     swarm.operator('resume');
-    expect(swarm.trace()).toContain('epoch 2 a b: the operator said resume');
+    expect(swarm.trace()).toContain('epoch 2 a b: the operator resumed the run');
   });
 });

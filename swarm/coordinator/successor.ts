@@ -2,12 +2,14 @@
  * Who takes over: which plan this state asks for, and whether the plan in force should give way to one that was found.
  * Pure questions about a state; what is done about the answers is in asking.ts and planInForce.ts.
  */
+
 import type { PeerId } from '../base.ts';
 import type { BlockName } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { survivors } from '../plan/survivors.ts';
 import { counted } from '../quantityText.ts';
 import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
+import { COMMANDED } from './operatorWords.ts';
 import { leftBehind, staleOf } from './replicas.ts';
 import {
   type CoordinatorState,
@@ -91,7 +93,7 @@ interface Interruption {
 export function interruption(state: CoordinatorState): Interruption | null {
   const inForce = planInForce(state);
   if (inForce === null) return null;
-  if (state.operator !== 'run') return { reason: `the operator said ${state.operator}`, successor: null };
+  if (state.operator !== 'run') return { reason: `the operator ${COMMANDED[state.operator]}`, successor: null };
   const leaving = departure(state, inForce);
   if (leaving !== null && !keepersLive(state, inForce)) return { reason: leaving, successor: null };
   const successor = successorOf(state);

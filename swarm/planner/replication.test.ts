@@ -77,7 +77,9 @@ describe('replicas of a plan for a cluster', () => {
       if (isFast) expect(warnings).toEqual([]);
       else
         expect(warnings).toEqual([
-          expect.stringMatching(/^No shard has 1 replica, because a step would take \d+ % longer\. Where no copy/),
+          expect.stringMatching(
+            /^No part of the state has 1 copy with other donors, because a step would take \d+ % longer\. When every donor/,
+          ),
         ]);
     }
   });
@@ -116,7 +118,7 @@ describe('replicas of a plan that no measurement decides', () => {
       for (const [peer, cap] of caps) expect(plannedBytes(model, copied, peer, batch)).toBeLessThanOrEqual(cap);
       expect(problems(model, batch, copied)).toEqual([]);
       expect(reasons).toEqual([
-        { peer: null, isWarning: true, text: expect.stringMatching(/has no room for more\. Wh/) },
+        { peer: null, isWarning: true, text: expect.stringMatching(/has no room for more\. When/) },
       ]);
       if (share === 0) expect(countsIn(copied)).not.toContain(1);
       else expect(countsIn(copied)).toContain(1);
@@ -129,13 +131,13 @@ describe('replicas of a plan that no measurement decides', () => {
     expect(replicatedWithin({ ...run, offer: [A] }, alone.value, wishing(1)).reasons).toEqual([
       {
         ...{ peer: null, isWarning: true },
-        text: 'One donor keeps the only copy of the state. Where no copy of a shard is left, the run goes back to its newest checkpoint.',
+        text: 'One donor keeps the only copy of the state. When it is gone, the run goes back to its newest checkpoint.',
       },
     ]);
     const two = replicatedWithin({ ...run, offer: [A, B] }, equalSplit(model, batch.samples, [A, B]), wishing(2));
     expect(new Set(countsIn(two.plan))).toEqual(new Set([1]));
     expect(two.reasons.map(({ text }) => text)).toEqual([
-      'No shard has 2 replicas, because there are 2 donors. Where no copy of a shard is left, the run goes back to its newest checkpoint.',
+      'No part of the state has 2 copies with other donors, because there are 2 donors. When every donor that keeps a part is gone, the run goes back to its newest checkpoint.',
     ]);
   });
 

@@ -182,11 +182,11 @@ function costReasons({ state }: Plan, predicted: Forecast, bare: Forecast): Reas
   const sent = ({ peers }: Forecast): number => [...peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
   const longer = predicted.stepSeconds - bare.stepSeconds;
   const percent = rounded((100 * longer) / (bare.stepSeconds || 1), 2);
-  const copies = fewest === most ? counted(most, 'replica') : `${fewest} to ${counted(most, 'replica')}`;
+  const copies = fewest === most ? copiesWords(most) : `${fewest} to ${copiesWords(most)}`;
   return [
     {
       peer: null,
-      text: `Each shard has ${copies}: a step takes ${longer < 1e-3 ? 'less than 1 ms' : secondsText(longer)} longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
+      text: `Each part of the state has ${copies} with other donors: a step takes ${longer < 1e-3 ? 'less than 1 ms' : secondsText(longer)} longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
     },
   ];
 }
@@ -197,9 +197,12 @@ function shortfall({ state }: Plan, wanted: number, peers: number, growth: numbe
   const short = copies.filter((count) => count < wanted).length;
   if (short === 0) return [];
   const warning = (text: string): Reason[] => [{ peer: null, text, isWarning: true }];
-  const loss = 'Where no copy of a shard is left, the run goes back to its newest checkpoint';
-  if (peers === 1) return warning(`One donor keeps the only copy of the state. ${loss}.`);
-  const place = short === copies.length ? 'No shard has' : `${short} of ${copies.length} shards do not have`;
+  const back = 'is gone, the run goes back to its newest checkpoint';
+  if (peers === 1) return warning(`One donor keeps the only copy of the state. When it ${back}.`);
+  const place =
+    short === copies.length
+      ? 'No part of the state has'
+      : `${short} of ${copies.length} parts of the state do not have`;
   const why =
     growth !== null
       ? growth < 1
@@ -208,8 +211,12 @@ function shortfall({ state }: Plan, wanted: number, peers: number, growth: numbe
       : wanted >= peers
         ? `there are ${counted(peers, 'donor')}`
         : 'the memory that donors give has no room for more';
-  return warning(`${place} ${counted(wanted, 'replica')}, because ${why}. ${loss}.`);
+  return warning(
+    `${place} ${copiesWords(wanted)} with other donors, because ${why}. When every donor that keeps a part ${back}.`,
+  );
 }
+
+const copiesWords = (count: number): string => (count === 1 ? '1 copy' : `${count} copies`);
 
 /** How much of the state lacks copies, in shares of the whole; a copy near its primary is half of one, or less. */
 export function lackOf(plan: Plan, { count, sites }: ReplicaWish): number {

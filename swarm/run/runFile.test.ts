@@ -253,7 +253,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['init', 3, 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],
   ['init', '', 'init must be the path of a .safetensors file, of a model.safetensors.index.json or of a folder with'],
   ['init.seed', -1, 'init.seed must be an integer of 0 or more, not -1'],
-  ['name', '../x', 'name must be at most 100 letters, digits, ".", "_" and "-", the first no "." or "-", not "../x"'],
+  [
+    'name',
+    '../x',
+    'name must be at most 100 letters (a to z), digits, ".", "_" or "-", and begin with a letter, a digit or "_", not "../x"',
+  ],
   ['name', '..', 'name must be at most 100 letters'],
   ['name', 'a/b', 'name must be at most 100 letters'],
   ['name', 'x'.repeat(101), 'name must be at most 100 letters'],

@@ -214,7 +214,7 @@ export const trainSchema = fields({
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
-    error: expecting('at most 100 letters, digits, ".", "_" and "-", the first no "." or "-"'),
+    error: expecting('at most 100 letters (a to z), digits, ".", "_" or "-", and begin with a letter, a digit or "_"'),
   }),
   model: z
     .record(z.string(), z.unknown(), { error: expecting('a Hugging Face config.json') })

@@ -19,7 +19,7 @@ const FIRST: Readonly<Record<Alert['kind'], string>> = {
   rollBack: 'The run went back to its last save. It catches up by itself. With more donors this happens less often.',
   donors: 'Fewer donors are at work than you want. Share the donor page’s link, or lower the number under Alerts.',
   stalled:
-    'No step has been done for a while. Open Peers to see who holds the step up. You can let that donor go, and the others go on without it.',
+    'No step has been done for a while. Open Donors to see who holds the step up. You can let that donor go, and the others go on without it.',
   checkpoint: 'Nothing has been saved for a while. The server’s log says what.',
   loss: 'The loss jumped. Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
   speed: 'Steps take longer than before. Open Swarm to see which donor or connection is the bottleneck.',

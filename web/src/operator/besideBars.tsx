@@ -69,7 +69,7 @@ interface BesideTableProps {
 }
 
 const HEADS: readonly Head[] = [
-  { name: 'Beside the micro-batches' },
+  { name: 'Other work of a step' },
   { name: 'Measured', isNumber: true },
   { name: 'Predicted', isNumber: true },
 ];
@@ -81,7 +81,7 @@ export function BesideTable({ measured, predicted, text }: BesideTableProps) {
   if (shown.length === 0) return null;
   return (
     <Stacks
-      label="Beside the micro-batches"
+      label="Other work of a step"
       heads={HEADS}
       caption="All of a step’s together, at the donor that takes longest"
     >

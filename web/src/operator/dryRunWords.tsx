@@ -9,8 +9,11 @@ import { IdsContext } from './act.tsx';
 import { withShortIds } from './shortIds.ts';
 import { millisText } from './timeline.tsx';
 
-const sentenceOf = ({ stepSeconds, tokensPerSecond, stages, microBatches, schedule }: Prediction): string =>
-  `${millisText(stepSeconds)} a step, ${rateText(tokensPerSecond)} tokens a second: ${counted(stages, 'stage')}, ${counted(microBatches, 'micro-batch')}, ${schedule}`;
+const sentenceOf = ({ stepSeconds, tokensPerSecond }: Prediction): string =>
+  `a step takes ${millisText(stepSeconds)}, which is ${rateText(tokensPerSecond)} tokens a second`;
+
+const detailOf = ({ stages, microBatches, schedule }: Prediction): string =>
+  `${counted(stages, 'stage')}, ${counted(microBatches, 'micro-batch')}, ${schedule}.`;
 
 const HEADS: readonly Head[] = [
   { name: 'Donor' },
@@ -30,7 +33,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
     <div class="dry-run">
       <p>{nameOf(carriedText(plan))}</p>
       <p>
-        {sentenceOf(plan)}.
+        {capital(sentenceOf(plan))}.
         {steps !== null && ` ${countText(steps)} steps take about ${durationText(plan.totalSeconds)}.`}{' '}
         {countText(plan.parameters)} parameters.
       </p>
@@ -57,22 +60,22 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
       </Stacks>
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
-          {nameOf(`${peer} is left idle: ${reason}`)}
+          {nameOf(`${peer} is left out: ${reason}`)}
         </p>
       ))}
-      {reasons.length > 0 && (
-        <details>
-          <summary>Why</summary>
-          <ul class="reasons small">
-            {reasons.map(nameOf).map((words) => (
-              <li key={words}>{words}</li>
-            ))}
-          </ul>
-        </details>
-      )}
+      <details>
+        <summary>Details</summary>
+        <ul class="reasons small">
+          {[detailOf(plan), ...reasons.map(nameOf)].map((words) => (
+            <li key={words}>{words}</li>
+          ))}
+        </ul>
+      </details>
     </div>
   );
 }
+
+const capital = (words: string): string => `${words.charAt(0).toUpperCase()}${words.slice(1)}`;
 
 /** By whom, and how close it is. */
 function carriedText({ peers }: DryRun): string {

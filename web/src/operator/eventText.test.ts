@@ -1,11 +1,9 @@
 import { expect, test } from 'vitest';
 import { eventText, peerOf } from './eventText.ts';
 
-test('[OP1] what happened, in words', () => {
+test('[OP1] [OP63] what happened, in words', () => {
   const size = { epoch: 3, donors: 2, stages: 1, microBatches: 4, schedule: '1f1b' };
-  expect(eventText({ kind: 'plan', ...size, reason: 'b joins' })).toBe(
-    'number 3, because b joins (2 donors, 1 stage, 4 micro-batches, 1f1b)',
-  );
+  expect(eventText({ kind: 'plan', ...size, reason: 'b joins' })).toBe('number 3, for 2 donors: b joins');
   const fault = { kind: 'fault', peer: 'a', reason: 'linkLost', about: 'abcdefghi', detail: 'no answer' } as const;
   expect([peerOf(fault), eventText(fault)]).toEqual(['a', 'lost its link to abcdef: no answer']);
   const rollBack = { kind: 'rollBack', atStep: 40, toStep: 30, reason: 'a is gone' } as const;

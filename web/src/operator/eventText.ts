@@ -25,9 +25,8 @@ export function eventText(event: Happened): string {
     case 'gone':
       return event.detail;
     case 'plan': {
-      const { epoch, donors, stages, microBatches, schedule, reason } = event;
-      const size = [counted(donors, 'donor'), counted(stages, 'stage'), counted(microBatches, 'micro-batch'), schedule];
-      return `number ${epoch}, because ${reason} (${size.join(', ')})`;
+      const { epoch, donors, reason } = event;
+      return `number ${epoch}, for ${counted(donors, 'donor')}: ${reason}`;
     }
     case 'rollBack':
       return `From step ${event.atStep} to step ${event.toStep}: ${event.reason}`;

@@ -27,7 +27,11 @@ export function RunSection(props: SectionProps) {
                 note={unseenNote(snapshot.evaluationLoss, state.evaluations.at(-1)?.[0])}
               />
               <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
-              <Stat label="Donors" value={String(computing)} note={`of ${snapshot.donors.length} here, training`} />
+              <Stat
+                label="Donors at work"
+                value={String(computing)}
+                note={`of ${snapshot.donors.length} who are here`}
+              />
             </dl>
           </section>
           <Feed events={state.events} />

@@ -2,7 +2,7 @@
 export const SECTIONS = [
   ['run', 'Run'],
   ['swarm', 'Swarm'],
-  ['peers', 'Peers'],
+  ['peers', 'Donors'],
   ['runs', 'Runs'],
   ['samples', 'Samples'],
   ['history', 'History'],

@@ -184,28 +184,28 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
   return (
     <section class="card" aria-labelledby="plan">
       <h2 id="plan">Plan {epoch}</h2>
-      <p>{size}.</p>
-      <p class="soft words">Made because {withShortIds(reason, ids)}.</p>
+      <p class="soft words">Why it was made: {withShortIds(reason, ids)}.</p>
       {predicted !== null && (
         <p>
-          Predicted {millisText(predicted)} a step, from start to commit
-          {measured !== null && `; measured ${millisText(measured)}, the median of its newest steps`}.{' '}
-          <span class="soft small">
-            The timeline’s prediction is shorter: it counts the donors’ work alone. A dry run or a what-if is a plan
-            made anew, so its prediction may differ from both.
-          </span>
+          A step was predicted to take {millisText(predicted)}
+          {measured !== null && `; its newest steps take ${millisText(measured)}`}.
         </p>
       )}
-      {isInForce && planning.reasons.length > 0 && (
+      <details>
+        <summary>Details</summary>
         <ul class="reasons small">
-          {planning.reasons.map(ownReasonText).map((words) => (
-            <li key={words}>{words}</li>
-          ))}
+          <li>{size}.</li>
+          {isInForce && planning.reasons.map(ownReasonText).map((words) => <li key={words}>{words}</li>)}
+          {isInForce && planning.verdict && <li>Newest look for a better one: {planning.verdict}.</li>}
+          {predicted !== null && (
+            <li>
+              What is predicted and measured here is from a step’s start to its commit, measured as the median of the
+              newest steps. The timeline’s prediction is shorter: it counts the donors’ work alone. A dry run or a
+              what-if is a plan made anew, so its prediction may differ from both.
+            </li>
+          )}
         </ul>
-      )}
-      {isInForce && planning.verdict && (
-        <p class="soft small words">Newest look for a better one: {planning.verdict}.</p>
-      )}
+      </details>
     </section>
   );
 }

@@ -91,7 +91,7 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
     <figure class="spans">
       <div class="controls">
         <label>
-          <span>Follow micro-batch</span>
+          <span>Follow a part of the samples</span>
           <select class="small" value={followed} onChange={(event) => follow(event.currentTarget.value)}>
             <option value="">all</option>
             {batches.map((id) => (
@@ -208,7 +208,11 @@ const PATH_HEADS: readonly Head[] = [
 function Path({ spans, followed }: { spans: readonly ComputeSpan[]; followed: string }) {
   const own = spans.filter(({ action }) => String(action.microBatch) === followed);
   return (
-    <Stacks label="Its way through the donors" heads={PATH_HEADS} caption={`Micro-batch ${Number(followed) + 1}`}>
+    <Stacks
+      label="Its way through the donors"
+      heads={PATH_HEADS}
+      caption={`Part ${Number(followed) + 1} of the step’s samples`}
+    >
       {own.map(({ peer, action, startSeconds, endSeconds }, place) => {
         const pause = startSeconds - (own[place - 1]?.endSeconds ?? startSeconds);
         const text = formatAction(action);
