@@ -211,7 +211,8 @@ export async function lookAtPeers(page: Page): Promise<void> {
   const card = page.getByRole('region', { name: /^Donor \S+$/ });
   for (const question of ['Let go now', 'Block its address']) {
     const opener = card.getByRole('button', { name: question, exact: true });
-    for (const say of [() => page.keyboard.press('Escape'), () => card.getByRole('button', { name: 'No' }).click()]) {
+    const no = card.getByRole('button', { name: 'No', exact: true });
+    for (const say of [() => page.keyboard.press('Escape'), () => no.click()]) {
       await opener.click();
       await card.getByRole('button', { name: `Yes, ${question.toLowerCase()}` }).waitFor();
       await say();
