@@ -78,6 +78,12 @@ it.each([
   [['step', '--learning-rate', '1e39'], '--learning-rate must be a number above 0 that float32 can hold, not "1e39"'],
   [['kernels', '--step', 'toString'], '--step: "toString" is unknown: expected xs, s, m'],
   [['learn', '--svg', 'curves.svg'], '--svg goes with --cluster'],
+  [['learn', '--hours', '3'], '--hours goes with --cluster'],
+  [['server', '--donors', '5'], '--donors goes with --servers'],
+  [['planner', '--from', '3'], '--from goes with --steady'],
+  [['planner', '--peers', '3'], '--peers goes with --small'],
+  [['gpu', '--adapter', 'amd'], '--adapter must be gpu or dawn, not "amd"'],
+  [['transport', 'extra'], 'transport takes no arguments, and 1 was given'],
   [['gpu', '--size', 'toString'], '--size: "toString" is unknown: expected xs, s, m, distilgpt2, gpt2-small'],
   [
     ['plan', '--plans', 'equal+1,equal+4'],

@@ -7,7 +7,7 @@ import { shown } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
-import { learningRate, wholeNumber } from '../commands/options.ts';
+import { learningRate, tryIt, wholeNumber } from '../commands/options.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 import { inBrowser } from './benchBrowser.ts';
@@ -52,7 +52,8 @@ export function addBenchCommand(program: Command): void {
     .command('bench')
     .description(
       'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, homes, line, learn or dashboard',
-    );
+    )
+    .addHelpText('after', tryIt('bench step'));
   bench
     .command('step')
     .description('one donor, one tab: forward, backward, clip and AdamW, step after step')

@@ -51,11 +51,13 @@ export function gpuBench(command: Command): Command {
     .option('--peak <teraflops>', 'the GPU’s f32 peak by its maker: prints the share of it that is reached', teraflops)
     .addOption(new Option('--adapter <name>', 'the GPU, or a software adapter').choices(['gpu', 'dawn']).default('gpu'))
     .addOption(computeOption())
-    .option(
-      '--toggles <names>',
-      'Dawn toggles to switch on: disable_robustness, vulkan_enable_f16_on_nvidia',
-      togglesOf,
-      [],
+    .addOption(
+      new Option(
+        '--toggles <names>',
+        'Dawn toggles to switch on, separated by commas: disable_robustness, vulkan_enable_f16_on_nvidia',
+      )
+        .argParser(togglesOf)
+        .default([], 'none'),
     )
     .option('--tune', 'also try every tile on every product of the last model, and print the best')
     .option('--json', 'one JSON document on standard output')

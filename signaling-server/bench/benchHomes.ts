@@ -2,7 +2,7 @@
  * `shoal bench homes`: eight donors in four emulated homes, as two islands of two homes each and as one swarm that takes
  * its steps together: tokens a second, predicted and measured. Two donors in a home share its line.
  */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
 import { failed } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
@@ -40,7 +40,11 @@ export function addHomesBench(bench: Command): void {
       .description('eight donors in four emulated homes: two islands beside one swarm (root on Linux)'),
     '4Mbit',
   )
-    .option('--codec <name>', 'of the stream', names('--codec', WIRE_ENCODINGS, 1), ['f32'])
+    .addOption(
+      new Option('--codec <name>', `how the stream is written: ${WIRE_ENCODINGS.join(', ')}`)
+        .argParser(names('--codec', WIRE_ENCODINGS, 1))
+        .default(['f32'], 'f32'),
+    )
     .option('--kinds <names>', `only these of ${KINDS.join(' and ')}`, names('--kinds', KINDS, KINDS.length))
     .option('--steps <n>', 'timed steps of each island', wholeNumber('--steps', 1), 6)
     .option('--json', 'one JSON document on standard output')

@@ -7,7 +7,7 @@ import { rounded } from '../../swarm/base.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { aligned } from '../commands/aligned.ts';
 import { badInput, need } from '../commands/failure.ts';
-import { learningRate as rateOption, wholeNumber } from '../commands/options.ts';
+import { learningRate as rateOption, refuseWithout, wholeNumber } from '../commands/options.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { filePlaceFault, saveText } from '../files/outputPlace.ts';
 import { openBook } from './learn/book.ts';
@@ -49,8 +49,11 @@ export function addLearnBench(bench: Command): void {
     .action(learn);
 }
 
-async function learn({ seeds, cluster: path, peers, hours, learningRate, svg, json }: Options): Promise<void> {
-  if (svg !== undefined && path === undefined) throw badInput('--svg goes with --cluster');
+async function learn(
+  { seeds, cluster: path, peers, hours, learningRate, svg, json }: Options,
+  command: Command,
+): Promise<void> {
+  refuseWithout('--cluster', ['--svg', '--peers', '--hours'], command);
   const fault = svg === undefined ? null : filePlaceFault(svg);
   if (fault !== null) throw badInput(`--svg: ${fault}`);
   const cluster = path === undefined ? null : await openCluster(path, peers);

@@ -13,7 +13,7 @@ import { z } from 'zod';
 import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
 import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
-import { wholeNumber } from '../commands/options.ts';
+import { refuseWithout, wholeNumber } from '../commands/options.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
 import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
@@ -77,7 +77,9 @@ export function addPlannerBench(bench: Command): void {
     )
     .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
     .option('--json', 'one JSON document on standard output')
-    .action(async ({ long, small, steady, from, drafts, peers, json }: Options) => {
+    .action(async ({ long, small, steady, from, drafts, peers, json }: Options, command: Command) => {
+      refuseWithout('--steady', ['--from', '--drafts'], command);
+      refuseWithout('--small', ['--peers'], command);
       if (steady !== undefined) {
         const found = steadiness({ clusters: steady, from, drafts });
         return console.log(json ? JSON.stringify(found) : steadinessWords(found));

@@ -17,7 +17,7 @@ import { HEARTBEAT_MS, type PeerMessage } from '../../swarm/messages/messages.ts
 import { decodeEnvelope, encodeEnvelope, timeContent } from '../../swarm/messages/relay.ts';
 import { peers } from '../../swarm/plan/plan.ts';
 import { failed, need } from '../commands/failure.ts';
-import { wholeNumber } from '../commands/options.ts';
+import { refuseWithout, wholeNumber } from '../commands/options.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { startNatsServer } from '../site/natsServer.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
@@ -294,7 +294,8 @@ export function addServerBench(bench: Command): void {
     .option('--servers <n>', 'so many servers of a site, over a NATS of its own', wholeNumber('--servers', 1))
     .option('--donors <n>', 'with --servers: held by all of them together', wholeNumber('--donors', 1))
     .option('--json', 'one JSON document on standard output')
-    .action(async ({ servers, donors = DONORS, json }: ServerBenchOptions) => {
+    .action(async ({ servers, donors = DONORS, json }: ServerBenchOptions, command: Command) => {
+      refuseWithout('--servers', ['--donors'], command);
       if (servers === undefined) return print(await benchServer(), printServerBench, json);
       print(await benchSite(servers, donors), printSiteBench, json);
     });

@@ -51,14 +51,14 @@ export function addWanBench(bench: Command): void {
   )
     .option(
       '--codecs <names>',
-      'only these, separated by commas',
+      `only these of ${WIRE_ENCODINGS.join(', ')}, separated by commas`,
       names('--codecs', WIRE_ENCODINGS, WIRE_ENCODINGS.length),
     )
     .option('--steps <n>', 'timed steps of each codec', wholeNumber('--steps', 1), 12)
     .option('--islands <n>', 'each of two stages, in two homes', wholeNumber('--islands', 1), 2)
     .option(
       '--states <names>',
-      'in place of that: two lanes in two homes, by how gradient sums and values travel',
+      `in place of that: two lanes in two homes, by how gradient sums and values travel: ${STATE_WIRES.join(', ')}`,
       names('--states', STATE_WIRES, STATE_WIRES.length),
     )
     .option('--turn', 'by a STUN and TURN server (coturn) in a home of its own')

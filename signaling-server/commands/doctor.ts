@@ -7,6 +7,7 @@ import { makeFolder } from '../files/makeFolder.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { launchBrowser } from '../headless/chromium.ts';
 import { findBrowser, findFirefox, noBrowser, noFirefox } from '../headless/findBrowser.mjs';
+import { tryIt } from './options.ts';
 
 interface Check {
   readonly name: string;
@@ -26,6 +27,7 @@ export function addDoctorCommand(program: Command): void {
     .command('doctor')
     .description('check what this machine can do, and how to fix what is missing')
     .option('--json', 'one JSON document')
+    .addHelpText('after', tryIt('doctor'))
     .action(doctor);
 }
 

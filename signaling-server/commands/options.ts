@@ -1,5 +1,6 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 
+import type { Command } from 'commander';
 import { BROWSER_NAMES, type BrowserName, type DonorSpec, isBrowserName, parseDonorSpec } from '../../swarm/limits.ts';
 import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
@@ -11,6 +12,16 @@ import { badInput, failed, need } from './failure.ts';
 /** What a command's help ends with: words that do something in a fresh clone, perhaps once another command's have run. */
 export const tryIt = (words: string, after?: string): string =>
   `\nTry${after === undefined ? '' : ` (after what ${after} --help says)`}: npm run -s shoal -- ${words}`;
+
+/** Refuses options that do nothing without another one, where that was not given. */
+export function refuseWithout(other: string, names: readonly string[], command: Command): void {
+  const isGiven = (name: string): boolean => {
+    const attribute = command.options.find(({ long }) => long === name)?.attributeName();
+    return attribute !== undefined && command.getOptionValueSource(attribute) === 'cli';
+  };
+  const alone = isGiven(other) ? undefined : names.find(isGiven);
+  if (alone !== undefined) throw badInput(`${alone} goes with ${other}`);
+}
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
 export const wholeNumber =

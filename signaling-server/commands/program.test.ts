@@ -99,6 +99,12 @@ describe('bad arguments', () => {
     [['serve', '--invite', ''], /--invite must have 1 to 200 characters, not 0/],
     [['serve', '--public', 'status'], /--public is of a run by invitation: it needs --invite/],
     [['explode'], /unknown command 'explode'/],
+    [['help', 'nope'], /^unknown command 'nope'$/m],
+    [['bench', 'serv', '--help'], /^unknown command 'serv' \(Did you mean server\?\)$/m],
+    [['serve', '--port'], /^--port needs a value: --port <port>$/m],
+    [['serve', '--site', 'x'], /^--site goes with --nats$/m],
+    [['serve', '--public', 'all', '--invite', 'x'], /^--public must be nothing, status or samples, not "all"$/m],
+    [['assign', 'a', 'b'], /^assign takes 1 argument, and 2 were given$/m],
     [['serv'], /unknown command 'serv' \(Did you mean serve\?\)/],
     [['serve', '--prot', '8080'], /unknown option '--prot' \(Did you mean --port\?\)/],
   ] as const)('%j', (words, sentence) => refuses(words, sentence));

@@ -1,5 +1,6 @@
 /** The commands of `shoal`, and how each ends: 0, 2 with one sentence for bad arguments or a bad input file, else 1. */
 import { Command, CommanderError } from 'commander';
+import { counted } from '../../swarm/quantityText.ts';
 import { projectVersion } from '../files/projectRoot.ts';
 import { CommandFailure, oneLine } from './failure.ts';
 
@@ -50,16 +51,41 @@ const mistakeText = (text: string): string =>
   text
     .trimEnd()
     .replace(/^error: /, '')
-    .replace('\n(Did', ' (Did');
+    .replace('\n(Did', ' (Did')
+    .replace(/^option '(--\S+).*' argument '(.*)' is invalid\. Allowed choices are (.*)\.$/s, notOfChoices)
+    .replace(/^option '(--\S+) (\S+)' argument missing$/, '$1 needs a value: $1 $2')
+    .replace(
+      /^too many arguments for '(\S+)'\. Expected (\d+) arguments? but got (\d+)\.$/,
+      (_, command, most, given) =>
+        `${command} takes ${most === '0' ? 'no arguments' : counted(Number(most), 'argument')}, and ${given} ${given === '1' ? 'was' : 'were'} given`,
+    );
+
+const notOfChoices = (_: string, option: string, value: string, choices: string): string =>
+  `${option} must be ${choices.replace(/, ([^,]*)$/, ' or $1')}, not "${value}"`;
 
 /** Runs a command line (without the program's own name); resolves with its exit code. */
 export async function runCommand(words: readonly string[]): Promise<number> {
   try {
-    await (await program(words[0])).parseAsync(words, { from: 'user' });
+    const shoal = await program(words[0]);
+    // Help about a command that there is not is the same mistake as the command.
+    await shoal.parseAsync(toUnknown(shoal, words) ?? words, { from: 'user' });
     return Number(process.exitCode ?? 0);
   } catch (error) {
     return exitCodeOf(error);
   }
+}
+
+/** The words up to the first that is no command where one is expected; null: there is none. */
+function toUnknown(shoal: Command, words: readonly string[]): readonly string[] | null {
+  const named = words.filter((word) => word !== 'help');
+  let at = shoal;
+  for (const [place, word] of named.entries()) {
+    if (word.startsWith('-') || at.commands.length === 0) return null;
+    const next = at.commands.find((command) => command.name() === word);
+    if (next === undefined) return named.slice(0, place + 1);
+    at = next;
+  }
+  return null;
 }
 
 /** The exit code of a command that threw; its sentence is said. */

@@ -27,6 +27,7 @@ import {
   pairs,
   RECORD_OPTION,
   REPLICAS_OPTION,
+  refuseWithout,
   replicas,
   SCHEDULE_WISHES,
   schedule,
@@ -119,6 +120,7 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
   const isOwned = ownedStages(1, wishesOf(options)) !== null;
   if (!isOwned && headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
+  refuseWithout('--nats', ['--site', '--nats-creds'], command);
   const access = accessOf(options);
   networkOf(options);
   const log = terminalLog();

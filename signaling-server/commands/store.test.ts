@@ -77,8 +77,11 @@ describe('shoal store copy', () => {
   });
 
   it.each<[string[], string]>([
-    [['--from', 'a', '--to', 'b'], 'one of --from and --to must be a data directory, the other a NATS\n'],
-    [['--from', 'nats://x', '--to', 'nats://y'], 'one of --from and --to must be a data directory, the other a NATS\n'],
+    [['--from', 'a', '--to', 'b'], 'one of --from and --to must be a data directory, the other nats://HOST:PORT\n'],
+    [
+      ['--from', 'nats://x', '--to', 'nats://y'],
+      'one of --from and --to must be a data directory, the other nats://HOST:PORT\n',
+    ],
     [['--from', '/no/such', '--to', 'nats://127.0.0.1:1'], '--from /no/such: there is no such folder\n'],
     [
       ['--from', import.meta.dirname, '--to', 'nats://127.0.0.1:1'],

@@ -50,7 +50,8 @@ export function addStoreCommand(program: Command): void {
 async function copyCommand(options: CopyOptions): Promise<void> {
   const from = mustHave('--from <place>', options.from);
   const to = mustHave('--to <place>', options.to);
-  if (isNats(from) === isNats(to)) throw badInput('one of --from and --to must be a data directory, the other a NATS');
+  if (isNats(from) === isNats(to))
+    throw badInput('one of --from and --to must be a data directory, the other nats://HOST:PORT');
   if (!isNats(from) && !existsSync(from)) throw badInput(`--from ${from}: there is no such folder`);
   const folder = mkdtempSync(join(tmpdir(), 'shoal-copy-'));
   const places: Place[] = [];

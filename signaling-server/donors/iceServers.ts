@@ -4,13 +4,12 @@ import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
 const URL_FORM = /^(stuns?:[^\s?/@]+|turns?:[^\s?/@]+(\?transport=(udp|tcp))?)$/;
-const url = z
-  .string()
-  .regex(URL_FORM, 'expected stun:HOST, stuns:HOST, turn:HOST or turns:HOST, with :PORT and ?transport= at will');
+const URL_EXPECTED = 'expected stun:HOST, stuns:HOST, turn:HOST or turns:HOST, with :PORT and ?transport= at will';
+const url = z.string(URL_EXPECTED).regex(URL_FORM, URL_EXPECTED);
 
 const iceServer = z
   .strictObject({
-    urls: z.union([url, z.array(url).min(1)]),
+    urls: z.union([url, z.array(url).min(1)], URL_EXPECTED),
     username: z.string().optional(),
     credential: z.string().optional(),
     credentialType: z.literal('password').optional(),
@@ -20,9 +19,10 @@ const iceServer = z
       ![urls].flat().some((text) => text.startsWith('turn')) || (username !== undefined && credential !== undefined),
     'a TURN server needs username and credential',
   );
-const iceServers = z.array(iceServer).max(16);
+const LIST_EXPECTED = 'a JSON list of ICE servers was expected, or an object whose iceServers is one';
+const iceServers = z.array(iceServer, LIST_EXPECTED).max(16, 'at most 16 ICE servers were expected');
 /** The list itself, or the configuration around it. */
-const file = z.union([iceServers, z.object({ iceServers })]);
+const file = z.union([iceServers, z.object({ iceServers }, LIST_EXPECTED)]);
 
 export type IceServer = z.infer<typeof iceServer>;
 
@@ -38,7 +38,7 @@ export function readIceServers(path: string): Result<IceServer[]> {
   const isList = Array.isArray(json);
   const parsed = (isList ? iceServers : file).safeParse(json);
   if (parsed.success) return success(Array.isArray(parsed.data) ? parsed.data : parsed.data.iceServers);
-  return refusal(`${path}: ${problemOf(isList ? iceServers : z.object({ iceServers }), json)}`);
+  return refusal(`${path}: ${problemOf(isList ? iceServers : z.object({ iceServers }, LIST_EXPECTED), json)}`);
 }
 
 function problemOf(schema: z.ZodType, json: unknown): string {

@@ -86,7 +86,10 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   });
   api.post('/api/operator/plan', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const question = dryRunQuestionSchema.safeParse(request.body);
-    if (!question.success) return problem(reply, 400, 'a field of the form is out of its range');
+    if (!question.success) {
+      const field = question.error.issues[0]?.path.join('.') || 'the question';
+      return problem(reply, 400, `${field} is missing, or out of its range`);
+    }
     const answer = await dryRun(run, store, question.data);
     return answer.ok ? answer.value : problem(reply, 409, answer.reason);
   });
@@ -122,7 +125,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     ({ run: name }) => deed('activate', 'activated', `run ${name}`),
     ({ run: name }) => {
       if (onActivate === undefined) return refusal('this server was started for one run alone');
-      if (store.run(name) === null) return refusal('there is no such run');
+      if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
       if (name === run.name || store.besideRuns().includes(name)) return refusal('this run is active already');
       // After the answer is on its way.
       setImmediate(() => onActivate(name));
@@ -219,7 +222,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     noteBody,
     ({ run: name }) => deed('write', 'wrote', `a note on ${name}`),
     ({ run: name, note }) => {
-      if (store.run(name) === null) return refusal('there is no such run');
+      if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
       store.saveNote(name, note);
       return success(null);
     },

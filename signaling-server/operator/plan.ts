@@ -83,7 +83,7 @@ function clusterFrom(text: string): Result<Cluster> {
   try {
     json = JSON.parse(text);
   } catch {
-    return refusal('the cluster is no JSON');
+    return refusal('the cluster file is no JSON: expected an object with a list of peers');
   }
   return parseCluster(json, 'the cluster');
 }

@@ -19,7 +19,7 @@ function isDone(store: Queue, name: string): boolean {
 export function setQueued(store: Queue, active: string, name: string, isWanted: boolean): Result<null> {
   const others = store.queue().filter((each) => each !== name);
   if (isWanted) {
-    if (store.run(name) === null) return refusal('there is no such run');
+    if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
     if (name === active || store.besideRuns().includes(name)) return refusal('this run is active already');
     if (isDone(store, name)) return refusal('this run is finished: there is nothing left to train');
   }

@@ -122,7 +122,10 @@ describe('[OP3] runs', () => {
     expect(faster.before?.stepSeconds).toBeCloseTo(plain.stepSeconds, 6);
     expect(faster.stepSeconds).toBeLessThan(plain.stepSeconds);
     expect(await errorOf(await ask({ cluster: null }))).toEqual([409, expect.stringContaining('no donor is here')]);
-    expect(await errorOf(await ask({ cluster: '{' }))).toEqual([409, 'the cluster is no JSON']);
+    expect(await errorOf(await ask({ cluster: '{' }))).toEqual([
+      409,
+      'the cluster file is no JSON: expected an object with a list of peers',
+    ]);
     expect(await errorOf(await ask({ whatIf: 'twice as fast' }))).toEqual([
       409,
       expect.stringContaining('says nothing known'),

@@ -39,7 +39,11 @@ export const addLineOptions = (command: Command, upload = '20Mbit'): Command =>
     .option('--download <rate>', 'what it carries down (default: 100Mbit)', option('--download', parseRate))
     .option('--rtt <time>', 'from a home to the other and back (default: 50ms)', option('--rtt', parseDelay))
     .option('--jitter <time>', 'packets are late by up to so much more (default: 0ms)', option('--jitter', parseDelay))
-    .option('--loss <share>', 'of the packets (default: 0)', option('--loss', parseLoss))
+    .option(
+      '--loss <share>',
+      'of the packets that are lost, such as 0.01 or 1% (default: 0)',
+      option('--loss', parseLoss),
+    )
     .option(
       '--nat <kinds>',
       `of the homes’ routers, one for both or one each with a comma between: ${NAT_KINDS.join(', ')} (default: none)`,
