@@ -65,7 +65,9 @@ describe('shoal store copy', () => {
       ]);
       // There are runs now.
       expect(await copy(servers.dataFolder, nats.url)).toBe(1);
-      expect(written.at(-1)).toBe('there are runs already where they are to be copied to: tiny\n');
+      expect(written.at(-1)).toBe(
+        'there are runs already where they are to be copied to (tiny): copy to a place without any\n',
+      );
       expect(await copy(nats.url, back)).toBe(0);
       expect(await contentOf(back)).toEqual(before);
       expect((before as { blobs: unknown[]; problems: unknown[] }).blobs.length).toBeGreaterThan(1);

@@ -108,7 +108,10 @@ it('[OP54] what could not be told is told at a later look, and an end never befo
 it('[OP54] an operator keeps the address and tries it; what is none is refused', async () => {
   await operated.serve(null);
   const { get, post } = await operated.logIn();
-  expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([409, 'no address is kept']);
+  expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([
+    409,
+    'no address is kept: save one first',
+  ]);
   for (const wrong of ['file:///etc/passwd', 'javascript:alert(1)', 'here'])
     expect((await post('/api/operator/webhook', { url: wrong })).status).toBe(400);
   expect((await post('/api/operator/webhook', { url: url() })).status).toBe(200);

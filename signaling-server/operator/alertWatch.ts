@@ -119,7 +119,7 @@ export class AlertWatch {
 
   async try(): Promise<Result<null>> {
     const url = this.#store.webhook();
-    if (url === null) return refusal('no address is kept');
+    if (url === null) return refusal('no address is kept: save one first');
     const text = 'This is a trial. Alerts of this run come here.';
     return post(url, { run: this.#run.name, kind: 'trial', state: 'trial', step: this.#run.committedSteps, text });
   }

@@ -26,7 +26,10 @@ export async function copyData(
   const runs = from.store.runNames();
   if (runs.length === 0) return refusal('there is no run to copy');
   const there = to.store.runNames();
-  if (there.length > 0) return refusal(`there are runs already where they are to be copied to: ${there.join(', ')}`);
+  if (there.length > 0)
+    return refusal(
+      `there are runs already where they are to be copied to (${there.join(', ')}): copy to a place without any`,
+    );
   let content = withoutBeside(from.store.content());
   let files = 0;
   const places = [{ data: from, hashes: neededBlobs(from.store) }];

@@ -1,6 +1,7 @@
 /** How alerts reach people: a notification of this browser, an address that the server calls. Both can be tried. */
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
+import { refusal, success } from '../../../swarm/base.ts';
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import { webhookSchema } from '../../../swarm/messages/watch.ts';
 import { Answer, useAct } from './act.tsx';
@@ -13,7 +14,20 @@ const anything = z.unknown();
 const wantsNotices = (): boolean =>
   localStorage.getItem(NOTIFY) === 'yes' && 'Notification' in globalThis && Notification.permission === 'granted';
 
-const notify = (run: string, text: string): void => void new Notification(`Shoal: ${run}`, { body: text });
+/** False: this browser shows none. Chrome on Android allows them, and throws when a page makes one. */
+function notify(run: string, text: string): boolean {
+  try {
+    return new Notification(`Shoal: ${run}`, { body: text }) !== null;
+  } catch {
+    return false;
+  }
+}
+
+const NOT_ALLOWED =
+  'This browser does not allow notifications from this address. Allow them in its settings for this site, then tick the box again.';
+const NOT_SHOWN = 'This browser does not show notifications of a page.';
+const SHOWN = 'This browser was asked to show a test. If you see none, look at its notification settings.';
+const TAKEN = 'The address took the test.';
 
 /** Each alert once, when it begins, to who wants it in this browser. */
 export function useNotices(run: string, alerts: readonly Alert[]): void {
@@ -28,27 +42,37 @@ export function useNotices(run: string, alerts: readonly Alert[]): void {
 export function AlertWays({ run }: { readonly run: string }) {
   const [isNotified, setNotified] = useState(wantsNotices());
   const [url, write] = useState('');
-  const act = useAct();
+  const [kept, keepAs] = useState('');
+  const [act, notices] = [useAct(), useAct()];
   useEffect(() => {
-    void read('/api/operator/webhook', keptSchema).then((kept) => kept.ok && write(kept.value.url));
+    void read('/api/operator/webhook', keptSchema).then((answer) => {
+      if (!answer.ok) return;
+      write(answer.value.url);
+      keepAs(answer.value.url);
+    });
   }, []);
   const choose = async (isOn: boolean): Promise<void> => {
     const isAllowed = isOn && 'Notification' in globalThis && (await Notification.requestPermission()) === 'granted';
     localStorage.setItem(NOTIFY, isAllowed ? 'yes' : 'no');
     setNotified(isAllowed);
+    notices.clear();
+    if (isOn && !isAllowed) await notices.run(async () => refusal(NOT_ALLOWED), '');
   };
   const checked = webhookSchema.safeParse(url);
   const isAddress = checked.success;
-  const keep = (): Promise<boolean> =>
-    act.run(
+  const keep = async (): Promise<void> => {
+    const isKept = await act.run(
       () => tell('/api/operator/webhook', { url }, anything),
       url === ''
         ? 'Saved: alerts go to no address.'
         : 'Saved. The server sends every alert there, even while no dashboard is open.',
     );
+    if (isKept) keepAs(url);
+  };
   const attempt = async (): Promise<void> => {
-    if (isNotified) notify(run, 'This is a test. Alerts of this run look like this.');
-    if (url !== '') await act.run(() => tell('/api/operator/webhook/try', {}, anything), 'The address took the test.');
+    const isShown = isNotified && notify(run, 'This is a test. Alerts of this run look like this.');
+    if (isNotified) await notices.run(async () => (isShown ? success(null) : refusal(NOT_SHOWN)), SHOWN);
+    if (kept !== '') await act.run(() => tell('/api/operator/webhook/try', {}, anything), TAKEN);
   };
   return (
     <form
@@ -62,6 +86,7 @@ export function AlertWays({ run }: { readonly run: string }) {
         <input type="checkbox" checked={isNotified} onChange={(event) => void choose(event.currentTarget.checked)} />
         <span>Notify me in this browser while this tab is open</span>
       </label>
+      {notices.answer && <Answer answer={notices.answer} />}
       <label class="block">
         <span>
           Send alerts to a web address <span class="note">a webhook of Slack, Discord or your own</span>
@@ -82,7 +107,8 @@ export function AlertWays({ run }: { readonly run: string }) {
         <button
           type="button"
           class="small"
-          disabled={act.isOff || (url === '' && !isNotified)}
+          disabled={act.isOff || url !== kept || (url === '' && !isNotified)}
+          title={url === kept ? undefined : 'Save the address first.'}
           onClick={() => void attempt()}
         >
           Send a test
