@@ -149,6 +149,23 @@ export async function lookCloser(page: Page): Promise<void> {
   expect(await windowOf(page)).toEqual([first, last]);
 }
 
+/** In a tab that nobody sees no chart is drawn; who comes back sees the newest one. `further`: until a few more steps are done. */
+export async function restWhileHidden(page: Page, further: () => Promise<unknown>): Promise<void> {
+  const hide = (isHidden: boolean): Promise<void> =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, isHidden);
+  await hide(true);
+  // What was on its way to the screen comes there first.
+  await further();
+  const before = await pictureOf(page);
+  await further();
+  expect(await pictureOf(page)).toBe(before);
+  await hide(false);
+  await expect.poll(() => pictureOf(page)).not.toBe(before);
+}
+
 /** How the lines are drawn. */
 export async function chooseLines(page: Page): Promise<void> {
   const smoothing = page.getByLabel('Smoothing');

@@ -14,6 +14,7 @@ import {
   lookCloser,
   readFiles,
   readHistory,
+  restWhileHidden,
   scrub,
   tell,
   writeSamples,
@@ -250,6 +251,7 @@ test('[OP12] operators read, steer, draft, go back, let go and change the run; t
   await operator.until(({ committedSteps }) => committedSteps > 8);
   await page.getByRole('img', { name: /^Loss, steps 1 to \d+: each step from 5\.\d+ to/ }).waitFor();
   await page.getByRole('img', { name: /^Traffic by kind, steps 1 to / }).waitFor();
+  await restWhileHidden(page, () => operator.untilFurther(3));
   const other = await page.context().newPage();
   await other.goto(`${first.url}/operator`);
   await pauseTogether(page, other);

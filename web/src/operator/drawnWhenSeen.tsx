@@ -1,7 +1,7 @@
 /**
  * A part of a page that is drawn anew only while somebody sees it. The same nodes as last time cost nothing. What is
  * out of sight follows now and then, for who reads the page otherwise than by eye, and at once when it comes into
- * sight.
+ * sight. In a hidden tab nothing is.
  */
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
@@ -28,12 +28,17 @@ const behind = new Map<object, () => void>();
 let drawnAtMs = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
 
+function catchUp(): void {
+  if (!document.hidden) for (const follow of [...behind.values()]) follow();
+}
+document.addEventListener('visibilitychange', catchUp);
+
 function catchUpWhenQuiet(): void {
   drawnAtMs = performance.now();
   timer ??= setTimeout(function look() {
     const wait = drawnAtMs + QUIET_MS - performance.now();
     timer = wait > 0 ? setTimeout(look, wait) : null;
-    if (timer === null) for (const follow of [...behind.values()]) follow();
+    if (timer === null) catchUp();
   }, QUIET_MS);
 }
 
@@ -67,7 +72,8 @@ export function DrawnWhenSeen({ tag: Tag, class: name, labelledBy, renew, childr
     };
   }).current;
   own.skipped += 1;
-  if (own.isSeen || own.renew !== renew || own.skipped >= UNSEEN_REDRAWS) {
+  const isDue = !document.hidden && (own.isSeen || own.skipped >= UNSEEN_REDRAWS);
+  if (isDue || own.renew !== renew) {
     Object.assign(own, { renew, children, skipped: 0 });
     behind.delete(own);
   } else {

@@ -25,6 +25,17 @@ const SCRUB_MS = 80;
 const MOST_EVENTS = 6;
 const NO_LINKS: readonly never[] = [];
 
+/** Whether nobody can see this tab. */
+function useHidden(): boolean {
+  const [isHidden, set] = useState(document.hidden);
+  useEffect(() => {
+    const look = (): void => set(document.hidden);
+    document.addEventListener('visibilitychange', look);
+    return () => document.removeEventListener('visibilitychange', look);
+  }, []);
+  return isHidden;
+}
+
 /** `chosen` null: always the newest one that the server keeps. */
 function useTimeline(chosen: number | null, newest: number | null): ShownStep | null {
   const [timeline, show] = useState<ShownStep | null>(null);
@@ -32,8 +43,9 @@ function useTimeline(chosen: number | null, newest: number | null): ShownStep | 
   const wanted = chosen ?? newest;
   const latest = useRef(wanted);
   latest.current = wanted;
+  const isHidden = useHidden();
   useEffect(() => {
-    if (wanted === null) return;
+    if (wanted === null || isHidden) return;
     const pause = chosen === null ? Math.max(0, askedAt.current + FOLLOW_MS - performance.now()) : SCRUB_MS;
     const timer = setTimeout(async () => {
       askedAt.current = performance.now();
@@ -45,7 +57,7 @@ function useTimeline(chosen: number | null, newest: number | null): ShownStep | 
       show({ ...step, ...spans, predicted: timelineOfRows(predicted), beside });
     }, pause);
     return () => clearTimeout(timer);
-  }, [wanted, chosen]);
+  }, [wanted, chosen, isHidden]);
   return timeline;
 }
 
