@@ -106,7 +106,9 @@ it('[CL10] refuses what fits nobody with the memory that is missing', async () =
   const small = { ...CLUSTER, peers: [{ id: 'a', memoryBytes: 1000, flopsPerSecond: 1e9 }] };
   expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
   expect(command.out).toBe('');
-  expect(command.errors).toMatch(/cluster\.json: the model does not fit, about [\d.]+ \w+ of memory is missing/);
+  expect(command.errors).toMatch(
+    /cluster\.json: the model does not fit these donors, about [\d.]+ \w+ of memory is missing/,
+  );
 });
 
 it('[CL10] [CL11] what it says would fit fits as a what-if, beside what does not', async () => {

@@ -341,7 +341,7 @@ function lackWords(search: Search): string {
     const roomiest = costs.peers.reduce((most, peer) => (limitOf(peer) > limitOf(most) ? peer : most));
     const nobody = limitOf(roomiest) < large.bytes;
     const [who, limit] = nobody ? [`${roomiest.id}, the roomiest,`, limitOf(roomiest)] : [large.peer, large.limit];
-    return `the model does not fit: ${oversizedWords({ ...large, limit }, who)}`;
+    return `the model does not fit these donors: ${oversizedWords({ ...large, limit }, who)}`;
   }
   if (!drafted || drafted.missingBytes === 0) return 'no plan was found for this run';
   const memory = new Map(costs.peers.map(({ id, memoryBytes }) => [id, bytesText(memoryBytes)]));
@@ -351,5 +351,5 @@ function lackWords(search: Search): string {
     )
     .slice(0, MOST_NAMED)
     .join('; ');
-  return `the model does not fit, about ${bytesText(drafted.missingBytes)} of memory is missing: with so much more it would fit ${who}`;
+  return `the model does not fit these donors, about ${bytesText(drafted.missingBytes)} of memory is missing: with so much more it would fit ${who}`;
 }

@@ -35,7 +35,9 @@ it.each([
 ])('[CL10] what is said to fit has a plan: %s', (_, memory, layers, sequence) => {
   const problem = problemOf(memory, layers, sequence);
   const words = refusalOf(problem);
-  expect(words).toMatch(/^the model does not fit, about [\d.]+ \w+ of memory is missing: .*\. What would fit: /);
+  expect(words).toMatch(
+    /^the model does not fit these donors, about [\d.]+ \w+ of memory is missing: .*\. What would fit: /,
+  );
   const [, fewer] = /fit: (\d+) of its (\d+) layers/.exec(words) ?? [];
   const [, shorter] = /the whole with sequences of (\d+) in place of/.exec(words) ?? [];
   const [, more, like] = /the whole with (\d+) more like (\w+)/.exec(words) ?? [];
