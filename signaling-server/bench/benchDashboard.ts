@@ -19,7 +19,7 @@ import { WATCH_INTERVAL_MS } from '../operator/api.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 import { longestTasksMs, pageTasks, type Task } from './pageTasks.ts';
 
-const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
+const PARTS = ['Run', 'Swarm', 'Donors', 'Runs', 'Samples', 'History'] as const;
 /** Every part is looked at this often. */
 const LEAST_ROUNDS = 4;
 const ROUND_SECONDS = 60;
@@ -135,7 +135,7 @@ const whole = (value: number): string => value.toLocaleString('en', { maximumFra
 
 /** Every row, and a while in which most of them are out of sight. */
 async function openAllDonors(page: Page, donors: number): Promise<void> {
-  await page.getByRole('navigation').getByRole('link', { name: 'Peers', exact: true }).click();
+  await page.getByRole('navigation').getByRole('link', { name: 'Donors', exact: true }).click();
   await page.getByRole('button', { name: `All ${donors} donors` }).click();
   await redrawn(page, UNSEEN_REDRAWS);
 }
