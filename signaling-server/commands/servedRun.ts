@@ -115,6 +115,8 @@ const FINISHED = `This run is finished. To go on, press “New run” under Runs
 or try another text: npm start -- docs/examples/run.json
 `;
 
+/** With headless donors it trains by itself. */
+const WATCH = 'next:           open the dashboard to watch; whoever opens the donor page can help\n';
 const NEXT =
   'next:           open the donor page and press “Donate this GPU”; then open it in another browser, best on another machine\n';
 
@@ -139,7 +141,7 @@ export function announceAddress(
 export function announce({ url, run, operatorToken }: Server, access: Access, options: ServeOptions): void {
   const line = `run:            ${run.name}, ${run.snapshot().sentence}`;
   announceAddress({ url, token: operatorToken(), run: line }, access, options);
-  process.stdout.write(run.phase === 'finished' ? FINISHED : NEXT);
+  process.stdout.write(run.phase === 'finished' ? FINISHED : options.donors > 0 ? WATCH : NEXT);
 }
 
 /** What every server of this command is opened with, whichever run it has. */

@@ -42,6 +42,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     else refresh();
   };
   const clone = (run: ListedRun, checkpoint: number | null): void => {
+    act.clear();
     write({
       ...INITIAL_DRAFT,
       ...{ source: run.name, checkpoint, name: `${run.name.slice(0, 90)}-${checkpoint ?? 'new'}`, steps: run.steps },
