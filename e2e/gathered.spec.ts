@@ -17,33 +17,39 @@ const STEPS = 6;
 const MEMORY_KIB = 1_750;
 const DONORS = 4;
 
-test('[PL18] [PL42] two donors that gather their layers one at a time: the golden curve', async () => {
-  const [planFile, report] = ['plan.json', 'report.json'].map((name) => join(temporaryFolder(), name)) as [
-    string,
-    string,
-  ];
-  const run = goldenFile('gpt2-tiny/run.json');
-  const parsed = parseRunFile(JSON.parse(readFileSync(run, 'utf8')), run);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const { globalBatchSize, sequenceLength } = parsed.value.train;
-  const model = modelOf(parsed.value);
-  const donors = ['a', 'b'].map(peerId);
-  const whole = equalSplit(model, globalBatchSize, donors, { stages: 1, microBatches: 4, schedule: '1f1b' });
-  const plan = { ...whole, stages: whole.stages.map((stage) => ({ ...stage, gathered: 1 as const })) };
-  writeFileSync(planFile, JSON.stringify(plan));
-  const { metrics } = await runSwarm(
-    run,
-    ...['--donors', '2', '--plan', planFile, '--steps', String(STEPS), '--report', report],
-  );
-  expect(curveFaults('gpt2-tiny', STEPS, metrics)).toEqual([]);
-  const { memory } = JSON.parse(readFileSync(report, 'utf8'));
-  expect(memory).toHaveLength(2);
-  for (const [place, { peakBytes }] of memory.entries()) {
-    const donor = donors[place] ?? peerId('');
-    expect(peakBytes).toBe(predictedBytes(model, plan, donor, sequenceLength));
-    expect(peakBytes).toBeLessThan(predictedBytes(model, whole, donor, sequenceLength));
-  }
-});
+test.each([
+  ['once a micro-batch', '1f1b', {}],
+  ['once for all of a pass', 'gpipe', { layered: true }],
+] as const)(
+  '[PL18] [PL42] [PL64] two donors that gather their layers one at a time, %s: the golden curve',
+  async (_, schedule, how) => {
+    const [planFile, report] = ['plan.json', 'report.json'].map((name) => join(temporaryFolder(), name)) as [
+      string,
+      string,
+    ];
+    const run = goldenFile('gpt2-tiny/run.json');
+    const parsed = parseRunFile(JSON.parse(readFileSync(run, 'utf8')), run);
+    if (!parsed.ok) throw new Error(parsed.reason);
+    const { globalBatchSize, sequenceLength } = parsed.value.train;
+    const model = modelOf(parsed.value);
+    const donors = ['a', 'b'].map(peerId);
+    const whole = equalSplit(model, globalBatchSize, donors, { stages: 1, microBatches: 4, schedule });
+    const plan = { ...whole, stages: whole.stages.map((stage) => ({ ...stage, gathered: 1 as const, ...how })) };
+    writeFileSync(planFile, JSON.stringify(plan));
+    const { metrics } = await runSwarm(
+      run,
+      ...['--donors', '2', '--plan', planFile, '--steps', String(STEPS), '--report', report],
+    );
+    expect(curveFaults('gpt2-tiny', STEPS, metrics)).toEqual([]);
+    const { memory } = JSON.parse(readFileSync(report, 'utf8'));
+    expect(memory).toHaveLength(2);
+    for (const [place, { peakBytes }] of memory.entries()) {
+      const donor = donors[place] ?? peerId('');
+      expect(peakBytes).toBe(predictedBytes(model, plan, donor, sequenceLength));
+      expect(peakBytes).toBeLessThan(predictedBytes(model, whole, donor, sequenceLength));
+    }
+  },
+);
 
 test('[PL40] [PL41] [ST21] a model that no plan holds on these GPUs trains with its optimizer in main memory', async () => {
   const report = join(temporaryFolder(), 'report.json');

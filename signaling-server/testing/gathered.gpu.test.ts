@@ -35,13 +35,22 @@ const inHost = (plan: Plan): Plan => ({
   })),
 });
 
+/** Four micro-batches of two donors through each block while it is there. */
+const layered = (plan: Plan): Plan => ({
+  ...plan,
+  schedule: 'gpipe',
+  stages: plan.stages.map((stage) => ({ ...stage, layered: true })),
+});
+
 test.each([
-  ['gpt2-tiny', 1, 2, 1],
-  ['gpt2-tiny', 2, 3, 2],
-  ['llama-tiny', 2, 2, 1],
+  ['gpt2-tiny', 1, 2, 1, 'once a micro-batch'],
+  ['gpt2-tiny', 2, 3, 2, 'once a micro-batch'],
+  ['llama-tiny', 2, 2, 1, 'once a micro-batch'],
+  ['gpt2-tiny', 1, 2, 1, 'once a pass'],
+  ['llama-tiny', 2, 2, 1, 'once a pass'],
 ] as const)(
-  '[PL18] [PL42] [PL43] [PL50] layers gathered: %s, %d whole at a time, %d donors, %d stages',
-  async (name, gathered, donors, stages) => {
+  '[PL18] [PL42] [PL43] [PL50] [PL64] layers gathered: %s, %d whole at a time, %d donors, %d stages, %s',
+  async (name, gathered, donors, stages, how) => {
     const dawn = await dawnDevice();
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const { model, run, expected, readState: read, tokens, weights } = await openGoldenCase(name);
@@ -51,7 +60,8 @@ test.each([
       microBatches: 4,
       schedule: '1f1b',
     });
-    const plan = gathering(stages === 2 ? recomputing(split) : inHost(split), gathered);
+    const each = gathering(stages === 2 ? recomputing(split) : inHost(split), gathered);
+    const plan = how === 'once a pass' ? layered(recomputing(each)) : each;
     const engine = gpuEngine(gpuOf(dawn.value), model, run.train);
     const swarm = await OneProcess.open({ engine, model, train: run.train, plan, read, tokens });
     for (const role of swarm.roles) {

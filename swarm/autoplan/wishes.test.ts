@@ -4,7 +4,7 @@ import { hostBytes } from '../memory/memory.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel } from '../testing/randomPlan.ts';
-import { gatheredPlan, mainMemoryPlan } from '../testing/statePlans.ts';
+import { gatheredPlan, layeredPlan, mainMemoryPlan } from '../testing/statePlans.ts';
 import { answerTo, answerWished, capacityOf, type PlanWishes, planWished } from './wishes.ts';
 
 const model = outlineModel(2, true);
@@ -110,6 +110,18 @@ test('[PL17] other donors than a plan has keep its gathering, where a stage has 
   }
   const alone = makePlan(donors(1), new Map());
   expect(alone).toEqual({ ok: true, value: equalSplit(deep, 8, donors(1), { schedule: '1f1b', stages: 1 }) });
+});
+
+test('[PL17] [PL64] once a pass stays once a pass, while all have one stage', () => {
+  const deep = outlineModel(4, true);
+  const run = { samples: 8, sequence: 4 };
+  const makePlan = planWished(deep, run, { plan: layeredPlan(deep, 8, donors(4)) });
+  for (const count of [2, 3]) {
+    const made = makePlan(donors(count), new Map());
+    invariant(made.ok, `${count} donors`);
+    expect(problems(deep, run, made.value)).toEqual([]);
+    expect(made.value.stages).toMatchObject([{ gathered: 1, layered: true }]);
+  }
 });
 
 test('[PL17] the same ranges of state lie in main memory, as far as those who keep them give some', () => {

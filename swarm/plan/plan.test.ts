@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
+import { equalSplit } from '../planner/equalSplit.ts';
 import { islandsOf } from '../testing/islands.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { holders, homeStage, owner, type Plan, peers, planSchema, problems } from './plan.ts';
@@ -130,6 +131,26 @@ describe('problems', () => {
     ]);
     const [, ...others] = gathering(1).stages;
     expect(found({ ...plan, stages: others })[0]).toMatch(/^PL1 /);
+  });
+
+  test('[PL64] a stage is layered where it gathers, is the only one, and forwards come before backwards', () => {
+    const one = { samples: 2, plan: equalSplit(model, 2, [a, b], { stages: 1, microBatches: 2, schedule: 'gpipe' }) };
+    const layered = (changes: object, more: Partial<Plan> = {}): Plan => ({
+      ...one.plan,
+      stages: one.plan.stages.map((stage) => ({ ...stage, gathered: 1, layered: true, ...changes })),
+      ...more,
+    });
+    const faults = (of: Plan) => problems(model, one, of).map(({ rule, text }) => `${rule} ${text}`);
+    expect(faults(layered({}))).toEqual([]);
+    expect(faults(layered({ gathered: undefined }))).toEqual(['PL64 stage 0 is layered, but gathers nothing']);
+    expect(faults(layered({}, { schedule: '1f1b' }))).toEqual([
+      'PL64 stage 0 is layered, which goes with schedule gpipe, not with 1f1b',
+    ]);
+    const gathering = changed('stages.1.gathered', 1) as Plan;
+    const stages = gathering.stages.map((stage, place) => (place === 1 ? { ...stage, layered: true as const } : stage));
+    expect(found({ ...gathering, stages })).toEqual(['PL64 stage 1 is layered, which is for a plan of one stage']);
+    expect(planSchema.parse(JSON.parse(JSON.stringify(layered({}))))).toEqual(layered({}));
+    expect(planSchema.safeParse(layered({ layered: false })).success).toBe(false);
   });
 
   test.each([

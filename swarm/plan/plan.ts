@@ -9,8 +9,10 @@ import { count, range } from '../fields.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import type { StateWire } from '../wire.ts';
+import { layeredProblem } from './layered.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { type PlanLine, type PlanLink, planLinesSchema, planLinksSchema, wayProblems } from './planLink.ts';
+import { islandProblem, stateWireProblem } from './runProblems.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** Of what may be asked for, all but floats. */
@@ -56,6 +58,8 @@ export interface PlanStage {
   readonly members: readonly Member[];
   /** Absent: the members keep the stage's blocks whole. */
   readonly gathered?: Gathered;
+  /** A block is gathered once for all micro-batches of a pass (layered.ts); absent: once for each. */
+  readonly layered?: true;
 }
 
 export interface Shard {
@@ -117,6 +121,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
         z.object({ peer, microBatches: z.array(count), samples: count, recompute: z.array(count).default([]) }),
       ),
       gathered: z.literal([1, 2]).exactOptional(),
+      layered: z.literal(true).exactOptional(),
     }),
   ),
   microBatches: z.array(z.object({ id: count, samples: range })),
@@ -242,14 +247,17 @@ export function problems(
       inOrder(plan.microBatches.map(({ id, samples }) => ({ place: `micro-batch ${id}`, range: samples }))),
     ),
     ...plan.stages.flatMap((stage, index) => stageProblems(plan, stage, index)),
+    ...said('PL64', layeredProblem(plan)),
     ...stateProblems(model, plan),
     ...cutProblems(model, batch.islands, plan),
-    ...islandProblems(batch.islands, plan.islands),
+    ...said('PL24', islandProblem(batch.islands, plan.islands)),
     ...wayProblems(plan, peers(plan)),
-    ...stateWireProblems(batch.stateWire, plan.stateWire),
+    ...said('WI30', stateWireProblem(batch.stateWire, plan.stateWire)),
   ];
   return [...found, ...scheduleProblems(plan)];
 }
+
+const said = (rule: Problem['rule'], text: string | null): Problem[] => (text === null ? [] : [{ rule, text }]);
 
 function scheduleProblems(plan: Plan): Problem[] {
   const { schedule, warmup, maxInFlight } = plan;
@@ -351,23 +359,6 @@ function cutProblems(model: Pick<Model, 'blocks'>, islands: Islands | undefined,
       return [{ rule: 'PL22', text }];
     });
   });
-}
-
-function islandProblems(islands: Islands | undefined, own: Plan['islands']): Problem[] {
-  if (!own) return [];
-  const count = islands?.count === 'auto' ? Number.MAX_SAFE_INTEGER : (islands?.count ?? 0);
-  const isAscending = own.every((island, place) => place === 0 || island > (own[place - 1] ?? island));
-  if (isAscending && own.length > 0 && own.length < count && own.every((island) => island >= 0 && island < count))
-    return [];
-  const text = `the plan is of the islands ${own.join(', ')}: some of the ${count} of the run were expected, ascending; of all of them it names none`;
-  return [{ rule: 'PL24', text }];
-}
-
-function stateWireProblems(asked: CodedState | undefined, own: CodedState | undefined): Problem[] {
-  if (own === asked) return [];
-  return [
-    { rule: 'WI30', text: `the plan sends its state as ${own ?? 'f32'}, where the run file says ${asked ?? 'f32'}` },
-  ];
 }
 
 interface Part {

@@ -4,7 +4,7 @@
  */
 import { at, overlap, type PeerId, type Range } from '../base.ts';
 import type { BlockName } from '../model/model.ts';
-import type { Gathered, Plan, Shard } from '../plan/plan.ts';
+import type { Plan, PlanStage, Shard } from '../plan/plan.ts';
 import { HOST_ELEMENT_BYTES, type HostMemory } from './mainMemory.ts';
 
 /** Has a plan any of that? */
@@ -19,8 +19,10 @@ export const gathersAny = (stages: Plan['stages']): boolean => stages.some(({ ga
  */
 export function likePlan(split: Plan, like: Plan, hosts: HostMemory, mayCut: boolean): Plan {
   const stages = split.stages.map((stage, index) => {
-    const gathered = gatheredAt(like, index / split.stages.length);
-    return gathered !== undefined && stage.members.length > 1 ? { ...stage, gathered } : stage;
+    const { gathered, layered } = stageAt(like, index / split.stages.length);
+    if (gathered === undefined || stage.members.length < 2) return stage;
+    const mayBeLayered = split.stages.length === 1 && split.schedule === 'gpipe';
+    return { ...stage, gathered, ...(layered && mayBeLayered && { layered }) };
   });
   const free = new Map(hosts);
   const state = split.state.map(({ block, shards }) => {
@@ -30,8 +32,7 @@ export function likePlan(split: Plan, like: Plan, hosts: HostMemory, mayCut: boo
   return { ...split, stages, state };
 }
 
-const gatheredAt = ({ stages }: Plan, part: number): Gathered | undefined =>
-  at(stages, Math.floor(part * stages.length)).gathered;
+const stageAt = ({ stages }: Plan, part: number): PlanStage => at(stages, Math.floor(part * stages.length));
 
 /** Ascending; neighbouring ones are one. */
 function hostRanges({ state }: Plan, name: BlockName): Range[] {

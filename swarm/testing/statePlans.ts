@@ -30,6 +30,16 @@ export const gatheredPlan: StatePlan = (model, samples, peers) => {
   };
 };
 
+/** The same, each block once for all micro-batches of a pass: each of the four has two, where there are so many samples. */
+export const layeredPlan: StatePlan = (model, samples, peers) => {
+  const split = equalSplit(model, samples, peers, { stages: 1, microBatches: Math.min(8, samples), schedule: 'gpipe' });
+  return {
+    ...split,
+    stages: split.stages.map((stage) => ({ ...stage, gathered: 1 as const, layered: true as const })),
+    state: split.state.map(({ block, shards }) => ({ block, shards: shards.map((shard) => copied(shard, peers)) })),
+  };
+};
+
 /** Two stages of two; what is not the last peer's lies in main memory, with copies at those who are not the last. */
 export const mainMemoryPlan: StatePlan = (model, samples, peers) => {
   const whole = split(model, samples, peers, 2);

@@ -1,11 +1,12 @@
 /**
- * What the members of a stage that gathers send each other for each micro-batch: a word that asks for a unit, the values of
+ * What the members of a stage that gathers send each other for each pass of a micro-batch, or of all of a member's: a word that asks for a unit, the values of
  * it that each primary has, and each keeper's part of its gradient, as soon as that stands. Both ends derive the same list.
  */
 import { at, type PeerId } from '../base.ts';
 import { unitsOf } from '../memory/gatheredUnits.ts';
 import { slices } from '../model/layout.ts';
 import type { BlockUse, Model } from '../model/model.ts';
+import { passesOf } from '../plan/layered.ts';
 import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import type { Passage, TensorName } from './passage.ts';
 
@@ -18,7 +19,7 @@ const PASSES = ['F', 'B', 'evaluation'] as const;
 /** One time that a stage's unit is computed with. */
 export interface Occasion {
   readonly stage: number;
-  /** In an evaluation its number among those of all rounds (`evaluatedNumber`). */
+  /** The lowest of the pass; in an evaluation its number among those of all rounds (`evaluatedNumber`). */
   readonly microBatch: number;
   readonly pass: (typeof PASSES)[number];
   readonly unit: number;
@@ -38,7 +39,7 @@ export const wantTensor = (occasion: Occasion): TensorName => ({
   ...{ kind: 'want', stage: occasion.stage, index: indexOf(occasion, 0), range: [0, 1] },
 });
 
-/** A part of a shard: its values, or the gradient of one micro-batch. */
+/** A part of a shard: its values, or the gradient of one pass. */
 export interface GatheredPart {
   readonly part: number;
   readonly use: BlockUse;
@@ -63,7 +64,7 @@ export function gatheredParts(
   );
 }
 
-/** When a micro-batch has a stage's units there, in the order of its work: the embedding's and the head's once, others twice. */
+/** When a stage's units are there for a micro-batch, or for all that pass with it, in the order of work: the embedding's and the head's once, others twice. */
 export function occasionsOf(units: readonly (readonly BlockUse[])[], stage: number, microBatch: number): Occasion[] {
   const isHead = (unit: number): boolean => at(at(units, unit), 0).block === 'head';
   const forward = Array.from(units.keys(), (unit): Occasion => ({ stage, microBatch, pass: 'F', unit }));
@@ -88,12 +89,13 @@ export const makesGradient = (units: readonly (readonly BlockUse[])[], { pass, u
 
 /** Everything that gathering sends in a step. */
 export function gatherTensors(model: Model, plan: Plan): Passage[] {
-  return plan.stages.flatMap(({ layers, members, gathered }, stage) => {
+  return plan.stages.flatMap((planned, stage) => {
+    const { layers, members, gathered } = planned;
     if (!gathered) return [];
     const units = unitsOf(model, layers, layers[0] === 0);
-    return members.flatMap(({ peer: me, microBatches }) =>
-      microBatches.flatMap((microBatch) =>
-        occasionsOf(units, stage, microBatch).flatMap((occasion) => passagesOf(plan, units, me, occasion)),
+    return members.flatMap((member) =>
+      passesOf(planned, member).flatMap((pass) =>
+        occasionsOf(units, stage, at(pass, 0)).flatMap((occasion) => passagesOf(plan, units, member.peer, occasion)),
       ),
     );
   });

@@ -3,9 +3,9 @@
  * queue in list order; receives are awaited; sends run beside it and never hold it up. Everything a step waits for ends
  * with its AbortSignal.
  */
-import { assertNever, invariant, type PeerId } from '../../../swarm/base.ts';
+import { assertNever, at, got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
-import { MOST_SPANS, MOST_SPANS_BEHIND } from '../../../swarm/messages/messages.ts';
+import { MOST_SPANS_BEHIND } from '../../../swarm/messages/messages.ts';
 import type { Route } from '../../../swarm/messages/profile.ts';
 import { owner } from '../../../swarm/plan/plan.ts';
 import type { Action, ComputeAction, MicroAction } from '../../../swarm/schedule/action.ts';
@@ -13,22 +13,24 @@ import { ownOrder, policyOf } from '../../../swarm/schedule/ownOrder.ts';
 import type { Policy } from '../../../swarm/schedule/policy.ts';
 import { freedBy } from '../../../swarm/schedule/slots.ts';
 import { awaitsBeginning } from '../../../swarm/schedule/varuna.ts';
-import { type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
+import type { MeasuredSpan } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import { beginningTensor, streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { endTurn, passOn, takeNew, update } from './afterCommit.ts';
 import { samplesOf } from './aloneSeconds.ts';
-import { BesideLog, besideReported } from './besideLog.ts';
+import { BesideLog } from './besideLog.ts';
 import { afterMicroBatches, runByMessages } from './byMessages.ts';
 import { compute } from './compute.ts';
-import type { Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
+import type { ForwardWork, Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import { Gathering } from './gathering.ts';
 import type { CopyTurn } from './lateCopies.ts';
 import { lossSum } from './lossSum.ts';
 import { type OwnTurn, OwnTurns } from './ownTurns.ts';
+import { PassList } from './passes.ts';
 import type { Role } from './role.ts';
-import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
+import { addSlices, type SentSlices, sendSlices, sentAlone } from './slices.ts';
+import { stepReport } from './stepReport.ts';
 import type { Surroundings } from './surroundings.ts';
 import { gatherAsReplica, holderParts, replicaParts, sendToReplicas } from './values.ts';
 
@@ -48,6 +50,7 @@ export class StepRun {
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
   readonly #sentSlices: SentSlices = new Map();
   readonly #gathering: Gathering;
+  readonly #passes: PassList;
   readonly #turns: OwnTurns | null; // an evaluation's stream takes none
   readonly #received = new Map<string, Stream>();
   /** In seconds of the clock of `now`. */
@@ -67,6 +70,7 @@ export class StepRun {
     this.#around = around;
     this.#step = step;
     this.#round = round;
+    this.#passes = new PassList(role, round !== null);
     this.#beside = new BesideLog(role.peer, around.now);
     const say = (to: PeerId, key: TensorKey) => this.#sendBeside([to], key, A_WORD, () => undefined);
     this.#turns = round === null ? new OwnTurns(role, step, { receive: around.receive, say }) : null;
@@ -158,9 +162,11 @@ export class StepRun {
   async #run(action: Action): Promise<void> {
     switch (action.op) {
       case 'F':
-        return this.#forward(action.stage, action.microBatch);
-      case 'B':
-        return this.#backward(action.stage, action.microBatch);
+      case 'B': {
+        const pass = this.#passes.with({ ...action, op: action.op });
+        if (pass) await (action.op === 'F' ? this.#forward(pass) : this.#backward(pass));
+        return;
+      }
       case 'RECV_F':
       case 'RECV_B':
         return this.#expect(action);
@@ -186,46 +192,53 @@ export class StepRun {
       case 'GATHER':
         return takeNew(this.#committed, action.stage);
       case 'R':
-        return this.#recompute(action.stage, action.microBatch);
+        return this.#recompute({ ...action, op: 'R' });
       default:
         return assertNever(action);
     }
   }
 
-  async #forward(index: number, microBatch: number): Promise<void> {
+  async #forward(actions: readonly ComputeAction[]): Promise<void> {
+    const index = at(actions, 0).stage;
     const stage = this.#stage(index);
-    const last = index === this.#role.plan.stages.length - 1;
-    const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
-    const input = index === 0 ? null : this.#input('F', index, microBatch);
-    const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
-    const evaluation = this.#round !== null;
-    const work = { microBatch, samples: this.#samples(microBatch), input, tokens, evaluation, encoding };
-    await this.#compute({ op: 'F', stage: index, microBatch }, stage, (unit) => stage.forward(work, unit));
-    if (last) {
+    const works = new Map<number, ForwardWork>();
+    for (const { microBatch } of actions) works.set(microBatch, await this.#forwardWork(index, microBatch));
+    await this.#compute(actions, stage, (microBatch, unit) => stage.forward(got(works, microBatch), unit));
+    if (index < this.#role.plan.stages.length - 1) return;
+    for (const { microBatch } of actions) {
       const sum = (await stage.readLoss(microBatch)).take((rows) => lossSum(microBatch, rows, this.#counted));
       sum.catch(() => undefined); // awaited with the report
       this.#losses.push(sum);
     }
   }
 
-  async #recompute(index: number, microBatch: number): Promise<void> {
-    const stage = this.#stage(index);
-    if (stage.units) return; // what is gathered is computed again when it is there for its backward
-    await this.#compute({ op: 'R', stage: index, microBatch }, stage, () => stage.recompute(microBatch));
+  async #forwardWork(index: number, microBatch: number): Promise<ForwardWork> {
+    const last = index === this.#role.plan.stages.length - 1;
+    const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
+    const input = index === 0 ? null : this.#input('F', index, microBatch);
+    const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
+    const evaluation = this.#round !== null;
+    return { microBatch, samples: this.#samples(microBatch), input, tokens, evaluation, encoding };
   }
 
-  async #backward(index: number, microBatch: number): Promise<void> {
+  async #recompute(action: ComputeAction): Promise<void> {
+    const stage = this.#stage(action.stage);
+    if (stage.units) return; // what is gathered is computed again when it is there for its backward
+    await this.#compute([action], stage, (microBatch) => stage.recompute(microBatch));
+  }
+
+  async #backward(actions: readonly ComputeAction[]): Promise<void> {
+    const index = at(actions, 0).stage;
     const stage = this.#stage(index);
     const last = index === this.#role.plan.stages.length - 1;
-    const gradient = last ? null : this.#input('B', index, microBatch);
-    const encoding = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
-    const work = { op: 'B', stage: index, microBatch } as const;
-    let given = gradient;
-    await this.#compute(work, stage, (unit) => {
-      stage.backward(microBatch, given, encoding, unit);
-      given = null; // the first unit has it
+    /** The first unit has it. */
+    const given = new Map(last ? [] : actions.map(({ microBatch: id }) => [id, this.#input('B', index, id)] as const));
+    await this.#compute(actions, stage, (microBatch, unit) => {
+      const encoding = index === 0 ? undefined : this.#encodingTo(index - 1, microBatch);
+      stage.backward(microBatch, given.get(microBatch) ?? null, encoding, unit);
+      given.delete(microBatch);
     });
-    for (const own of this.#freed(work)) this.#stage(own).free(microBatch);
+    for (const action of actions) for (const own of this.#freed(action)) this.#stage(own).free(action.microBatch);
   }
 
   /** How a micro-batch's stream goes to a neighbouring stage; undefined: it stays on this GPU. */
@@ -271,8 +284,7 @@ export class StepRun {
 
   /** Adds the sums of all who compute with this peer's shards, and tells the server of them and of its losses. */
   async #report(): Promise<void> {
-    const { peer, epoch } = this.#role;
-    const { links, uploadBytesPerSecond } = this.#around;
+    const { peer } = this.#role;
     // The new values are of this step too, but they are sent after its report.
     for (const { to, tensor } of [...holderParts(this.#role, this.#around.endsTurn), ...replicaParts(this.#role)])
       if (to !== peer) this.#count(to, tensor);
@@ -284,27 +296,9 @@ export class StepRun {
     const losses = await Promise.all(this.#losses);
     await this.#settled();
     await this.#copied;
-    const spans = this.#timeline.slice(0, MOST_SPANS).map(reported);
-    const behind = this.#around.behind?.() ?? null;
-    this.#around.report({
-      type: 'report',
-      epoch,
-      step: this.#step,
-      losses,
-      shards: this.#role.kept.map(({ block, range, isPrimary }, place) => ({
-        block,
-        range,
-        sumSquares: isPrimary ? said(norms[place]?.sumSquares ?? Number.NaN) : null,
-        digests: digests[place] ?? null,
-      })),
-      ...(sent.length > 0 ? { sent } : {}),
-      bytesDirect: this.#bytesSent.direct,
-      bytesRelayed: this.#bytesSent.relayed,
-      spans: [...spans, ...this.#beside.take(MOST_SPANS - spans.length).map(besideReported)],
-      ...(behind && { behind }),
-      links: [...links],
-      ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }),
-    });
+    const done = { step: this.#step, losses, norms, digests, sent, bytesSent: this.#bytesSent };
+    const told = { ...done, timeline: this.#timeline, beside: this.#beside };
+    this.#around.report(stepReport(this.#role, this.#around, told));
   }
 
   /** Of replicas too: with the sums comes the proof that the GPU drops no work (ST5). */
@@ -359,9 +353,13 @@ export class StepRun {
     this.#bytesSent[route] += tensorBytes(tensor);
   }
 
-  async #compute(action: ComputeAction, stage: Stage, work: (unit?: number) => void): Promise<void> {
+  async #compute(
+    actions: readonly ComputeAction[],
+    stage: Stage,
+    work: (microBatch: number, unit?: number) => void,
+  ): Promise<void> {
     const computing = { role: this.#role, around: this.#around, timeline: this.#timeline, gathering: this.#gathering };
-    await compute({ ...computing, isEvaluation: this.#round !== null }, action, stage, work);
+    await compute({ ...computing, isEvaluation: this.#round !== null }, actions, stage, work);
     this.#around.signal.throwIfAborted();
   }
 

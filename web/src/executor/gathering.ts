@@ -1,13 +1,14 @@
 /**
  * A step, or a round of an evaluation, of a peer whose stages gather their blocks (ZeRO's third stage): it asks the other members for what it computes with
- * next, answers them, sends each micro-batch's gradients to their keepers, and adds those of its own shards, by micro-batch,
- * whoever is first. Everything that comes waits in main memory until it is its turn.
+ * next, answers them, sends the gradients of each pass to their keepers, and adds those of its own shards, by micro-batch,
+ * whoever is first. A pass is of one micro-batch, or of all that a member carries (layered accumulation). Everything that comes waits in main memory until it is its turn.
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
-import { keepersOf } from '../../../swarm/plan/plan.ts';
+import { passesOf } from '../../../swarm/plan/layered.ts';
+import { keepersOf, type Member, type PlanStage } from '../../../swarm/plan/plan.ts';
 import type { BesideAction } from '../../../swarm/timeline/beside.ts';
 import {
   evaluatedNumber,
@@ -59,13 +60,15 @@ export class Gathering {
   /** Answers and adds from now on, until the step ends; in an evaluation until everyone has what it asks for. */
   begin(): void {
     const { plan, peer } = this.#role;
-    for (const [stage, { members, gathered }] of plan.stages.entries()) {
+    for (const [stage, planned] of plan.stages.entries()) {
+      const { members, gathered } = planned;
       if (!gathered || !members.some((member) => member.peer === peer)) continue;
       const units = this.#units(stage);
-      for (const { peer: other, microBatches } of members)
-        for (const microBatch of microBatches)
+      for (const member of members)
+        for (const microBatch of this.#namesOf(planned, member))
           for (const occasion of this.#occasions(units, stage, microBatch))
-            if (other !== peer && needsValues(units, occasion)) this.#answer(other, at(units, occasion.unit), occasion);
+            if (member.peer !== peer && needsValues(units, occasion))
+              this.#answer(member.peer, at(units, occasion.unit), occasion);
     }
     if (this.#round !== null) return;
     const adding = this.#role.kept.filter(({ isGathered }) => isGathered).map((work) => this.#add(work));
@@ -78,13 +81,22 @@ export class Gathering {
     await this.#added;
   }
 
-  /** Runs one pass of a micro-batch, unit by unit; with two places the next one comes while one is computed with. */
-  async pass(index: number, microBatch: number, pass: 'F' | 'B', run: (unit: number) => void): Promise<void> {
+  /** How often each micro-batch of a pass is worked on. */
+  unitsIn(index: number, pass: 'F' | 'B'): number {
+    return this.#passOccasions(index, 0, pass).length;
+  }
+
+  /** Runs one pass of these micro-batches, ascending, unit by unit; with two places the next one comes while one is computed with. */
+  async pass(
+    index: number,
+    microBatches: readonly number[],
+    pass: 'F' | 'B',
+    run: (unit: number, microBatch: number) => void,
+  ): Promise<void> {
     const { plan, stages } = this.#role;
     const stage = got(stages, index);
     const units = this.#units(index);
-    const all = this.#occasions(units, index, microBatch);
-    const occasions = all.filter((one) => one.pass === pass || this.#round !== null);
+    const occasions = this.#passOccasions(index, at(microBatches, 0), pass);
     const isAhead = at(plan.stages, index).gathered === 2;
     let next = this.#fetch(units, occasions[0]);
     for (const [place, occasion] of occasions.entries()) {
@@ -93,13 +105,23 @@ export class Gathering {
       if (isAhead) next = this.#fetch(units, following);
       const makes = makesGradient(units, occasion);
       if (makes) stage.clearUnit?.(occasion.unit);
-      run(occasion.unit);
+      for (const microBatch of microBatches) run(occasion.unit, microBatch);
       if (makes) await this.#sendGradients(stage, at(units, occasion.unit), occasion);
       if (!isAhead) {
         if (following) await stage.settled();
         next = this.#fetch(units, following);
       }
     }
+  }
+
+  #passOccasions(index: number, microBatch: number, pass: 'F' | 'B'): Occasion[] {
+    const all = this.#occasions(this.#units(index), index, microBatch);
+    return all.filter((one) => one.pass === pass || this.#round !== null);
+  }
+
+  /** Micro-batches by which a member's passes are named; in an evaluation each has one of its own. */
+  #namesOf(stage: PlanStage, member: Member): readonly number[] {
+    return this.#round === null ? passesOf(stage, member).map((pass) => at(pass, 0)) : member.microBatches;
   }
 
   #occasions(units: readonly (readonly BlockUse[])[], stage: number, microBatch: number): Occasion[] {
@@ -192,10 +214,10 @@ export class Gathering {
 
   #sharesOf(block: BlockName, range: Range): { readonly holder: PeerId; readonly tensors: readonly TensorName[] }[] {
     const { plan } = this.#role;
-    return plan.stages.flatMap(({ members, gathered }, stage) => {
-      if (!gathered) return [];
-      const carried = members.flatMap(({ peer: holder, microBatches }) =>
-        microBatches.map((microBatch) => ({ holder, microBatch })),
+    return plan.stages.flatMap((planned, stage) => {
+      if (!planned.gathered) return [];
+      const carried = planned.members.flatMap((member) =>
+        this.#namesOf(planned, member).map((microBatch) => ({ holder: member.peer, microBatch })),
       );
       const units = this.#role.stages.get(stage)?.units ?? [];
       return carried

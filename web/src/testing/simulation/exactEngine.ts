@@ -6,6 +6,7 @@ import { got, invariant, overlap } from '../../../../swarm/base.ts';
 import { unitsOf } from '../../../../swarm/memory/gatheredUnits.ts';
 import { type ShardWork, shardsOf } from '../../../../swarm/memory/shardMemory.ts';
 import type { Model } from '../../../../swarm/model/model.ts';
+import { passesOf } from '../../../../swarm/plan/layered.ts';
 import { gatheringHome, type Plan } from '../../../../swarm/plan/plan.ts';
 import type { Engine } from '../../executor/role.ts';
 import type { Device } from './device.ts';
@@ -38,11 +39,11 @@ export function exactEngine(device: Device, witness: Witness, model: Model, othe
   };
 }
 
-/** Gradients of what is gathered: of each micro-batch one, of a tied table that its own stage's head computes with two. */
+/** Gradients of what is gathered: of each pass one, of a tied table that its own stage's head computes with two. */
 function sharesOf(model: Model, plan: Plan, { block, range }: Pick<ShardWork, 'block' | 'range'>): number {
   const home = gatheringHome(plan, block);
   if (!home) return 0;
   const uses = unitsOf(model, home.layers, home.layers[0] === 0).flat();
   const own = uses.filter((use) => use.block === block && use.ranges.some((part) => overlap(part, range)));
-  return own.length * plan.microBatches.length;
+  return own.length * home.members.reduce((sum, member) => sum + passesOf(home, member).length, 0);
 }

@@ -38,6 +38,9 @@ interface InFlight {
   readonly targets: Uint32Array;
   readonly inputs: Values[];
   z_N: readonly number[];
+  /** What goes from one part of the stage to the next, there and back. */
+  x: Values;
+  d: Values;
   /** Where the head's backward ran with its forward, the gradient of what it was given. */
   headGradient: Values | null;
 }
@@ -73,9 +76,6 @@ export class ExactStage implements Stage {
   readonly #there = new Map<number, Gathered>();
   /** What lies in each slot for the stage after and the one before, until another micro-batch takes it. */
   readonly #left = new Map<number, { readonly microBatch: number; readonly words: Values }>();
-  /** What goes from one part of the stage to the next. */
-  #x: Values = new Float32Array();
-  #d: Values = new Float32Array();
   #output: Values = new Float32Array();
   #inputGradient: Values = new Float32Array();
 
@@ -114,30 +114,39 @@ export class ExactStage implements Stage {
       this.#takeSlot(microBatch, evaluation);
       if (!this.#size.recomputesAhead) this.#again = null;
       const { ids = NO_TOKENS, targets = NO_TOKENS } = tokens ?? {};
-      this.#forwarded = { microBatch, samples, ids, targets, inputs: [], z_N: [], headGradient: null };
+      const nothing: Values = new Float32Array();
+      const flying = { inputs: [], z_N: [], x: nothing, d: nothing, headGradient: null };
+      this.#forwarded = { microBatch, samples, ids, targets, ...flying };
       const slot = got(this.#slotOf, microBatch);
       invariant(evaluation || !this.#slots.has(slot), `slot ${slot} is taken`);
       if (!evaluation) this.#slots.set(slot, this.#forwarded);
-      if (layers[0] > 0) this.#x = this.#wordsOf(input, microBatch).slice();
+      if (layers[0] > 0) this.#forwarded.x = this.#wordsOf(input, microBatch).slice();
     }
-    const own = this.#forwarded;
-    invariant(own?.microBatch === microBatch, `micro-batch ${microBatch} has entered`);
+    const own = this.#entered(microBatch);
     for (const name of this.#partsOf(unit)) {
-      if (name === 'embedding') this.#x = embedded(this.#model, this.#values(name, unit), own.ids, sequence);
+      if (name === 'embedding') own.x = embedded(this.#model, this.#values(name, unit), own.ids, sequence);
       else if (name === 'head') this.#headForward(own, unit, evaluation);
       else {
-        invariant(this.#x.length === samples * sequence * this.#model.width, 'an input has a row for each position');
-        own.inputs.push(this.#x);
-        this.#x = layer(this.#values(name, unit), this.#x);
+        invariant(own.x.length === samples * sequence * this.#model.width, 'an input has a row for each position');
+        own.inputs.push(own.x);
+        own.x = layer(this.#values(name, unit), own.x);
       }
     }
-    this.#output = this.#x;
-    this.#leave(microBatch, this.#x);
+    this.#output = own.x;
+    this.#leave(microBatch, own.x);
     this.#device.submit(this.#pace.forwardMs(this.#shapeOf(unit), samples));
   }
 
+  /** The newest, or one that waits for its backward. */
+  #entered(microBatch: number): InFlight {
+    const newest = this.#forwarded;
+    const own = newest?.microBatch === microBatch ? newest : this.#slots.get(got(this.#slotOf, microBatch));
+    invariant(own?.microBatch === microBatch, `micro-batch ${microBatch} has entered`);
+    return own;
+  }
+
   #headForward(own: InFlight, unit: number | undefined, evaluation: boolean): void {
-    own.z_N = headRows(this.#model, this.#values('embedding', unit), this.#values('head', unit), this.#x, own.targets);
+    own.z_N = headRows(this.#model, this.#values('embedding', unit), this.#values('head', unit), own.x, own.targets);
     // What is gathered goes again: its gradient is made while it is there.
     if (unit !== undefined && !evaluation) own.headGradient = this.#headBackward(own);
   }
@@ -161,22 +170,22 @@ export class ExactStage implements Stage {
     invariant(isRecomputed, `micro-batch ${microBatch} is computed again before its backward`);
     this.#again = null;
     // Only a pass's first unit is given something.
-    if (gradient) this.#d = this.#wordsOf(gradient, microBatch).slice();
+    if (gradient) kept.d = this.#wordsOf(gradient, microBatch).slice();
     const parts = this.#partsOf(unit);
     for (const name of parts.toReversed()) {
-      if (name === 'head') this.#d = this.#headBackward(kept);
-      else if (name === 'embedding') embeddedBack(kept.ids, this.#d, this.#model.width, this.#sumsOf(name));
+      if (name === 'head') kept.d = this.#headBackward(kept);
+      else if (name === 'embedding') embeddedBack(kept.ids, kept.d, this.#model.width, this.#sumsOf(name));
       else {
         const index = Number(name.slice('layer.'.length));
-        if (index === layers[1] - 1 && kept.headGradient) this.#d = kept.headGradient;
+        if (index === layers[1] - 1 && kept.headGradient) kept.d = kept.headGradient;
         const x = at(kept.inputs, index - layers[0]);
-        this.#d = layerBack(this.#values(name, unit), x, this.#d, this.#sumsOf(name));
+        kept.d = layerBack(this.#values(name, unit), x, kept.d, this.#sumsOf(name));
       }
     }
     if (unit === undefined || unit === 0) {
       this.#slots.delete(slot);
-      this.#inputGradient = this.#d;
-      this.#leave(microBatch, this.#d);
+      this.#inputGradient = kept.d;
+      this.#leave(microBatch, kept.d);
     }
     const again =
       unit === undefined
@@ -194,8 +203,7 @@ export class ExactStage implements Stage {
   }
 
   async readLoss(microBatch: number): Promise<Reading> {
-    invariant(this.#forwarded?.microBatch === microBatch, `micro-batch ${microBatch} is not the newest`);
-    return this.#device.read(Float32Array.from(this.#forwarded.z_N, lossOf));
+    return this.#device.read(Float32Array.from(this.#entered(microBatch).z_N, lossOf));
   }
 
   async readGradient(name: BlockName, range: Range, unit?: number): Promise<Reading> {

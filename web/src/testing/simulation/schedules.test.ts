@@ -13,6 +13,7 @@ import {
   allAtOnce,
   gatheredPlan,
   keeperPlan,
+  layeredPlan,
   mainMemoryPlan,
   type StatePlan,
 } from '../../../../swarm/testing/statePlans.ts';
@@ -37,6 +38,7 @@ const WISHES: readonly (SplitOptions & { readonly schedule: ScheduleName })[] = 
 /** As a plan file has them, of four donors. */
 const STATE_PLANS: readonly (readonly [name: string, make: StatePlan])[] = [
   ['gathered', gatheredPlan],
+  ['gathered once a pass', layeredPlan],
   ['main memory', mainMemoryPlan],
   ['state alone', keeperPlan],
   ['gathered, in main memory and state alone', allAtOnce],
