@@ -5,7 +5,7 @@
 import { got, type PeerId, type Result, refusal, success } from '../base.ts';
 import { oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes } from '../memory/memory.ts';
-import { type Plan, problems } from '../plan/plan.ts';
+import { type Plan, type PlanStage, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { memoryOf, planOf, withLinks } from './draft.ts';
@@ -184,15 +184,24 @@ function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate)
   const plain = withoutGathering();
   const without =
     plain === null ? 'no plan without fits' : `the best plan without takes ${seconds(plain.seconds)} a step`;
-  return plan.stages.flatMap(({ gathered, members }, stage) => {
+  return plan.stages.flatMap((planned, stage) => {
+    const { gathered, members } = planned;
     if (!gathered) return [];
     const places = members.map(({ peer }) => costs.placeOf(peer));
     const least = Math.min(...places.map((place) => 1 / (costs.speeds[place] ?? 1)));
     const kept = gathered === 1 ? 'one at a time' : 'two at a time, so that one comes while the other is computed with';
     return [
-      `Stage ${stage + 1} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}.`,
+      `Stage ${stage + 1} gathers its layers, ${kept} (ZeRO's third stage): its members keep shares of them for want of memory, and a layer comes over their links in ${seconds(gatherSeconds(costs, places))}, where its fastest member computes a sample of it in ${seconds(least)}; ${without}.${layeredWords(costs, plan, planned)}`,
     ];
   });
+}
+
+/** That a layer comes once for all micro-batches of a pass, and what a step would take else. */
+function layeredWords(costs: ClusterCosts, plan: Plan, { layered, ...stage }: PlanStage): string {
+  if (!layered) return '';
+  const most = Math.max(...stage.members.map(({ microBatches }) => microBatches.length));
+  const each = forecast(costs, { ...plan, schedule: '1f1b', stages: [stage] });
+  return ` It comes once for all ${most} micro-batches of a pass, forward and backward (layered accumulation), whose activations are all kept meanwhile: once for each of them, a step would take ${seconds(each.stepSeconds)}.`;
 }
 
 /** That state lies in main memory, with whom and why. */

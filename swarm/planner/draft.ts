@@ -69,7 +69,7 @@ export function planOf(all: ClusterCosts, draft: Draft): Drafted | null {
       };
     });
     const gathered = draft.gathered?.[stage];
-    return { layers, members, ...(gathered && { gathered }) };
+    return { layers, members, ...(gathered && { gathered }), ...(gathered && draft.layered && { layered: true }) };
   });
   const { schedule, warmup } = draft;
   const isOverlapping = warmup === 'overlap' && stages.length > 1;
@@ -256,7 +256,11 @@ export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
   const { layers, groups } = isOwned(plan) ? seatedOnce(costs, plan) : asPlanned(costs, plan);
   const sizes = plan.microBatches.map(({ samples: [from, to] }) => to - from);
   const largest = Math.max(...sizes);
-  if (plan.stages.some(({ gathered }, stage) => gathered && !isFast(costs, at(groups, stage), largest))) return null;
+  const slow = plan.stages.some((stage, index) => {
+    const most = Math.min(...stage.members.map(({ microBatches }) => microBatches.length));
+    return stage.gathered && !isFast(costs, at(groups, index), largest, stage.layered ? most : 1);
+  });
+  if (slow) return null;
   const isEven = largest - Math.min(...sizes) <= 1;
   const primaries = plan.state.flatMap(({ shards }) => shards.map(({ peer }) => costs.placeOf(peer)));
   const keepers = [...new Set(primaries)].filter((place) => !groups.some((group) => group.includes(place)));

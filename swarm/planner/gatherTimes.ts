@@ -3,10 +3,11 @@
  * (gathering.ts), and what is sent for them. A block is there when the slowest member has sent and received its part,
  * as in any collective, so that a stage has one gather time and one reduce time of a block for all.
  */
-import { overlap } from '../base.ts';
+import { got, overlap } from '../base.ts';
 import { unitsOf } from '../memory/gatheredUnits.ts';
 import type { BlockUse } from '../model/model.ts';
-import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
+import { passesOf } from '../plan/layered.ts';
+import { keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
 import { type Flow, flow, flowSeconds } from './flow.ts';
 import { type Piece, passSeconds, SENT_BYTES } from './gathering.ts';
@@ -52,7 +53,7 @@ export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: Flow): Gath
     const shape = { first: index === 0, last: index === plan.stages.length - 1 };
     const units = unitsAt(costs, plan, stage, shape, pipeline);
     addSent(costs, stage, units, sent);
-    return stageGathers(costs, units, stage.gathered);
+    return stageGathers(costs, units, plan, stage);
   });
   return { stages, sent };
 }
@@ -101,16 +102,16 @@ function unitOf(
   return { values, slices, gather: slowest(values), reduce: slowest(slices) };
 }
 
-/** Gathers of a micro-batch: every layer twice, the embedding and the head once; gradients of each once. */
-function addSent(costs: ClusterCosts, { members, layers }: PlanStage, units: Units, sent: Flow): void {
+/** Gathers of a micro-batch, or of all that pass together: every layer twice, the embedding and the head once; gradients of each once. */
+function addSent(costs: ClusterCosts, stage: PlanStage, units: Units, sent: Flow): void {
+  const { members, layers } = stage;
   const count = layers[1] - layers[0];
-  for (const { peer, microBatches } of members) {
-    const place = costs.placeOf(peer);
+  for (const member of members) {
+    const place = costs.placeOf(member.peer);
+    const passes = passesOf(stage, member).length;
     const add = (unit: Unit | null, gathers: number, reduces: number): void => {
-      for (const [keeper, bytes] of unit?.values.to(place) ?? [])
-        sent.add(keeper, place, bytes * gathers * microBatches.length);
-      for (const [keeper, bytes] of unit?.slices.from(place) ?? [])
-        sent.add(place, keeper, bytes * reduces * microBatches.length);
+      for (const [keeper, bytes] of unit?.values.to(place) ?? []) sent.add(keeper, place, bytes * gathers * passes);
+      for (const [keeper, bytes] of unit?.slices.from(place) ?? []) sent.add(place, keeper, bytes * reduces * passes);
     };
     add(units.embedding, 1, 1);
     add(units.layer, 2 * count, count);
@@ -118,27 +119,55 @@ function addSent(costs: ClusterCosts, { members, layers }: PlanStage, units: Uni
   }
 }
 
-function stageGathers(costs: ClusterCosts, { embedding, layer, head }: Units, gathered: Gathered): StageGathers {
+function stageGathers(
+  costs: ClusterCosts,
+  { embedding, layer, head }: Units,
+  plan: Plan,
+  stage: PlanStage,
+): StageGathers {
   const shape = { first: false, last: false, layers: 0 };
+  const { gathered = 1 } = stage;
   const layers = (count: number, piece: Piece): Piece[] => Array.from({ length: count }, () => piece);
+  const together = samplesTogether(plan, stage);
+  /** Of a micro-batch: of those that pass together its part, by its samples. */
+  const share = (peer: PlannedPeer, samples: number, pieces: (sizes: readonly number[]) => Piece[]): number => {
+    const sizes = together(peer, samples);
+    const all = sizes.reduce((sum, size) => sum + size, 0);
+    return (passSeconds(pieces(sizes), gathered) * samples) / all;
+  };
   return {
     sumSeconds: { layer: layer.reduce, head: head?.reduce ?? null },
     gatherSeconds: (op, count) =>
       layer.gather * count + (op === 'F' ? (embedding?.gather ?? 0) + (head?.gather ?? 0) : 0),
-    forwardSeconds(peer, { layers: count }, samples) {
-      const seconds = (of: Partial<StageShape>) => costs.forwardSeconds(peer, { ...shape, ...of }, samples);
-      const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });
-      if (embedding) pieces.unshift({ before: embedding.gather, compute: seconds({ first: true }), after: 0 });
-      // The head's backward runs with its forward.
-      if (head) pieces.push({ before: head.gather, compute: seconds({ last: true }), after: head.reduce });
-      return passSeconds(pieces, gathered);
-    },
-    backwardSeconds(peer, { layers: count }, samples) {
-      const seconds = (of: Partial<StageShape>) => costs.backwardSeconds(peer, { ...shape, ...of }, samples);
-      const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: layer.reduce });
-      // Its rows' gradients need no values.
-      if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
-      return passSeconds(pieces, gathered);
-    },
+    forwardSeconds: (peer, { layers: count }, samples) =>
+      share(peer, samples, (sizes) => {
+        const seconds = (of: Partial<StageShape>) =>
+          sizes.reduce((sum, size) => sum + costs.forwardSeconds(peer, { ...shape, ...of }, size), 0);
+        const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });
+        if (embedding) pieces.unshift({ before: embedding.gather, compute: seconds({ first: true }), after: 0 });
+        // The head's backward runs with its forward.
+        if (head) pieces.push({ before: head.gather, compute: seconds({ last: true }), after: head.reduce });
+        return pieces;
+      }),
+    backwardSeconds: (peer, { layers: count }, samples) =>
+      share(peer, samples, (sizes) => {
+        const seconds = (of: Partial<StageShape>) =>
+          sizes.reduce((sum, size) => sum + costs.backwardSeconds(peer, { ...shape, ...of }, size), 0);
+        const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: layer.reduce });
+        // Its rows' gradients need no values.
+        if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
+        return pieces;
+      }),
   };
+}
+
+/** The micro-batches that pass with one of so many samples. */
+function samplesTogether(
+  { microBatches: all }: Plan,
+  { members, layered }: PlanStage,
+): (peer: PlannedPeer, samples: number) => readonly number[] {
+  if (!layered) return (_, samples) => [samples];
+  const sizes = new Map(all.map(({ id, samples: [from, to] }) => [id, to - from]));
+  const own = new Map(members.map(({ peer, microBatches }) => [peer, microBatches.map((id) => got(sizes, id))]));
+  return ({ id }) => got(own, id);
 }

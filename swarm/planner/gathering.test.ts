@@ -1,22 +1,24 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, type Random, seededRandom } from '../base.ts';
+import { at, invariant, type Random, seededRandom } from '../base.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { type Gathered, type Plan, planSchema, problems } from '../plan/plan.ts';
+import { type Gathered, type Plan, type PlanStage, planSchema, problems } from '../plan/plan.ts';
+import { secondsText } from '../quantityText.ts';
 import { formatAction } from '../schedule/action.ts';
 import { worldwideProblem } from '../testing/worldwide.ts';
+import { makespanSeconds } from '../timeline/timeline.ts';
 import { stepTraffic } from '../ways/stepTraffic.ts';
 import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import { forecast, predictedTimeline } from './forecast.ts';
-import { type Piece, passSeconds } from './gathering.ts';
+import { gatherSeconds, type Piece, passSeconds } from './gathering.ts';
 import type { Draft } from './layout.ts';
 import { reasonText } from './reason.ts';
 
-function gpt2(layers: number, width: number, vocabulary: number) {
-  const sizes = { n_layer: layers, n_head: 4, n_embd: width, n_positions: 32, vocab_size: vocabulary };
+function gpt2(layers: number, width: number, vocabulary: number, positions = 32) {
+  const sizes = { n_layer: layers, n_head: 4, n_embd: width, n_positions: positions, vocab_size: vocabulary };
   const found = modelFromConfig({ model_type: 'gpt2', ...sizes });
   invariant(found.ok, 'a model');
   return found.value;
@@ -50,6 +52,8 @@ function planned(problem: ClusterProblem, work = 4_000): ClusterPlan {
   invariant(found.ok, found.ok ? '' : found.reason);
   return found.value;
 }
+
+const LAYERED = { schedule: 'gpipe', layered: true } as const;
 
 const gathering = ({ plan }: ClusterPlan) => plan.stages.flatMap(({ gathered = [] }) => gathered);
 
@@ -100,10 +104,10 @@ describe('memory', () => {
 });
 
 describe('what is sent', () => {
-  const sentBy = (count: number, microBatches: number, gathered: Gathered | 0): number[] => {
+  const sentBy = (count: number, microBatches: number, gathered: Gathered | 0, how: Partial<Draft> = {}): number[] => {
     const costs = clusterCosts(problemOf(clusterOf(alike(count))));
     const places = Array.from({ length: count }, (_, place) => place);
-    const plan = drafted(costs, { groups: [places], layers: [4], microBatches, gathered: [gathered] });
+    const plan = drafted(costs, { groups: [places], layers: [4], microBatches, gathered: [gathered], ...how });
     const predicted = [...forecast(costs, plan).peers.values()].map(({ sentBytes }) => sentBytes);
     // What runs send is this, to the byte.
     const { slice, values } = stepTraffic(model, plan, { sequence: batch.sequence, wire: 'f32' });
@@ -122,6 +126,9 @@ describe('what is sent', () => {
       expect(all(sentBy(count, count, 2))).toBeCloseTo(part * each, 3);
       expect(all(sentBy(count, 8, 2))).toBeCloseTo((8 / count) * part * each, 3);
       expect(all(sentBy(count, 8, 0))).toBeCloseTo(part * 2 * (4 * LAYER + EMBEDDING + HEAD), 3);
+      // Layered (Cephalo): so much a step, however many micro-batches it has.
+      for (const microBatches of [count, 8])
+        expect(all(sentBy(count, microBatches, 2, LAYERED))).toBeCloseTo(part * each, 3);
     },
   );
 });
@@ -161,6 +168,26 @@ describe('time', () => {
     expect(forward / (g + 6)).toBeCloseTo(1, 2);
     expect(backward / (g + 6 * 2 + g)).toBeCloseTo(1, 2);
   });
+
+  it.each([
+    [1, 0.4],
+    [2, 0.4],
+    [2, 2.5],
+  ] as const)(
+    '[PL64] layered, %i at a time, a gather of %f s: as long as one micro-batch of all samples',
+    (gathered, g) => {
+      const link = { latencySeconds: 0, bytesPerSecond: (4 * layer) / 2 / g };
+      const cluster = clusterOf([{ measured }, { measured }], link);
+      const costs = clusterCosts({ model: deep, batch: { samples: 8, sequence: 32 }, cluster });
+      const seconds = (microBatches: number, how: Partial<Draft>): number => {
+        const plan = drafted(costs, { groups: [[0, 1]], layers: [8], gathered: [gathered], microBatches, ...how });
+        return makespanSeconds(predictedTimeline(costs, plan));
+      };
+      const whole = seconds(2, {});
+      for (const microBatches of [2, 4, 8]) expect(seconds(microBatches, LAYERED)).toBeCloseTo(whole, 6);
+      expect(seconds(8, {})).toBeGreaterThan(whole + 3 * g);
+    },
+  );
 
   it('two at a time: what does not hide is waited for; never longer than one at a time, nor shorter than either', () => {
     const random = seededRandom(4);
@@ -225,6 +252,47 @@ describe('when it is chosen', () => {
     }
     expect(seen).toBeGreaterThan(1);
   });
+
+  it.each([
+    // Seconds of a step: once a pass, with nothing gathered, and once a micro-batch.
+    [5e7, 3.9, 4.14, 7.08],
+    [2e7, 4.11, 4.17, 15.8],
+  ])(
+    '[CL13] [CL19] [PL64] once a pass where that is shorter than any other plan, over %f bytes a second',
+    (rate, ...figures) => {
+      const deep = { model: gpt2(4, 256, 256, 128), batch: { samples: 32, sequence: 128 } };
+      const peers = alike(3, 56e6).map((peer) => ({ ...peer, flopsPerSecond: 1e10 }));
+      const problem: ClusterProblem = { ...deep, cluster: clusterOf(peers, { ...FAST, bytesPerSecond: rate }) };
+      const found = planned(problem);
+      expect(problems(deep.model, deep.batch, found.plan)).toEqual([]);
+      expect(found.plan).toMatchObject({ schedule: 'gpipe', stages: [{ gathered: 2, layered: true }] });
+      expect(planSchema.parse(JSON.parse(JSON.stringify(found.plan)))).toEqual(found.plan);
+      const [most, least] = [Math.max, Math.min].map((of) =>
+        of(...(found.plan.stages[0]?.members ?? []).map(({ microBatches }) => microBatches.length)),
+      ) as [number, number];
+      expect(least).toBeGreaterThan(1);
+      const costs = clusterCosts(problem);
+      // A layer may take longer to come than a member works on a sample of it, and not than on all of its samples.
+      const gather = gatherSeconds(costs, [0, 1, 2]);
+      const pass = 1 / at(costs.speeds, 0);
+      expect(gather > pass).toBe(rate === 2e7);
+      expect(gather).toBeLessThan(least * pass);
+      for (const { memoryBytes, memoryLimitBytes } of found.predicted.peers)
+        expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
+      const other = planCluster({ ...problem, without: 'gathering' }, ({ work }) => work < 4_000);
+      invariant(other.ok, 'a plan without');
+      const [{ layered: _, ...stage }] = found.plan.stages as [PlanStage];
+      const each = forecast(costs, { ...found.plan, schedule: '1f1b', stages: [stage] }).stepSeconds;
+      const steps = [found.predicted.stepSeconds, other.value.predicted.stepSeconds, each];
+      for (const [place, figure] of figures.entries()) expect(at(steps, place) / figure).toBeCloseTo(1, 2);
+      expect(found.reasons.map(reasonText).join(' ')).toContain(
+        `It comes once for all ${most} micro-batches of a pass, forward and backward (layered accumulation), whose activations are all kept meanwhile: once for each of them, a step would take ${secondsText(each)}.`,
+      );
+      // Whoever plans anew begins with it.
+      const again = planCluster({ ...problem, inForce: found.plan }, () => false);
+      expect(again).toMatchObject({ ok: true, value: { plan: found.plan } });
+    },
+  );
 
   it('[CL19] never over slow links, though nothing else fits: it is refused', () => {
     for (const slow of [

@@ -8,6 +8,9 @@
  *         +  8 · one block      values and gradients of the block computed with; with two blocks at a time, of two neighbours
  *   sent     3 · Ψ · (n − 1)/n  elements a member and micro-batch, of layers; 2 of the embedding and the head
  *
+ * Or a member and step, where all of its micro-batches go through a block while it is there (plan/layered.ts), and all of
+ * their activations are kept at once.
+ *
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
 import { at } from '../base.ts';
@@ -79,12 +82,15 @@ export function gatherSeconds(costs: ClusterCosts, group: readonly number[]): nu
   return latency + most;
 }
 
-/** Are a group's links fast: is a layer gathered in no more time than its fastest peer computes with it, there and back? */
-export function isFast(costs: ClusterCosts, group: readonly number[], samples: number): boolean {
+/**
+ * Are a group's links fast: is a layer gathered in no more time than its fastest peer computes with it, there and back?
+ * `together`: so many micro-batches at least, for which it comes once.
+ */
+export function isFast(costs: ClusterCosts, group: readonly number[], samples: number, together = 1): boolean {
   if (group.length < 2) return false;
   const passes = group.map((place) => {
     const peer = costs.peers[place];
-    return peer ? costs.passSeconds(peer, samples) : 0;
+    return peer ? together * costs.passSeconds(peer, samples) : 0;
   });
   return gatherSeconds(costs, group) <= Math.min(...passes);
 }
@@ -106,14 +112,15 @@ export function mayBeGathered(costs: ClusterCosts): boolean {
   return places.some((one, index) => places.slice(index + 1).some((other) => isFast(costs, [one, other], samples)));
 }
 
-/** How many times as long a layer takes there and back where it is gathered: on average over the group. */
+/** How many times as long a layer takes there and back where it is gathered, once for so many micro-batches: on average over the group. */
 export function timesAsLong(
   costs: ClusterCosts,
   group: readonly number[],
   samples: number,
   gathered: Gathered,
+  together = 1,
 ): number {
-  const gather = gatherSeconds(costs, group);
+  const gather = gatherSeconds(costs, group) / together;
   let [plain, longer] = [0, 0];
   for (const place of group) {
     const peer = at(costs.peers, place);

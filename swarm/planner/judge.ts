@@ -2,7 +2,7 @@
 import { at } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { isFast } from './gathering.ts';
-import { type Draft, type Layout, type Order, orderOf, shapesOf } from './layout.ts';
+import { type Draft, type Layout, layoutOf, type Order, orderOf, shapesOf } from './layout.ts';
 import { sharedAmong } from './lines.ts';
 import { fitStage, hostedByKeepers, keepersOf, mostLayers } from './stageFit.ts';
 import { type Fit, leastSeconds, partOf, secondsOf } from './stepTime.ts';
@@ -56,21 +56,36 @@ export function judge(
   const costs = all.hasLines ? sharedAmong(all, [...groups.flat(), ...(sketch.keepers ?? [])]) : all;
   if (schedule === 'gpipe' && microBatches !== 'sized' && microBatches > MOST_IN_FLIGHT) return null;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
-  let draft: Draft = { ...sketch, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
+  const { layered: _, ...plain } = sketch;
+  let draft: Draft = { ...plain, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
   if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
   if (layout === null || isHopeless(costs, draft, layout, { mayGather, limit })) return null;
   const laid = [layout, orderOf(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers && !fit.hasExcess) [draft, fit] = withinMemory(costs, draft, laid, fit);
-  const own = timed(costs, draft, laid, fit, limit);
-  if (!mayGather || !fit.lacking.some((bytes) => bytes > 1)) return own;
-  const [gathered, sparing] = gathering(costs, draft, laid, fit);
-  if (gathered === draft) return own;
-  const other = timed(costs, gathered, laid, sparing, limit);
-  if (own === null || other === null) return own ?? other;
-  const isBetter = other.missingBytes < own.missingBytes || (other.missingBytes === 0 && other.seconds < own.seconds);
-  return isBetter ? other : own;
+  let best = timed(costs, draft, laid, fit, limit);
+  if (!mayGather || !fit.lacking.some((bytes) => bytes > 1)) return best;
+  for (const [tried, its] of [[draft, laid] as const, ...together(costs, draft)]) {
+    const [gathered, sparing] = gathering(costs, tried, its, fit);
+    if (gathered === tried) continue;
+    const other = timed(costs, gathered, its, sparing, limit);
+    if (other && (best === null || isBetter(other, best))) best = other;
+  }
+  return best;
+}
+
+const isBetter = (one: Judged, other: Judged): boolean =>
+  one.missingBytes < other.missingBytes || (one.missingBytes === 0 && one.seconds < other.seconds);
+
+/** The same with all micro-batches of a pass through each layer at once, where it is one stage and somebody has several. */
+function together(costs: ClusterCosts, { warmup: _, ...draft }: Draft): (readonly [Draft, Laid])[] {
+  const { groups, microBatches } = draft;
+  if (groups.length > 1 || microBatches === 'sized' || microBatches > MOST_IN_FLIGHT) return [];
+  const layered: Draft = { ...draft, schedule: 'gpipe', layered: true };
+  const layout = layoutOf(costs, layered);
+  const isAny = layout?.stages.some(({ carried }) => carried.some((count) => count > 1));
+  return layout && isAny ? [[layered, [layout, orderOf(layout, layered)]]] : [];
 }
 
 /** Null: it takes longer than `limit`. */
@@ -117,8 +132,7 @@ function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGath
 /** Where the GPUs of a stage lack memory and its links are fast it gathers its layers, two at a time or one. */
 function gathering(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): [Draft, Fit] {
   const [layout] = laid;
-  const largest = Math.max(...layout.sizes);
-  const lacks = layout.stages.map(({ places }, stage) => at(fit.lacking, stage) > 1 && isFast(costs, places, largest));
+  const lacks = layout.stages.map((own, stage) => at(fit.lacking, stage) > 1 && hasFast(costs, draft, layout, own));
   if (!lacks.includes(true)) return [draft, fit];
   let [best, least] = [draft, fit];
   for (const whole of [2, 1] as const) {
@@ -171,5 +185,12 @@ function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): 
 }
 
 /** Layers are never gathered over slow links. */
-export const hasFastLinks = (costs: ClusterCosts, draft: Draft, { sizes, stages }: Layout): boolean =>
-  stages.every(({ places }, stage) => !draft.gathered?.[stage] || isFast(costs, places, Math.max(...sizes)));
+export const hasFastLinks = (costs: ClusterCosts, draft: Draft, layout: Layout): boolean =>
+  layout.stages.every((own, stage) => !draft.gathered?.[stage] || hasFast(costs, draft, layout, own));
+
+const hasFast = (
+  costs: ClusterCosts,
+  { layered }: Draft,
+  { sizes }: Layout,
+  { places, carried }: Layout['stages'][number],
+): boolean => isFast(costs, places, Math.max(...sizes), layered ? Math.min(...carried) : 1);

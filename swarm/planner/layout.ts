@@ -69,6 +69,8 @@ export interface Draft {
   readonly inHost?: boolean;
   /** How many blocks of each stage are whole at a time; 0, or absent: all of them. */
   readonly gathered?: readonly (Gathered | 0)[];
+  /** Of one stage that gathers, under gpipe: once for all micro-batches of a pass. */
+  readonly layered?: true;
 }
 
 export const shapesOf = ({ groups, layers }: Draft): StageShape[] =>

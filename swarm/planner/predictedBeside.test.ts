@@ -93,6 +93,26 @@ describe('[ST23] what stands beside the work of a predicted step', () => {
     expect(sums.endSeconds).toBe(backward?.endSeconds);
   });
 
+  test('[PL64] a layered stage has one gather for all of a pass, and its first gradient once all were computed back', () => {
+    const members = [A, B].map((peer, half) => {
+      const microBatches = [2 * half, 2 * half + 1];
+      return { peer, microBatches, samples: 2, recompute: [] };
+    });
+    const microBatches = [0, 1, 2, 3].map((id) => ({ id, samples: [id, id + 1] as const }));
+    const one: Plan = { ...split, microBatches, stages: [{ layers: [0, 4], members, gathered: 1, layered: true }] };
+    const { step, of, names } = predicted(one);
+    expect(names.filter((name) => name.includes('GATHER_'))).toHaveLength(4);
+    const forwards = step.timeline.filter(({ peer, action }) => peer === B && action.op === 'F');
+    const backward = step.timeline.find(({ peer, action }) => peer === B && action.op === 'B');
+    const gather = of('b 0GATHER_F2');
+    expect(gather.startSeconds).toBe(forwards[0]?.startSeconds);
+    // The embedding, four layers and the head.
+    expect(lengthSeconds(gather)).toBeGreaterThanOrEqual(LATENCY * 5);
+    // The head's gradient goes at the end of all forwards.
+    expect((forwards[1]?.endSeconds ?? 0) - of('b 0REDUCE').startSeconds).toBeCloseTo(LATENCY + (48 * 4) / RATE, 9);
+    expect(of('b 0REDUCE').startSeconds).toBeLessThan(backward?.startSeconds ?? 0);
+  });
+
   test('a stage that gathers before others sends its first gradient once a layer was gathered and computed back', () => {
     const member = (peer: typeof A, microBatches: number[]) => ({
       ...{ peer, microBatches, samples: microBatches.length, recompute: [] },

@@ -5,7 +5,7 @@
 import { at, type PeerId } from '../base.ts';
 import { owner, type Plan } from '../plan/plan.ts';
 import type { BesideAction, BesideSpan } from '../timeline/beside.ts';
-import { type Interval, lengthSeconds, type Span } from '../timeline/timeline.ts';
+import { type Interval, lengthSeconds, type Span, type Timeline } from '../timeline/timeline.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { PredictedStep } from './forecast.ts';
 
@@ -17,15 +17,16 @@ export const predictedBeside = (costs: ClusterCosts, plan: Plan, step: Predicted
   ].filter((span) => lengthSeconds(span) > 0);
 
 /** The gathers that a forward or a backward waits for, and where its outcome goes. */
-function ofWork(plan: Plan, { times, gathers }: PredictedStep, span: Span): BesideSpan[] {
+function ofWork(plan: Plan, { times, gathers, timeline }: PredictedStep, span: Span): BesideSpan[] {
   const { peer, action, startSeconds } = span;
   if (action.op !== 'F' && action.op !== 'B') return [];
   const { op, stage, microBatch } = action;
   const found: BesideSpan[] = [];
   const gathering = gathers.stages[stage];
-  if (gathering) {
+  const pass = gathering ? passOf(plan, timeline, span) : null;
+  if (gathering && pass) {
     const [from, to] = at(plan.stages, stage).layers;
-    const endSeconds = Math.min(span.endSeconds, startSeconds + gathering.gatherSeconds(op, to - from));
+    const endSeconds = Math.min(pass.endSeconds, startSeconds + gathering.gatherSeconds(op, to - from));
     found.push({ peer, action: { op: `GATHER_${op}`, stage, microBatch }, startSeconds, endSeconds });
   }
   const next = stage + (op === 'F' ? 1 : -1);
@@ -39,9 +40,18 @@ function ofWork(plan: Plan, { times, gathers }: PredictedStep, span: Span): Besi
   return [...found, { peer, action: { op: `SEND_${op}`, stage, microBatch }, startSeconds: sent, endSeconds }];
 }
 
+/** The span of a micro-batch by itself; of those that pass together all of it, by the first one alone. */
+function passOf(plan: Plan, timeline: Timeline, span: Span): Interval | null {
+  const { op } = span.action;
+  const [stage] = plan.stages;
+  if (!stage?.layered) return span;
+  const own = timeline.filter(({ peer, action }) => peer === span.peer && action.op === op);
+  return own[0] === span ? { ...span, endSeconds: at(own, own.length - 1).endSeconds } : null;
+}
+
 /** What is gathered sends its gradients as they are made, unit by unit, from the first of a step to the last; the head's at its forward's end. */
 function sumsOfGathered(costs: ClusterCosts, plan: Plan, { gathers, timeline }: PredictedStep): BesideSpan[] {
-  return plan.stages.flatMap(({ members }, stage) => {
+  return plan.stages.flatMap(({ members, layered }, stage) => {
     const gathering = gathers.stages[stage];
     if (!gathering || gathering.sumSeconds.layer === 0) return [];
     return members.flatMap(({ peer }): BesideSpan[] => {
@@ -50,7 +60,9 @@ function sumsOfGathered(costs: ClusterCosts, plan: Plan, { gathers, timeline }: 
           ? [{ ...span, op: action.op, microBatch: action.microBatch }]
           : [],
       );
-      const [forward, backward] = (['F', 'B'] as const).map((op) => own.find((pass) => pass.op === op));
+      const first = (op: Pass['op']) => own.find((pass) => pass.op === op);
+      const forward = layered ? own.findLast(({ op }) => op === 'F') : first('F');
+      const backward = first('B');
       const last = own.findLast(({ op }) => op === 'B');
       if (!forward || !backward || !last) return [];
       const { head } = gathering.sumSeconds;
@@ -72,13 +84,17 @@ type Gathering = NonNullable<PredictedStep['gathers']['stages'][number]>;
 /** Once a layer was gathered and computed back. */
 function firstLayerSum(
   costs: ClusterCosts,
-  { microBatches }: Plan,
+  { stages, microBatches }: Plan,
   { gatherSeconds }: Gathering,
   { peer, microBatch, startSeconds }: Pass,
 ): number {
-  const [from, to] = microBatches.find(({ id }) => id === microBatch)?.samples ?? [0, 0];
   const layer = { first: false, last: false, layers: 1 };
-  const computed = costs.backwardSeconds(at(costs.peers, costs.placeOf(peer)), layer, to - from);
+  const own = stages[0]?.layered ? stages[0].members.find((member) => member.peer === peer)?.microBatches : undefined;
+  const together = new Set(own ?? [microBatch]);
+  const computed = microBatches.reduce((sum, { id, samples: [from, to] }) => {
+    const seconds = () => costs.backwardSeconds(at(costs.peers, costs.placeOf(peer)), layer, to - from);
+    return together.has(id) ? sum + seconds() : sum;
+  }, 0);
   return startSeconds + gatherSeconds('B', 1) + computed;
 }
 

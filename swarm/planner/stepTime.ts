@@ -203,6 +203,7 @@ function paceOf(
     link += places.length * (stages[stage + 1]?.places.length ?? 0);
     const shape = { first: stage === 0, last: stage === stages.length - 1, layers: at(draft.layers, stage) };
     const gathered = draft.gathered?.[stage] ?? 0;
+    const together = draft.layered ? sizes.length / places.length : 1;
     for (let index = 0; index < places.length; index++, lane++) {
       const peer = at(costs.peers, at(places, index));
       const twice = recomputed === undefined ? 0 : at(at(recomputed, stage), index);
@@ -217,7 +218,7 @@ function paceOf(
           ahead[kind] = float(ahead, kind - 1);
           continue;
         }
-        const longer = gathered ? timesAsLong(costs, places, size, gathered) : 1;
+        const longer = gathered ? timesAsLong(costs, places, size, gathered, together) : 1;
         const layer = longer * costs.layerSeconds(peer, size);
         forward[kind] = longer * costs.forwardSeconds(peer, shape, size);
         backward[kind] = longer * costs.backwardSeconds(peer, shape, size) + layer * Math.max(0, twice - 1);
