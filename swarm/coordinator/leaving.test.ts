@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { success } from '../base.ts';
+import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { script } from '../testing/script.ts';
 
 describe('a donor that goes', () => {
@@ -37,6 +39,31 @@ describe('a donor that goes', () => {
     swarm.say('a', { type: 'resume' });
     swarm.settle('* ready');
     expect(swarm.trace().slice(-2)).toEqual(['epoch 4 a b: a joins', 'a b < prepare e4 step 2 handed over']);
+  });
+
+  it('[CO99] says that state lies in main memory no longer, and that it does again', () => {
+    const terms = rehearsalTerms({ steps: 9 });
+    const makePlan: typeof terms.makePlan = (offer, caps) => {
+      const plan = terms.makePlan(offer, caps);
+      if (!plan.ok || offer.length < 2) return plan;
+      const state = plan.value.state.map(({ block, shards }) => ({
+        block,
+        shards: shards.map((shard) => ({ ...shard, in: 'host' as const })),
+      }));
+      return success({ ...plan.value, state });
+    };
+    const swarm = script({}, { ...terms, makePlan });
+    const epochs = () => swarm.trace().filter((line) => line.startsWith('epoch'));
+    swarm.join('a', 'b');
+    swarm.settle('* report');
+    epochs();
+    swarm.say('a', { type: 'pause' });
+    swarm.settle('b ready');
+    expect(epochs()).toEqual(['epoch 3 b: a is pausing; state lies in main memory no longer']);
+    swarm.settle('b report');
+    swarm.say('a', { type: 'resume' });
+    swarm.settle('* ready');
+    expect(epochs()).toEqual(['epoch 4 a b: a joins; state lies in main memory from now on']);
   });
 
   it('[CO7] a resume before the boundary takes the wish to pause back', () => {

@@ -3,6 +3,7 @@ import { invariant } from '../base.ts';
 import type { StateSource } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { stepLedger } from '../plan/ledger.ts';
+import { placesChanged } from '../plan/placesChanged.ts';
 import type { Plan } from '../plan/plan.ts';
 import { allowedFor } from './deadlines.ts';
 import type { Predicted } from './events.ts';
@@ -56,9 +57,11 @@ export function prepare(
   transition: Transition,
   before: Omit<PlanInForce, 'epoch'>,
   source: Source,
-  reason: string,
+  why: string,
   isWarm = false,
 ) {
+  const changed = source.from === 'peers' ? placesChanged(source.inForce.plan, before.plan) : null;
+  const reason = changed === null ? why : `${why}; ${changed}`;
   const epoch = Math.max(transition.state.epoch, transition.usedEpoch) + 1;
   const { warmingUp } = transition.state;
   // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.

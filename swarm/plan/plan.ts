@@ -174,6 +174,8 @@ export function gatheringHome(plan: Plan, block: BlockName): PlanStage | null {
   return home?.gathered ? home : null;
 }
 
+export const gathersAny = (stages: Plan['stages']): boolean => stages.some(({ gathered }) => gathered !== undefined);
+
 /** What each member of a stage keeps whole: all that it computes with, but for what is gathered. */
 export function keptUses(model: Model, plan: Plan, stage: number): BlockUse[] {
   const { layers, gathered } = at(plan.stages, stage);

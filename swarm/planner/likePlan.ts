@@ -4,14 +4,12 @@
  */
 import { at, overlap, type PeerId, type Range } from '../base.ts';
 import type { BlockName } from '../model/model.ts';
-import type { Plan, PlanStage, Shard } from '../plan/plan.ts';
+import { gathersAny, type Plan, type PlanStage, type Shard } from '../plan/plan.ts';
 import { HOST_ELEMENT_BYTES, type HostMemory } from './mainMemory.ts';
 
 /** Has a plan any of that? */
 export const hasPlaces = ({ stages, state }: Plan): boolean =>
   gathersAny(stages) || state.some(({ shards }) => shards.some((shard) => shard.in === 'host'));
-
-export const gathersAny = (stages: Plan['stages']): boolean => stages.some(({ gathered }) => gathered !== undefined);
 
 /**
  * A split whose stages of several members gather where those in the same place of `like` do, and whose shards lie in main
