@@ -54,7 +54,8 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     const second = await startServer(runFile, { nats, schedule: 'gpipe' });
     const donor = await openDonor(second.url);
     await donor.until('computing');
-    const committed = async (): Promise<unknown> => (await (await fetch(`${second.url}/api/status`)).json()).committedSteps;
+    const committed = async (): Promise<unknown> =>
+      (await (await fetch(`${second.url}/api/status`)).json()).committedSteps;
     await expect.poll(committed, { timeout: 60_000 }).toBeGreaterThan(0);
     first.signal('SIGSTOP');
     // Opened by its link while nobody leads, the dashboard waits, and its token is not lost.
