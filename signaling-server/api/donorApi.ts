@@ -37,7 +37,8 @@ const uploadQuery = z.object({
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
   const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
   // A token that nobody has is its address's call: else each made-up one would begin a count of its own.
-  const keyGenerator = (request: FastifyRequest): string => run.donorOfToken(bearer(request)) ?? networkOf(request.ip);
+  const keyGenerator = (request: FastifyRequest): string =>
+    run.reception.ofToken(bearer(request)) ?? networkOf(request.ip);
   const { islands } = run.document.file.train;
   const kinds = savedKinds(islands);
   let warnedMs = Number.NEGATIVE_INFINITY;
@@ -46,13 +47,13 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   app.register(async (api) => {
     api.addContentTypeParser('application/octet-stream', (_request, body, done) => done(null, body));
     api.addHook('onRequest', async (request, reply) => {
-      if (run.donorOfToken(bearer(request)) === null)
+      if (run.reception.ofToken(bearer(request)) === null)
         return problem(reply, 401, 'this call needs the token of a donor');
     });
 
     api.setErrorHandler((error: FastifyError, request, reply) => {
       if ((error.statusCode ?? 500) < 500) return reply.send(error);
-      const peer = run.donorOfToken(bearer(request));
+      const peer = run.reception.ofToken(bearer(request));
       run.failed(error);
       if (peer !== null && request.method === 'PUT')
         run.reception.throwOut(peer, 'unhandled', `${request.method} ${request.routeOptions.url}`);
@@ -79,7 +80,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       if (!found || from >= to || to > found.elements) return problem(reply, 404, 'the model has no such range');
       const { checkpoint } = parameters.data;
       const part = { checkpoint, block: found.name, kind, range: [from, to] as const };
-      const peer = run.donorOfToken(bearer(request));
+      const peer = run.reception.ofToken(bearer(request));
       if (peer === null || !run.network.needs.mayRead(peer, part))
         return problem(reply, 403, 'the plan does not have this donor read that');
       const manifest = run.checkpoint(checkpoint);
@@ -98,7 +99,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     api.put('/api/state', { config: { rateLimit } }, async (request, reply) => {
       if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
       const query = uploadQuery.safeParse(request.query);
-      const peer = run.donorOfToken(bearer(request));
+      const peer = run.reception.ofToken(bearer(request));
       if (!query.success || peer === null) return problem(reply, 400, 'expected epoch, step, block, from and to');
       const { from, to, ...rest } = query.data;
       const upload = { ...rest, range: [from, to] as const };

@@ -90,7 +90,7 @@ export function addMemberApi(
   );
   // Whoever computes may read every part of the state anyway: this is the same, in one file.
   app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async (request, reply) => {
-    const peer = run.donorOfToken(bearer(request));
+    const peer = run.reception.ofToken(bearer(request));
     if (peer === null) return problem(reply, 401, 'this call needs the token of a donor');
     if (downloads >= DOWNLOADS_AT_ONCE) return problem(reply, 503, 'others are downloading it: try again later');
     downloads += 1;
@@ -100,7 +100,7 @@ export function addMemberApi(
     return sendExport(reply, data, run.name, undefined);
   });
   app.get('/api/today', perMinute(READS_PER_MINUTE), async (request, reply) => {
-    const peer = run.donorOfToken(bearer(request));
+    const peer = run.reception.ofToken(bearer(request));
     return peer === null ? problem(reply, 401, 'this call needs the token of a donor') : today.placeOf(peer);
   });
   app.get(

@@ -40,7 +40,7 @@ export class Visible {
   #outsider(request: FastifyRequest): RefusalReason | null {
     const { invitation } = this.#run.network;
     if (invitation.isOpen) return null;
-    if (this.#hasSession(request.headers.cookie) || this.#run.donorOfToken(bearer(request)) !== null) return null;
+    if (this.#hasSession(request.headers.cookie) || this.#run.reception.ofToken(bearer(request)) !== null) return null;
     const query = inviteQuery.safeParse(request.query);
     return invitation.problem(query.success ? query.data.invite : undefined, networkOf(request.ip));
   }

@@ -1,6 +1,7 @@
 /** `--schedule auto` in a whole server: donors that say what they measured, plans that follow. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Profile } from '../../swarm/messages/profile.ts';
+import { peers } from '../../swarm/plan/plan.ts';
 import { clusterOf } from '../operator/plan.ts';
 import { operatorSource } from '../operator/source.ts';
 import type { Server } from '../server.ts';
@@ -67,6 +68,29 @@ test('[AP8] [WP18] two donors that tell of no link between them are asked for it
   expect(clusterOf(server.run).links.pairs).toEqual([
     { between: [asked.peer, second.welcome.peer], latencySeconds: 0.00005, bytesPerSecond: 1e12 },
   ]);
+});
+
+test('[RE87] [AP50] after a restart who did the work does it again, though an equal donor that was spare is back first', async () => {
+  const { server } = await serve();
+  const quick = profile(0.00001);
+  const worker = new ScriptedDonor(server.url, { profile: quick, stepMs: 5 });
+  await worker.hears('committed', ({ step }) => step >= 40);
+  const spare = new ScriptedDonor(server.url, { profile: quick });
+  await spare.hears('standby', ({ state }) => state === 'spare');
+  server.run.shutDown();
+  await server.run.until(({ phase }) => phase === 'stopped');
+  const resumeOf = ({ welcome: { peer, resumeKey } }: ScriptedDonor) => ({ peer, key: resumeKey });
+  await server.close();
+
+  const { server: next } = await serve();
+  const first = new ScriptedDonor(next.url, { profile: quick, resume: resumeOf(spare) });
+  await next.run.until((run) => run.donors().length === 1);
+  const second = new ScriptedDonor(next.url, { profile: quick, stepMs: 5, resume: resumeOf(worker) });
+  const { plan } = await second.hears('prepare');
+  expect(second.welcome.peer).toBe(worker.welcome.peer);
+  expect(peers(plan)).toEqual([worker.welcome.peer]);
+  await second.hears('committed');
+  expect(first.received.some(({ type }) => type === 'prepare')).toBe(false);
 });
 
 test('[AP6] what a donor measured is found again by its key', async () => {

@@ -5,6 +5,7 @@
 
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { invariant, type PeerId } from '../../swarm/base.ts';
+import { hasUnsaved } from '../../swarm/coordinator/beginning.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
@@ -31,6 +32,7 @@ import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.t
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { audit } from './history.ts';
+import { joinedEvent } from './joinedEvent.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
@@ -221,11 +223,6 @@ export class ActiveRun implements Observed {
     return this.phase === 'stopped' || this.#loop.standsBecause !== null;
   }
 
-  /** The donor whose HTTP calls carry this token. */
-  donorOfToken(token: string): PeerId | null {
-    return this.reception.ofToken(token);
-  }
-
   /** Something of this run could not be kept: for whoever looks after the machine. */
   warn(text: string): void {
     this.#options.log('warn', text);
@@ -348,14 +345,9 @@ export class ActiveRun implements Observed {
 
   readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);
 
-  #tell({ peer, link, adapter, limits, profile, donor, isOwn }: Connection, isResting = false): void {
-    const { address, roundTripMs } = link;
-    const remembered = donor === null ? null : this.#options.store.profile(this.name, donor);
-    const { networkName, isOneLine } = this.#options;
-    const name = networkName(address);
-    const network = { address: name, ...(isOneLine(address) && { line: name }) };
-    const known = { rememberedAs: donor, remembered, ...network, isOwn, roundTripMs };
-    this.#loop.dispatch({ type: 'donorJoined', peer, adapter, limits, profile, ...known });
+  #tell(connection: Connection, isResting = false): void {
+    this.#loop.dispatch(joinedEvent(this.#options, connection));
+    const { peer } = connection;
     if (isResting) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'pause' } });
   }
 
@@ -364,7 +356,7 @@ export class ActiveRun implements Observed {
     const start = startState(this.#options.store, this, isAway);
     const resting = new Set(this.#run.donors.flatMap(({ peer, wish }) => (wish.startsWith('paus') ? peer : [])));
     this.#loop.beginAgain(start);
-    if (start.plans.length > 0 || start.apart) this.reception.breakAll();
+    if (hasUnsaved(start)) this.reception.breakAll();
     else for (const one of this.reception.measured()) this.#tell(one, resting.has(one.peer));
   }
 

@@ -148,7 +148,8 @@ export function startState(
   // Groups part from a meeting, or from a checkpoint that one group of all islands made.
   const met = Math.max(row.metSteps, newest.committedSteps);
   const apart = isAhead && train.islands ? groupsStored(store, name, train, { generation: row.generation, met }) : null;
-  const plans = isAhead && apart === null ? keptPlans(store.plansFrom(name, row.generation, record.plan)) : [];
+  const isKept = canReturn && record !== undefined && apart === null;
+  const plans = isKept ? keptPlans(store.plansFrom(name, row.generation, record.plan)) : [];
   const evaluated = [...store.evaluations(name)].at(-1);
   return {
     generation: row.generation,
@@ -163,7 +164,7 @@ export function startState(
     ...last,
     plans,
     ...(apart === null ? {} : { apart }),
-    credit: isAhead ? store.ledger(name) : [],
+    credit: plans.length > 0 || isAhead ? store.ledger(name) : [],
     unsaved: isAhead ? [{ step: newest.committedSteps, ledger: store.ledgerFrom(name, newest.committedSteps) }] : [],
     ...recordedAt(store, name, train, newest.committedSteps),
     norms: store

@@ -104,6 +104,7 @@ const readAll = (store: Store): Record<string, unknown> => ({
   evaluations: [...store.evaluations('a')],
   newestEvaluations: [...store.newestEvaluations('a', 2)],
   ledger: [store.ledger('a'), store.ledger('b')],
+  stepsOf: [store.stepsOf('a', peerId('p0')), store.stepsOf('a', peerId('nobody'))],
   events: store.events('a', 'joined', 40),
   newestEvent: store.newestEvent(),
   history: store.history('a', 100, 20),

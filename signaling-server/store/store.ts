@@ -4,7 +4,7 @@
  * directory is embedded: one writer (see dataLock.ts) and a write-ahead log.
  */
 import type { DatabaseSyncInstance } from '@photostructure/sqlite';
-import { peerId } from '../../swarm/base.ts';
+import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
 import { addChecksums, keepSums, SUMMED_SINCE, sumUp } from './checksums.ts';
@@ -86,6 +86,8 @@ export interface Store extends ContentStore, MemberStore, OperatorStore, Profile
   onStall(listener: (problem: string) => void): () => void;
   /** What each donor carried in all. */
   ledger(name: string): LedgerEntry[];
+  /** Steps of the run that this donor has a part in. */
+  stepsOf(name: string, donor: PeerId): number;
   /** What was added of this kind, in order, after the event of the number `after`. */
   events(name: string, kind: string, after: number): string[];
   /** Number of the newest event of any run; 0 where there is none. */
@@ -338,6 +340,8 @@ export function storeOf({ one, many, run, atomically, version, whenKept, kept, o
         peer: peerId(String(row.donor)),
         tokens: Number(row.tokens),
       })),
+    stepsOf: (name, donor) =>
+      Number(one('SELECT steps FROM credit WHERE run = ? AND donor = ?', name, donor)?.steps ?? 0),
     version,
     whenKept,
     kept,

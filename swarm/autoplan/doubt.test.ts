@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
+import { NO_LIMITS } from '../limits.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { PlannedRun, profile, samplesOf } from '../testing/plannedRun.ts';
@@ -40,6 +41,19 @@ describe('a newcomer', () => {
     expect(share(run, A)).toBeGreaterThanOrEqual(0.5);
     work(run, 60, 62, truth, truth);
     expect(share(run, B)).toBeGreaterThan(0.9);
+  });
+
+  it('[AP50] that is there first after the server is back takes no place of who did the work before, quick as it may be', () => {
+    const run = new PlannedRun();
+    run.plan = null;
+    run.stepsBefore.set(A, SEEN_STEPS);
+    run.offer.push(B);
+    run.tell({
+      ...{ type: 'donorJoined', peer: B, limits: NO_LIMITS, profile: profile(0.005), rememberedAs: null },
+      ...{ remembered: null, hasHalves: false, address: B, isOwn: false },
+    });
+    run.joins(A, profile(0.01));
+    expect(share(run, A)).toBeGreaterThanOrEqual(0.5);
   });
 
   it('[AP51] that is a thousand times slower than it claims is found out by the clock, and is not taken again', () => {

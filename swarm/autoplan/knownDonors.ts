@@ -93,6 +93,8 @@ export interface Admitted {
   readonly isOwn: boolean;
   /** The way from the server to it and back; absent or null: not known. */
   readonly roundTripMs?: number | null;
+  /** Committed steps that it had a part in, of which a server before this one has told; absent: none. */
+  readonly stepsSeen?: number;
 }
 
 export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
@@ -102,6 +104,7 @@ export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDon
     ...{ peer, limits, rememberedAs, address, line, measuredWith: 1, isOwn },
     serverSeconds: Math.min(MOST_SERVER_SECONDS, (admitted.roundTripMs ?? 0) / 2_000),
     ...NOT_SEEN,
+    stepsSeen: admitted.stepsSeen ?? 0,
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
     ...{ spans: [], links: [], uploadBytesPerSecond: null, sentBytes: 0, planned: null, drift: null },

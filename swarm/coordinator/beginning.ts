@@ -6,8 +6,14 @@ import type { CoordinatorState } from './state.ts';
 import { isDone } from './stepsAhead.ts';
 import { NO_ATTEMPTS } from './trouble.ts';
 
+/** Donors may come back with more than the newest checkpoint has. */
+export const hasUnsaved = ({ committedSteps, newestCheckpointStep, plans, apart }: StartState): boolean =>
+  committedSteps > newestCheckpointStep && (plans.length > 0 || apart !== undefined);
+
 export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
   const { operatorPaused, plans, credit, applied, recorded: _, ...stored } = start;
+  const isAhead = hasUnsaved(start);
+  const isWaitedFor = isAhead || (plans.length > 0 && config.expectedDonors === null && !operatorPaused);
   const state: CoordinatorState = {
     config,
     ...stored,
@@ -34,12 +40,12 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     sightings: [],
     relayedSlices: [],
     doubt: null,
-    lossScale: savedScale(config, (plans.length > 0 ? applied?.lossScale : null) ?? start.savedLossScale),
+    lossScale: savedScale(config, (isAhead ? applied?.lossScale : null) ?? start.savedLossScale),
     savedLossScale: savedScale(config, start.savedLossScale),
     newestSteps: [],
   };
   if (isDone(state)) return { ...state, phase: { name: 'finished' } };
-  if (plans.length > 0) {
+  if (isWaitedFor) {
     return {
       ...state,
       phase: { name: 'returning', plans, credit, stale: applied?.stale ?? [], back: [], since: null, deadline: null },

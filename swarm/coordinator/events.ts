@@ -99,7 +99,7 @@ export interface StartState {
   readonly applied: Applied | null;
   /**
    * Plans of this generation under which donors may still have the state, in the order of their epochs: from that of the
-   * last commit on. Empty where nothing is committed beyond the checkpoint: then nothing is lost without them.
+   * last commit on. Where nothing is committed beyond the checkpoint nothing is lost without them.
    */
   readonly plans: readonly KeptPlan[];
   /** What those who have a part in them earned so far. */

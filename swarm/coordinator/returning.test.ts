@@ -175,15 +175,38 @@ describe('the server was killed, and is back', () => {
     expect(swarm.trace()[1]).toBe('a b c < prepare e4 step 7 kept');
   });
 
-  it('[RE30] where everything is saved nobody is waited for', () => {
-    const swarm = script({ steps: 12, checkpointEverySteps: 5 });
+  /** Both at work, and the newest checkpoint has all of it, as the server ends and is back. */
+  function endedWhenSaved(config: Parameters<typeof script>[0] = {}): Swarm {
+    const swarm = script({ steps: 12, checkpointEverySteps: 5, ...config });
     swarm.join('a', 'b');
     while (swarm.run.store.checkpoint < 5) swarm.settleOne();
     expect(swarm.run.state.committedSteps).toBe(5);
     swarm.restart();
     swarm.trace();
+    return swarm;
+  }
+
+  it('[RE87] where everything is saved a stranger who comes first takes nobody’s place: those at work are waited for', () => {
+    const swarm = endedWhenSaved();
+    swarm.join('c', 'b');
+    swarm.pass(2_999);
+    swarm.tick();
+    expect(swarm.trace()).toEqual([]);
+    swarm.join('a');
+    expect(swarm.trace()[0]).toMatch(/^epoch 3 .*: the server is back, and everyone of the plan$/);
+  });
+
+  it('[RE87] for three seconds from the first one’s coming, however many follow, and not where donors are counted', () => {
+    const swarm = endedWhenSaved();
     swarm.join('b');
-    expect(swarm.trace()).toEqual(['epoch 3 b: enough donors are here', 'b < prepare e3 step 5 loaded']);
+    swarm.pass(1_500);
+    swarm.join('c');
+    swarm.pass(1_500);
+    swarm.tick();
+    expect(swarm.trace()[0]).toBe('epoch 3 b c: not everyone came back');
+    const counted = endedWhenSaved({ expectedDonors: 2 });
+    counted.join('c', 'd');
+    expect(counted.trace()[0]).toMatch(/^epoch 2 c d/);
   });
 
   /** Two compute, and keep each other's replicas; c keeps one of everything. At step 6 of checkpoint 5. */

@@ -1,13 +1,14 @@
 /**
  * The server was killed, and is back from its store. Steps are committed that are in no checkpoint yet, but the donors who
  * did them may still be there with their state. They are waited for, each says what stands with it, and where every part of
- * the state is back the run goes on as if nothing had been. Else it goes back to the newest checkpoint. Rules RE in SPEC.md.
+ * the state is back the run goes on as if nothing had been. Else it goes back to the newest checkpoint. Where that has all of
+ * it, they are waited for shortly all the same: else their places were whose page tries first. Rules RE in SPEC.md.
  */
 import type { PeerId } from '../base.ts';
 import type { ResumedMessage, Standing } from '../messages/messages.ts';
 import { lateCopies } from '../plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
-import { DEADLINES } from './deadlines.ts';
+import { DEADLINES, PLACES_KEPT_MS } from './deadlines.ts';
 import type { KeptPlan } from './events.ts';
 import { lateKey } from './filling.ts';
 import { newlyInForce, prepare } from './newEpoch.ts';
@@ -36,7 +37,7 @@ export function resumed(transition: Transition, peer: PeerId, said: ResumedMessa
   const others = phase.back.filter((one) => one.peer !== peer);
   // Who says it again may have another word, but is no further one who is back.
   const isFirst = others.length === phase.back.length;
-  const clock = isFirst ? waitedFor(phase, transition.now) : {};
+  const clock = isFirst ? waitedFor(phase, transition.now, isSaved(transition.state)) : {};
   change(transition, { phase: { ...phase, back: [...others, { peer, said }], ...clock } });
   const what = said.role === null ? 'no whole state' : `the state after ${said.role.step} steps`;
   log(transition, 'info', `${peer} is back with ${what}.`);
@@ -54,6 +55,10 @@ export function considerReturn(transition: Transition) {
   if (again) return goOnWith(transition, again);
   const handingOver = whole.at(-1);
   if (handingOver) return goOnFrom(transition, handingOver, 'the server is back, and everyone who has the state');
+  const last = phase.plans.at(-1);
+  // Nothing is lost with what they kept: it is enough that they are here.
+  if (isSaved(state) && last && peers(last.plan).every((peer) => donorOf(transition, peer)))
+    return planAnew(transition, 'the server is back, and everyone of the plan');
   const back = phase.back.filter(({ peer }) => donorOf(transition, peer));
   // Of several groups each waits as long as somebody is there in any (comingBack.ts).
   if (state.config.own !== undefined) {
@@ -62,7 +67,8 @@ export function considerReturn(transition: Transition) {
   }
   const isAlone = state.donors.length === 0;
   if (isAlone && phase.since !== null) change(transition, { phase: { ...phase, back, since: null, deadline: null } });
-  else if (!isAlone && phase.since === null) change(transition, { phase: { ...phase, ...waitedFor(phase, now) } });
+  else if (!isAlone && phase.since === null)
+    change(transition, { phase: { ...phase, ...waitedFor(phase, now, isSaved(state)) } });
   else if (back.length < phase.back.length) change(transition, { phase: { ...phase, back } });
 }
 
@@ -77,10 +83,14 @@ export function missedReturn(transition: Transition, phase: Returning) {
   goOnFrom(transition, left, `${left.missing.join(', ')} did not come back`);
 }
 
+const isSaved = ({ config, committedSteps, newestCheckpointStep }: CoordinatorState): boolean =>
+  config.own === undefined && committedSteps === newestCheckpointStep;
+
 /** Since the first donor is here, and longer after each that is back. */
-export function waitedFor({ since }: Returning, now: number): Pick<Returning, 'since' | 'deadline'> {
+export function waitedFor({ since }: Returning, now: number, saved = false): Pick<Returning, 'since' | 'deadline'> {
   const { leastMs, mostMs } = DEADLINES.returning;
   const from = since ?? now;
+  if (saved) return { since: from, deadline: from + PLACES_KEPT_MS };
   return { since: from, deadline: Math.min(from + mostMs, now + leastMs) };
 }
 

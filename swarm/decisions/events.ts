@@ -44,6 +44,8 @@ export type DecisionEvent =
       readonly isOwn: boolean;
       /** The way from this server to it and back; absent or null: not known. */
       readonly roundTripMs?: number | null;
+      /** Committed steps that it had a part in before, under this name; absent: none. */
+      readonly stepsSeen?: number;
     }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
   /** The answer to the effect `search`. */

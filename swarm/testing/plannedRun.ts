@@ -94,6 +94,8 @@ export class PlannedRun {
 
   /** Whose they are may be others' too. */
   readonly lines = new Map<PeerId, string>();
+  /** Steps that another server committed with them. */
+  readonly stepsBefore = new Map<PeerId, number>();
   /** To the server and back. */
   readonly roundTripMs = new Map<PeerId, number>();
 
@@ -105,6 +107,7 @@ export class PlannedRun {
       ...{ type: 'donorJoined', peer, limits, profile: measured, rememberedAs, remembered },
       ...{ hasHalves: false, address: peer, isOwn, ...(line !== undefined && { line }) },
       roundTripMs: this.roundTripMs.get(peer) ?? null,
+      ...(this.stepsBefore.has(peer) && { stepsSeen: this.stepsBefore.get(peer) ?? 0 }),
     });
     if (this.plan === null) this.want('now');
     this.settle();

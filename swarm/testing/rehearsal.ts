@@ -134,7 +134,7 @@ function rehearsal(
 
 function stored(store: Store, isAway: boolean): StartState {
   const { commits, evaluations, checkpoint, lossScale, epoch, generation, paused, lastCommit, ledgers } = store;
-  const isAhead = isAway && commits.length > checkpoint;
+  const isKept = isAway && lastCommit !== null;
   const earned = (from: number): LedgerEntry[] => ledgers.slice(from).flat();
   const evaluatedSteps = evaluations.size === 0 ? null : Math.max(...evaluations.keys());
   return {
@@ -150,9 +150,9 @@ function stored(store: Store, isAway: boolean): StartState {
     norms: commits.map(({ step, gradientNorm, loss }) => ({ step, gradientNorm, loss })),
     lastCommit,
     applied: store.applied,
-    plans: isAhead ? store.plans.filter(({ epochs }) => (epochs.at(-1) ?? 0) >= (lastCommit?.epoch ?? 0)) : [],
-    credit: isAhead ? summed(earned(0)) : [],
-    unsaved: isAhead ? [{ step: checkpoint, ledger: summed(earned(checkpoint)) }] : [],
+    plans: isKept ? store.plans.filter(({ epochs }) => (epochs.at(-1) ?? 0) >= (lastCommit?.epoch ?? 0)) : [],
+    credit: isKept ? summed(earned(0)) : [],
+    unsaved: isKept ? [{ step: checkpoint, ledger: summed(earned(checkpoint)) }] : [],
   };
 }
 
