@@ -151,9 +151,16 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addMemberApi(app, run, data, access, visible, options.site);
   const rehearsals = new Rehearsals(run);
   const freeBytes = freeDisk(data.directory);
+  const onActivate =
+    options.onActivate &&
+    ((next: string): void => {
+      run.outlook.changesTo = next;
+      run.tellWatchers();
+      options.onActivate?.(next);
+    });
   const alerts = new AlertWatch(run, data.store, freeBytes, log);
   addOperatorApi(app, {
-    ...{ run, data, session, access, rehearsals, freeBytes, alerts, onActivate: options.onActivate },
+    ...{ run, data, session, access, rehearsals, freeBytes, alerts, onActivate },
     site: options.site,
   });
   const sockets = new Set<DonorSocket>();
@@ -190,7 +197,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     return refusal(listenProblem(error, host, port));
   }
   log('debug', 'the server listens');
-  const endQueue = options.onActivate ? followQueue(run, data.store, options.onActivate) : null;
+  const endQueue = onActivate ? followQueue(run, data.store, onActivate) : null;
   void copied(data.store, log);
   const url = options.knownAs ?? addressOf(app.server, host, access);
   return success({

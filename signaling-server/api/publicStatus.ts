@@ -3,7 +3,7 @@
 import { peerId } from '../../swarm/base.ts';
 import { byNumber, withNumbers } from '../../swarm/islands/rounds.ts';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
-import type { SnapshotPhase } from '../../swarm/messages/snapshot.ts';
+import { type SnapshotPhase, STATE_WORDS } from '../../swarm/messages/snapshot.ts';
 import type { WatchedStep } from '../../swarm/messages/watch.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { equalSplit, splitProblem } from '../../swarm/planner/equalSplit.ts';
@@ -40,17 +40,19 @@ export function publicStatus(
     () => fromStore(store, run.name, file.train, bytesOfTwo),
   );
   return () => {
-    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = run.snapshot();
+    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors, isFull } = run.snapshot();
     return {
       ...{
         run: run.name,
         phase,
+        state: STATE_WORDS[phase],
         sentence: run.standsSentence ?? SENTENCES[phase],
         committedSteps,
         steps,
         loss,
         evaluationLoss,
         tokensPerSecond,
+        ...(isFull && { isFull }),
       },
       donors: donors.filter(({ state }) => state === 'computing').length,
       ...stored(),

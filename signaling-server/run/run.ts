@@ -33,6 +33,7 @@ import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { audit } from './history.ts';
 import { joinedEvent } from './joinedEvent.ts';
+import { Outlook } from './outlook.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
@@ -55,6 +56,7 @@ export class ActiveRun implements Observed {
   readonly trafficOf: RunParts['trafficOf'];
   readonly reception: Reception;
   readonly guard: CheckpointGuard;
+  readonly outlook: Outlook;
   readonly #observers: readonly RunObserver[];
   readonly #options: RunOptions;
   readonly #watchers = new Watchers();
@@ -96,7 +98,8 @@ export class ActiveRun implements Observed {
     });
     // Last: what is answered is then always stored.
     const close = store.onStall((problem) => this.#loop.standStill(problem));
-    this.#observers = [...observers, this.guard, { effect: (effect) => this.#answer(effect), close }];
+    this.outlook = new Outlook(store);
+    this.#observers = [...observers, this.guard, this.outlook, { effect: (effect) => this.#answer(effect), close }];
     const host: LoopHost = {
       perform: (effect) => this.#perform(effect),
       tryDisk: () => options.blobs.tryDisk(),
@@ -152,7 +155,8 @@ export class ActiveRun implements Observed {
   }
 
   snapshot(): Snapshot {
-    const [shown, sentence] = [snapshotOf(this.#loop.state, this.#loop.now()), this.standsSentence];
+    const [state, sentence] = [snapshotOf(this.#loop.state, this.#loop.now()), this.standsSentence];
+    const shown = { ...state, ...this.outlook.shown(state) };
     return sentence === null ? shown : { ...shown, phase: 'paused', sentence };
   }
 

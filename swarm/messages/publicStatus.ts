@@ -1,14 +1,16 @@
 /** What a server tells anyone of its run. */
 import { z } from 'zod';
 import { count } from '../fields.ts';
-import { snapshotSchema } from './snapshot.ts';
+import { STATE_WORDS, snapshotSchema } from './snapshot.ts';
 
 const point = z.tuple([count, z.number()]);
 export const publicStatusSchema = z.object({
   ...snapshotSchema.pick({
     ...{ run: true, phase: true, sentence: true, committedSteps: true, steps: true },
-    ...{ loss: true, evaluationLoss: true, tokensPerSecond: true },
+    ...{ loss: true, evaluationLoss: true, tokensPerSecond: true, isFull: true },
   }).shape,
+  /** The word that the pages have for the phase. */
+  state: z.enum(Object.values(STATE_WORDS)),
   /** Those that compute. */
   donors: count,
   /** Loss after so many steps, evenly spread. */

@@ -6,6 +6,17 @@ import { adapterSchema, linkReportSchema } from './profile.ts';
 const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished']);
 export type SnapshotPhase = z.infer<typeof phase>;
 
+/** What a run's state is called, on every page and in `/api/status`: the sentence beside it tells the rest. */
+export const STATE_WORDS = {
+  waiting: 'standby',
+  preparing: 'starting',
+  training: 'training',
+  evaluating: 'training',
+  saving: 'training',
+  paused: 'paused',
+  finished: 'finished',
+} as const satisfies Readonly<Record<SnapshotPhase, string>>;
+
 export const snapshotSchema = z.object({
   run: z.string(),
   phase,
@@ -13,6 +24,12 @@ export const snapshotSchema = z.object({
   isStopped: z.boolean().optional(),
   /** Paused because what comes out is not finite, whoever computes it. */
   hasDiverged: z.boolean().optional(),
+  /** The operator chose this run: the server changes to it once the step under way has ended. Absent: the run stays. */
+  changesTo: z.string().max(200).optional(),
+  /** The first run of the queue. Absent: there is none. */
+  next: z.string().max(200).optional(),
+  /** A plan was looked for with one donor more, and left it out, as the same donors trained. Absent: it is not known. */
+  isFull: z.literal(true).optional(),
   /** One sentence about the phase: who is waited for, why it paused. */
   sentence: z.string(),
   /** Blocks a part of which only one donor has, though the plan has it copied. Absent: none. */

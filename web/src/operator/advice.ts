@@ -1,7 +1,7 @@
 /** What an operator should do first, in a sentence; and whether the run is healthy. Pure. */
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import type { Sign } from './signs.ts';
+import { runSign, type Sign } from './signs.ts';
 
 export interface Advice {
   readonly sign: Sign;
@@ -10,7 +10,6 @@ export interface Advice {
 
 const HEALTHY: Sign = { tone: 'good', glyph: '✓', word: 'Healthy' };
 const WAITS: Sign = { tone: 'wait', glyph: '◔', word: 'Needs you' };
-const RESTS: Sign = { tone: 'calm', glyph: '◐', word: 'At rest' };
 const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
 
 const FIRST: Readonly<Record<Alert['kind'], string>> = {
@@ -37,6 +36,6 @@ export function adviceOf(
   if (phase === 'finished')
     return { sign: HEALTHY, sentence: 'It’s done. Export the model, or draft the next run, both under Runs.' };
   if (phase === 'paused')
-    return { sign: RESTS, sentence: `Press ${isStopped ? 'Start' : 'Resume'} when it should go on.` };
+    return { sign: runSign({ phase }), sentence: `Press ${isStopped ? 'Start' : 'Resume'} when it should go on.` };
   return { sign: HEALTHY, sentence: 'Nothing to do.' };
 }

@@ -8,18 +8,26 @@ import { type Act, Answer, useAct } from './act.tsx';
 import { AlertWays, useNotices } from './alertWays.tsx';
 import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
-import { CONNECTIONS, runSign } from './signs.ts';
+import { CONNECTIONS, PHASES, runSign } from './signs.ts';
 import type { OperatorState } from './state.ts';
 
 const TITLE = 'Shoal: operator';
 const LOOK_MS = 2_000;
 const NONE: readonly Alert[] = [];
 
+/** What stands first in the tab's title: the run's state, or what becomes of it, or that the server is away. */
+function stateText({ connection, snapshot, changingTo }: OperatorState): string {
+  const { glyph, word } = snapshot && changingTo !== null ? PHASES.preparing : shownSign(connection, snapshot);
+  return `${glyph} ${word}${snapshot && changingTo !== null ? ` ${changingTo}` : ''}`;
+}
+
+const shownSign = (connection: OperatorState['connection'], snapshot: OperatorState['snapshot']) =>
+  connection === 'open' && snapshot ? runSign(snapshot) : CONNECTIONS[connection];
+
 /** Whatever part of the dashboard is open; the tab's title says how many there are, and how the run is. */
 export function useAlerts(of: OperatorState): readonly Alert[] {
   const { snapshot, curve, events, alertLimits: limits, connection, freeBytes } = of;
-  const { glyph, word } = connection === 'open' && snapshot ? runSign(snapshot) : CONNECTIONS[connection];
-  const state = `${glyph} ${word}`;
+  const state = stateText(of);
   const [nowMs, look] = useState(monotonicMs());
   const [movedAtMs, moved] = useState(monotonicMs());
   useEffect(() => moved(monotonicMs()), [snapshot?.committedSteps, snapshot?.phase]);

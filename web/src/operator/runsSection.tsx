@@ -1,5 +1,5 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
-import { useContext, useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
@@ -14,7 +14,7 @@ import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
 import { RunNote } from './runNote.tsx';
 import { foundRuns, orderOf, RUN_ORDERS, type RunOrder } from './runOrder.ts';
-import { runSign, type Sign } from './signs.ts';
+import { PHASES, runSign, type Sign } from './signs.ts';
 
 const anything = z.unknown();
 
@@ -30,6 +30,10 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     await act.run(() => tell(path, body, anything), done);
     refresh();
   };
+  // What was said of a change is over with it.
+  useEffect(() => {
+    if (state.changingTo === null) act.clear();
+  }, [state.changingTo]);
   const activate = async (run: string): Promise<void> => {
     const body = { run };
     const isTold = await act.run(() => tell('/api/operator/activate', body, anything), `The server changes to ${run}.`);
@@ -153,7 +157,7 @@ interface RowProps {
   readonly clone: (run: ListedRun, checkpoint: number | null) => void;
 }
 
-const NEXT: Sign = { tone: 'wait', glyph: '◔', word: 'Taking over' };
+const NEXT: Sign = PHASES.preparing;
 
 /** The active run's state is the head's, in the same word. */
 function signOf({ committedSteps, steps, isActive, isBeside, isPaused }: ListedRun, active: Sign | null): Sign {

@@ -1,6 +1,6 @@
 /** States as glyph, word and tone: never a colour alone. */
 import type { RehearsalRow } from '../../../swarm/messages/rehearsal.ts';
-import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
+import { type Snapshot, type SnapshotPhase, STATE_WORDS } from '../../../swarm/messages/snapshot.ts';
 import type { OperatorConnection } from './state.ts';
 
 export interface Sign {
@@ -9,14 +9,16 @@ export interface Sign {
   readonly word: string;
 }
 
+const wordOf = (phase: SnapshotPhase): string => STATE_WORDS[phase].replace(/^./, (first) => first.toUpperCase());
+
 export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
-  waiting: { tone: 'wait', glyph: '◔', word: 'Waiting' },
-  preparing: { tone: 'wait', glyph: '◔', word: 'Starting' },
-  training: { tone: 'good', glyph: '●', word: 'Training' },
-  evaluating: { tone: 'good', glyph: '●', word: 'Training' },
-  saving: { tone: 'good', glyph: '●', word: 'Training' },
-  paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
-  finished: { tone: 'good', glyph: '✓', word: 'Finished' },
+  waiting: { tone: 'calm', glyph: '○', word: wordOf('waiting') },
+  preparing: { tone: 'wait', glyph: '◔', word: wordOf('preparing') },
+  training: { tone: 'good', glyph: '●', word: wordOf('training') },
+  evaluating: { tone: 'good', glyph: '●', word: wordOf('evaluating') },
+  saving: { tone: 'good', glyph: '●', word: wordOf('saving') },
+  paused: { tone: 'calm', glyph: '◐', word: wordOf('paused') },
+  finished: { tone: 'good', glyph: '✓', word: wordOf('finished') },
 };
 
 /** It is paused, and not by a person: its numbers went wrong. */

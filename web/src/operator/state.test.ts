@@ -113,5 +113,12 @@ describe('an operator’s state', () => {
     expect(lost.changingTo).toBe('second');
     expect(nextState(lost, { type: 'connectionChanged', connection: 'open' }).changingTo).toBeNull();
     expect(saw(changing, 'second').changingTo).toBeNull();
+    // Another dashboard told the server.
+    const snapshot = { ...SNAPSHOT, run: 'first', changesTo: 'third' };
+    const told = nextState(saw(INITIAL_STATE, 'first'), {
+      type: 'serverSaid',
+      message: { snapshot, recent: [], events: [] },
+    });
+    expect(told.changingTo).toBe('third');
   });
 });

@@ -51,7 +51,7 @@ export interface OperatorState {
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
   readonly answer: Answered | null;
-  /** The run that this page told the server to change to, until the server is back with it; null: none. */
+  /** The run that the server was told to change to, until it is back with it; null: none. */
   readonly changingTo: string | null;
   readonly role: Role;
   /** What links to the other pages carry; null: nothing is needed, or this session is not told. */
@@ -167,6 +167,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     served: message.served ?? known.served,
     rehearsals: message.rehearsals ?? known.rehearsals,
     answer: unlessItShows(state.answer, snapshot),
+    changingTo: snapshot.changesTo ?? known.changingTo,
   };
 }
 

@@ -19,7 +19,7 @@ import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
-import { CONNECTIONS, runSign } from './signs.ts';
+import { CONNECTIONS, PHASES, runSign } from './signs.ts';
 import { type OperatorConnection, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
 
@@ -141,13 +141,20 @@ function useLostAt({ connection }: ViewProps['state']): string | null {
   return lost.current;
 }
 
+/** As soon as what is under way has ended: on slow lines a step takes minutes. */
+function changeSentence(run: string, planning: SectionProps['snapshot']['planning']): string {
+  const seconds = planning?.measuredSeconds ?? planning?.predictedSeconds ?? null;
+  const whole = seconds === null ? '' : ` (a whole step takes about ${durationText(seconds)})`;
+  return `The server changes to ${run}: first the step under way ends${whole}, and everything is saved. Donors and this page come along by themselves.`;
+}
+
 /** What the head says first: the run's state, or why what stands here is not its newest. */
 function headOf({ changingTo }: ViewProps['state'], snapshot: SectionProps['snapshot'], lostAt: string | null) {
   const sign = runSign(snapshot);
   if (changingTo !== null)
     return {
-      sign: { tone: 'wait', glyph: '◔', word: 'Changing' },
-      sentence: `Changing to ${changingTo}: the step under way ends, and everything is saved. Donors and this page come along by themselves, usually within half a minute.`,
+      sign: PHASES.preparing,
+      sentence: changeSentence(changingTo, snapshot.planning),
     };
   if (lostAt === null) return { sign, sentence: snapshot.sentence };
   return {

@@ -1,0 +1,42 @@
+/**
+ * What the pages are told of a run beside its state: which run comes next, and whether another GPU would find a place. A plan
+ * that was looked for with one more donor, and left it out, says that it would not, for as long as the same donors train.
+ */
+import type { DecisionEffect } from '../../swarm/decisions/events.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
+import type { Store } from '../store/store.ts';
+import type { RunObserver } from './runObserver.ts';
+
+export class Outlook implements RunObserver {
+  /** The server is about to change to this run; null: it stays. */
+  changesTo: string | null = null;
+  readonly #store: Pick<Store, 'queue'>;
+  /** Somebody was told that it would make no step shorter, since the last look. */
+  #wasLeftOut = false;
+  /** Who trained then; null: nobody was left out. */
+  #enough: string | null = null;
+
+  constructor(store: Pick<Store, 'queue'>) {
+    this.#store = store;
+  }
+
+  effect(effect: DecisionEffect): void {
+    if (effect.type !== 'send' || effect.message.type !== 'standby') return;
+    const { state, why } = effect.message;
+    if (state === 'spare' && (why === 'noGain' || why === 'full')) this.#wasLeftOut = true;
+  }
+
+  shown(snapshot: Snapshot): Pick<Snapshot, 'changesTo' | 'next' | 'isFull'> {
+    const training = snapshot.donors.flatMap(({ peer, stages }) => (stages.length > 0 ? peer : [])).join(' ');
+    if (this.#wasLeftOut && training !== '') {
+      this.#enough = training;
+      this.#wasLeftOut = false;
+    }
+    const [next] = this.#store.queue();
+    return {
+      ...(this.changesTo !== null && { changesTo: this.changesTo }),
+      ...(next !== undefined && { next }),
+      ...(training !== '' && training === this.#enough && { isFull: true as const }),
+    };
+  }
+}
