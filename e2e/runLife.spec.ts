@@ -91,7 +91,7 @@ test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and w
   expect(await visitor.getByRole('button', { name: 'Donate this GPU' }).count()).toBe(0);
   await expect.poll(() => visitor.title()).toBe('✓ Finished · gpt2-long');
   // What is over is told as over, everywhere.
-  await donor.page.getByText('Download it below before you close or reload this tab.').waitFor();
+  await donor.page.getByText('Want to keep the model? Download it below.').waitFor();
   for (const { page, path } of [
     { page: donor.page, path: '' },
     { page: visitor, path: '/' },

@@ -72,7 +72,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^web\/src\/net\//, may: [/^web\/src\/net\//, /^swarm\//, /^simple-peer$/] },
   { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, /^zod$/, UI_LIBRARY] },
   { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
-  { files: /^web\/src\/donor\/(conditions|credit|preferences|reload)\.ts$/, may: [/^zod$/] }, // what a browser kept
+  { files: /^web\/src\/donor\/(conditions|credit|download|preferences|reload)\.ts$/, may: [/^zod$/] }, // what a browser kept
   { files: /^web\/src\/donor\/share\.tsx$/, may: [/^uqr$/] },
   { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },

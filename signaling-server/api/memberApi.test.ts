@@ -194,4 +194,18 @@ describe('[MB2] a page before it joins', () => {
     const files = filesOfTar(Buffer.from(await answer.arrayBuffer()));
     expect([...files.keys()].some((name) => name.endsWith('.safetensors'))).toBe(true);
   });
+
+  it('[MB7] whoever helped gets it after the end too, by what only its tab knows; nobody else does', async () => {
+    await operated.serve(null);
+    const donor = new ScriptedDonor(operated.server.url);
+    await donor.hears('committed');
+    const { peer, resumeKey } = donor.welcome;
+    const asked = async (of: string, key: string): Promise<number> =>
+      (await call('GET', `/api/checkpoint?peer=${of}`, undefined, key)).status;
+    const idle = await ScriptedDonor.joined(operated.server.url, { measures: false });
+    await donor.hears('standby', ({ state }) => state === 'finished');
+    expect(await asked(peer, 'not-the-key')).toBe(401);
+    expect(await asked(idle.welcome.peer, idle.welcome.resumeKey)).toBe(401);
+    expect(await asked(peer, resumeKey)).toBe(200);
+  });
 });

@@ -4,13 +4,16 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { peerId } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
+import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { bearer, perMinute, problem } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
 import { networkOf } from '../http/networkOf.ts';
+import { isSameSecret } from '../http/secret.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { addressKey } from '../operator/controls.ts';
 import { sendExport } from '../operator/export.ts';
@@ -39,6 +42,8 @@ function memberOf(request: FastifyRequest): string | null {
   const key = keySchema.safeParse(bearer(request));
   return key.success ? memberId(key.data) : null;
 }
+
+const helperQuery = z.object({ peer: z.string().min(1).max(40) });
 
 export function addMemberApi(
   app: FastifyInstance,
@@ -88,10 +93,18 @@ export function addMemberApi(
       return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
     },
   );
+  const resumeKeyOf = resumeKeys(store, run.name);
+  /** A tab that was loaded anew after the run's end is nobody's connection any more, but proves which peer it was. */
+  const hasHelped = (request: FastifyRequest): boolean => {
+    const query = helperQuery.safeParse(request.query);
+    if (!query.success || run.phase !== 'finished') return false;
+    const peer = peerId(query.data.peer);
+    return isSameSecret(bearer(request), resumeKeyOf(peer)) && store.stepsOf(run.name, peer) > 0;
+  };
   // Whoever computes may read every part of the state anyway: this is the same, in one file.
   app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async (request, reply) => {
-    const peer = run.reception.ofToken(bearer(request));
-    if (peer === null) return problem(reply, 401, 'this call needs the token of a donor');
+    if (run.reception.ofToken(bearer(request)) === null && !hasHelped(request))
+      return problem(reply, 401, 'this call needs the token of a donor');
     if (downloads >= DOWNLOADS_AT_ONCE) return problem(reply, 503, 'others are downloading it: try again later');
     downloads += 1;
     reply.raw.once('close', () => {

@@ -39,16 +39,35 @@ export interface Moved {
 
 export const NO_TRAFFIC: DayTraffic = { day: '', sentBytes: 0, receivedBytes: 0 };
 
-/** What a browser kept, where it is this day's. */
-export function dayTrafficOf(text: string | null, day: string): DayTraffic {
+/** Days that a browser keeps: a clock that is set forward and back again comes back to one of them. */
+const DAYS_KEPT = 7;
+/** What was kept first was one day alone. */
+const keptSchema = z.union([
+  z.array(dayTrafficSchema).max(2 * DAYS_KEPT),
+  dayTrafficSchema.transform((one): DayTraffic[] => [one]),
+]);
+
+function keptDays(text: string | null): readonly DayTraffic[] {
   try {
-    const kept = dayTrafficSchema.parse(JSON.parse(text ?? ''));
-    if (kept.day === day) return kept;
+    return keptSchema.parse(JSON.parse(text ?? ''));
   } catch {
-    // as if there were nothing
+    return []; // as if there were nothing
   }
-  return { ...NO_TRAFFIC, day };
 }
+
+/**
+ * What a browser kept of this day. Days after it have not been: what was counted for them was moved before the clock was set
+ * back, and counts today.
+ */
+export function dayTrafficOf(text: string | null, day: string): DayTraffic {
+  const moved = keptDays(text).filter((kept) => kept.day >= day);
+  const sum = (part: 'sentBytes' | 'receivedBytes'): number => moved.reduce((all, kept) => all + kept[part], 0);
+  return { day, sentBytes: sum('sentBytes'), receivedBytes: sum('receivedBytes') };
+}
+
+/** To be kept in its place, with the days before it. */
+export const keptText = (text: string | null, today: DayTraffic): string =>
+  JSON.stringify([...keptDays(text).filter(({ day }) => day < today.day), today].slice(-DAYS_KEPT));
 
 /** From here on the step is finished and the part handed over, which takes traffic too; at the cap itself all ends. */
 const DAY_SHARE = 0.93;

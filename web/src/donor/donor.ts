@@ -14,11 +14,11 @@ import type { Entry, SignalingState } from '../net/signaling.ts';
 import { ask, UNREACHABLE } from '../page/ask.ts';
 import { monotonicMs, thisMoment, wallMs } from '../page/clock.ts';
 import type { Live } from '../page/live.ts';
-import { saveBlob } from '../page/save.ts';
 import { DonorBridge } from '../worker/bridge.ts';
-import { isNearlyUsedUp, type Surroundings } from './conditions.ts';
+import { type DayTraffic, isNearlyUsedUp, type Surroundings } from './conditions.ts';
 import type { Conversation } from './conversation.ts';
 import { placeSentence } from './credit.ts';
+import { download } from './download.ts';
 import { due } from './due.ts';
 import type { DonorEvent } from './events.ts';
 import { slept, withoutUnit } from './incidents.ts';
@@ -93,11 +93,8 @@ export class Donor implements DonorPage {
   }
 
   /** The newest saved state, for who helped to make it; what came of it, in a sentence. */
-  async download(): Promise<string> {
-    const response = await fetch('/api/checkpoint', { headers: { authorization: `Bearer ${this.#token}` } });
-    if (!response.ok) return `Refused by the server (${response.status}): try again in some minutes.`;
-    saveBlob(`${this.#live.current.run?.name ?? 'model'}.tar`, await response.blob());
-    return 'Saved: a folder that Hugging Face’s transformers loads, in a tar file.';
+  download(): Promise<string> {
+    return download(this.#live.current.run?.name ?? 'model', this.#token);
   }
 
   /** Among those who trained today, in a sentence. */
@@ -112,8 +109,8 @@ export class Donor implements DonorPage {
     this.#followConditions();
   }
 
-  see(surroundings: Surroundings): void {
-    this.#live.dispatch({ type: 'surroundingsSeen', surroundings });
+  see(surroundings: Surroundings, used: DayTraffic): void {
+    this.#live.dispatch({ type: 'surroundingsSeen', surroundings, used });
     this.#followConditions();
   }
 

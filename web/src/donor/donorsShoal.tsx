@@ -36,7 +36,7 @@ export function DonorsShoal({ state, about }: { readonly state: DonorState; read
   const seconds = useTrainingSeconds(state.phase.kind === 'computing');
   const vocabulary = about?.model.vocab_size;
   const pages = typeof vocabulary === 'number' ? pagesOf(givenTokens(state), vocabulary) : 0;
-  const milestone = milestoneText({ pages, seconds });
+  const milestone = milestoneText({ pages, seconds, isOver: snapshot?.phase === 'finished' });
   return (
     <div class="waters">
       <Shoal fish={fish} steps={snapshot?.committedSteps ?? 0} stepsPerSecond={null} />

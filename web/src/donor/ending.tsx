@@ -5,19 +5,22 @@ import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { ask, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
 import { awaitedAfter, tellWhenNext } from './nextRun.ts';
+import { type Sample, Writing } from './writing.tsx';
 
 interface EndingProps {
   readonly status: PublicStatus;
   readonly invite: string | null;
   /** This tab takes part still, and will in the next run. */
   readonly staysHere: boolean;
-  /** Who helped takes the model with them, as long as the server knows this tab. */
-  readonly mayDownload: boolean;
+  /** Who helped takes the model with them. now: as long as the server knows this tab; later: whenever this browser comes back. */
+  readonly download: 'none' | 'now' | 'later';
+  /** What the finished model writes; null: it stands elsewhere on the page. */
+  readonly sample: Sample | null;
 }
 
 const NAMES_SHOWN = 10;
 
-export function Ending({ status, invite, staysHere, mayDownload }: EndingProps) {
+export function Ending({ status, invite, staysHere, download, sample }: EndingProps) {
   const [names, show] = useState<readonly string[]>([]);
   useEffect(() => {
     void ask(withInvite('/api/leaderboard', invite), leaderboardSchema).then(
@@ -45,7 +48,12 @@ export function Ending({ status, invite, staysHere, mayDownload }: EndingProps) 
         )}
       </p>
       <p>{nextText(status, staysHere)}</p>
-      {mayDownload && <p>Want to keep the model? Download it below before you close or reload this tab.</p>}
+      {sample && <Writing sample={sample} steps={status.steps} />}
+      {download !== 'none' && (
+        <p>
+          Want to keep the model? Download it below{download === 'now' ? ' before you close or reload this tab' : ''}.
+        </p>
+      )}
       {!staysHere && <TellMe run={status.run} />}
     </section>
   );

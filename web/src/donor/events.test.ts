@@ -95,7 +95,7 @@ describe('a donor’s state', () => {
   test('a pause is one when the server has confirmed it, not before', () => {
     const pausing = reached(CLICK, WELCOME, START, asked('pause'));
     expect([pausing.phase.kind, pausing.pending]).toEqual(['computing', 'pause']);
-    expect(headlineOf(pausing).word).toBe('Pausing');
+    expect(headlineOf(pausing).word).toBe('Training');
     const paused = nextState(pausing, standby('paused'));
     expect([paused.phase.kind, paused.pending]).toEqual(['paused', null]);
   });

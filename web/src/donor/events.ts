@@ -45,7 +45,8 @@ export type DonorEvent =
   | { readonly type: 'limited'; readonly limits: Limits }
   | { readonly type: 'preferred'; readonly preferences: Preferences }
   | { readonly type: 'machineSeen'; readonly machine: Machine }
-  | { readonly type: 'surroundingsSeen'; readonly surroundings: Surroundings }
+  /** used: what this browser has moved on that day; absent: it keeps nothing. */
+  | { readonly type: 'surroundingsSeen'; readonly surroundings: Surroundings; readonly used?: DayTraffic }
   | { readonly type: 'dayCounted'; readonly today: DayTraffic }
   | { readonly type: 'eased'; readonly factor: number }
   | { readonly type: 'incident'; readonly incident: Incident }
@@ -105,7 +106,7 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
     case 'machineSeen':
       return { ...state, machine: event.machine };
     case 'surroundingsSeen':
-      return afterLook(state, event.surroundings);
+      return afterLook(state, event.surroundings, event.used);
     case 'dayCounted':
       return { ...state, today: event.today };
     case 'eased':
@@ -149,10 +150,10 @@ function begun(state: DonorState): DonorState {
   return { ...INITIAL_STATE, ...kept, visit: visit + 1, phase: { kind: 'starting', waitsFor: 'gpu' } };
 }
 
-/** A new day has its traffic before it. */
-function afterLook(state: DonorState, surroundings: Surroundings): DonorState {
+/** A new day has its traffic before it; one that a clock was set back to has what was used of it. */
+function afterLook(state: DonorState, surroundings: Surroundings, used?: DayTraffic): DonorState {
   const { day } = surroundings;
-  return { ...state, surroundings, today: state.today.day === day ? state.today : { ...NO_TRAFFIC, day } };
+  return { ...state, surroundings, today: state.today.day === day ? state.today : (used ?? { ...NO_TRAFFIC, day }) };
 }
 
 /** A trace comes again with every status until the next step's: the same one stays the same object, drawn once. */
@@ -213,6 +214,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
         phase: { kind: 'starting', waitsFor: 'check' },
         pending: null,
         me: message.peer,
+        proof: { run: run.name, peer: message.peer, key: message.resumeKey },
         run,
         snapshot: isStill ? state.snapshot : null,
         status: null,

@@ -46,3 +46,27 @@ test('what was given to one run stays given when the operator changes to another
   ]);
   expect(days.map(({ tokens }) => tokens)).toEqual([700]);
 });
+
+test('[LI12] a clock that is set forward and back forgets nothing of what a day has used', () => {
+  const told: number[] = [];
+  const keeper = new Keeper(
+    () => {},
+    ({ sentBytes }) => told.push(sentBytes),
+  );
+  let seen = INITIAL_STATE;
+  const moves = (day: string, sentBytes: number): void => {
+    const used = keeper.usedOn(day);
+    const next = { ...seen, today: { ...used, sentBytes: used.sentBytes + sentBytes } };
+    keeper.see(seen, next);
+    seen = next;
+  };
+  moves('2026-11-27', 90);
+  moves('2026-11-28', 7);
+  expect(keeper.usedOn('2026-11-28').sentBytes).toBe(7);
+  // What a day that has not come has used was used today.
+  expect(keeper.usedOn('2026-11-27').sentBytes).toBe(97);
+  moves('2026-11-27', 1);
+  expect(keeper.usedOn('2026-11-28').sentBytes).toBe(0);
+  expect(keeper.usedOn('2026-11-27').sentBytes).toBe(98);
+  expect(told).toEqual([]);
+});

@@ -4,8 +4,9 @@
  */
 
 import { wallMs } from '../page/clock.ts';
-import { type DayTraffic, dayOf, dayTrafficOf, NO_TRAFFIC } from './conditions.ts';
+import { type DayTraffic, dayOf, dayTrafficOf, keptText, NO_TRAFFIC } from './conditions.ts';
 import { type Credit, credited, creditOf, creditText, NO_CREDIT } from './credit.ts';
+import { type Proof, proofOf, proofText } from './download.ts';
 import { type Settings, settingsOf, settingsText } from './preferences.ts';
 import { contributedTokens, type DonorState } from './state.ts';
 
@@ -13,6 +14,7 @@ const SETTINGS = 'shoal.settings';
 const CREDIT = 'shoal.credit';
 const KEY = 'shoal.key';
 const TODAY = 'shoal.today';
+const PROOF = 'shoal.proof';
 
 function read(key: string): string | null {
   try {
@@ -41,12 +43,17 @@ export function donorKey(): string | null {
   return read(KEY);
 }
 
+/** That a tab of this browser had a part in this run. */
+export const keptProof = (run: string): Proof | null => proofOf(read(PROOF), run);
+
 export class Keeper {
   readonly settings: Settings = settingsOf(read(SETTINGS));
   readonly #onCredit: (credit: Credit) => void;
   readonly #onToday: (today: DayTraffic) => void;
   /** As it was last written. */
   #today: DayTraffic = NO_TRAFFIC;
+  /** As it was last written. */
+  #proof: Proof | null = null;
   #visit = 0;
   #run: string | null = null;
   /** Of this visit, in the record already. */
@@ -69,12 +76,24 @@ export class Keeper {
       write(SETTINGS, settingsText({ limits, preferences }));
     }
     this.#count(after);
+    const { proof } = after;
+    if (proof !== null && proof !== this.#proof && contributedTokens(after) > 0) {
+      this.#proof = proof;
+      write(PROOF, proofText(proof));
+    }
     if (after.today !== before.today && after.today.day !== '') this.#keepToday(after.today);
   }
 
   forgetCredit(): void {
     write(CREDIT, null);
+    write(PROOF, null);
     this.#onCredit(NO_CREDIT);
+  }
+
+  /** What was moved on this day as far as it is kept: of a day that begins, or that a clock was set back to. */
+  usedOn(day: string): DayTraffic {
+    if (day !== this.#today.day) this.#today = dayTrafficOf(read(TODAY), day);
+    return this.#today;
   }
 
   /** Another tab may have written meanwhile: what is new here is added to what stands there. */
@@ -88,7 +107,7 @@ export class Keeper {
       sentBytes: stored.sentBytes + added('sentBytes'),
       receivedBytes: stored.receivedBytes + added('receivedBytes'),
     };
-    write(TODAY, JSON.stringify(this.#today));
+    write(TODAY, keptText(read(TODAY), this.#today));
     const { sentBytes, receivedBytes } = this.#today;
     if (sentBytes !== today.sentBytes || receivedBytes !== today.receivedBytes) this.#onToday(this.#today);
   }

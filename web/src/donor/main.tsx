@@ -122,7 +122,7 @@ for (const news of [begun, over])
   news.subscribe(() => {
     document.title = titleOf(live.current);
   });
-const watcher = new Watcher((surroundings) => donor.see(surroundings));
+const watcher = new Watcher((surroundings) => donor.see(surroundings, keeper.usedOn(surroundings.day)));
 document.addEventListener('visibilitychange', () => {
   frames.away();
   if (document.visibilityState !== 'visible') return;

@@ -7,6 +7,9 @@ test('[DO12] milestones are a first step, pages and hours, in words', () => {
   expect(milestoneText({ pages: 120, seconds: 9 })).toBe(
     'The model has read 100 book pages with your GPU. Next: 1,000 book pages.',
   );
+  expect(milestoneText({ pages: 120, seconds: 9, isOver: true })).toBe(
+    'The model has read 100 book pages with your GPU.',
+  );
   expect(milestoneText({ pages: 2e6, seconds: 7_300 })).toBe(
     'The model has read 1.00M book pages with your GPU, and you have trained for 2 hours.',
   );

@@ -16,13 +16,15 @@ interface Given {
   readonly pages: number;
   /** Training in this tab since it was opened. */
   readonly seconds: number;
+  /** The run is finished: nothing comes next. */
+  readonly isOver?: boolean;
 }
 
 /** What stands behind and what comes next; null: no step is done yet. */
-export function milestoneText({ pages, seconds }: Given): string | null {
+export function milestoneText({ pages, seconds, isOver = false }: Given): string | null {
   if (pages <= 0) return null;
   const reached = PAGES.findLast((each) => pages >= each);
-  const next = PAGES.find((each) => pages < each);
+  const next = isOver ? undefined : PAGES.find((each) => pages < each);
   const hours = Math.floor(seconds / HOUR_SECONDS);
   const done =
     reached === undefined

@@ -34,7 +34,7 @@ interface ToldStatus {
 
 /**
  * As the server last told it; null: not yet. It is asked anew when this tab begins or ends to take part, and when the run
- * gets into another state (`phase`), so that what is paused or finished shows its last step.
+ * gets into another state (`phase`, with the run that is put next), so that what is paused or finished shows its last step.
  */
 export function useStatus(invite: string | null, isRunning: boolean, phase: string): ToldStatus {
   const [status, show] = useState<PublicStatus | null>(null);

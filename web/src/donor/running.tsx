@@ -1,6 +1,7 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
 import type { About } from '../../../swarm/messages/about.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, counted, layersText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
@@ -30,27 +31,28 @@ interface RunningProps {
   readonly state: DonorState;
   readonly actions: DonorActions;
   readonly about: About | null;
-  /** After how many steps the loss on unseen text was measured; undefined: it is not known. */
-  readonly unseenAt: number | undefined;
+  /** The run as its server tells anyone; null: not yet. */
+  readonly told: PublicStatus | null;
 }
 
-export function Running({ state, actions, about, unseenAt }: RunningProps) {
+export function Running({ state, actions, about, told }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
+  const isOver = (snapshot ?? told)?.phase === 'finished';
   const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
-  const steps = snapshot?.steps ?? run?.steps ?? null;
+  const steps = snapshot?.steps ?? run?.steps ?? told?.steps ?? null;
   // Their room is there before they are.
   const isComing = state.phase.kind === 'starting' || state.phase.kind === 'joined';
   return (
     <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
       <h1 id="state" tabIndex={-1}>
-        {run ? run.name : 'Your GPU'}
+        {run?.name ?? told?.run ?? 'Your GPU'}
       </h1>
       {(steps !== null || isComing) && (
-        <StepProgress done={snapshot?.committedSteps ?? null} steps={steps ?? 0} note={noteOf(state)} />
+        <StepProgress done={(snapshot ?? told)?.committedSteps ?? null} steps={steps ?? 0} note={noteOf(state)} />
       )}
       {(snapshot || isComing) && <DonorsShoal state={state} about={about} />}
       <StopControls state={state} actions={actions} />
-      {incident && (
+      {incident && !isOver && (
         <p class="soft small incident">
           {timeText(incident.atMs)}: {incident.text}
         </p>
@@ -63,7 +65,7 @@ export function Running({ state, actions, about, unseenAt }: RunningProps) {
         </p>
       )}
       <h2 class="hidden">So far</h2>
-      {(snapshot || status || isComing) && <RunNumbers state={state} unseenAt={unseenAt} />}
+      {(snapshot || status || isComing || told) && <RunNumbers state={state} told={told} />}
       {adapter?.software && <SoftwareNotice />}
       <details class="figures">
         <summary>Details</summary>
@@ -182,8 +184,11 @@ function medianRoundTrip(links: readonly LinkReport[]): number | null {
   return all[Math.floor(all.length / 2)] ?? null;
 }
 
-function RunNumbers({ state, unseenAt }: Pick<RunningProps, 'state' | 'unseenAt'>) {
-  const { snapshot, run } = state;
+function RunNumbers({ state, told }: Pick<RunningProps, 'state' | 'told'>) {
+  const { run } = state;
+  // A tab that rests since it was loaded hears nothing but what anyone may know.
+  const snapshot = state.snapshot ?? told;
+  const unseenAt = told?.evaluations.at(-1)?.[0];
   const tokens = givenTokens(state);
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;

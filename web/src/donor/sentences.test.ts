@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
+import type { DonorPhase } from './phase.ts';
 import { headlineOf } from './sentences.ts';
-import { INITIAL_STATE } from './state.ts';
+import { type DonorState, INITIAL_STATE } from './state.ts';
 
 const STATUS: DonorStatus = {
   ...{ activity: 'computing', step: 0, stages: [], stageCount: 1, gpuMemoryBytes: 0, droppedFrames: 0 },
@@ -17,4 +19,25 @@ test('[DO16] a tab’s first step says how far it is, and that it takes a while'
     expect(sentenceOf({ ...STATUS, microBatches: { done: 0, all } })).toMatch(/^Your first step has begun\./);
   const lastStep = { epoch: 1, step: 0, seconds: 4, bytes: 0, spans: [], waits: [] };
   expect(sentenceOf({ ...STATUS, lastStep })).not.toMatch(/first step/);
+});
+
+test('[OP62] a change of runs is told to its donors, whatever they do, and is over with the next run', () => {
+  const run = { name: 'first', steps: 9, compute: 'f32', stepTokens: 16 } as const;
+  const snapshot = {
+    run: 'first',
+    phase: 'training',
+    changesTo: 'second',
+    donors: [] as Snapshot['donors'],
+  } as Snapshot;
+  const at = (phase: DonorPhase, rest: Partial<DonorState> = {}) =>
+    headlineOf({ ...INITIAL_STATE, run, snapshot, phase, ...rest });
+  const words = 'The server changes to second, and your GPU goes on with it by itself.';
+  expect(at({ kind: 'computing' })).toMatchObject({
+    word: 'Training',
+    sentence: `This step is the last for now. ${words}`,
+  });
+  expect(at({ kind: 'reconnecting', reason: 'server' })).toMatchObject({ word: 'Reconnecting', sentence: words });
+  const held: Snapshot = { ...snapshot, phase: 'paused', isStopped: true };
+  expect(at({ kind: 'computing' }, { snapshot: held })).toMatchObject({ word: 'Paused', sentence: words });
+  expect(at({ kind: 'joined' }, { run: { ...run, name: 'second' } }).sentence).not.toMatch(/changes to/);
 });

@@ -105,19 +105,41 @@ function spareSentence(state: DonorState, why: SpareReason | undefined, place: n
   return `${words}${place === undefined ? '' : ` You are number ${place} in the queue.`}`;
 }
 
-const PENDING = {
-  pause: headline('wait', '◔', 'Pausing', 'Finishing this step. Then your GPU rests.'),
-  resume: headline('wait', '◔', 'Starting', 'Asking the server for a place.'),
-  leave: headline('wait', '◔', 'Leaving', 'Handing over your part. That takes a step or two.'),
+/** Of a button that was pressed and not confirmed yet. */
+export const PENDING: Readonly<Record<NonNullable<DonorState['pending']>, string>> = {
+  pause: 'Finishing this step. Then your GPU rests.',
+  resume: 'Asking the server for a place.',
+  leave: 'Handing over your part. That takes a step or two.',
 };
 
+/** The word is one of those that every page has (`STATE_WORDS`), but where this tab takes no part. */
 export function headlineOf(state: DonorState): Headline {
-  const { phase, pending, status, snapshot } = state;
-  if (pending !== null && phase.kind !== 'reconnecting') return PENDING[pending];
+  const { phase, pending } = state;
+  const shown = changing(state, standing(state));
+  if (pending === null || phase.kind === 'reconnecting') return shown;
+  return pending === 'resume'
+    ? headline('wait', '◔', 'Starting', PENDING.resume)
+    : { ...shown, sentence: PENDING[pending] };
+}
+
+/** Where the server is about to change to another run, that is what there is to know. */
+function changing(state: DonorState, shown: Headline): Headline {
+  const { phase, snapshot, run } = state;
+  const next = snapshot?.run === run?.name ? snapshot?.changesTo : undefined;
+  if (next === undefined) return shown;
+  const comesAlong = `The server changes to ${next}, and your GPU goes on with it by itself.`;
+  if (phase.kind === 'reconnecting' || isHeld(state)) return { ...shown, sentence: comesAlong };
+  if (phase.kind === 'computing' || phase.kind === 'joined')
+    return { ...shown, sentence: `This step is the last for now. ${comesAlong}` };
+  return phase.kind === 'spare' ? { ...shown, sentence: comesAlong } : shown;
+}
+
+function standing(state: DonorState): Headline {
+  const { phase, status, snapshot } = state;
   if (snapshot && isHeld(state)) return headline('calm', '◐', 'Paused', heldSentence(snapshot));
   switch (phase.kind) {
     case 'idle':
-      return headline('calm', '○', 'Not started', 'Nothing runs yet.');
+      return headline('calm', '○', 'Standby', 'Nothing runs yet.');
     case 'starting':
       return headline('wait', '◔', 'Starting', STARTING[phase.waitsFor]);
     case 'joined': {

@@ -41,7 +41,7 @@ export function Share({ invite, run, wantsMore }: ShareProps) {
           <div>
             <p>
               {wantsMore
-                ? 'Another GPU would help. Send this link, or let a phone’s camera read the code and pass it on.'
+                ? 'Another GPU may help. Send this link, or let a phone’s camera read the code and pass it on.'
                 : 'There are enough GPUs for now, and whoever comes waits on standby. The link shows how it goes.'}
             </p>
             {isOwn(location.hostname) && (

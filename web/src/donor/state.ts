@@ -16,6 +16,7 @@ import {
   unmet,
 } from './conditions.ts';
 import { type Credit, NO_CREDIT } from './credit.ts';
+import type { Proof } from './download.ts';
 import type { Incident, Outage } from './incidents.ts';
 import type { LogEntry } from './log.ts';
 import { type Machine, UNKNOWN_MACHINE } from './machine.ts';
@@ -46,6 +47,8 @@ export interface DonorState {
   readonly trial: Trial;
   readonly adapter: AdapterProfile | null;
   readonly me: PeerId | null;
+  /** By what this tab can say later that it was this peer. */
+  readonly proof: Proof | null;
   readonly run: ReturnType<typeof runSummary> | null;
   readonly snapshot: Snapshot | null;
   /** How far the run was when it was seen last, also by a connection that is gone. */
@@ -84,6 +87,7 @@ export const INITIAL_STATE: DonorState = {
   trial: NO_TRIAL,
   adapter: null,
   me: null,
+  proof: null,
   run: null,
   snapshot: null,
   seen: null,
@@ -128,6 +132,13 @@ export function givenTokens(state: DonorState): number {
   const name = state.run?.name ?? state.snapshot?.run;
   const kept = name === undefined ? runs.at(-1) : runs.find(({ run }) => run === name);
   return Math.max(contributedTokens(state), kept?.tokens ?? 0);
+}
+
+/** To all runs, by all visits of this browser as far as it keeps them. */
+export function allGivenTokens(state: DonorState): number {
+  const name = state.run?.name ?? state.snapshot?.run ?? state.credit.runs.at(-1)?.run;
+  const others = state.credit.runs.filter(({ run }) => run !== name);
+  return others.reduce((sum, { tokens }) => sum + tokens, givenTokens(state));
 }
 
 /** A phone whose owner has not said that it may compute. */

@@ -3,8 +3,8 @@ import { countText } from '../page/format.ts';
 import { Chip, Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import { headlineOf } from './sentences.ts';
-import { type DonorState, givenTokens, hasNothingToPause, restReason } from './state.ts';
+import { headlineOf, PENDING } from './sentences.ts';
+import { allGivenTokens, type DonorState, hasNothingToPause, restReason } from './state.ts';
 
 interface StatusBarProps {
   readonly state: DonorState;
@@ -13,13 +13,16 @@ interface StatusBarProps {
 
 export function StatusBar({ state, actions }: StatusBarProps) {
   const { tone, glyph, word, sentence } = headlineOf(state);
-  const given = givenTokens(state);
+  const given = allGivenTokens(state);
   return (
     <section class={`status-bar ${tone}`} aria-label="Status">
       <Chip tone={tone} glyph={glyph} word={word} announced />
       <p class="sentence">{sentence}</p>
+      <span class="hidden" role="status">
+        {state.pending && PENDING[state.pending]}
+      </span>
       <p class="given">
-        <strong>{countText(given)} tokens</strong> <span class="soft small">from you</span>
+        <strong>{countText(given)} tokens</strong> <span class="soft small">from you, in all visits</span>
       </p>
       <PauseButton state={state} actions={actions} />
     </section>

@@ -2,12 +2,13 @@
 import { Banner } from '../page/parts.tsx';
 import type { DonorActions, PageActions } from './actions.ts';
 import { CreditCard } from './creditCard.tsx';
+import { downloadAgain } from './download.ts';
 import { Ending } from './ending.tsx';
 import { Facts, type FactsProps } from './facts.tsx';
 import { FirstScreen, OtherTabs } from './firstScreen.tsx';
 import { GpuCard } from './gpuCard.tsx';
 import { Help } from './help.tsx';
-import { donorKey, knownKey } from './keeper.ts';
+import { donorKey, keptProof, knownKey } from './keeper.ts';
 import { useKeptFocus } from './keptFocus.ts';
 import { LimitsForm } from './limitsForm.tsx';
 import { MemberCard } from './memberCard.tsx';
@@ -25,10 +26,11 @@ interface PageProps {
   readonly invite: string | null;
 }
 
-/** Nobody is left without a place: one more GPU may speed it up. */
-const wantsMore = ({ snapshot, phase }: DonorState): boolean =>
+/** Nobody is, or was, left without a place beside those who train: one more GPU may speed it up. */
+const wantsMore = ({ snapshot, phase }: DonorState, isFull: boolean): boolean =>
   phase.kind !== 'spare' &&
   snapshot?.phase !== 'paused' &&
+  !isFull &&
   !(snapshot?.donors.some(({ state }) => state === 'spare') ?? false);
 
 /** Nothing changes in them until the operator, or the next run, changes it. */
@@ -39,11 +41,15 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   const { status, refusal, isAsked, isLost } = useStatus(
     invite,
     isRunning,
-    REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs',
+    `${REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs'} ${state.snapshot?.next ?? ''}`,
   );
   const { about, isAsked: isAboutAsked } = useAbout(invite, status?.run ?? null);
   const isOver = status?.phase === 'finished';
-  const sample = useSample(invite, !isRunning, status?.run ?? '', status?.checkpointStep ?? 0);
+  // After the end, what this browser keeps of its tab is enough.
+  const proof = isOver ? keptProof(status.run) : null;
+  const again = proof && (() => downloadAgain(proof));
+  const onDownload = isMember(state) ? () => actions.download() : again;
+  const sample = useSample(invite, !isRunning || isOver, status?.run ?? '', status?.checkpointStep ?? 0);
   useKeptFocus();
   const { minuteBytes, preferences, machine } = state;
   const { localNetwork } = machine;
@@ -58,12 +64,19 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
       {isRunning && <StatusBar state={state} actions={actions} />}
       <main class={isSettled || isRunning ? 'narrow' : 'narrow unsettled'}>
         {isRunning ? (
-          <Running state={state} actions={actions} about={about} unseenAt={status?.evaluations.at(-1)?.[0]} />
+          <Running state={state} actions={actions} about={about} told={status} />
         ) : (
           <FirstScreen {...{ state, actions, status, about, sample, invite, refusal, isLost }} />
         )}
         {isRunning && <OtherTabs count={state.otherTabs} />}
-        {isOver && <Ending status={status} invite={invite} staysHere={isRunning} mayDownload={isMember(state)} />}
+        {isOver && (
+          <Ending
+            {...{ status, invite }}
+            staysHere={isRunning}
+            download={onDownload === null ? 'none' : proof === null ? 'now' : 'later'}
+            sample={isRunning ? sample : null}
+          />
+        )}
         {!isRunning && !isOver && (
           <GpuCard
             machine={state.machine}
@@ -81,16 +94,14 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           />
         )}
         {(isRunning || refusal === null || status?.isBlocked) && (
-          <RunCard
-            status={status}
-            about={about}
-            invite={invite}
-            isRunning={isRunning}
-            onDownload={isMember(state) ? () => actions.download() : null}
-          />
+          <RunCard status={status} about={about} invite={invite} isRunning={isRunning} onDownload={onDownload} />
         )}
         {!isOver && refusal === null && (
-          <Share invite={invite} run={status?.run ?? 'a model'} wantsMore={wantsMore(state)} />
+          <Share
+            invite={invite}
+            run={status?.run ?? 'a model'}
+            wantsMore={wantsMore(state, (state.snapshot ?? status)?.isFull === true)}
+          />
         )}
         {(isRunning || !isOver) && (
           <details class="card">
