@@ -84,6 +84,23 @@ test('[DO18] with the longest words and a sample it says what it costs and how t
   }
 });
 
+test('[DO18] the button is on the first screen of a page at twice its size, and of a small phone; no word is cut', async () => {
+  const server = await startServer(copyOfRun('gpt2-long'));
+  const operator = await openOperator(server);
+  await tell(operator.page, 'card', { ...CARD, by: 'the readers of whales' });
+  for (const viewport of [
+    { width: 640, height: 400 },
+    { width: 360, height: 640 },
+  ]) {
+    const page = await openWatched(server.url, viewport);
+    await page.getByText(/^Whales .* Whales…$/).waitFor();
+    const button = page.getByRole('button', { name: 'Donate this GPU' });
+    const bottom = await button.evaluate((element) => element.getBoundingClientRect().bottom);
+    expect(bottom, `${viewport.width}`).toBeLessThanOrEqual(viewport.height);
+    await page.context().close();
+  }
+});
+
 test('[DO18] without WebGPU the reason is in sight in every window, with the longest words too', async () => {
   const server = await startServer(copyOfRun('gpt2-long'));
   const operator = await openOperator(server);

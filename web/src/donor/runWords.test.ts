@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { About } from '../../../swarm/messages/about.ts';
 import { EMPTY_CARD } from '../../../swarm/messages/about.ts';
-import { byText, leftText } from './runWords.tsx';
+import { byText, foldedText, leftText } from './runWords.tsx';
 
 test('[DO17] who trains the run is said in its operator’s words, else the server is named', () => {
   expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'shoal.example')).toBe('By class 7b.');
@@ -16,4 +16,11 @@ test('[DO17] the time that is left is that of the steps to come at the pace of t
   expect(leftText({ ...status, tokensPerSecond: null }, about)).toBe('');
   expect(leftText({ ...status, phase: 'finished' }, about)).toBe('');
   expect(leftText(status, null)).toBe('');
+});
+
+test('[DO17] a long purpose is folded between two words', () => {
+  expect(foldedText('To read whales.')).toBe('To read whales.');
+  const words = 'Whales and what is written of them. '.repeat(3);
+  expect(foldedText(words)).toBe('Whales and what is written of them. Whales and what is written of them. Whales…');
+  expect(foldedText('x'.repeat(200))).toBe(`${'x'.repeat(80)}…`);
 });

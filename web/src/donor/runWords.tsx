@@ -16,6 +16,16 @@ interface RunWordsProps {
 
 /** What its operator wrote is folded past so many characters: what it costs and how to stop stay on the first screen. */
 const [PURPOSE_LIMIT, WORDS_LIMIT] = [140, 80];
+/** Of the folded purpose: three lines of a phone. */
+const FOLDED_LIMIT = 80;
+
+/** Whole words, as many as there is room for. */
+export function foldedText(text: string): string {
+  if (text.length <= FOLDED_LIMIT) return text;
+  const room = text.slice(0, FOLDED_LIMIT + 1);
+  const end = room.search(/\s\S*$/);
+  return `${room.slice(0, end > 0 ? end : FOLDED_LIMIT).replace(/[\s,;:–-]+$/, '')}…`;
+}
 
 export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
   return (
@@ -44,7 +54,9 @@ function CardWords({ about, isOver }: Pick<RunWordsProps, 'about'> & { readonly 
   const isFolded = isLong && !isOpen;
   return (
     <>
-      <p class={isFolded ? 'lede folded' : 'lede'}>{card?.purpose || (isOver ? TRAINED : TRAINS)}</p>
+      <p class={isFolded ? 'lede folded' : 'lede'}>
+        {card?.purpose ? (isFolded ? foldedText(card.purpose) : card.purpose) : isOver ? TRAINED : TRAINS}
+      </p>
       {about && (
         <p class="soft small">
           {byText(card, location.host)} {card && !isFolded && <Particulars card={card} />}
