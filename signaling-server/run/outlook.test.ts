@@ -18,7 +18,7 @@ const trainedBy = (...names: string[]): Snapshot => ({
   })),
 });
 
-test('[OP63] who was left out because it would not help is told of until others train, also after it left', () => {
+test('[OP64] who was left out because it would not help is told of until others train, also after it left', () => {
   const outlook = new Outlook({ queue: () => [] });
   outlook.effect(left('queued'));
   expect(outlook.shown(trainedBy('a'))).toEqual({});
