@@ -85,7 +85,7 @@ test('a run of few', async () => {
   await draft(page);
   await page.getByRole('button', { name: 'Make active second' }).click();
   await page.getByRole('button', { name: /^Yes, make active/ }).click();
-  await page.getByText('The server changes to second').waitFor();
+  await page.getByText('The server changes to second').first().waitFor();
   await picture(page, 'operator-24-changing-runs', { passing: true });
   await operator.until(({ run }) => run === 'second');
   await go(page, 'Run');

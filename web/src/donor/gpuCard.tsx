@@ -1,6 +1,5 @@
 /** Whether this browser's GPU can take part, why not, and what to do about it. */
 import type { ComponentProps } from 'preact';
-import { bytesText } from '../../../swarm/quantityText.ts';
 import { adapterText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { type BrowserName, GPU_ADVICE, type GpuFound, type Machine } from './machine.ts';
@@ -28,10 +27,7 @@ export function GpuCard({ machine, ...trial }: GpuProps) {
       </div>
       {gpu.kind === 'found' && (
         <>
-          <p class="adapter">
-            {adapterText(gpu.adapter)}
-            <span class="soft"> · buffers of up to {bytesText(gpu.maxBufferBytes)}</span>
-          </p>
+          <p class="adapter">{adapterText(gpu.adapter)}</p>
           {gpu.adapter.software && <SoftwareNotice />}
           <TrialPart {...trial} />
         </>

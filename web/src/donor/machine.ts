@@ -9,7 +9,7 @@ import { type LocalNetwork, queryPermission, seeLocalNetwork } from './localNetw
 /** unknown: not asked yet. */
 export type GpuFound =
   | { readonly kind: 'unknown' }
-  | { readonly kind: 'found'; readonly adapter: AdapterProfile; readonly maxBufferBytes: number }
+  | { readonly kind: 'found'; readonly adapter: AdapterProfile }
   | { readonly kind: 'missing'; readonly why: 'insecure' | 'noWebGpu' | 'noAdapter' };
 
 const BROWSERS = ['Edge', 'Firefox', 'Chrome', 'Safari'] as const;
@@ -63,9 +63,8 @@ export async function seeMachine({ userAgent, gpu }: Navigator, isSecure: boolea
   try {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) return { ...seen, gpu: { kind: 'missing', why: 'noAdapter' } };
-    const { maxBufferSize } = adapter.limits;
     const profile = adapterProfile(adapter.info, userAgent);
-    return { ...seen, gpu: { kind: 'found', adapter: profile, maxBufferBytes: maxBufferSize } };
+    return { ...seen, gpu: { kind: 'found', adapter: profile } };
   } catch {
     return { ...seen, gpu: { kind: 'missing', why: 'noAdapter' } };
   }
