@@ -59,8 +59,8 @@ test('[SC30] donors who cannot have a schedule have the nearest, and the reason 
     const offer = donors(count).map((peer) => ({ peer, memoryBytes: null, isNeeded: needed }));
     const found = answerWished({ purpose: 'now', offer, inForce: null }, deep, { samples: 12, sequence: 4 }, wishes);
     if (found.answer !== 'plan') return found.answer;
-    const { plan, reason } = found;
-    const said = reason === 'a plan was needed' ? null : reason.slice(reason.lastIndexOf(': ') + 2);
+    const { plan, instead } = found;
+    const said = instead === undefined ? null : instead.slice(instead.lastIndexOf(': ') + 2);
     return [plan.schedule, peers(plan).length, plan.stages.length, plan.stages[0]?.members.length, said];
   };
   const interleaved = { schedule: 'interleaved', chunks: 3 } as const;

@@ -127,10 +127,7 @@ export function answerWished(
       continue;
     const answer = answerTo({ ...question, offer: isLast ? offer : among }, makePlan, known.buffers);
     if (text === null || answer.answer !== 'plan') return answer;
-    return {
-      ...answer,
-      reason: `${answer.reason}; these donors cannot have ${options.schedule} as asked for: ${text}`,
-    };
+    return { ...answer, instead: `these donors cannot have ${options.schedule} as asked for: ${text}` };
   }
   return answerTo(question, planWished(model, batch, wishes, known), known.buffers);
 }

@@ -10,7 +10,7 @@ const OPTIONS = { layers: 3, steps: 6 };
 const TERMS = rehearsalTerms(OPTIONS);
 
 /** The equal split of these. */
-function planOf(...names: string[]): PlanAnswer {
+function planOf(...names: string[]): Extract<PlanAnswer, { answer: 'plan' }> {
   const plan = TERMS.makePlan(names.map(peerId), new Map());
   invariant(plan.ok, 'there is a plan');
   return { answer: 'plan', plan: plan.value, reason: 'it is faster' };
@@ -154,6 +154,20 @@ describe('plans that take their time', () => {
     });
     swarm.answer(planOf('a'), 0);
     expect(swarm.trace()).toEqual(['epoch 1 a: enough donors are here', 'a < prepare e1 step 0 loaded']);
+  });
+
+  it('[SC30] what the donors cannot have ends the reason, also of the first plan and where one is lost', () => {
+    const swarm = waiting('a', 'b');
+    const instead = 'these donors cannot have interleaved as asked for: 1f1b';
+    swarm.answer({ ...planOf('a', 'b'), instead }, 1);
+    swarm.settle('* report');
+    swarm.gone('a');
+    swarm.answer({ ...planOf('b'), instead }, 2);
+    const reasons = swarm.trace().flatMap((line) => /^epoch \d [a-z ]+: (.*)/.exec(line)?.[1] ?? []);
+    expect(reasons).toEqual([
+      `enough donors are here; ${instead}`,
+      expect.stringMatching(/^a .*; these donors cannot/),
+    ]);
   });
 
   it('[CO38] an answer for donors that are others by now is passed over; it was asked anew', () => {

@@ -262,8 +262,9 @@ export interface Proposal {
   readonly plan: Plan;
   readonly reason: string;
   readonly predicted?: Predicted;
+  /** What was asked for and these donors cannot have: the epoch's reason ends with it. */
+  readonly instead?: string;
 }
-
 export type PlanAnswer =
   /** `reason`: why the plan in force should give way to it; where a plan had to be made anyway nobody reads it. */
   | ({ readonly answer: 'plan' } & Proposal)

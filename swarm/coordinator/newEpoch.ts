@@ -23,11 +23,18 @@ export function begin(
     plan,
     predicted = null,
     isChecked = false,
-  }: { readonly plan: Plan; readonly predicted?: Predicted | null; readonly isChecked?: boolean },
+    instead,
+  }: {
+    readonly plan: Plan;
+    readonly predicted?: Predicted | null;
+    readonly isChecked?: boolean;
+    readonly instead?: string;
+  },
   source: Source,
-  reason: string,
+  why: string,
   isWarm = false,
 ) {
+  const reason = instead === undefined ? why : `${why}; ${instead}`;
   change(transition, { proposal: null, warmingUp: null });
   const next = newlyInForce(transition.state, plan, predicted);
   prepare(transition, { ...next, isChecked: next.isChecked || isChecked }, source, reason, isWarm);
