@@ -97,7 +97,8 @@ test('what is missing', async () => {
     .first()
     .waitFor();
   await picture(page, 'donor-11-no-adapter');
-  const phone = await (await browser.newContext({ userAgent: devices['Pixel 7'].userAgent })).newPage();
+  const { browser: withGpu } = await openBrowser();
+  const phone = await (await withGpu.newContext({ userAgent: devices['Pixel 7'].userAgent })).newPage();
   await phone.goto(server.url);
   await phone.getByText('phones are off by default').waitFor();
   await picture(phone, 'donor-12-a-phone');

@@ -42,6 +42,7 @@ export function DonorsShoal({ state, about }: { readonly state: DonorState; read
       <Shoal fish={fish} steps={snapshot?.committedSteps ?? 0} stepsPerSecond={null} />
       <p class="soft small waters-words">
         {isTraining && 'Yours swims in the ring.'}
+        {state.phase.kind === 'spare' && 'Yours waits at the edge, in the ring.'}
         {milestone !== null && (
           <>
             {' '}

@@ -40,7 +40,7 @@ export function FirstScreen(props: FirstScreenProps) {
       <Outcome state={state} isOver={isOver} />
       <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
       <RunWords status={status} about={about} isShut={refusal !== null} isLost={isLost} />
-      {refusal !== null && phase.kind !== 'failed' && (
+      {refusal !== null && (phase.kind !== 'failed' || phase.reason === 'blocked') && (
         <p class="notice bad" role="status">
           <span aria-hidden="true">✕ </span>
           <strong>{refusal}</strong>
@@ -82,7 +82,10 @@ function costText(status: PublicStatus | null): string {
   return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, no file is read. Stay as long as you like: pause or close the tab and it stops.`;
 }
 
-/** How the last visit of this tab to the swarm ended; always there, so that screen readers hear it change. */
+/**
+ * How the last visit of this tab to the swarm ended; always there, so that screen readers hear it change. That its address is
+ * blocked the server says, for as long as it is.
+ */
 function Outcome({ state, isOver }: { state: DonorState; isOver: boolean }) {
   const { phase } = state;
   const tokens = givenTokens(state);
@@ -93,7 +96,9 @@ function Outcome({ state, isOver }: { state: DonorState; isOver: boolean }) {
           {timeText(state.incident.atMs)}: {state.incident.text}
         </p>
       )}
-      {phase.kind === 'failed' && !isSaidBelow(state) && <FailureNotice reason={phase.reason} detail={phase.detail} />}
+      {phase.kind === 'failed' && phase.reason !== 'blocked' && !isSaidBelow(state) && (
+        <FailureNotice reason={phase.reason} detail={phase.detail} />
+      )}
       {isSaidBelow(state) && !isOver && (
         <div class="notice bad">
           <p>

@@ -7,7 +7,7 @@ export const UNSEEN = 'on unseen text';
 
 /** `step`: after how many steps `loss` was measured, which may be older than the loss beside it; undefined: not known. */
 export function unseenNote(loss: number | null, step: number | undefined): string {
-  if (loss === null) return 'not yet measured';
+  if (loss === null) return 'not measured';
   if (step === undefined) return 'lower is better';
   return step === 0 ? 'before training' : `after step ${countText(step)}`;
 }
