@@ -80,7 +80,7 @@ function Run({ status, board, problem, invite }: StatusState & { readonly status
             value={rateText(tokensPerSecond)}
             note={problem === null ? 'tokens a second' : 'tokens a second then'}
           />
-          <Stat label="Donors" value={countText(donors)} note={problem === null ? 'computing now' : 'when last seen'} />
+          <Stat label="Donors" value={countText(donors)} note={problem === null ? 'training now' : 'when last seen'} />
         </dl>
       </section>
       <h2 class="hidden">Charts</h2>
