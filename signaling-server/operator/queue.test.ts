@@ -25,7 +25,7 @@ test('[OP37] what is active, finished or unknown is not queued; the rest comes i
     ['now', /active already/],
     ['beside', /active already/],
     ['old', /finished/],
-    ['none', /no such run/],
+    ['none', /there is no run "none" here/],
   ] as const)
     expect(setQueued(store, 'now', name, true)).toMatchObject({ ok: false, reason: expect.stringMatching(reason) });
   for (const name of ['first', 'second', 'first']) expect(setQueued(store, 'now', name, true).ok).toBe(true);
