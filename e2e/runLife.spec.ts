@@ -117,6 +117,9 @@ test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and w
   await visitor.keyboard.press('Enter');
   await visitor.getByText('We’ll tell you, as long as this tab is open.').waitFor();
   await expectAccessible(visitor);
+  // Told to come later, it comes as soon as the next run is there.
+  await donor.page.reload();
+  await donor.page.getByText('There’s nothing left to compute.').first().waitFor();
 
   const { page } = operator;
   await go(page, 'Runs');

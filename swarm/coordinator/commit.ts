@@ -190,7 +190,8 @@ export function isBelieved(transition: Transition, { of, step, ...came }: Outcom
   const isSame = before?.came !== undefined && before.came !== null && agrees(before.came, came);
   if (suspect !== null && !isSame) {
     const what = of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
-    const sentence = `${what} came out with a loss of ${came.loss} and a norm of ${came.gradientNorm}, far from what was before`;
+    const [loss, norm] = [came.loss, came.gradientNorm].map((number) => Number(number.toPrecision(4)));
+    const sentence = `${what} came out with a loss of ${loss} and gradients of size ${norm}, far from those before`;
     doubtIt(transition, { of, step, came, suspect, times: (before?.times ?? 0) + 1 }, sentence);
     return false;
   }

@@ -8,6 +8,8 @@ export interface DonorActions {
   pauseNow(): void;
   snooze(milliseconds: number): void;
   leaveNow(): void;
+  /** Of one who was told to come later: now. */
+  askAgain(): void;
   limit(limits: Limits): void;
   prefer(preferences: Preferences): void;
   download(): Promise<string>;

@@ -71,6 +71,8 @@ export class Donor implements DonorPage {
     } else this.#ask(what === 'pause' ? { type: 'asked', what, rest: { kind: 'button' } } : { type: 'asked', what });
   }
 
+  readonly askAgain = (): void => this.#askAgainAt(monotonicMs());
+
   /** Finishes the step as a pause does, then goes on by itself. */
   snooze(milliseconds: number): void {
     if (!isMember(this.#live.current)) return;
@@ -356,6 +358,7 @@ export class Donor implements DonorPage {
 
   /** By timers of the page, since there is no worker now: a hidden page's are a minute late at most. */
   #askAgainAt(dueMs: number): void {
+    clearTimeout(this.#retryTimer);
     const leftMs = dueMs - monotonicMs();
     if (leftMs <= 0) {
       this.#live.dispatch({ type: 'askedAgain' });

@@ -53,6 +53,14 @@ test('a lost server is told of when the tab is let in again, with how long it wa
   });
 });
 
+test('[OP62] that the operator changed runs is no fault of the server', () => {
+  const run = (name: string) => ({ name }) as NonNullable<typeof INITIAL_STATE.run>;
+  let state: DonorState = { ...INITIAL_STATE, phase: COMPUTING, run: run('whales') };
+  state = remembered(state, { ...state, phase: LOST }, at(0));
+  state = remembered(state, { ...state, phase: { kind: 'joined' }, run: run('speeches') }, at(2_000));
+  expect(state.incident?.text).toBe('The server changed from whales to speeches, and this tab came along.');
+});
+
 test('[SV11] how long it was away is told by the clock that nobody sets', () => {
   let state = remembered(INITIAL_STATE, { ...INITIAL_STATE, phase: LOST }, { wallMs: 86_400_000, monotonicMs: 0 });
   state = remembered(state, { ...state, phase: { kind: 'joined' } }, { wallMs: 3_000, monotonicMs: 6_000 });

@@ -12,8 +12,10 @@ function endured(before: DonorState, after: DonorState, at: Moment): DonorState 
   const { phase } = after;
   const seen = rolledBack(before, after, at.wallMs);
   if (phase === before.phase) return seen;
-  const outage = outageAt(before.outage, phase, at.monotonicMs);
-  const incident = before.outage && outage === null ? recovered(before.outage, phase, at.monotonicMs, at.wallMs) : null;
+  const outage = outageAt(before.outage, phase, before.run?.name ?? null, at.monotonicMs);
+  const run = after.run?.name ?? null;
+  const incident =
+    before.outage && outage === null ? recovered(before.outage, phase, run, at.monotonicMs, at.wallMs) : null;
   return { ...seen, outage, incident: incident ?? seen.incident };
 }
 

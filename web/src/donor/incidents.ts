@@ -18,6 +18,8 @@ export interface Outage {
   readonly reason: 'server' | 'deviceLost' | 'internal';
   /** By the monotonic clock. */
   readonly sinceMs: number;
+  /** In which it took part. */
+  readonly run: string | null;
 }
 
 /** A timer of a second that comes so late has slept with its computer. */
@@ -30,19 +32,22 @@ const WHAT: Readonly<Record<Outage['reason'], string>> = {
 };
 
 /** At a change of phase. Begins where the page starts over, and ends where it is let in again. */
-export function outageAt(outage: Outage | null, phase: DonorPhase, nowMs: number): Outage | null {
-  if (phase.kind === 'reconnecting') return outage ?? { reason: phase.reason, sinceMs: nowMs };
+export function outageAt(outage: Outage | null, phase: DonorPhase, run: string | null, nowMs: number): Outage | null {
+  if (phase.kind === 'reconnecting') return outage ?? { reason: phase.reason, sinceMs: nowMs, run };
   return phase.kind === 'starting' ? outage : null;
 }
 
 /** Null where the page was not let in again: it left meanwhile, or was refused. */
 export function recovered(
-  { reason, sinceMs }: Outage,
+  { reason, sinceMs, run: before }: Outage,
   phase: DonorPhase,
+  run: string | null,
   nowMs: number,
   atMs: number,
 ): Incident | null {
   if (!['joined', 'computing', 'spare'].includes(phase.kind)) return null;
+  if (before !== null && run !== null && run !== before)
+    return { atMs, text: `The server changed from ${before} to ${run}, and this tab came along.` };
   const lasted = durationText((nowMs - sinceMs) / 1_000);
   return { atMs, text: `${WHAT[reason]} for ${lasted}. Then this tab went on by itself.` };
 }

@@ -141,6 +141,7 @@ const actions: DonorActions = {
   pauseNow: () => donor.pauseNow(),
   snooze: (milliseconds) => donor.snooze(milliseconds),
   leaveNow: () => donor.leaveNow(),
+  askAgain: () => donor.askAgain(),
   limit: (chosen) => donor.limit(chosen),
   prefer: (chosen) => {
     if (chosen.onlyIdle) void watcher.watchPerson();

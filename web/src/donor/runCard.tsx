@@ -35,8 +35,9 @@ interface ToldStatus {
 /**
  * As the server last told it; null: not yet. It is asked anew when this tab begins or ends to take part, and when the run
  * gets into another state (`phase`, with the run that is put next), so that what is paused or finished shows its last step.
+ * `isAwaited`: this tab waits for the next run, also while it is hidden.
  */
-export function useStatus(invite: string | null, isRunning: boolean, phase: string): ToldStatus {
+export function useStatus(invite: string | null, isRunning: boolean, phase: string, isAwaited: boolean): ToldStatus {
   const [status, show] = useState<PublicStatus | null>(null);
   const run = ofRun.value;
   const [refusal, refuse] = useState<string | null>(null);
@@ -44,7 +45,7 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
   const [isLost, lose] = useState(false);
   useEffect(() => {
     const look = async (): Promise<void> => {
-      if (document.visibilityState === 'hidden' && awaitedAfter.value === null) return;
+      if (document.visibilityState === 'hidden' && awaitedAfter.value === null && !isAwaited) return;
       const answer = await ask(withInvite('/api/status', invite), publicStatusSchema);
       answered(true);
       const isUnreached = !answer.ok && answer.reason === UNREACHABLE;
@@ -63,7 +64,7 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
       clearInterval(timer);
       document.removeEventListener('visibilitychange', lookAgain);
     };
-  }, [invite, isRunning, phase, run]);
+  }, [invite, isRunning, phase, run, isAwaited]);
   return { status, refusal, isAsked, isLost };
 }
 

@@ -19,8 +19,8 @@ test('[DO17] the time that is left is that of the steps to come at the pace of t
 });
 
 test('[DO17] a long purpose is folded between two words', () => {
-  expect(foldedText('To read whales.')).toBe('To read whales.');
+  expect(foldedText('To read whales.', 80)).toBe('To read whales.');
   const words = 'Whales and what is written of them. '.repeat(3);
-  expect(foldedText(words)).toBe('Whales and what is written of them. Whales and what is written of them. Whales…');
-  expect(foldedText('x'.repeat(200))).toBe(`${'x'.repeat(80)}…`);
+  expect(foldedText(words, 80)).toBe('Whales and what is written of them. Whales and what is written of them. Whales…');
+  expect(foldedText('x'.repeat(200), 80)).toBe(`${'x'.repeat(80)}…`);
 });

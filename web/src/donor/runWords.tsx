@@ -14,17 +14,22 @@ interface RunWordsProps {
   readonly isLost: boolean;
 }
 
-/** What its operator wrote is folded past so many characters: what it costs and how to stop stay on the first screen. */
-const [PURPOSE_LIMIT, WORDS_LIMIT] = [140, 80];
-/** Of the folded purpose: three lines of a phone. */
-const FOLDED_LIMIT = 80;
+/**
+ * What its operator wrote is folded past so many characters: what it costs and how to stop stay on the first screen. `folded`:
+ * what is left of the purpose, three lines of such a window.
+ */
+const ROOM = {
+  small: { purpose: 140, words: 80, folded: 80 },
+  large: { purpose: 240, words: 160, folded: 200 },
+} as const;
+const IS_LARGE = '(min-width: 48rem) and (min-height: 44rem)';
 
 /** Whole words, as many as there is room for. */
-export function foldedText(text: string): string {
-  if (text.length <= FOLDED_LIMIT) return text;
-  const room = text.slice(0, FOLDED_LIMIT + 1);
+export function foldedText(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  const room = text.slice(0, limit + 1);
   const end = room.search(/\s\S*$/);
-  return `${room.slice(0, end > 0 ? end : FOLDED_LIMIT).replace(/[\s,;:–-]+$/, '')}…`;
+  return `${room.slice(0, end > 0 ? end : limit).replace(/[\s,;:–-]+$/, '')}…`;
 }
 
 export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
@@ -49,13 +54,14 @@ const TRAINED = 'Browsers trained this language model together, each with a part
 function CardWords({ about, isOver }: Pick<RunWordsProps, 'about'> & { readonly isOver: boolean }) {
   const [isOpen, open] = useState(false);
   const card = about?.card ?? null;
+  const room = matchMedia(IS_LARGE).matches ? ROOM.large : ROOM.small;
   const words = card === null ? '' : `${card.by}${card.text}${card.licence}`;
-  const isLong = card !== null && (card.purpose.length > PURPOSE_LIMIT || words.length > WORDS_LIMIT);
+  const isLong = card !== null && (card.purpose.length > room.purpose || words.length > room.words);
   const isFolded = isLong && !isOpen;
   return (
     <>
       <p class={isFolded ? 'lede folded' : 'lede'}>
-        {card?.purpose ? (isFolded ? foldedText(card.purpose) : card.purpose) : isOver ? TRAINED : TRAINS}
+        {card?.purpose ? (isFolded ? foldedText(card.purpose, room.folded) : card.purpose) : isOver ? TRAINED : TRAINS}
       </p>
       {about && (
         <p class="soft small">

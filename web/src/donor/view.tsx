@@ -1,4 +1,5 @@
 /** The donor's page as a function of its state. */
+import { useEffect } from 'preact/hooks';
 import { Banner } from '../page/parts.tsx';
 import type { DonorActions, PageActions } from './actions.ts';
 import { CreditCard } from './creditCard.tsx';
@@ -38,11 +39,18 @@ const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);
+  // Reloaded after the end, it is told to come later: the next run is there when it is told.
+  const awaitsNext = state.phase.kind === 'postponed' && state.phase.reason === 'runFinished';
   const { status, refusal, isAsked, isLost } = useStatus(
     invite,
     isRunning,
     `${REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs'} ${state.snapshot?.next ?? ''}`,
+    awaitsNext,
   );
+  const hasNext = awaitsNext && status !== null && status.phase !== 'finished';
+  useEffect(() => {
+    if (hasNext) actions.askAgain();
+  }, [hasNext, actions]);
   const { about, isAsked: isAboutAsked } = useAbout(invite, status?.run ?? null);
   const isOver = status?.phase === 'finished';
   // After the end, what this browser keeps of its tab is enough.
