@@ -42,7 +42,9 @@ export async function program(name = ''): Promise<Command> {
     .configureHelp({ showGlobalOptions: false });
   const asked = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   for (const load of asked ? [asked] : Object.values(COMMANDS)) (await load())(shoal);
-  shoal.command('test').description('run every test, or some lanes: types, lint, unit, gpu, dashboard, e2e [--long]');
+  shoal
+    .command('test')
+    .description('run every test, or some lanes: types, lint, unit, gpu, dashboard, e2e, servers [--long]');
   return shoal;
 }
 

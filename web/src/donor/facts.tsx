@@ -43,7 +43,7 @@ function facts(props: FactsProps): readonly (readonly [string, string])[] {
     ],
     [
       'What it costs',
-      `Electricity, heat, perhaps a loud fan. At full load a laptop’s GPU draws some 15 to 60 watts, a desktop’s 100 to 400. At half the GPU time it’s about half of that. Better plug your laptop in. ${trafficFact(props)}`,
+      `Electricity, heat, perhaps a loud fan. At full load a laptop’s GPU draws some 15 to 60 watts, a desktop’s 100 to 400. At half the GPU time it’s about half of that. Plug your laptop in, if you can. ${trafficFact(props)}`,
     ],
     ['What others see', (relayOnly ? RELAYED : DIRECT) + NAMED],
     ...(asked === null ? [] : [asked]),
