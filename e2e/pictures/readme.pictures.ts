@@ -31,15 +31,20 @@ test('the pictures of the README', async () => {
     await untilState(page, 'computing');
   }
   await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 2);
+  await operator.untilFurther(4);
   await donor.getByText('2 donors training').waitFor();
-  await operator.untilFurther(2);
   await take(donor, 'donor');
-  const visitor = await open();
-  await visitor.getByText(/GPUs are training it/).waitFor();
-  await take(visitor, 'first');
   // Enough of a curve to see one.
   await operator.until(({ committedSteps }) => committedSteps >= OPERATOR_STEPS);
   await take(operator.page, 'operator');
+  const visitor = await open();
+  await visitor.getByText(/GPUs are training it/).waitFor();
+  // What it writes has typed itself out so far.
+  await visitor
+    .locator('.writing')
+    .filter({ hasText: /after step \d+.*:.{40}/s })
+    .waitFor();
+  await take(visitor, 'first');
   await operator.page.setViewportSize({ width: 1180, height: 1320 });
   await operator.page.getByRole('link', { name: 'Swarm', exact: true }).click();
   await operator.page.getByText(/more than the|less than the/).waitFor();
