@@ -39,7 +39,12 @@ export function FirstScreen(props: FirstScreenProps) {
       {/* Above all that an operator may write: why one cannot donate here is in sight in every window. */}
       <Outcome state={state} isOver={isOver} />
       <RunChoice invite={invite} memoryBytes={limits.memoryBytes} />
-      <RunWords status={status} about={about} isShut={refusal !== null} isLost={isLost} />
+      <RunWords
+        status={status}
+        about={about}
+        isShut={refusal !== null || machine.gpu.kind === 'missing'}
+        isLost={isLost}
+      />
       {refusal !== null && (phase.kind !== 'failed' || phase.reason === 'blocked') && (
         <p class="notice bad" role="status">
           <span aria-hidden="true">✕ </span>

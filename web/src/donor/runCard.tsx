@@ -132,6 +132,8 @@ interface RunProps {
   readonly invite: string | null;
   /** While this tab takes part; the numbers of the run stand elsewhere then. */
   readonly isRunning: boolean;
+  /** The server does not answer: all of it is old. */
+  readonly isLost: boolean;
   readonly onDownload: (() => Promise<string>) | null;
 }
 
@@ -140,10 +142,10 @@ function titleOf(status: PublicStatus | null, isRunning: boolean): string {
   return status?.phase === 'finished' ? 'What it became' : 'What it becomes';
 }
 
-export function RunCard({ status, about, invite, isRunning, onDownload }: RunProps) {
+export function RunCard({ status, about, invite, isRunning, isLost, onDownload }: RunProps) {
   const isOver = status?.phase === 'finished';
   return (
-    <section class="card" aria-labelledby="run">
+    <section class={isLost ? 'card stale-card' : 'card'} aria-labelledby="run">
       <h2 id="run">{titleOf(status, isRunning)}</h2>
       <p class="soft">
         {about
@@ -151,14 +153,16 @@ export function RunCard({ status, about, invite, isRunning, onDownload }: RunPro
               about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
-        {!isRunning && status?.sentence}{' '}
+        {!isRunning &&
+          status &&
+          (isLost ? 'The server doesn’t answer: this is how the run was last seen.' : status.sentence)}{' '}
         <StatusLink invite={invite} staysHere={isRunning} words={isOver ? 'See how it went' : 'See how it’s going'} />
       </p>
       {!isRunning && (
         <StepProgress
           done={status?.committedSteps ?? null}
           steps={status?.steps ?? 0}
-          note={status && !isOver ? `${counted(status.donors, 'donor')} training` : ''}
+          note={status && !isOver && !isLost ? `${counted(status.donors, 'donor')} training` : ''}
         />
       )}
       <LossCurve points={status?.curve ?? []} />

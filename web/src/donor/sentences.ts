@@ -157,7 +157,7 @@ function standing(state: DonorState): Headline {
     case 'left':
       return phase.confirmed
         ? headline('calm', '○', 'Left', 'You’ve left. Your part is in safe hands, and your GPU is free.')
-        : headline('calm', '○', 'Left', 'You’ve left at once. Your GPU is free.');
+        : headline('calm', '○', 'Left', 'You’ve left. Your GPU is free.');
     case 'postponed':
       return postponedHeadline(phase);
     case 'failed':

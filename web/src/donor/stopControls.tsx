@@ -70,6 +70,8 @@ function words(state: DonorState, rests: boolean): string {
     return 'You train alone right now, so the newest steps are on your GPU only. Pause, Snooze and Leave save them first. “Pause now” and closing this tab lose what came after the last saved state.';
   if (state.phase.kind === 'spare' && !rests)
     return 'Nothing runs here while you’re on standby. Pause or snooze if you don’t want to be brought in.';
+  if (!rests && state.phase.kind === 'reconnecting')
+    return 'Nothing runs here until the server answers. Then it goes on by itself, unless you leave or press “Pause now”.';
   if (!rests)
     return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
   if (isHeld(state)) return 'Nothing runs here. Your GPU goes on by itself when the operator lets the run go on.';

@@ -72,4 +72,4 @@ function Answer({ trial, committedSteps }: Pick<TrialProps, 'trial' | 'committed
 }
 
 export const modelText = (parameters: number): string =>
-  `${parameters < 1e6 ? countText(parameters) : rateText(parameters)} parameters (${bytesText(parameters * 4)} of numbers)`;
+  `${parameters < 1e6 ? countText(parameters) : rateText(parameters)} parameters (${bytesText(parameters * 4)})`;

@@ -102,7 +102,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           />
         )}
         {(isRunning || refusal === null || status?.isBlocked) && (
-          <RunCard status={status} about={about} invite={invite} isRunning={isRunning} onDownload={onDownload} />
+          <RunCard {...{ status, about, invite, isRunning, isLost, onDownload }} />
         )}
         {!isOver && refusal === null && (
           <Share

@@ -30,7 +30,7 @@ export const runSign = ({ phase, hasDiverged }: Pick<Snapshot, 'phase' | 'hasDiv
 export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
   open: { tone: 'good', glyph: '●', word: 'Live' },
-  closed: { tone: 'bad', glyph: '↻', word: 'Reconnecting' },
+  closed: { tone: 'wait', glyph: '↻', word: 'Reconnecting' },
   noRun: { tone: 'bad', glyph: '✕', word: 'Not active' },
   loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
 };

@@ -6,7 +6,7 @@ import { leaderboardSchema } from '../../../swarm/messages/leaderboard.ts';
 import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import { withInvite } from '../page/ask.ts';
 import { read } from './api.ts';
-import { type StatusState, StatusView } from './statusView.tsx';
+import { type StatusState, StatusView, statusTitle } from './statusView.tsx';
 
 const ASK_MS = 5_000;
 /** Places change slowly. */
@@ -31,6 +31,7 @@ async function ask(): Promise<void> {
     problem: status.ok ? null : status.reason,
     invite,
   };
+  document.title = statusTitle(shown.value);
 }
 
 function Page() {

@@ -11,7 +11,7 @@ import { UNSEEN, UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { ChartCard } from './chart.tsx';
 import type { Chart } from './charts.ts';
 import { joined, type StepWindow } from './series.ts';
-import { PHASES } from './signs.ts';
+import { CONNECTIONS, PHASES, type Sign } from './signs.ts';
 
 export interface StatusState {
   readonly status: PublicStatus | null;
@@ -24,11 +24,7 @@ export function StatusView({ status, board, problem, invite }: StatusState) {
   return (
     <>
       <Banner page="Status" invite={invite}>
-        {status && problem === null ? (
-          <Chip {...PHASES[status.phase]} announced />
-        ) : (
-          <Chip {...noStatus(problem)} announced />
-        )}
+        <Chip {...signOf(status, problem)} announced />
       </Banner>
       <main class={problem === null ? 'narrow' : 'narrow stale'}>
         {status === null ? (
@@ -44,11 +40,18 @@ export function StatusView({ status, board, problem, invite }: StatusState) {
   );
 }
 
-function noStatus(problem: string | null) {
-  if (problem === null) return { tone: 'wait', glyph: '◔', word: 'Connecting' };
-  return problem === UNREACHABLE
-    ? { tone: 'wait', glyph: '◔', word: 'Reconnecting' }
-    : { tone: 'bad', glyph: '✕', word: 'No status' };
+const signOf = (status: PublicStatus | null, problem: string | null): Sign =>
+  status && problem === null ? PHASES[status.phase] : noStatus(problem);
+
+/** What the tab is called: how the run is, and which one. */
+export function statusTitle({ status, problem }: Pick<StatusState, 'status' | 'problem'>): string {
+  const { glyph, word } = signOf(status, problem);
+  return status === null ? `${glyph} ${word} · Shoal` : `${glyph} ${word} · ${status.run} · Shoal`;
+}
+
+function noStatus(problem: string | null): Sign {
+  if (problem === null) return CONNECTIONS.connecting;
+  return problem === UNREACHABLE ? CONNECTIONS.closed : { tone: 'bad', glyph: '✕', word: 'No status' };
 }
 
 const NO_MARKS: readonly never[] = [];
@@ -122,7 +125,12 @@ function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Char
   }));
   const { xs, columns } = joined(lines);
   return {
-    ...{ id: 'loss', title: 'Loss', note: 'Mean cross-entropy in nats a token.', format: lossText },
+    ...{
+      id: 'loss',
+      title: 'Loss',
+      note: 'How far off the model is, word by word (mean cross-entropy, in nats a token). Lower is better.',
+      format: lossText,
+    },
     ...{ xs, isLog: false, fromZero: false, isWhole: false },
     lines: [
       { label: 'training', tone: 'accent', pattern: 'solid', values: at(columns, 0) },

@@ -74,7 +74,7 @@ export const percentText = (share: number | null): string =>
 
 /** A time of day, as the person's own clocks have it. */
 export const timeText = (atMs: number): string =>
-  new Date(atMs).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+  new Date(atMs).toLocaleTimeString(undefined, { hour: 'numeric', minute: '2-digit' });
 
 /** Decimal units, as traffic is counted. */
 export function trafficText(bytes: number): string {
