@@ -1,4 +1,4 @@
-/** The contract of `Link` on real data channels: simple-peer in the browser's page, both ends in one tab. */
+/** The contract of `Link` on real data channels, and on ports to them: simple-peer in the browser's page, both ends in one tab. */
 import { type Browser, chromium, type Page } from 'playwright';
 import { build, type Rolldown } from 'vite';
 import { afterAll, beforeAll, describe, test } from 'vitest';
@@ -17,7 +17,7 @@ async function bundle(): Promise<string> {
   return output.output.flatMap((file) => (file.type === 'chunk' ? [file.code] : [])).join('\n');
 }
 
-describe('Link, on data channels', () => {
+describe('Link', () => {
   let browser: Browser;
   let page: Page;
 
@@ -38,9 +38,11 @@ describe('Link, on data channels', () => {
     await browser?.close();
   });
 
-  for (const { title } of LINK_CONTRACT) {
-    test(title, async () => {
-      await page.evaluate((name) => window.runLinkCase(name), title);
-    });
+  for (const by of ['channels', 'ports'] as const) {
+    for (const { title } of LINK_CONTRACT) {
+      test(`${title} (by ${by})`, async () => {
+        await page.evaluate(([name, way]) => window.runLinkCase(name, way), [title, by] as const);
+      });
+    }
   }
 });

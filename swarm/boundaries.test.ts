@@ -58,7 +58,7 @@ const TABLE: readonly ImportRule[] = [
   },
   // Shards in main memory: arithmetic of seconds.
   { files: /^web\/src\/gpu\/hostShards\.ts$/, may: [/^web\/src\/executor\/longWork\.ts$/] },
-  { files: /^web\/src\/worker\//, may: [/^web\/src\/worker\//, ...COMPUTES, /^swarm\//, /^comlink$/] },
+  { files: /^web\/src\/worker\//, may: [/^web\/src\/(worker|net)\//, ...COMPUTES, /^swarm\//, /^comlink$/] },
   // First thing on every page and in every worker.
   {
     files: /^(web\/src\/worker\/worker|signaling-server\/bench\/page\/main)\.ts$/,
@@ -119,7 +119,7 @@ const TABLE: readonly ImportRule[] = [
 
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
-  'simple-peer': ['web/src/net/connection.ts'],
+  'simple-peer': ['web/src/net/peerConnection.ts'],
   '@huggingface/tokenizers': ['signaling-server/texts/tokenizer.ts', 'signaling-server/texts/tokenizer.test.ts'],
   '@petamoriken/float16': [
     'shaders/kernel/half.ts',

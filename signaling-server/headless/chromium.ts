@@ -55,6 +55,10 @@ export async function openChromium(name: string, log: Log, program?: BrowserProg
     goto: async (url, timeout) => void (await page.goto(url, { timeout })),
     press: (button, timeout) => page.getByRole('button', { name: button, exact: true }).click({ timeout }),
     evaluate: (work, given) => page.evaluate(work as (given: unknown) => ReturnType<typeof work>, given),
+    evaluateInWorker: async (work, given) => {
+      const worker = page.workers().at(-1) ?? (await page.waitForEvent('worker'));
+      return worker.evaluate(work as (given: unknown) => ReturnType<typeof work>, given);
+    },
     waitFor: async (holds, given, timeout) =>
       void (await page.waitForFunction(holds as (given: unknown) => boolean, given, { timeout, polling: POLL_MS })),
     expose: async (called, call) => void (await page.exposeFunction(called, call)),

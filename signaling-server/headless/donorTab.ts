@@ -16,6 +16,8 @@ export interface DonorTab {
   /** A button by its whole name. */
   press(button: string, timeoutMs: number): Promise<void>;
   evaluate<T, Given>(work: (given: Given) => T | Promise<T>, given: Given): Promise<T>;
+  /** The same in its worker, once that runs. */
+  evaluateInWorker<T, Given>(work: (given: Given) => T | Promise<T>, given: Given): Promise<T>;
   /** Resolves when it holds; rejects after `timeoutMs`, 0: never. */
   waitFor<Given>(holds: (given: Given) => boolean, given: Given, timeoutMs: number): Promise<void>;
   /** A function of the page that calls this one. */

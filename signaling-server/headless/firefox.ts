@@ -55,6 +55,11 @@ export async function openFirefox(name: string, log: Log): Promise<Result<DonorT
       await found?.click();
     },
     evaluate: (work, given) => page.evaluate(work as (given: unknown) => ReturnType<typeof work>, given) as never,
+    evaluateInWorker: async (work, given) => {
+      while (page.workers().length === 0) await pause(POLL_MS, undefined, { signal: over.signal });
+      const worker = page.workers().at(-1);
+      return worker?.evaluate(work as (given: unknown) => ReturnType<typeof work>, given) as never;
+    },
     waitFor: async (holds, given, timeout) => {
       const limit = AbortSignal.any([over.signal, ...(timeout === 0 ? [] : [AbortSignal.timeout(timeout)])]);
       while (!(await page.evaluate(holds as (given: unknown) => boolean, given))) {

@@ -1,14 +1,15 @@
 /**
- * A donor that lies, done from outside as anyone could who opens the tools of a browser: between its page and the network
- * one element of each activation and each gradient becomes NaN. What the page itself makes of its tensors stays as it is.
+ * A donor that lies, done from outside as anyone could who opens the tools of a browser: on the way to the network one
+ * element of each activation and each gradient becomes NaN. What the page itself makes of its tensors stays as it is.
  */
 import type { DonorTab } from './donorTab.ts';
 
 /** From this step on; alone in its run, where nothing is sent, of its loss. Resolves when the first one is. */
-export const sendNaN = (tab: Pick<DonorTab, 'evaluate'>, firstStep: number): Promise<boolean> =>
-  tab.evaluate(spoilWhatIsSent, firstStep);
+export const sendNaN = (tab: Pick<DonorTab, 'evaluate' | 'evaluateInWorker'>, firstStep: number): Promise<boolean> =>
+  // Whichever of them sends: the worker has the channels, where the browser lets them go, and the page the server's socket.
+  Promise.race([tab.evaluate(spoilWhatIsSent, firstStep), tab.evaluateInWorker(spoilWhatIsSent, firstStep)]);
 
-/** Runs in the page, and knows nothing but what is in it. A frame's header is in swarm/messages/frame.ts. */
+/** Runs in the page and in its worker, and knows nothing but what is in them. A frame's header is in swarm/messages/frame.ts. */
 function spoilWhatIsSent(firstStep: number): Promise<boolean> {
   const [ACTIVATION, GRADIENT, SLICE, HELD_OUT] = [0, 1, 2, 4];
   const HEADER_BYTES = 32;
@@ -37,12 +38,14 @@ function spoilWhatIsSent(firstStep: number): Promise<boolean> {
       resolve(true);
       return JSON.stringify(report);
     };
-    const channel = RTCDataChannel.prototype;
-    const sendByChannel = channel.send as (this: RTCDataChannel, data: unknown) => void;
-    channel.send = function send(this: RTCDataChannel, data: unknown): void {
-      spoil(data, () => 0);
-      sendByChannel.call(this, data);
-    };
+    if ('RTCDataChannel' in globalThis) {
+      const channel = RTCDataChannel.prototype;
+      const sendByChannel = channel.send as (this: RTCDataChannel, data: unknown) => void;
+      channel.send = function send(this: RTCDataChannel, data: unknown): void {
+        spoil(data, () => 0);
+        sendByChannel.call(this, data);
+      };
+    }
     const socket = WebSocket.prototype;
     const sendBySocket = socket.send as (this: WebSocket, data: unknown) => void;
     socket.send = function send(this: WebSocket, data: unknown): void {

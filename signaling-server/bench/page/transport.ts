@@ -6,7 +6,9 @@
 import { at, invariant, peerId } from '../../../swarm/base.ts';
 import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
-import { type Link, openSimplePeerLink } from '../../../web/src/net/link.ts';
+import { connectionBy } from '../../../web/src/net/connection.ts';
+import { type Link, linkOver } from '../../../web/src/net/link.ts';
+import { dialPeer } from '../../../web/src/net/peerConnection.ts';
 
 const SIZES = [1_024, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
 const ROUNDS = 5;
@@ -117,7 +119,7 @@ class LinkWay implements Way {
     this.opened = new Promise((resolve) => {
       open = resolve;
     });
-    this.link = openSimplePeerLink({
+    this.link = linkOver(connectionBy(dialPeer))({
       peer: peerId('other'),
       initiator,
       iceServers: [],

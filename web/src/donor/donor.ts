@@ -1,15 +1,13 @@
 /**
- * The shell around a donor's state: owns the worker and the conversation with the server and other donors, and pumps
- * between them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
+ * The shell around a donor's state: owns the worker and what of its talk with others is the page's, and pumps between
+ * them. It decides nothing but when to start over. No timer of the page matters here: waiting is the worker's.
  */
-import type { PeerId } from '../../../swarm/base.ts';
 import { LEAST_SPEED, type Limits } from '../../../swarm/limits.ts';
 import { todayPlaceSchema } from '../../../swarm/messages/leaderboard.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { AdapterProfile, LinkMeasurement } from '../../../swarm/messages/profile.ts';
+import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import type { DonorPage, DonorStatus, WorkerFailure } from '../executor/protocol.ts';
-import type { Mesh } from '../net/mesh.ts';
 import type { Entry, SignalingState } from '../net/signaling.ts';
 import { ask, UNREACHABLE } from '../page/ask.ts';
 import { monotonicMs, thisMoment, wallMs } from '../page/clock.ts';
@@ -28,8 +26,8 @@ import type { Preferences } from './preferences.ts';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
 import { type DonorState, isBarred, type Rest } from './state.ts';
 
-/** How often links are asked whether they live. */
-const PULSE_MS = 1_000;
+/** Between two looks at whether this computer has slept. */
+const SLEEP_LOOK_MS = 1_000;
 /** How often a snooze looks whether it is over or was ended: one long timer may come late after a sleep. */
 const SNOOZE_LOOK_MS = 5_000;
 const COUNT_MS = 1_000;
@@ -167,32 +165,29 @@ export class Donor implements DonorPage {
     }
   }
 
-  async sendFrame(...sent: Parameters<DonorPage['sendFrame']>): Promise<void> {
-    await this.#mesh().send(...sent);
+  sendBytes(message: Uint8Array<ArrayBuffer>): void {
+    this.#conversation?.sendBytes(message);
   }
 
-  async connect(...how: Parameters<DonorPage['connect']>): Promise<void> {
-    await this.#mesh().connect(...how);
-    // A meeting counts by them what it sends; a step's are shown anew.
-    if (this.#bridge) this.#showLinks(this.#bridge);
+  call(...call: Parameters<DonorPage['call']>): void {
+    this.#conversation?.calls.call(...call);
   }
 
-  async openAhead(peers: readonly PeerId[], epoch: number): Promise<void> {
-    await this.#conversation?.mesh?.openAhead(peers, epoch);
+  callSignal(id: number, data: string): void {
+    this.#conversation?.calls.callSignal(id, data);
   }
 
-  bar(peer: PeerId): void {
-    this.#conversation?.mesh?.bar(peer);
+  hangUp(id: number): void {
+    this.#conversation?.calls.hangUp(id);
   }
 
-  async openDirect(peer: PeerId, epoch: number): Promise<boolean> {
-    const isReached = (await this.#conversation?.mesh?.openDirect(peer, epoch)) === true;
+  showLinks(measured: MeasuredLinks): void {
+    this.#live.dispatch({ type: 'linksMeasured', measured });
+  }
+
+  async mayMeasure(): Promise<boolean> {
     const { preferences, today } = this.#live.current;
-    return isReached && !isNearlyUsedUp(preferences, today);
-  }
-
-  async measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null> {
-    return (await this.#conversation?.mesh?.measure(peer, messages)) ?? null;
+    return !isNearlyUsedUp(preferences, today);
   }
 
   showStatus(status: DonorStatus): void {
@@ -247,12 +242,6 @@ export class Donor implements DonorPage {
     }, pauseMs);
   }
 
-  #mesh(): Mesh {
-    const mesh = this.#conversation?.mesh;
-    if (!mesh) throw new Error('there is no connection to the swarm');
-    return mesh;
-  }
-
   #ask(event: Extract<DonorEvent, { type: 'asked' }>): void {
     this.#live.dispatch(event);
     this.sendServer({ type: event.what });
@@ -287,7 +276,6 @@ export class Donor implements DonorPage {
     const bridge = new DonorBridge(this);
     this.#bridge = bridge;
     try {
-      // What speaks with others is fetched with the click: the first view is there sooner without it.
       const [adapter, speaking] = await Promise.all([
         bridge.open(this.#live.current.limits),
         import('./conversation.ts'),
@@ -312,21 +300,19 @@ export class Donor implements DonorPage {
       entry: this.#entry,
       key: donorKey(),
       limits: () => this.#live.current.limits,
-      relayOnly: () => this.#live.current.preferences.relayOnly,
       wait: (milliseconds) => this.#wait(milliseconds),
       onState: (state) => this.#onSignaling(state),
       onMessage: (message) => this.#onMessage(bridge, message),
-      onFrame: (from, message) => bridge.peerSent(from, message),
-      onLost: (peer) => bridge.linkLost(peer),
+      onBytes: (bytes) => bridge.serverSentBytes(bytes),
+      onCall: (id, news) => bridge.callTold(id, news),
     });
-    void this.#pulse(bridge);
+    void this.#lookForSleep(bridge);
   }
 
-  async #pulse(bridge: DonorBridge): Promise<void> {
+  async #lookForSleep(bridge: DonorBridge): Promise<void> {
     let before = thisMoment();
     while (this.#bridge === bridge) {
-      this.#conversation?.mesh?.pulse();
-      await this.#wait(PULSE_MS);
+      await this.#wait(SLEEP_LOOK_MS);
       const now = thisMoment();
       const incident = slept(before, now);
       if (incident) this.#live.dispatch({ type: 'incident', incident });
@@ -370,22 +356,13 @@ export class Donor implements DonorPage {
   }
 
   #onMessage(bridge: DonorBridge, message: ServerMessage): void {
-    if (message.type === 'start' || message.type === 'evaluate') this.#showLinks(bridge);
+    const { relayOnly } = this.#live.current.preferences;
+    if (message.type !== 'snapshot') bridge.serverSaid(message, relayOnly);
+    if (message.type === 'signal') return;
     if (message.type === 'welcome') this.#token = message.token;
     this.#live.dispatch({ type: 'serverSaid', message });
-    if (message.type !== 'snapshot') bridge.serverSaid(message);
     this.#followConditions();
     if (message.type === 'standby' && message.state === 'left') this.#stop();
-  }
-
-  /** The ways that a step begins with: the worker counts by them what it sends, and reports them to the server. */
-  #showLinks(bridge: DonorBridge): void {
-    const mesh = this.#conversation?.mesh;
-    const links = mesh?.reports() ?? [];
-    const upload = mesh?.line.bytesPerSecond ?? null;
-    const measured = { links, ...(upload !== null && { uploadBytesPerSecond: upload }) };
-    bridge.linksMeasured(measured);
-    this.#live.dispatch({ type: 'linksMeasured', measured });
   }
 
   /** Everything that computes or talks ends here, at once. */

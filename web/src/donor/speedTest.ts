@@ -23,15 +23,9 @@ export class SpeedTest {
     this.#best = null;
     this.#show({ kind: 'running', tokensPerSecond: null, seconds: 0 });
     const bridge = new DonorBridge({
-      ...{ sendServer: () => {}, showStatus: () => {}, sendFrame: async () => {}, connect: async () => {} },
-      ...{
-        openAhead: async () => {},
-        bar: () => {},
-        openDirect: async () => false,
-        measure: async () => null,
-        recall: async () => null,
-        remember: async () => {},
-      },
+      ...{ sendServer: () => {}, sendBytes: () => {}, showStatus: () => {}, showLinks: () => {} },
+      ...{ call: () => {}, callSignal: () => {}, hangUp: () => {}, mayMeasure: async () => false },
+      ...{ recall: async () => null, remember: async () => {} },
       fail: (_reason, detail) => this.#end(bridge, refusal(detail)),
     });
     this.#bridge = bridge;

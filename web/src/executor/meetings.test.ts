@@ -55,8 +55,8 @@ class Donor {
     this.#peer = peer;
     this.plan = peer === A ? PLANS[0] : PLANS[1];
     this.epoch = peer === A ? 1 : 2;
-    const page = {
-      sendServer: (message: PeerMessage) => void this.said.push(message),
+    const page = { sendServer: (message: PeerMessage) => void this.said.push(message) };
+    const ways = {
       sendFrame: async (to: PeerId, message: ArrayBuffer) => post.carry(peer, to, message),
       connect: async () => undefined,
     };
@@ -65,8 +65,8 @@ class Donor {
     );
     const traffic = new Traffic(STILL);
     this.meetings = new Meetings({
-      ...{ page, traffic, epochs: this.epochs, holding: this.holding, meter: new Meter(STILL.now, () => undefined) },
-      neighbours: new Neighbours(page, traffic),
+      ...{ page, ways, traffic, epochs: this.epochs, holding: this.holding },
+      ...{ meter: new Meter(STILL.now, () => undefined), neighbours: new Neighbours(ways, traffic) },
       ...{ run: () => this.#run, links: () => [], send: async () => undefined, advance: () => undefined },
       receive: async () => new Float32Array(1),
       bar: (from) =>

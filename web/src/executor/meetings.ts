@@ -25,7 +25,8 @@ import type { Traffic } from './traffic.ts';
 import { gatherValues, holderParts, sendValues } from './values.ts';
 
 interface Parts {
-  readonly page: Pick<SessionParts['page'], 'sendServer' | 'sendFrame'>;
+  readonly page: Pick<SessionParts['page'], 'sendServer'>;
+  readonly ways: Pick<SessionParts['ways'], 'sendFrame'>;
   readonly epochs: Epochs;
   readonly holding: Holding;
   readonly neighbours: Neighbours;
@@ -179,7 +180,7 @@ export class Meetings {
   }
 
   async #hold(signal: AbortSignal, attempt: Attempt, run: JoinedRun, ends: RoundEnds): Promise<void> {
-    const { holding, neighbours, page, meter, traffic } = this.#parts;
+    const { holding, neighbours, page, meter, traffic, ways } = this.#parts;
     const { role } = holding;
     const { islands } = run.sizes;
     const { message, passages, partners } = attempt;
@@ -188,12 +189,12 @@ export class Meetings {
     try {
       const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), message.epoch);
       await neighbours.meet(partners, greatest, message.relayed ?? [], signal);
-      const ways = {
+      const packets = {
         send: (to: PeerId, key: TensorKey, words: Float32Array) =>
-          sendFrames(to, encodeTensor(key, words), { traffic, meter, page }, signal),
+          sendFrames(to, encodeTensor(key, words), { traffic, meter, ways }, signal),
         receive: (key: TensorKey, from: PeerId) => meter.awaited(from, this.#packets.receive(key, from, signal)),
       };
-      const meeting = new Meeting(role, role.islands, islands, message, passages, ends, ways);
+      const meeting = new Meeting(role, role.islands, islands, message, passages, ends, packets);
       const { outcome, digests } = await (message.beside ? meeting.hold() : meter.meeting(run.peer, meeting.hold()));
       signal.throwIfAborted();
       attempt.outcome = outcome;

@@ -93,11 +93,11 @@ test('[CO75] a step waits for who has not taken its tensors; when it is over its
   );
   const [giver, taker] = [peerId('giver'), peerId('taker')];
   let take: () => void = () => undefined;
-  const page = { sendFrame: () => new Promise<void>((resolve) => (take = resolve)) };
+  const ways = { sendFrame: () => new Promise<void>((resolve) => (take = resolve)) };
   const traffic = new Traffic({ now: () => 0, wait: async () => undefined });
   expect(meter.progress).toBeNull();
   meter.begin(3, 7, 1);
-  const sent = sendFrames(taker, [new ArrayBuffer(8)], { traffic, meter, page }, new AbortController().signal);
+  const sent = sendFrames(taker, [new ArrayBuffer(8)], { traffic, meter, ways }, new AbortController().signal);
   void meter.awaited(giver, new Promise(() => undefined));
   await Promise.resolve();
   await Promise.resolve();

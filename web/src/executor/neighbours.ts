@@ -7,13 +7,13 @@ import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import { streamsOf } from '../../../swarm/plan/planLink.ts';
 import type { Partners } from '../../../swarm/ways/partners.ts';
 import { abortable } from './inbox.ts';
-import type { SessionParts } from './sessionParts.ts';
+import type { Ways } from './sessionParts.ts';
 import { downloadParts, type Traffic } from './traffic.ts';
 
 type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
 
 export class Neighbours {
-  readonly #page: Pick<SessionParts['page'], 'connect'>;
+  readonly #ways: Pick<Ways, 'connect'>;
   readonly #traffic: Traffic;
   #me: PeerId | null = null;
   /** Of the donors that have a cap on what they receive. */
@@ -25,8 +25,8 @@ export class Neighbours {
   #needed: Partners = new Map();
   #prepared: Prepare | null = null;
 
-  constructor(page: Pick<SessionParts['page'], 'connect'>, traffic: Traffic) {
-    this.#page = page;
+  constructor(ways: Pick<Ways, 'connect'>, traffic: Traffic) {
+    this.#ways = ways;
     this.#traffic = traffic;
   }
 
@@ -77,7 +77,7 @@ export class Neighbours {
     const peers = [...(partners.get(me) ?? [])];
     const links = abortable<void>(signal, (resolve, reject) => {
       const through = [...new Set([...told, ...relayed])];
-      this.#page.connect(peers, epoch, through, streamsOf(plan?.links, me)).then(resolve, reject);
+      this.#ways.connect(peers, epoch, through, streamsOf(plan?.links, me)).then(resolve, reject);
     });
     links.catch(() => undefined); // awaited when the stages are built
     return links;

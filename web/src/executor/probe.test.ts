@@ -21,7 +21,8 @@ function tab(opens: boolean) {
   });
   const current: Epoch = { number: 3, abort: new AbortController(), work, before: null, fault: null };
   const parts: ProbeParts = {
-    page: {
+    page: { sendServer: (message) => void said.push(message) },
+    ways: {
       openDirect: async (peer, epoch) => {
         log.push(`openDirect ${peer} e${epoch}`);
         return opens;
@@ -30,7 +31,6 @@ function tab(opens: boolean) {
         log.push(`measure ${messages.reduce((sum, { byteLength }) => sum + byteLength, 0)}`);
         return { roundTripMs: 4, bytesPerSecond: null };
       },
-      sendServer: (message) => void said.push(message),
     },
     traffic: { maySend: async (to, bytes) => void log.push(`may send ${to} ${bytes}`) },
     meter: { sent: (bytes) => void log.push(`sent ${bytes}`) },

@@ -1,15 +1,17 @@
 /**
  * What the page and its worker say to each other, and nothing else. The worker owns the GPU, the stages, the executor
- * and every timer that matters; the page owns the socket, the peer connections and the words on screen.
+ * every timer that matters, and what goes to other donors and comes from them; the page owns the socket and the words on
+ * screen, and makes the connections.
  */
 
 import type { PeerId, Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { AdapterProfile, LinkMeasurement, MeasuredLinks } from '../../../swarm/messages/profile.ts';
+import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import type { Wait } from '../../../swarm/timeline/waits.ts';
+import type { CallMaker, CallNews } from '../net/calls.ts';
 
 /** One step of this tab, as it was. Seconds since the step began. */
 export interface StepTrace {
@@ -49,35 +51,15 @@ export interface DonorStatus {
 }
 
 /** The page, as its worker sees it (a comlink proxy). */
-export interface DonorPage {
+export interface DonorPage extends CallMaker {
   /** To the server. Dropped while there is no connection: the server forgets this donor then anyway. */
   sendServer(message: PeerMessage): void;
-  /**
-   * To a peer; transferred. Resolves once the channel has room again, with `hasLeft` once all of it has left (through the
-   * server: has been taken); rejects when the link is gone.
-   */
-  sendFrame(peer: PeerId, message: ArrayBuffer, hasLeft?: boolean): Promise<void>;
-  /**
-   * `relayed`: to these the server, because it says so. `streams`: to these by so many connections. Resolves when there is
-   * a way to each of these peers: a direct link, or the server where none opens in time.
-   */
-  connect(
-    peers: readonly PeerId[],
-    epoch: number,
-    relayed: readonly PeerId[],
-    streams: ReadonlyMap<PeerId, number>,
-  ): Promise<void>;
-  /**
-   * For a plan that may come: opens ways to these peers beside those in use; resolves when there is one to each, or this
-   * tab need not wait for it any more.
-   */
-  openAhead(peers: readonly PeerId[], epoch: number): Promise<void>;
-  /** This peer sends what nobody asked for: nothing of it is taken until the next plan. */
-  bar(peer: PeerId): void;
-  /** Resolves when a direct link is open to a donor that no plan connects this one with; false where there is none soon. */
-  openDirect(peer: PeerId, epoch: number): Promise<boolean>;
-  /** Over the link that was reached; transferred. Null where it is gone. */
-  measure(peer: PeerId, messages: readonly ArrayBuffer[]): Promise<LinkMeasurement | null>;
+  /** To be relayed; transferred, and dropped as the above. */
+  sendBytes(message: Uint8Array<ArrayBuffer>): void;
+  /** The ways to the peers of the plan, as they are by now. */
+  showLinks(measured: MeasuredLinks): void;
+  /** Whether a link may be measured that nothing else is sent through: not where the day's traffic is nearly used up. */
+  mayMeasure(): Promise<boolean>;
   showStatus(status: DonorStatus): void;
   /** The device is gone, or the worker cannot go on: close the connection, start over with a new worker. */
   fail(reason: WorkerFailure, detail: string): void;
@@ -101,13 +83,12 @@ export interface DonorWorker {
   ): Promise<number | null>;
   /** What this donor gives from now on. */
   limit(limits: Limits): void;
-  /** Every server message but `signal` and `snapshot`, in order; `welcome` first. */
-  serverSaid(message: ServerMessage): void;
-  /** A frame from a peer's link; transferred. */
-  peerSent(from: PeerId, message: ArrayBuffer): void;
-  linkLost(peer: PeerId): void;
-  /** The ways to the peers of the plan, before each step: none of them changes during it. */
-  linksMeasured(measured: MeasuredLinks): void;
+  /** Every server message but `snapshot`, in order; `welcome` first. `relayOnly`: no other donor may learn this tab's address. */
+  serverSaid(message: ServerMessage, relayOnly: boolean): void;
+  /** A binary message of the server; transferred. */
+  serverSentBytes(message: ArrayBuffer): void;
+  /** What became of a connection that this worker asked for; channels are transferred. */
+  callTold(id: number, news: CallNews): void;
   /** The socket is gone; a new `welcome` follows some day. Unless what is here is kept for it, the plan is dropped. */
   disconnected(isKept: boolean): void;
   /** Resolves after this much time by the worker's clock: the timers of a hidden page are late, a worker's are not. */

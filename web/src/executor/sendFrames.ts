@@ -2,13 +2,13 @@
 import type { PeerId } from '../../../swarm/base.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { Meter } from './meter.ts';
-import type { SessionParts } from './sessionParts.ts';
+import type { Ways } from './sessionParts.ts';
 import type { Traffic } from './traffic.ts';
 
-interface Ways {
+interface Sending {
   readonly traffic: Traffic;
   readonly meter: Meter;
-  readonly page: Pick<SessionParts['page'], 'sendFrame'>;
+  readonly ways: Pick<Ways, 'sendFrame'>;
 }
 
 /** Cuts a tensor at once (its values are only lent); `turn`: what it waits for then, to have left as this resolves. */
@@ -16,28 +16,28 @@ export async function sendTensor(
   to: PeerId,
   key: TensorKey,
   values: Float32Array,
-  ways: Ways,
+  sending: Sending,
   signal: AbortSignal,
   turn?: Promise<unknown>,
 ): Promise<void> {
   const frames = encodeTensor(key, values);
   if (turn) await turn;
-  await sendFrames(to, frames, ways, signal, turn !== undefined);
+  await sendFrames(to, frames, sending, signal, turn !== undefined);
 }
 
 /** `hasLeft`: resolves when the last one has left this end, not when it was taken. */
 export const sendFrames = (
   to: PeerId,
   frames: readonly ArrayBuffer[],
-  ways: Ways,
+  sending: Sending,
   signal: AbortSignal,
   hasLeft = false,
-): Promise<void> => ways.meter.sending(to, sendEach(to, frames, ways, signal, hasLeft));
+): Promise<void> => sending.meter.sending(to, sendEach(to, frames, sending, signal, hasLeft));
 
 async function sendEach(
   to: PeerId,
   frames: readonly ArrayBuffer[],
-  { traffic, meter, page }: Ways,
+  { traffic, meter, ways }: Sending,
   signal: AbortSignal,
   hasLeft: boolean,
 ): Promise<void> {
@@ -45,6 +45,6 @@ async function sendEach(
     await traffic.maySend(to, frame.byteLength);
     signal.throwIfAborted();
     meter.sent(frame.byteLength);
-    await page.sendFrame(to, frame, hasLeft && place === frames.length - 1);
+    await ways.sendFrame(to, frame, hasLeft && place === frames.length - 1);
   }
 }

@@ -59,10 +59,12 @@ test('[IS83] a link that is lost after the epoch was given up is told of where a
         said.push(message);
         if (message.type === 'ready') ready();
       },
+      showStatus: () => undefined,
+    },
+    ways: {
       // The others are slow to meet.
       ...{ sendFrame: () => new Promise(() => undefined), connect: async () => undefined, bar: () => undefined },
       ...{ openAhead: async () => undefined, openDirect: async () => false, measure: async () => null },
-      showStatus: () => undefined,
     },
     ...{ engine: () => engine, files: () => files, now: () => 0, wait: async () => undefined },
   });

@@ -74,9 +74,9 @@ export class Session {
     );
     this.#dutyCycle = new DutyCycle(clock, this.#meter.busy);
     this.#traffic = new Traffic(clock);
-    this.#neighbours = new Neighbours(parts.page, this.#traffic);
+    this.#neighbours = new Neighbours(parts.ways, this.#traffic);
     this.#meetings = new Meetings({
-      ...{ page: parts.page, epochs: this.#epochs, holding: this.#holding, neighbours: this.#neighbours },
+      ...{ ...parts, epochs: this.#epochs, holding: this.#holding, neighbours: this.#neighbours },
       ...{ traffic: this.#traffic, meter: this.#meter, run: () => this.#run, links: () => this.#links.links },
       bar: (from) => this.#bar(from),
       send: (...of) => this.#sendTensor(...of),
@@ -210,7 +210,7 @@ export class Session {
     if (!this.#run) return;
     const asked = ++this.#warmUps;
     this.#inbox.warm(warmBytes(this.#run.sizes, message.plan, this.#run.peer));
-    warmUp(message, this.#run, this.#parts.page).then(
+    warmUp(message, this.#run, this.#parts.ways).then(
       () => asked === this.#warmUps && this.#parts.page.sendServer({ type: 'warmed', number: message.number }),
       () => undefined,
     );
@@ -267,7 +267,7 @@ export class Session {
   }
 
   #bar(from: PeerId): void {
-    this.#parts.page.bar(from);
+    this.#parts.ways.bar(from);
     const { current } = this.#epochs;
     if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
@@ -372,8 +372,8 @@ export class Session {
   /** Frame by frame as the link has room. */
   #sendTensor(signal: AbortSignal, ...[to, key, values, turn]: Parameters<Surroundings['send']>): Promise<void> {
     this.#check?.look(key, values);
-    const ways = { traffic: this.#traffic, meter: this.#meter, page: this.#parts.page };
-    return sendTensor(to, key, values, ways, signal, turn);
+    const sending = { traffic: this.#traffic, meter: this.#meter, ways: this.#parts.ways };
+    return sendTensor(to, key, values, sending, signal, turn);
   }
 
   #atWork(): { readonly run: JoinedRun; readonly role: Role } {

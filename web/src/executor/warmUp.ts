@@ -3,8 +3,8 @@ import { isRecorded, laterStep, turnAt } from '../../../swarm/islands/rounds.ts'
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import { planPartners } from '../../../swarm/ways/partners.ts';
 import type { JoinedRun } from './joinedRun.ts';
-import type { DonorPage } from './protocol.ts';
 import { warmRole } from './role.ts';
+import type { Ways } from './sessionParts.ts';
 import { samplesRead } from './tokensAhead.ts';
 
 type WarmMessage = Extract<ServerMessage, { type: 'warm' }>;
@@ -12,9 +12,9 @@ type WarmMessage = Extract<ServerMessage, { type: 'warm' }>;
 export async function warmUp(
   { plan, epoch, step }: WarmMessage,
   { peer, sizes, engine, facts: { train }, tokens }: JoinedRun,
-  page: Pick<DonorPage, 'openAhead'>,
+  ways: Pick<Ways, 'openAhead'>,
 ): Promise<void> {
-  const links = page.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
+  const links = ways.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
   const next = isRecorded(train) ? null : turnAt(train, laterStep(train, step, plan.islands) ?? step);
   // Read past those that are expected, which belong to the plan in force.
   const samples = next === null ? [] : samplesRead(plan, peer);

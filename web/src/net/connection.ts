@@ -1,19 +1,16 @@
 /**
- * One connection to one other donor, and the only import of simple-peer: everyone else sees `Connection`, so that another
- * transport is one file. A link (link.ts) has one or several.
+ * One connection to one other donor, whatever it is made by (peerConnection.ts): everyone else sees `Connection`. A link
+ * (link.ts) has one or several.
  *
- * simple-peer owns the connection and the channel that carries frames. Heartbeats and small frames have channels of
- * their own, so that they do not stand behind a megabyte of frames in the sender's queue. simple-peer offers no second
- * channel (one that it is offered replaces its first), therefore they are negotiated ones on the connection underneath,
- * `_pc`; and the gate listens on the channel underneath, `_channel`, because `send()` has no back-pressure. Both fields
- * are as of simple-peer 9.11.1, its last release.
- *
- * A string among the frames is a mark: the other end says at once over the heartbeats' channel that it has arrived.
+ * Frames, small frames and heartbeats have a channel each. `send()` of a channel has no back-pressure: a gate (flow.ts)
+ * listens on it. A string among the frames is a mark: the other end says at once over the heartbeats' channel that it has
+ * arrived.
  */
-import SimplePeer from 'simple-peer';
 import type { PeerId } from '../../../swarm/base.ts';
-import { CANDIDATES_LIMIT, decodeSignal, filteredSignal } from '../../../swarm/messages/signal.ts';
+import { CANDIDATES_LIMIT, decodeSignal } from '../../../swarm/messages/signal.ts';
 import { Flow } from './flow.ts';
+import type { Call, Called, Channels, Dial } from './peerConnection.ts';
+import type { DataChannel } from './portChannel.ts';
 import { type RoundTrip, RoundTrips } from './rateMeter.ts';
 
 export interface Connection {
@@ -49,13 +46,9 @@ export interface ConnectionEvents {
   closed(reason: string): void;
 }
 
-export interface ConnectionOptions {
+export interface ConnectionOptions extends Omit<Call, 'relayOnly'> {
   readonly peer: PeerId;
-  /** Exactly one of both ends is. */
-  readonly initiator: boolean;
-  /** From the server; simple-peer's own default would tell Google and Twilio who is here. */
-  readonly iceServers: readonly Readonly<Record<string, unknown>>[];
-  /** By a TURN server or not at all: the other end never learns this one's address. */
+  /** False where it is not said. */
   readonly relayOnly?: boolean;
   readonly events: ConnectionEvents;
 }
@@ -63,9 +56,6 @@ export interface ConnectionOptions {
 export type OpenConnection = (options: ConnectionOptions) => Connection;
 
 export const PONG_LIMIT_MS = 15_000;
-/** Any id that simple-peer's own channel (0 or 1) does not take; both ends must use the same. */
-const HEARTBEAT_CHANNEL_ID = 100;
-const QUICK_CHANNEL_ID = 101;
 /** Messages of at most so many bytes go by the quick channel. */
 export const QUICK_BYTES = 8_192;
 /** Pings and pongs are 9 bytes: a peer that has this much of them unread does not read. */
@@ -77,53 +67,40 @@ const PONG = 1;
 const MARKED = 2;
 type Beat = typeof PING | typeof PONG | typeof MARKED;
 
-/** What simple-peer keeps to itself; see the header. Undefined where the connection could not be made. */
-interface Underneath {
-  readonly _pc?: RTCPeerConnection;
-  readonly _channel?: RTCDataChannel;
-}
-
-class SimplePeerConnection implements Connection {
+class CalledConnection implements Connection {
   state: Connection['state'] = 'connecting';
   readonly #initiator: boolean;
   readonly #peer: PeerId;
   readonly #events: ConnectionEvents;
-  readonly #connection: SimplePeer.Instance & Underneath;
-  readonly #heartbeat: RTCDataChannel | null;
-  readonly #quick: RTCDataChannel | null;
+  readonly #called: Called;
   readonly #roundTrips = new RoundTrips();
+  #channels: Channels<DataChannel> | null = null;
+  /** From when it is open. */
   #flow: Flow | null = null;
   #quickFlow: Flow | null = null;
   /** Whom to tell how long the other end's word took, by the time at which it was asked for; null: it does not come. */
   readonly #marks = new Map<number, (milliseconds: number | null) => void>();
-  #candidates = 0;
   #signals = 0;
   #unansweredSinceMs: number | null = null;
 
-  constructor({ peer, initiator, iceServers, relayOnly = false, events }: ConnectionOptions) {
+  constructor(options: ConnectionOptions, dial: Dial<DataChannel>) {
+    const { peer, initiator, iceServers, relayOnly = false, events } = options;
     this.#peer = peer;
     this.#initiator = initiator;
     this.#events = events;
-    this.#connection = new SimplePeer({
-      initiator,
-      trickle: true,
-      objectMode: true, // one message, one event
-      config: {
-        iceServers: iceServers as unknown as RTCIceServer[], // checked by RTCPeerConnection
-        iceTransportPolicy: relayOnly ? 'relay' : 'all',
+    this.#called = dial(
+      { initiator, iceServers, relayOnly },
+      {
+        channels: (channels) => this.#take(channels),
+        signal: (data) => {
+          if (this.state !== 'closed') events.signal(data);
+        },
+        stranded: () => {
+          if (this.state === 'connecting') events.stranded();
+        },
+        closed: (reason) => this.#lose(reason),
       },
-    });
-    this.#connection.on('signal', (data) => {
-      const told = filteredSignal(JSON.stringify(data), relayOnly ? 'turn' : 'all');
-      if (told !== null) events.signal(told);
-    });
-    this.#connection.on('connect', () => this.#onConnect());
-    this.#connection.on('data', (data: unknown) => this.#onData(data));
-    this.#connection.on('error', (error) => this.#lose(error.message));
-    this.#connection.on('close', () => this.#lose('the other end closed the connection'));
-    this.#heartbeat = this.#openHeartbeat(this.#connection._pc);
-    this.#quick = this.#openQuick(this.#connection._pc);
-    this.#watchCandidates(this.#connection._pc);
+    );
   }
 
   get roundTrip(): RoundTrip | null {
@@ -131,7 +108,7 @@ class SimplePeerConnection implements Connection {
   }
 
   get bufferedBytes(): number {
-    return this.#connection._channel?.bufferedAmount ?? 0;
+    return this.#channels?.frames.bufferedAmount ?? 0;
   }
 
   get waitingBytes(): number {
@@ -139,9 +116,10 @@ class SimplePeerConnection implements Connection {
   }
 
   async send(message: ArrayBuffer): Promise<void> {
-    if (!this.#flow) throw new Error(`the connection to ${this.#peer} is ${this.state}`);
-    if (message.byteLength <= QUICK_BYTES && this.#quick?.readyState === 'open') {
-      this.#quickFlow ??= new Flow(this.#quick);
+    if (!this.#flow || !this.#channels) throw new Error(`the connection to ${this.#peer} is ${this.state}`);
+    const { quick } = this.#channels;
+    if (message.byteLength <= QUICK_BYTES && quick.readyState === 'open') {
+      this.#quickFlow ??= new Flow(quick);
       await this.#quickFlow.send(message);
     } else await this.#flow.send(message);
   }
@@ -152,15 +130,15 @@ class SimplePeerConnection implements Connection {
   }
 
   marked(): Promise<number | null> {
-    const channel = this.#connection._channel;
-    if (this.state !== 'open' || !channel) return Promise.resolve(null);
+    const frames = this.#channels?.frames;
+    if (this.state !== 'open' || frames?.readyState !== 'open') return Promise.resolve(null);
     let atMs = performance.now();
     const [oldestMs = atMs] = this.#marks.keys();
     if (atMs - oldestMs > MARK_LIMIT_MS) this.#dropMarks();
     while (this.#marks.has(atMs)) atMs += 1e-3; // the clock is coarse
     return new Promise((resolve) => {
       this.#marks.set(atMs, resolve);
-      channel.send(String(atMs));
+      frames.send(String(atMs));
     });
   }
 
@@ -170,7 +148,7 @@ class SimplePeerConnection implements Connection {
     if (this.state === 'closed' || this.#signals > 1 + CANDIDATES_LIMIT) return false;
     const signal = decodeSignal(data);
     if (!signal || signal.type === (this.#initiator ? 'offer' : 'answer')) return false;
-    this.#connection.signal(signal as SimplePeer.SignalData);
+    this.#called.signal(JSON.stringify(signal));
     return true;
   }
 
@@ -187,7 +165,7 @@ class SimplePeerConnection implements Connection {
     for (const flow of [this.#flow, this.#quickFlow]) flow?.close(`the link to ${this.#peer} is closed`);
     this.#flow = null;
     this.#dropMarks();
-    this.#connection.destroy();
+    this.#called.close();
   }
 
   #lose(reason: string): void {
@@ -196,18 +174,27 @@ class SimplePeerConnection implements Connection {
     this.#events.closed(reason);
   }
 
-  #onConnect(): void {
-    const channel = this.#connection._channel;
-    if (this.state !== 'connecting' || !channel) return;
-    this.#flow = new Flow(channel);
+  #take(channels: Channels<DataChannel>): void {
+    if (this.state === 'closed') return;
+    this.#channels = channels;
+    const { frames, quick, heartbeat } = channels;
+    for (const channel of [frames, quick, heartbeat]) channel.binaryType = 'arraybuffer';
+    for (const channel of [frames, quick]) channel.addEventListener('message', ({ data }) => this.#onData(data));
+    heartbeat.addEventListener('message', ({ data }) => this.#onBeat(data));
+    if (frames.readyState === 'open') this.#onOpen(frames);
+    else frames.addEventListener('open', () => this.#onOpen(frames));
+  }
+
+  #onOpen(frames: DataChannel): void {
+    if (this.state !== 'connecting') return;
+    this.#flow = new Flow(frames);
     this.state = 'open';
     this.#events.opened();
   }
 
   #onData(data: unknown): void {
     if (this.state === 'closed') return;
-    // A Buffer that spans the ArrayBuffer of the event: no copy.
-    if (data instanceof Uint8Array) this.#events.message(data.buffer as ArrayBuffer);
+    if (data instanceof ArrayBuffer) this.#events.message(data);
     else if (typeof data === 'string') this.#beat(MARKED, Number(data));
   }
 
@@ -227,40 +214,14 @@ class SimplePeerConnection implements Connection {
     for (const told of waiting) told(null);
   }
 
-  #openQuick(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
-    if (!connection) return null;
-    const channel = connection.createDataChannel('quick', { negotiated: true, id: QUICK_CHANNEL_ID });
-    channel.binaryType = 'arraybuffer';
-    channel.addEventListener('message', ({ data }) => {
-      if (this.state !== 'closed' && data instanceof ArrayBuffer) this.#events.message(data);
-    });
-    return channel;
-  }
-
-  #watchCandidates(connection: RTCPeerConnection | undefined): void {
-    connection?.addEventListener('icecandidate', ({ candidate }) => {
-      if (candidate?.candidate) this.#candidates += 1; // the last one is empty
-    });
-    connection?.addEventListener('icegatheringstatechange', () => {
-      const isStranded = connection.iceGatheringState === 'complete' && this.#candidates === 0;
-      if (isStranded && this.state === 'connecting') this.#events.stranded();
-    });
-  }
-
-  #openHeartbeat(connection: RTCPeerConnection | undefined): RTCDataChannel | null {
-    if (!connection) return null; // its `error` event follows
-    const channel = connection.createDataChannel('heartbeat', { negotiated: true, id: HEARTBEAT_CHANNEL_ID });
-    channel.binaryType = 'arraybuffer';
-    channel.addEventListener('message', ({ data }) => {
-      if (!(data instanceof ArrayBuffer) || data.byteLength !== 9) return;
-      const view = new DataView(data);
-      const sentMs = view.getFloat64(1);
-      const kind = view.getUint8(0);
-      if (kind === PING) this.#beat(PONG, sentMs);
-      else if (kind === PONG) this.#onPong(sentMs);
-      else this.#onMarked(sentMs);
-    });
-    return channel;
+  #onBeat(data: unknown): void {
+    if (!(data instanceof ArrayBuffer) || data.byteLength !== 9) return;
+    const view = new DataView(data);
+    const sentMs = view.getFloat64(1);
+    const kind = view.getUint8(0);
+    if (kind === PING) this.#beat(PONG, sentMs);
+    else if (kind === PONG) this.#onPong(sentMs);
+    else this.#onMarked(sentMs);
   }
 
   #onPong(sentMs: number): void {
@@ -270,7 +231,7 @@ class SimplePeerConnection implements Connection {
 
   /** Kind u8, then the asking end's own time f64, which the answer repeats. */
   #beat(kind: Beat, timeMs: number): void {
-    const channel = this.#heartbeat;
+    const channel = this.#channels?.heartbeat;
     if (channel?.readyState !== 'open' || channel.bufferedAmount > HEARTBEAT_BUFFER_LIMIT_BYTES) return;
     const view = new DataView(new ArrayBuffer(9));
     view.setUint8(0, kind);
@@ -279,4 +240,7 @@ class SimplePeerConnection implements Connection {
   }
 }
 
-export const openSimplePeerConnection: OpenConnection = (options) => new SimplePeerConnection(options);
+export const connectionBy =
+  (dial: Dial<DataChannel>): OpenConnection =>
+  (options) =>
+    new CalledConnection(options, dial);

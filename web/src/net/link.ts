@@ -11,13 +11,7 @@ import type { PeerId } from '../../../swarm/base.ts';
 import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { placedSignal, signalPlace } from '../../../swarm/messages/signal.ts';
 import { MOST_STREAMS } from '../../../swarm/plan/planLink.ts';
-import {
-  type Connection,
-  type ConnectionOptions,
-  type OpenConnection,
-  openSimplePeerConnection,
-  QUICK_BYTES,
-} from './connection.ts';
+import { type Connection, type ConnectionOptions, type OpenConnection, QUICK_BYTES } from './connection.ts';
 import { LineMeter, loneRate, WindowMeter } from './rateMeter.ts';
 
 export interface Link {
@@ -206,5 +200,3 @@ export const linkOver =
   (openConnection: OpenConnection): OpenLink =>
   (options) =>
     new ConnectedLink(options, openConnection);
-
-export const openSimplePeerLink: OpenLink = linkOver(openSimplePeerConnection);

@@ -24,6 +24,7 @@ const FEATURES: readonly Feature[] = [
   { name: 'idle detection', use: /new globalThis\.IdleDetector/, guard: /globalThis\.IdleDetector === undefined/ },
   { name: 'battery', use: /navigator\.getBattery/, guard: /navigator\.getBattery\?\.\(/ },
   { name: 'subgroups and halves', use: /requiredFeatures:/, guard: /adapter\.features\.has\(/ },
+  { name: 'channels that go to a worker', use: /structuredClone\(channel/, guard: CAUGHT },
   { name: 'network information', use: /navigator\.connection\b/, guard: null },
   { name: 'user agent data', use: /navigator\.userAgentData/, guard: null },
   { name: 'memory of the page', use: /performance\.memory|measureUserAgentSpecificMemory/, guard: null },

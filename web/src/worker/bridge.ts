@@ -3,12 +3,13 @@
  * every call races with its death; who waits for an answer gets a rejection, never silence.
  */
 import { proxy, type Remote, releaseProxy, transfer, wrap } from 'comlink';
-import type { PeerId, Result } from '../../../swarm/base.ts';
+import type { Result } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import type { DonorPage, DonorWorker } from '../executor/protocol.ts';
+import type { CallNews } from '../net/calls.ts';
 import workerUrl from './worker.ts?worker&url';
 
 interface TrustedTypes {
@@ -71,21 +72,19 @@ export class DonorBridge {
     return Promise.race([this.#remote.tryOut(about, seconds, proxy(onRound)), this.#dead]);
   }
 
-  serverSaid(message: ServerMessage): void {
-    this.#tell(() => this.#remote.serverSaid(message));
+  serverSaid(message: ServerMessage, relayOnly: boolean): void {
+    this.#tell(() => this.#remote.serverSaid(message, relayOnly));
   }
 
   /** The message belongs to the worker afterwards. */
-  peerSent(from: PeerId, message: ArrayBuffer): void {
-    this.#tell(() => this.#remote.peerSent(from, transfer(message, [message])));
+  serverSentBytes(message: ArrayBuffer): void {
+    this.#tell(() => this.#remote.serverSentBytes(transfer(message, [message])));
   }
 
-  linkLost(peer: PeerId): void {
-    this.#tell(() => this.#remote.linkLost(peer));
-  }
-
-  linksMeasured(measured: MeasuredLinks): void {
-    this.#tell(() => this.#remote.linksMeasured(measured));
+  /** Channels belong to the worker afterwards. */
+  callTold(id: number, news: CallNews): void {
+    const channels = news.kind === 'channels' ? Object.values(news.channels) : [];
+    this.#tell(() => this.#remote.callTold(id, transfer(news, channels as Transferable[]))); // the library knows no RTCDataChannel
   }
 
   limit(limits: Limits): void {
@@ -127,20 +126,22 @@ export class DonorBridge {
       sendServer: (message) => {
         if (!this.#closed) page.sendServer(message);
       },
-      sendFrame: async (...sent) => {
-        if (!this.#closed) await page.sendFrame(...sent);
+      sendBytes: (message) => {
+        if (!this.#closed) page.sendBytes(message);
       },
-      connect: async (...how) => {
-        if (!this.#closed) await page.connect(...how);
+      call: (id, call) => {
+        if (!this.#closed) page.call(id, call);
       },
-      openAhead: async (peers, epoch) => {
-        if (!this.#closed) await page.openAhead(peers, epoch);
+      callSignal: (id, data) => {
+        if (!this.#closed) page.callSignal(id, data);
       },
-      bar: (peer) => {
-        if (!this.#closed) page.bar(peer);
+      hangUp: (id) => {
+        if (!this.#closed) page.hangUp(id);
       },
-      openDirect: async (peer, epoch) => !this.#closed && (await page.openDirect(peer, epoch)),
-      measure: async (peer, messages) => (this.#closed ? null : await page.measure(peer, messages)),
+      showLinks: (measured) => {
+        if (!this.#closed) page.showLinks(measured);
+      },
+      mayMeasure: async () => !this.#closed && (await page.mayMeasure()),
       showStatus: (status) => {
         if (!this.#closed) page.showStatus(status);
       },

@@ -4,11 +4,10 @@
  */
 import '../page/noEval.ts';
 import { expose, type Remote, transfer } from 'comlink';
-import { invariant, type PeerId, refusal, success } from '../../../swarm/base.ts';
+import { invariant, refusal, success } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import { HEARTBEAT_MS, type ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -20,6 +19,10 @@ import { Session } from '../executor/session.ts';
 import { admit, tryLayers } from '../gpu/admission.ts';
 import { type OpenDevice, openDevice } from '../gpu/device.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
+import { WorkerCalls } from '../net/calls.ts';
+import { connectionBy } from '../net/connection.ts';
+import { linkOver } from '../net/link.ts';
+import { Neighbourhood, PULSE_MS } from '../net/neighbourhood.ts';
 
 /** The page draws at most this often. */
 const STATUS_INTERVAL_MS = 250;
@@ -27,6 +30,8 @@ const STATUS_INTERVAL_MS = 250;
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 
 let session: Session | null = null;
+let neighbourhood: Neighbourhood | null = null;
+let calls: WorkerCalls | null = null;
 let opened: OpenDevice | null = null;
 let limits: Limits = NO_LIMITS;
 let apply: (welcome: Welcome) => Promise<void> = async () => {};
@@ -61,17 +66,32 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     if (reason !== 'destroyed') void page.fail('deviceLost', message);
   });
   device.addEventListener('uncapturederror', ({ error }) => void page.fail('internal', error.message));
+  const made = new WorkerCalls({
+    call: (id, call) => void page.call(id, call),
+    callSignal: (id, data) => void page.callSignal(id, data),
+    hangUp: (id) => void page.hangUp(id),
+  });
+  const ways = new Neighbourhood({
+    openLink: linkOver(connectionBy(made.dial)),
+    now: () => performance.now(),
+    send: (message) => void page.sendServer(message),
+    sendBytes: (message) => void page.sendBytes(transfer(message, [message.buffer])),
+    onFrame: (from, message) => session?.peerSent(from, message),
+    onLost: (peer) => session?.linkLost(peer),
+    onMeasured: (measured) => {
+      session?.linksMeasured(measured);
+      void page.showLinks(measured);
+    },
+    mayMeasure: () => page.mayMeasure(),
+  });
+  [calls, neighbourhood] = [made, ways];
+  setInterval(() => ways.pulse(), PULSE_MS);
   session = new Session({
     page: {
       sendServer: (message) => void page.sendServer(message),
-      sendFrame: (peer, message, hasLeft) => page.sendFrame(peer, transfer(message, [message]), hasLeft),
-      connect: (peers, epoch, relayed, streams) => page.connect([...peers], epoch, [...relayed], new Map(streams)),
-      openAhead: (peers, epoch) => page.openAhead([...peers], epoch),
-      bar: (peer) => void page.bar(peer),
-      openDirect: (peer, epoch) => page.openDirect(peer, epoch),
-      measure: (peer, messages) => page.measure(peer, transfer([...messages], [...messages])),
       showStatus: throttled((status) => void page.showStatus(status)),
     },
+    ways,
     engine: (model: Model, train: Train, wire: RunWire, asked?: Compute) => gpuEngine(gpu, model, train, wire, asked),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
     now,
@@ -118,7 +138,9 @@ async function tryOut(about: About, seconds: number, onRound: (tokensPerSecond: 
 }
 
 /** On every welcome but of one that comes back under its name: the check and the measurements, then the server may plan with this donor. */
-function serverSaid(message: ServerMessage): void {
+function serverSaid(message: ServerMessage, relayOnly: boolean): void {
+  neighbourhood?.serverSaid(message, relayOnly);
+  if (message.type === 'signal') return;
   const isStill = message.type === 'welcome' && session?.isStill(message.peer);
   session?.serverSaid(message);
   if (message.type !== 'welcome' || isStill) return;
@@ -138,11 +160,11 @@ const worker: DonorWorker = {
   tryOut,
   limit,
   serverSaid,
-  peerSent: (from: PeerId, message: ArrayBuffer) => session?.peerSent(from, message),
-  linkLost: (peer: PeerId) => session?.linkLost(peer),
-  linksMeasured: (measured: MeasuredLinks) => session?.linksMeasured(measured),
+  serverSentBytes: (message) => neighbourhood?.serverSentBytes(message),
+  callTold: (id, news) => calls?.told(id, news),
   disconnected: (isKept) => {
     newest = null;
+    neighbourhood?.disconnected(isKept);
     session?.disconnected(isKept);
   },
   wait: (milliseconds) => wait(milliseconds / 1000),

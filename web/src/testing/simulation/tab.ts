@@ -1,17 +1,16 @@
 /**
- * A donor of a simulation: the product's session, conversation, mesh and inbox, with a simulated worker, GPU, network and
- * files around them. It stands where `donor.ts` and `worker.ts` do, without a page to show.
+ * A donor of a simulation: the product's session, signaling, neighbourhood and inbox, with a simulated worker, GPU, network
+ * and files around them. It stands where `donor.ts` and `worker.ts` do, without a page to show.
  */
 import { type PeerId, type Random, seededRandom } from '../../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../../swarm/limits.ts';
 import { HEARTBEAT_MS, type PeerMessage, type ServerMessage } from '../../../../swarm/messages/messages.ts';
 import type { Profile } from '../../../../swarm/messages/profile.ts';
 import { ADAPTER } from '../../../../swarm/testing/rehearsalTerms.ts';
-import { Conversation } from '../../donor/conversation.ts';
 import { runFiles } from '../../executor/runFiles.ts';
 import { Session } from '../../executor/session.ts';
-import type { Mesh } from '../../net/mesh.ts';
-import type { SignalingState } from '../../net/signaling.ts';
+import { Neighbourhood, PULSE_MS } from '../../net/neighbourhood.ts';
+import { Signaling, type SignalingState } from '../../net/signaling.ts';
 import { Device } from './device.ts';
 import { exactEngine } from './exactEngine.ts';
 import type { Witness } from './exactShards.ts';
@@ -28,7 +27,6 @@ const LIMITS: Limits = { ...NO_LIMITS, hostBytes: 2 ** 30 };
 
 const MEASURING_MS = 300;
 const RESTART_MS = 1_000;
-const PULSE_MS = 1_000;
 
 const PROFILE: Profile = {
   layers: [
@@ -82,7 +80,7 @@ export class Tab {
   readonly #random: Random;
   #process: Process;
   #device: Device;
-  #conversation: Conversation;
+  #signaling: Signaling;
   #socket: VirtualSocket | null = null;
   /** No connection to the server is made until then. */
   #shutUntilMs = 0;
@@ -91,7 +89,7 @@ export class Tab {
     this.#options = options;
     this.machine = options.machine;
     this.#random = seededRandom(options.seed);
-    [this.#process, this.#device, this.#conversation] = this.#begin();
+    [this.#process, this.#device, this.#signaling] = this.#begin();
   }
 
   /** The browser is killed: the system closes its sockets, or the machine takes everything with it. */
@@ -109,7 +107,7 @@ export class Tab {
 
   /** Its button, pressed. */
   leave(): void {
-    this.#conversation.send({ type: 'leave' });
+    this.#signaling.send({ type: 'leave' });
   }
 
   owns({ process }: VirtualLink): boolean {
@@ -128,7 +126,7 @@ export class Tab {
 
   #beginAfter(ms: number): void {
     this.machine.agenda.after(ms, () => {
-      if (!this.hasEnded) [this.#process, this.#device, this.#conversation] = this.#begin();
+      if (!this.hasEnded) [this.#process, this.#device, this.#signaling] = this.#begin();
     });
   }
 
@@ -139,38 +137,46 @@ export class Tab {
     if (!isSilent) this.#socket?.close();
   }
 
-  #begin(): [Process, Device, Conversation] {
+  #begin(): [Process, Device, Signaling] {
     const { network, links, server, witness, flaw, isOrdered, pace } = this.#options;
     const process = new Process(this.machine);
     const device = new Device(process);
-    const mesh = (): Mesh => {
-      if (!conversation.mesh) throw new Error('there is no connection to the swarm');
-      return conversation.mesh;
-    };
     const send = (message: PeerMessage): void => {
       const said = this.malice ? this.malice.says(message) : message;
-      if (said !== null) conversation.send(said);
+      if (said !== null) signaling.send(said);
     };
     const hops = seededRandom(this.#options.seed);
     const [toPage, toWorker] = [this.#hop(process, hops), this.#hop(process, hops)];
+    const ways = new Neighbourhood({
+      openLink: links.opener(process),
+      now: process.now,
+      send: (message) => toPage(() => signaling.send(message)),
+      sendBytes: (message) => toPage(() => signaling.sendBytes(message)),
+      onFrame: (from, message) => {
+        if (this.malice?.takes(from, message) === false) return;
+        for (const frame of flaw.frames?.(message) ?? [message]) session.peerSent(from, frame);
+      },
+      onLost: (peer) => session.linkLost(peer),
+      onMeasured: ({ links }) => session.linksMeasured({ links }),
+      mayMeasure: async () => true,
+    });
     const session: Session = new Session({
       page: {
         sendServer: (message) => {
           const said = flaw.said ? flaw.said(message, (heard) => session.serverSaid(heard)) : message;
           if (said !== null) toPage(() => send(said));
         },
-        sendFrame: async (peer, message, hasLeft) => {
-          if (this.malice?.sends(peer, message) !== false) await mesh().send(peer, message, hasLeft);
-        },
-        connect: async (...how) => {
-          await mesh().connect(...how);
-          session.linksMeasured({ links: mesh().reports() });
-        },
-        openAhead: async (peers, epoch) => conversation.mesh?.openAhead(peers, epoch),
-        bar: (peer) => conversation.mesh?.bar(peer),
-        openDirect: async (peer, epoch) => (await conversation.mesh?.openDirect(peer, epoch)) === true,
-        measure: async (peer, messages) => (await conversation.mesh?.measure(peer, messages)) ?? null,
         showStatus: () => {},
+      },
+      ways: {
+        sendFrame: async (peer, message, hasLeft) => {
+          if (this.malice?.sends(peer, message) !== false) await ways.sendFrame(peer, message, hasLeft);
+        },
+        connect: (...how) => ways.connect(...how),
+        openAhead: (...which) => ways.openAhead(...which),
+        bar: (peer) => ways.bar(peer),
+        openDirect: (...which) => ways.openDirect(...which),
+        measure: (...what) => ways.measure(...what),
       },
       engine: (model) => {
         const engine = exactEngine(device, witness, model, {
@@ -184,39 +190,35 @@ export class Tab {
       now: () => process.now() / 1_000,
       wait: (seconds) => process.wait(1_000 * seconds),
     });
-    const conversation = new Conversation(
-      {
-        adapter: ADAPTER,
-        entry: { invite: null, own: null },
-        key: null,
-        limits: () => LIMITS,
-        relayOnly: () => false,
-        wait: (ms) => process.wait(ms),
-        onState: (state) => this.#onState(state, (isKept) => toWorker(() => session.disconnected(isKept))),
-        onMessage: (message) => this.#onMessage(message, process, session, conversation, toWorker),
-        onFrame: (from, message) => {
-          if (this.malice?.takes(from, message) === false) return;
-          for (const frame of flaw.frames?.(message) ?? [message]) toWorker(() => session.peerSent(from, frame));
-        },
-        onLost: (peer) => toWorker(() => session.linkLost(peer)),
+    const signaling: Signaling = new Signaling({
+      adapter: ADAPTER,
+      entry: { invite: null, own: null },
+      key: null,
+      limits: () => LIMITS,
+      wait: (ms) => process.wait(ms),
+      random: this.#random,
+      now: process.now,
+      open: () => {
+        const isShut = (): boolean => this.machine.agenda.nowMs < this.#shutUntilMs;
+        this.#socket = new VirtualSocket(network, process, () => (isShut() ? null : server.listener));
+        return this.#socket;
       },
-      {
-        open: () => {
-          const isShut = (): boolean => this.machine.agenda.nowMs < this.#shutUntilMs;
-          this.#socket = new VirtualSocket(network, process, () => (isShut() ? null : server.listener));
-          return this.#socket;
-        },
-        openLink: links.opener(process),
-        random: this.#random,
-        now: process.now,
-      },
-    );
-    this.#every(process, PULSE_MS, () => conversation.mesh?.pulse());
+      onState: (state) =>
+        this.#onState(state, (isKept) =>
+          toWorker(() => {
+            ways.disconnected(isKept);
+            session.disconnected(isKept);
+          }),
+        ),
+      onMessage: (message) => this.#onMessage(message, process, session, ways, toWorker),
+      onBytes: (bytes) => toWorker(() => ways.serverSentBytes(bytes)),
+    });
+    this.#every(process, PULSE_MS, () => ways.pulse());
     this.#every(process, HEARTBEAT_MS, () => {
       const at = session.progress();
       send({ type: 'heartbeat', ...(at && { at }) });
     });
-    return [process, device, conversation];
+    return [process, device, signaling];
   }
 
   #every(process: Process, ms: number, act: () => void): void {
@@ -250,9 +252,9 @@ export class Tab {
     else this.#beginAfter(1_000 * state.retrySeconds);
   }
 
-  #onMessage(message: ServerMessage, process: Process, session: Session, { mesh }: Conversation, toWorker: Hop): void {
-    const links = mesh?.reports() ?? [];
-    if (message.type === 'start' || message.type === 'evaluate') toWorker(() => session.linksMeasured({ links }));
+  #onMessage(message: ServerMessage, process: Process, session: Session, ways: Neighbourhood, toWorker: Hop): void {
+    if (message.type !== 'snapshot') toWorker(() => ways.serverSaid(message, false));
+    if (message.type === 'signal') return;
     const { told } = this.#options.flaw;
     const heard = told ? told(message) : message;
     if (message.type === 'welcome') this.peer = message.peer;
