@@ -61,7 +61,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^web\/src\/worker\//, may: [/^web\/src\/(worker|net)\//, ...COMPUTES, /^swarm\//, /^comlink$/] },
   // First thing on every page and in every worker.
   {
-    files: /^(web\/src\/worker\/worker|signaling-server\/bench\/page\/main)\.ts$/,
+    files: /^(web\/src\/worker\/worker|signaling-server\/bench\/page\/(main|transportWorker))\.ts$/,
     may: [/^web\/src\/page\/noEval\.ts$/],
   },
   {

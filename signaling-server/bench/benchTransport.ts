@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { Page } from 'playwright';
 import { inBrowser, openBenchPage } from './benchBrowser.ts';
 import type { BenchPage } from './page/main.ts';
-import type { TransportBenchResult } from './page/transport.ts';
+import type { Carrier, TransportBenchResult } from './page/transport.ts';
 
 export function addTransportBench(bench: Command): void {
   bench
@@ -12,8 +12,6 @@ export function addTransportBench(bench: Command): void {
     .option('--json', 'one JSON document on standard output')
     .action(transport);
 }
-
-type Way = 'link' | 'bare';
 
 async function transport({ json }: { readonly json?: boolean }): Promise<void> {
   const result = await inBrowser(
@@ -34,7 +32,7 @@ export async function connectTransport(first: Page, second: Page): Promise<void>
     [first, second],
     [second, first],
   ] as const) {
-    await from.exposeFunction('shoalSignal', (way: Way, data: string) => {
+    await from.exposeFunction('shoalSignal', (way: Carrier, data: string) => {
       void to.evaluate(
         ([kind, text]) =>
           (globalThis as unknown as { shoalBench: BenchPage }).shoalBench.transportSignalled(kind, text),
@@ -56,9 +54,10 @@ export async function connectTransport(first: Page, second: Page): Promise<void>
 function print({ frames, underLoad, heartbeats }: TransportBenchResult): void {
   const rate = (bytesPerSecond: number): string => `${(bytesPerSecond / 1e6).toFixed(2).padStart(7)} MB/s`;
   const ms = (value: number): string => `${value.toFixed(1)} ms`;
-  for (const { bytes, link, bare, share } of frames) {
+  for (const { bytes, link, ports, bare, share, gain } of frames) {
     console.log(
       `${String(bytes).padStart(8)} B  link ${rate(link.bytesPerSecond)} ${ms(link.roundTripMs)}` +
+        `  by ports ${rate(ports.bytesPerSecond)} ${ms(ports.roundTripMs)}  gain ${gain.toFixed(2)}` +
         `  bare ${rate(bare.bytesPerSecond)} ${ms(bare.roundTripMs)}  share ${share.toFixed(2)}`,
     );
   }

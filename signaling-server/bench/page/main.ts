@@ -8,7 +8,7 @@ import { benchKernels, type KernelBench } from './kernels.ts';
 import type { BenchSize } from './sizes.ts';
 import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
 import { benchStepKernels, type StepKernels } from './stepKernels.ts';
-import { type Carried, type TransportBenchResult, TransportEnd } from './transport.ts';
+import { type Carried, type Carrier, type TransportBenchResult, TransportEnd } from './transport.ts';
 import { type Tuned, tuneProducts } from './tune.ts';
 import { unlessLost } from './unlessLost.ts';
 
@@ -20,14 +20,14 @@ export interface BenchPage {
   tune(sizes: readonly BenchSize[], compute: Compute): Promise<Result<Tuned>>;
   /** One end of the transport's benchmark, in each of two tabs; `shoalSignal` of the window carries to the other one. */
   openTransport(initiator: boolean): void;
-  transportSignalled(way: 'link' | 'bare', data: string): Promise<void>;
+  transportSignalled(way: Carrier, data: string): Promise<void>;
   measureTransport(): Promise<TransportBenchResult>;
   carryTransport(bytes: number, streams: number): Promise<Carried>;
   /** Of what came over the link so far. */
   wrongTransportBytes(): number;
 }
 
-type Signal = (way: 'link' | 'bare', data: string) => void;
+type Signal = (way: Carrier, data: string) => void;
 let transport: TransportEnd | null = null;
 
 function openedTransport(): TransportEnd {

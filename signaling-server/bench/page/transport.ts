@@ -1,14 +1,16 @@
 /**
  * What a link carries between two tabs, beside a bare data channel of the same two tabs in the same run, turn by turn:
  * machines have fast and slow phases. The bare connection is a plain RTCPeerConnection with two channels and the
- * simplest gate there is; the link is the product's, its tensors cut into frames as the executor cuts them.
+ * simplest gate there is; the link is the product's, with its channels in a worker or, by ports, in the page.
  */
-import { at, invariant, peerId } from '../../../swarm/base.ts';
-import { decodeFrame, encodeTensor, FRAME_BYTES } from '../../../swarm/messages/frame.ts';
+import { at, invariant } from '../../../swarm/base.ts';
+import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { connectionBy } from '../../../web/src/net/connection.ts';
 import { type Link, linkOver } from '../../../web/src/net/link.ts';
 import { dialPeer } from '../../../web/src/net/peerConnection.ts';
+import { Answers, LinkWay, rateOf, type Way } from './linkWay.ts';
+import { WorkerWay } from './workerWay.ts';
 
 const SIZES = [1_024, 16_384, 65_536, 262_144, 1_048_576, 4_194_304];
 const ROUNDS = 5;
@@ -32,12 +34,17 @@ interface Spread {
   readonly p95Ms: number;
 }
 export interface TransportBenchResult {
-  /** `share`: the median over the rounds of the link's rate over the bare channel's. */
+  /**
+   * `link`: its channels in a worker at both ends, `ports`: in the page, behind ports. `share`, `gain`: medians over the rounds
+   * of the link's rate over the bare channel's, and over that by ports.
+   */
   readonly frames: readonly {
     readonly bytes: number;
     readonly link: Rate;
+    readonly ports: Rate;
     readonly bare: Rate;
     readonly share: number;
+    readonly gain: number;
   }[];
   /** Round trips of 1 KiB while 256 KiB tensors flow. */
   readonly underLoad: { readonly link: Spread; readonly bareSecondChannel: Spread; readonly ratio: number };
@@ -56,17 +63,11 @@ export interface Carried {
 }
 
 /** Carries a signal to the other tab. */
-type Carry = (way: 'link' | 'bare', data: string) => void;
+type Carry = (way: Carrier, data: string) => void;
+/** Each a connection of its own; `page`: a link in the page's own thread. */
+export type Carrier = 'link' | 'ports' | 'page' | 'bare';
 
-/** One way to send so many bytes and to hear that they have arrived. */
-interface Way {
-  send(bytes: number): Promise<void>;
-  /** Resolves when the answer to one more `bytes` sent is there. */
-  roundTrip(bytes: number): Promise<number>;
-  /** Resolves when everything sent so far has arrived. */
-  settled(): Promise<void>;
-  readonly sentBytes: number;
-}
+const TIMED = ['link', 'ports', 'bare'] as const;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const quantile = (ascending: readonly number[], share: number): number =>
@@ -77,107 +78,6 @@ const spread = (times: readonly number[]): Spread => ({
   medianMs: median(times),
   p95Ms: quantile(sorted(times), 0.95),
 });
-
-/** Who waits for an answer, by its number. */
-class Answers {
-  readonly #waiting = new Map<number, () => void>();
-  #next = 0;
-
-  ask(): { readonly id: number; readonly answered: Promise<void> } {
-    this.#next += 1;
-    const id = this.#next;
-    return { id, answered: new Promise((resolve) => this.#waiting.set(id, resolve)) };
-  }
-
-  arrived(id: number): void {
-    this.#waiting.get(id)?.();
-    this.#waiting.delete(id);
-  }
-}
-
-/**
- * Both ends: tensors out, and an answer to each tensor that asks for one (step: the question, 0: none; epoch 1: the
- * answer; its range ends with all bytes that have to be there by then).
- */
-class LinkWay implements Way {
-  readonly opened: Promise<void>;
-  readonly link: Link;
-  readonly #answers = new Answers();
-  readonly #values = new Float32Array(4_194_304 / 4);
-  readonly #bytes = new Uint8Array(this.#values.buffer);
-  readonly #missing = new Map<number, number>();
-  /** Questions that are here, and how many bytes have to be before each is answered. */
-  readonly #asked = new Map<number, number>();
-  #receivedBytes = 0;
-  sentBytes = 0;
-  /** Of what came, bytes that are not those that were sent. */
-  wrongBytes = 0;
-
-  constructor(initiator: boolean, carry: Carry) {
-    for (let index = 0; index < this.#values.length; index++) this.#values[index] = index;
-    let open: () => void = () => {};
-    this.opened = new Promise((resolve) => {
-      open = resolve;
-    });
-    this.link = linkOver(connectionBy(dialPeer))({
-      peer: peerId('other'),
-      initiator,
-      iceServers: [],
-      events: {
-        signal: (data) => carry('link', data),
-        opened: () => open(),
-        message: (message) => this.#receive(message),
-        stranded: () => {},
-        closed: () => {},
-      },
-    });
-  }
-
-  async #sendTensor(bytes: number, epoch: number, step: number, behindBytes = 0): Promise<void> {
-    const range = [behindBytes / 4, (behindBytes + bytes) / 4] as const;
-    const key = { kind: 'activation', epoch, step, stage: 0, index: 0, range } as const;
-    this.sentBytes += bytes;
-    for (const message of encodeTensor(key, this.#values.subarray(0, bytes / 4))) await this.link.send(message);
-  }
-
-  send = (bytes: number): Promise<void> => this.#sendTensor(bytes, 0, 0);
-
-  async roundTrip(bytes: number): Promise<number> {
-    const start = performance.now();
-    const { id, answered } = this.#answers.ask();
-    await this.#sendTensor(bytes, 0, id);
-    await answered;
-    return performance.now() - start;
-  }
-
-  /** Of several connections each has its own order: the other end answers when it has counted all bytes. */
-  async settled(): Promise<void> {
-    const { id, answered } = this.#answers.ask();
-    await this.#sendTensor(4, 0, id, this.sentBytes);
-    await answered;
-  }
-
-  #receive(message: ArrayBuffer): void {
-    const frame = decodeFrame(message);
-    invariant(frame.ok, 'a frame arrived that is none');
-    const { epoch, step, range, offset, payload } = frame.value;
-    this.#receivedBytes += payload.length;
-    for (const [place, byte] of payload.entries()) if (byte !== this.#bytes[offset + place]) this.wrongBytes += 1;
-    if (epoch === 1) this.#answers.arrived(step);
-    else if (step > 0) {
-      const missing = (this.#missing.get(step) ?? (range[1] - range[0]) * 4) - payload.length;
-      this.#missing.set(step, missing);
-      if (missing > 0) return;
-      this.#missing.delete(step);
-      this.#asked.set(step, range[1] * 4);
-    }
-    for (const [asked, behindBytes] of this.#asked) {
-      if (this.#receivedBytes < behindBytes) continue;
-      this.#asked.delete(asked);
-      void this.#sendTensor(4, 1, asked);
-    }
-  }
-}
 
 /** A channel as it comes: 64 KiB messages, the last of what asks for an answer followed by its number. */
 class BareWay implements Way {
@@ -223,6 +123,8 @@ class BareWay implements Way {
 /** One tab's end of both connections. */
 export class TransportEnd {
   readonly #link: LinkWay;
+  readonly #inWorker: WorkerWay;
+  readonly #byPorts: WorkerWay;
   readonly #bare = new RTCPeerConnection();
   readonly #bulk: BareWay;
   readonly #second: BareWay;
@@ -231,7 +133,9 @@ export class TransportEnd {
 
   constructor(initiator: boolean, carry: Carry) {
     this.#carry = carry;
-    this.#link = new LinkWay(initiator, carry);
+    this.#link = new LinkWay(linkOver(connectionBy(dialPeer)), initiator, (data) => carry('page', data));
+    this.#inWorker = new WorkerWay(initiator, false, (data) => carry('link', data));
+    this.#byPorts = new WorkerWay(initiator, true, (data) => carry('ports', data));
     this.#channels = [0, 1].map((id) => this.#bare.createDataChannel(`bare ${id}`, { negotiated: true, id }));
     const [bulk, second] = this.#channels;
     invariant(bulk && second, 'two channels');
@@ -241,9 +145,13 @@ export class TransportEnd {
     if (initiator) void this.#bare.setLocalDescription().then(() => this.#describe());
   }
 
-  async signalled(way: 'link' | 'bare', data: string): Promise<void> {
-    if (way === 'link') {
+  async signalled(way: Carrier, data: string): Promise<void> {
+    if (way === 'page') {
       this.#link.link.signal(data);
+      return;
+    }
+    if (way !== 'bare') {
+      (way === 'link' ? this.#inWorker : this.#byPorts).signalled(data);
       return;
     }
     const { candidate, description } = JSON.parse(data);
@@ -294,23 +202,25 @@ export class TransportEnd {
   }
 
   async #frames(bytes: number) {
-    const rates = { link: [] as number[], bare: [] as number[] };
-    const trips = { link: [] as number[], bare: [] as number[] };
-    const ways = { link: this.#link, bare: this.#bulk };
+    const rates = { link: [] as number[], ports: [] as number[], bare: [] as number[] };
+    const trips = { link: [] as number[], ports: [] as number[], bare: [] as number[] };
+    const bare = { rate: (size: number) => rateOf(this.#bulk, size), roundTrip: this.#bulk.roundTrip.bind(this.#bulk) };
+    const ways = { link: this.#inWorker, ports: this.#byPorts, bare };
     for (let round = 0; round < ROUNDS; round++) {
-      for (const name of round % 2 === 0 ? (['link', 'bare'] as const) : (['bare', 'link'] as const)) {
-        rates[name].push(await rateOf(ways[name], bytes));
+      for (const name of round % 2 === 0 ? TIMED : TIMED.toReversed()) {
+        rates[name].push(await ways[name].rate(bytes));
         for (let i = 0; i < ROUND_TRIPS; i++) trips[name].push(await ways[name].roundTrip(bytes));
       }
     }
-    const of = (name: 'link' | 'bare'): Rate => ({
+    const of = (name: (typeof TIMED)[number]): Rate => ({
       bytesPerSecond: median(rates[name]),
       roundTripMs: median(trips[name]),
     });
-    const [link, bare] = [of('link'), of('bare')];
-    // Of each round by itself: what slows the machine down for a while slows both ways of a round.
-    const shares = rates.link.map((rate, round) => rate / at(rates.bare, round));
-    return { bytes, link, bare, share: median(shares) };
+    // Of each round by itself: what slows the machine down for a while slows all ways of a round.
+    const over = (other: 'ports' | 'bare'): number =>
+      median(rates.link.map((rate, round) => rate / at(rates[other], round)));
+    const rows = { link: of('link'), ports: of('ports'), bare: of('bare') };
+    return { bytes, ...rows, share: over('bare'), gain: over('ports') };
   }
 
   async #underLoad(): Promise<TransportBenchResult['underLoad']> {
@@ -343,16 +253,6 @@ export class TransportEnd {
     const counted = { megabytes: HEARTBEAT_BYTES / 1e6, seconds, answered: times.length };
     return { ...counted, ...spread(times), mostMs: Math.max(0, ...times) };
   }
-}
-
-async function rateOf(way: Way, bytes: number): Promise<number> {
-  await way.settled();
-  const start = performance.now();
-  const before = way.sentBytes;
-  while (performance.now() - start < TURN_MS) await way.send(bytes);
-  const sent = way.sentBytes - before;
-  await way.settled();
-  return sent / ((performance.now() - start) / 1_000);
 }
 
 async function tripsUnderLoad(load: Way, small: Way): Promise<number[]> {
