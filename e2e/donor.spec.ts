@@ -185,7 +185,7 @@ async function stopInEveryWay(page: Page, operator: Operator): Promise<void> {
   await press(page, 'Leave');
   await press(page, 'Leave now');
   await untilState(page, 'left');
-  await page.getByText('You’ve left at once.').waitFor();
+  await page.getByText('You’ve left. Your GPU is free.').waitFor();
 }
 
 test('a donor hides its address, chooses what it gives, rests and goes on, and stops in every way', async () => {

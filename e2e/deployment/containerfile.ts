@@ -31,7 +31,7 @@ interface Stage {
 
 /** Of the repository at `context`; in `folder`, where everything is removed with it. */
 export function buildImage(context: string, file: string, folder: string): Image {
-  const ignored = readFileSync(`${file}.containerignore`, 'utf8').trim().split('\n');
+  const ignored = readFileSync(`${file}.dockerignore`, 'utf8').trim().split('\n');
   const stages: Stage[] = [];
   for (const { name, rest } of instructions(readFileSync(file, 'utf8'))) {
     if (name === 'FROM') {

@@ -2,6 +2,7 @@
  * How long a request may take to arrive, and how many of one address may be on their way: a body that comes drop by drop
  * holds a connection and its memory. Large bodies are the donors' shards, over lines as slow as donors may say.
  */
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -14,37 +15,57 @@ const BODY_LIMIT_MS = 10_000;
 /** Nothing came for so long. */
 const PAUSE_LIMIT_MS = 20_000;
 const LOOK_MS = 1_000;
+/** Whoever has its answer and still sends has so long to read it. */
+const ANSWERED_LIMIT_MS = 2_000;
 /** Bodies of one address on their way at once: each donor of a class sends one or two. */
 const BODIES_PER_ADDRESS = 256;
 
 export function limitBodies(app: FastifyInstance): void {
   const limit = new AddressLimit(BODIES_PER_ADDRESS);
   app.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
-    const { headers, raw } = request;
-    const isBodiless = headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
-    if (isBodiless) return;
+    const { raw } = request;
+    if (isBodiless(raw)) return;
     const leave = limit.enter(networkOf(request.ip));
     if (leave === null) return problem(reply, 429, 'too much is on its way from your address: try again later');
-    const over = untilArrived(request);
-    const end = (): void => {
-      raw.off('end', end).off('close', end);
-      over();
-      leave();
-    };
-    raw.once('end', end).once('close', end);
+    whenOver(raw, leave);
+    limitBodyTime(raw);
   });
+  app.addHook('onResponse', async ({ raw }) => cutAnswered(raw));
 }
 
-/** Cuts the connection where the body is late; call the answer when it is here. */
-function untilArrived({ headers, raw }: FastifyRequest): () => void {
+/** Cuts the connection where the body is late. */
+export function limitBodyTime(message: IncomingMessage): void {
+  if (isBodiless(message)) return;
+  const { headers, socket } = message;
   const limitMs = BODY_LIMIT_MS + Number(headers['content-length'] ?? 0) / LEAST_BYTES_PER_MS;
   const beganMs = monotonicMs();
-  let seen = { bytes: raw.socket.bytesRead, atMs: beganMs };
+  let seen = { bytes: socket.bytesRead, atMs: beganMs };
   const timer = setInterval(() => {
     const nowMs = monotonicMs();
-    const bytes = raw.socket.bytesRead;
+    const bytes = socket.bytesRead;
     if (bytes > seen.bytes) seen = { bytes, atMs: nowMs };
-    if (nowMs - beganMs > limitMs || nowMs - seen.atMs > PAUSE_LIMIT_MS) raw.socket.destroy();
+    if (nowMs - beganMs > limitMs || nowMs - seen.atMs > PAUSE_LIMIT_MS) socket.destroy();
   }, LOOK_MS);
-  return () => clearInterval(timer);
+  whenOver(message, () => clearInterval(timer));
+}
+
+/** For when the answer is out: a body that nobody waits for any more holds its connection no longer. */
+export function cutAnswered(message: IncomingMessage): void {
+  if (message.complete || message.socket.destroyed) return;
+  const timer = setTimeout(() => {
+    if (!message.complete) message.socket.destroy();
+  }, ANSWERED_LIMIT_MS);
+  message.once('close', () => clearTimeout(timer));
+}
+
+const isBodiless = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
+
+/** All of it is here, or no more of it comes. */
+function whenOver(message: IncomingMessage, act: () => void): void {
+  const end = (): void => {
+    message.off('end', end).off('close', end);
+    act();
+  };
+  message.once('end', end).once('close', end);
 }

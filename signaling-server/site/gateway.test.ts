@@ -1,4 +1,5 @@
 /** What a process of a site answers while nobody leads, nor has a donor come. */
+import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
@@ -63,6 +64,41 @@ test('[NA3] a call that was under way comes again only where it may be done twic
   expect(await told('POST', '/api/operator/command')).toEqual([503, null]);
   // A page is this process's own then (here it has none): what it shows comes when somebody leads.
   expect(await told('GET', '/operator')).toEqual([404, null]);
+});
+
+/** What comes back on a connection, until it ends or has been answered for a while. */
+function spoken(text: string): {
+  readonly socket: Socket;
+  readonly answered: Promise<string>;
+  readonly closed: Promise<void>;
+} {
+  const socket = connect(Number(new URL(front.url).port), 'localhost');
+  socket.on('error', () => {}); // the close that follows says it
+  const answered = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString('latin1'))));
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  socket.write(text);
+  return { socket, answered, closed };
+}
+
+test('[NA3] a request that cannot be passed on costs its sender an answer, and no process its life', async () => {
+  tunnel = () => new Duplex({ read() {}, write: (_data, _encoding, done) => done() });
+  const odd = spoken('GET /api/status HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: x\r\nTrailer: x\r\n\r\n');
+  const trailing = spoken('GET /api/status HTTP/1.1\r\nHost: localhost\r\nTrailer: x\r\n\r\n');
+  const twice = spoken('POST /api/status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTrailer: x\r\n\r\nx');
+  await odd.answered;
+  expect((await fetch(`${front.url}/healthz`)).status).toBe(200);
+  for (const { socket } of [odd, trailing, twice]) socket.destroy();
+});
+
+test('[SV36] a body whose call has its answer holds its connection no longer, whoever answered', async () => {
+  for (const way of [() => null, breaking]) {
+    tunnel = way;
+    for (const path of ['/healthz', '/api/operator/login', '/api/operator/command']) {
+      const dripping = spoken(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{`);
+      expect(await dripping.answered).toMatch(/^HTTP\/1\.1 (404|415|503) /);
+      await dripping.closed;
+    }
+  }
 });
 
 test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {

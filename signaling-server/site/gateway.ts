@@ -13,6 +13,7 @@ import { type Access, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
+import { cutAnswered, limitBodies, limitBodyTime } from '../http/slowRequests.ts';
 import { gatewayMetrics, METRICS_TYPE, type RunRole } from '../monitoring/metrics.ts';
 import type { Room } from './room.ts';
 import type { Rooms } from './rooms.ts';
@@ -23,11 +24,13 @@ const DONORS = /^\/api\/donor(\?|$)/;
 /** Answered here, where another process leads. */
 const OWN = /^\/(healthz|readyz|metrics|assets\/)/;
 /** Of one connection alone. */
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'expect']);
+const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'expect', 'te', 'trailer']);
 /** Done twice it is the same: who asks for it may ask again, though nobody knows whether it was done. */
 const isRepeatable = (method: string, url: string): boolean =>
   method === 'GET' || method === 'HEAD' || url.split('?')[0] === '/api/operator/login';
 const COME_AGAIN = { 'retry-after': '2' };
+const JSON_TYPE = { 'content-type': 'application/json' };
+const NOT_PASSED = 'this request cannot be passed on to the process that leads: a header of it is not valid';
 const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
 
 /** The runs of the site, as a gateway sees them. */
@@ -69,14 +72,24 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     return room.tunnel({ remoteAddress, encrypted: 'encrypted' in message.socket }) ?? own.server;
   };
   const http = createServer(PATIENCE, (message, response) => {
-    const way = wayFor(message);
-    if (way instanceof HttpServer) way.emit('request', message, response);
-    else pass(way, message, response, () => own.server.emit('request', message, response));
+    try {
+      const way = wayFor(message);
+      if (way instanceof HttpServer) way.emit('request', message, response);
+      else pass(way, message, response, () => own.server.emit('request', message, response));
+    } catch {
+      // What Node read and will not write again: that client's affair alone.
+      if (!response.headersSent) response.writeHead(400, JSON_TYPE).end(JSON.stringify({ error: NOT_PASSED }));
+      else response.destroy();
+    }
   });
   http.on('upgrade', (message: IncomingMessage, socket: Socket, head: Buffer) => {
-    const way = wayFor(message);
-    if (way instanceof HttpServer) way.emit('upgrade', message, socket, head);
-    else passUpgrade(way, message, socket, head);
+    try {
+      const way = wayFor(message);
+      if (way instanceof HttpServer) way.emit('upgrade', message, socket, head);
+      else passUpgrade(way, message, socket, head);
+    } catch {
+      socket.destroy();
+    }
   });
   limitConnections(http, access, () => rooms.first.server?.run.counts.refusedConnection());
   return {
@@ -91,6 +104,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
   const { access, host, pages, embedOn, rooms } = options;
   const app = application(access, host, false);
+  limitBodies(app);
   await app.register(websocket, { options: SOCKET_LIMITS });
   await addPages(app, pages, { embedOn });
   const came: DoorOptions['came'] = (wire, origin, run) => {
@@ -133,7 +147,7 @@ function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, o
     headers: passedOn(rawHeaders) as unknown as Record<string, string>,
   });
   const fail = (): void => {
-    const headers = { 'content-type': 'application/json', ...(isRepeatable(method, url) ? COME_AGAIN : {}) };
+    const headers = { ...JSON_TYPE, ...(isRepeatable(method, url) ? COME_AGAIN : {}) };
     if (response.headersSent) response.destroy();
     else if (method === 'GET' && !url.startsWith('/api/')) ownPage();
     else response.writeHead(503, headers).end(JSON.stringify({ error: NOBODY_LEADS }));
@@ -144,7 +158,9 @@ function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, o
     answer.on('error', fail);
     answer.pipe(response);
   });
+  response.on('finish', () => cutAnswered(message));
   response.on('close', () => way.destroy());
+  limitBodyTime(message);
   message.pipe(asked);
 }
 
