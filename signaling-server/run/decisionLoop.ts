@@ -47,6 +47,8 @@ export class DecisionLoop {
   #rest: readonly DecisionEffect[] = [];
   /** How long it stood in all. */
   #stoodMs = 0;
+  /** Who has reported since it stood last, which each of them did first of a step that it stood in; null: it never stood. */
+  #reportedSince: Set<PeerId> | null = null;
 
   constructor(config: DecisionConfig, start: StartState, host: LoopHost, recording: Recording | null) {
     this.#host = host;
@@ -80,8 +82,16 @@ export class DecisionLoop {
   dispatch(event: DecisionEvent): void {
     // A search may end after the run is closed.
     if (this.#closed) return;
-    this.#events.push(event);
+    this.#events.push(this.#asHeldUp(event));
     this.#handleAll();
+  }
+
+  /** Who works on while the run stands is busy for longer than its step lasts by this clock: when, nobody needs to know. */
+  #asHeldUp(event: DecisionEvent): DecisionEvent {
+    if (event.type !== 'donorSaid' || event.message.type !== 'report') return event;
+    if (this.#reportedSince === null || this.#reportedSince.has(event.peer)) return event;
+    this.#reportedSince.add(event.peer);
+    return { ...event, message: { ...event.message, spans: [] } };
   }
 
   /** A heartbeat is an event where it says something new of a step that takes long. */
@@ -96,6 +106,7 @@ export class DecisionLoop {
   standStill(reason: string): void {
     if (this.#stand !== null || this.#closed) return;
     this.#stand = { reason, sinceMs: monotonicMs() };
+    this.#reportedSince = new Set();
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#goOn(), RETRY_MS);
     this.#host.stands(reason);

@@ -1,6 +1,7 @@
 /** [SV60] [SV61] What the machine cannot keep is waited for: nothing is lost, nobody is late, and it goes on by itself. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Store } from '../store/store.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
@@ -88,6 +89,32 @@ describe('[SV60] a disk that is full', () => {
     const donor = await ScriptedDonor.joined(next.url);
     expect(await donor.hears('standby')).toEqual({ type: 'standby', state: 'finished' });
     expect(data.store.steps('tiny', 0)).toHaveLength(STEPS);
+  });
+
+  it('[SV60] who worked on while the run stood, for longer than its step took by then, is not mistaken', async () => {
+    const data = await servers.data();
+    let stall: (problem: string) => void = () => undefined;
+    Object.assign(data.store, {
+      onStall: (told: typeof stall) => {
+        stall = told;
+        return () => undefined;
+      },
+    });
+    let isFull = false;
+    vi.spyOn(data.blobs, 'tryDisk').mockImplementation(async () => {
+      if (isFull) throw NO_SPACE;
+    });
+    const server = await servers.serve();
+    const donor = await ScriptedDonor.joined(server.url, { stepMs: 2_500 });
+    await donor.hears('start');
+    isFull = true;
+    stall('its disk is full');
+    await vi.waitUntil(() => server.run.snapshot().phase === 'paused');
+    await sleep(3_000); // its step is over by then
+    isFull = false;
+    await server.run.until(({ committedSteps }) => committedSteps === 2);
+    expect(data.store.steps('tiny', 0).map(({ step }) => step)).toEqual([0, 1]);
+    expect(donor.received.filter(({ type }) => type === 'prepare')).toHaveLength(1);
   });
 
   it('[SV60] an upload that cannot be kept stands everything too: whoever sent it is not late', async () => {
