@@ -130,9 +130,11 @@ test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and w
   await form.getByRole('button', { name: 'Create' }).click();
   await form.getByText('second is created.').waitFor();
   await form.getByRole('button', { name: 'Close' }).click();
-  await page.getByRole('button', { name: 'Make active second' }).click();
-  await page.getByRole('button', { name: /^Yes, make active/ }).click();
+  await page.getByRole('button', { name: 'Queue second' }).click();
   await operator.until(({ run, committedSteps }) => run === 'second' && committedSteps > 0);
+  // What was promised has come: one run is active, and nothing is said to follow.
+  await expect.poll(() => page.locator('.rows .chip', { hasText: 'Active' }).count()).toBe(1);
+  await expect.poll(() => page.getByText('follows by itself').count()).toBe(0);
   // The tab that helped goes on by itself; who waited is told by the title, whatever the browser does with notifications.
   await donor.page.getByRole('heading', { name: 'second', level: 1 }).waitFor();
   await expect.poll(() => visitor.title(), { timeout: 60_000 }).toContain('second has begun');

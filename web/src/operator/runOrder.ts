@@ -22,6 +22,15 @@ const COMPARED: Readonly<Record<RunOrder, (a: Sortable, b: Sortable) => number>>
   progress: (a, b) => b.committedSteps / b.steps - a.committedSteps / a.steps,
 };
 
+/** The list may be of a moment before a change of runs: the run that this dashboard watches is the active one, or one beside it. */
+export function withActive<Run extends Pick<ListedRun, 'name' | 'isActive' | 'isBeside'>>(
+  runs: readonly Run[],
+  watched: string,
+): readonly Run[] {
+  const isKnown = runs.some(({ name, isBeside }) => name === watched && !isBeside);
+  return isKnown ? runs.map((run) => ({ ...run, isActive: run.name === watched })) : runs;
+}
+
 /** Whose name or note has every word of `search`; the active one always first. */
 export function foundRuns<Run extends Sortable>(runs: readonly Run[], search: string, order: RunOrder): Run[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,7 +1,7 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { INITIAL_DRAFT, type ListedRun, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
+import { INITIAL_DRAFT, type ListedRun, type RunDraft } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
@@ -13,7 +13,7 @@ import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
 import { RunNote } from './runNote.tsx';
-import { foundRuns, orderOf, RUN_ORDERS, type RunOrder } from './runOrder.ts';
+import { foundRuns, orderOf, RUN_ORDERS, type RunOrder, withActive } from './runOrder.ts';
 import { PHASES, runSign, type Sign } from './signs.ts';
 
 const anything = z.unknown();
@@ -30,10 +30,10 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     await act.run(() => tell(path, body, anything), done);
     refresh();
   };
-  // What was said of a change is over with it.
+  // What was said of a change, or of what comes next, is over with it.
   useEffect(() => {
     if (state.changingTo === null) act.clear();
-  }, [state.changingTo]);
+  }, [state.changingTo, snapshot.run]);
   const activate = async (run: string): Promise<void> => {
     const body = { run };
     const isTold = await act.run(() => tell('/api/operator/activate', body, anything), `The server changes to ${run}.`);
@@ -53,9 +53,10 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
       ...{ globalBatchSize: run.globalBatchSize, sequenceLength: run.sequenceLength, learningRate: run.learningRate },
     });
   };
-  const [first] = list.runs;
+  const runs = withActive(list.runs, snapshot.run);
+  const [first] = runs;
   // This dashboard is of a run that trains beside the first one: others are told on theirs.
-  const isBesides = list.runs.some(({ name, isBeside }) => isBeside && name === snapshot.run);
+  const isBesides = runs.some(({ name, isBeside }) => isBeside && name === snapshot.run);
   return (
     <>
       <section class="card" aria-labelledby="runs">
@@ -64,7 +65,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
           <button
             type="button"
             disabled={act.isOff || !first}
-            onClick={() => first && clone(activeOf(list) ?? first, null)}
+            onClick={() => first && clone(activeOf(runs) ?? first, null)}
           >
             New run
           </button>
@@ -72,7 +73,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
         <div class="answers">
           <Answer answer={act.answer} />
         </div>
-        {list.runs.length > 1 && (
+        {runs.length > 1 && (
           <div class="controls">
             <label class="inline">
               <span>Find</span>
@@ -97,7 +98,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
           </div>
         )}
         <ul class="rows">
-          {foundRuns(list.runs, search, order).map((run) => (
+          {foundRuns(runs, search, order).map((run) => (
             <RunRow
               key={run.name}
               run={
@@ -125,7 +126,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
         <DraftForm
           key={`${draft.source} ${draft.checkpoint}`}
           initial={draft}
-          runs={list.runs}
+          runs={runs}
           onClose={() => write(null)}
           texts={list.texts}
           donors={snapshot.donors.length}
@@ -136,7 +137,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
   );
 }
 
-const activeOf = ({ runs }: RunList): ListedRun | undefined => runs.find(({ isActive }) => isActive);
+const activeOf = (runs: readonly ListedRun[]): ListedRun | undefined => runs.find(({ isActive }) => isActive);
 
 interface RowProps {
   readonly run: ListedRun;
