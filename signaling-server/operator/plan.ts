@@ -1,11 +1,13 @@
 /**
  * What a plan would take, before anything is done: of a draft or of the run that is active, on the donors at hand or on
- * a cluster that the operator describes, and with a what-if beside it. The same search as `shoal plan`, in slices, so
- * that a run goes on meanwhile.
+ * a cluster that the operator describes, and with a what-if beside it. As this server would plan it: with --schedule auto by the
+ * search of `shoal plan`, in slices, so that a run goes on meanwhile.
  */
 import { clusterAtHand } from '../../swarm/autoplan/atHand.ts';
 import { profileNow } from '../../swarm/autoplan/knownDonors.ts';
 import { admittedProfile } from '../../swarm/autoplan/peerProfile.ts';
+import { wishedPlan } from '../../swarm/autoplan/wishedPlan.ts';
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
@@ -63,11 +65,10 @@ export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuest
   if (!edited.ok) return edited;
   if (edited.value.peers.length > MOST_PEERS)
     return refusal(`the dashboard plans for at most ${MOST_PEERS} donors: use shoal plan for more`);
-  const [given, changed] = [problemOf(file.value, cluster.value), problemOf(file.value, edited.value)];
-  const { before, after } =
-    question.whatIf === null
-      ? { before: null, after: await searchInSlices(given) }
-      : await comparedPlans(given, changed, searchInSlices);
+  const { wishes } = run;
+  const given = problemOf(file.value, cluster.value, wishes);
+  const changed = question.whatIf === null ? null : problemOf(file.value, edited.value, wishes);
+  const { before, after } = await plansOf(given, changed, wishes);
   return after.ok ? success(documentOf(file.value, after.value, before?.ok ? before.value : null)) : after;
 }
 
@@ -88,11 +89,19 @@ function clusterFrom(text: string): Result<Cluster> {
   return parseCluster(json, 'the cluster');
 }
 
-const problemOf = (file: RunFile, cluster: Cluster): ClusterProblem => ({
+/** As this server plans: by a search, or in the order that its command line names. */
+async function plansOf(given: ClusterProblem, changed: ClusterProblem | null, wishes: PlanWishes) {
+  const find = wishes.auto ? searchInSlices : (problem: ClusterProblem) => wishedPlan(problem, wishes);
+  if (changed === null) return { before: null, after: await find(given) };
+  if (wishes.auto) return comparedPlans(given, changed, searchInSlices);
+  return { before: await find(given), after: await find(changed) };
+}
+
+const problemOf = (file: RunFile, cluster: Cluster, wishes: PlanWishes): ClusterProblem => ({
   model: modelOf(file),
   batch: batchOf(file),
   cluster,
-  replicas: replicaWish(file.state?.replicas),
+  replicas: replicaWish(wishes.replicas ?? file.state?.replicas),
 });
 
 function predictionOf(file: RunFile, { plan, predicted }: ClusterPlan): Prediction {

@@ -121,6 +121,12 @@ describe('[OP3] runs', () => {
     const faster = dryRunSchema.parse(await (await ask({ whatIf: 'flopsPerSecond x4' })).json());
     expect(faster.before?.stepSeconds).toBeCloseTo(plain.stepSeconds, 6);
     expect(faster.stepSeconds).toBeLessThan(plain.stepSeconds);
+    // This server gives everyone a part, however far away: so does the plan that it is asked for.
+    const far = JSON.stringify({
+      ...JSON.parse(CLUSTER),
+      links: { default: { latencySeconds: 9, bytesPerSecond: 1e3 } },
+    });
+    expect(dryRunSchema.parse(await (await ask({ cluster: far })).json()).peers.length).toBe(2);
     expect(await errorOf(await ask({ cluster: null }))).toEqual([409, expect.stringContaining('no donor is here')]);
     expect(await errorOf(await ask({ cluster: '{' }))).toEqual([
       409,

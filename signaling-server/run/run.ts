@@ -4,6 +4,7 @@
  */
 
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
+import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { invariant, type PeerId } from '../../swarm/base.ts';
 import { hasUnsaved } from '../../swarm/coordinator/beginning.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
@@ -46,6 +47,7 @@ export class ActiveRun implements Observed {
   readonly document: RunDocument;
   readonly facts: RunFacts;
   readonly model: Model;
+  readonly wishes: PlanWishes;
   readonly memory: RunParts['memory'];
   readonly counts: RunParts['counts'];
   readonly refused: RunParts['refused'];
@@ -73,6 +75,7 @@ export class ActiveRun implements Observed {
     const row = store.run(name);
     invariant(row, `the store knows no run ${name}`);
     this.name = name;
+    this.wishes = options.wishes;
     this.#options = options;
     this.document = parseDocument(row.document);
     this.facts = factsOf(this.document);

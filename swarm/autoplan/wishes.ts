@@ -70,6 +70,8 @@ export interface KnownCaps {
   readonly lines?: LineCaps;
   /** On a buffer, of their GPUs. */
   readonly buffers?: BufferLimits;
+  /** How a refusal calls a donor; absent: by its place. */
+  readonly called?: (peer: PeerId) => string;
 }
 
 /** As wished for, or none. */
@@ -77,20 +79,20 @@ export function planWished(
   model: Model,
   batch: Batch,
   { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
-  { lines, buffers = new Map() }: KnownCaps = {},
+  { lines, buffers = new Map(), called }: KnownCaps = {},
   like: Plan | undefined = plan,
 ): MakePlan {
   const options = plan === undefined ? wishes : optionsOf(plan);
   return (donors, caps, hosts = new Map()) => {
     if (plan === undefined || donors.length !== peers(plan).length) {
-      const run = { model, batch, peers: donors, caps, hosts, buffers, options, ...(lines && { lines }) };
+      const run = { model, batch, peers: donors, caps, hosts, buffers, options, called, ...(lines && { lines }) };
       if (like === undefined || !hasPlaces(like)) return fittingSplit(run);
       const kept = fittingSplit({ ...run, like, options: stagesLike(like, options) });
       return kept.ok ? kept : fittingSplit(run);
     }
     const given = seated(plan, donors);
     const lacking = shortage({ model, batch, caps, hosts, buffers }, given);
-    return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors));
+    return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors, called));
   };
 }
 

@@ -9,7 +9,7 @@ import { type Plan, type PlanStage, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import type { ClusterCosts, ClusterProblem, PlannedPeer } from './clusterCosts.ts';
 import { memoryOf, planOf, withLinks } from './draft.ts';
-import { forecast, takingTurns } from './forecast.ts';
+import { type Forecast, forecast, takingTurns } from './forecast.ts';
 import { gatherSeconds } from './gathering.ts';
 import type { Judged } from './judge.ts';
 import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
@@ -120,25 +120,34 @@ export function planCluster(...how: Parameters<typeof planning>): Result<Cluster
   }
 }
 
+/** Of a plan that takes this long and so much memory. */
+export function predictedOf(
+  costs: ClusterCosts,
+  { stepSeconds, peers }: Forecast,
+  memory: ReadonlyMap<PeerId, number>,
+): ClusterPlan['predicted'] {
+  const { samples, sequence } = costs.batch;
+  const used = costs.peers.filter(({ id }) => memory.has(id));
+  return {
+    stepSeconds,
+    tokensPerSecond: (samples * sequence) / stepSeconds,
+    peers: used.map(({ id, memoryBytes }) => ({
+      peer: id,
+      busySeconds: got(peers, id).busySeconds,
+      memoryBytes: got(memory, id),
+      memoryLimitBytes: memoryBytes,
+      sentBytes: got(peers, id).sentBytes,
+    })),
+  };
+}
+
 /** `chosen`: what is to be said of the order and of the replicas. */
 function answer(search: Search, best: Candidate, chosen: readonly Reason[]): ClusterPlan {
   const { costs } = search;
-  const { samples, sequence } = costs.batch;
-  const { stepSeconds, peers } = best.forecast;
   const used = costs.peers.filter(({ id }) => best.memory.has(id));
   return {
     plan: best.plan,
-    predicted: {
-      stepSeconds,
-      tokensPerSecond: (samples * sequence) / stepSeconds,
-      peers: used.map(({ id, memoryBytes }) => ({
-        peer: id,
-        busySeconds: got(peers, id).busySeconds,
-        memoryBytes: got(best.memory, id),
-        memoryLimitBytes: memoryBytes,
-        sentBytes: got(peers, id).sentBytes,
-      })),
-    },
+    predicted: predictedOf(costs, best.forecast, best.memory),
     idle: idleReasons(search, best),
     reasons: [
       ...[...planReasons(search, best), ...gatherReasons(search, best), ...hostReasons(search, best)].map((text) => ({

@@ -49,6 +49,8 @@ interface FitProblem {
   readonly like?: Plan | undefined;
   /** By which links of a run with `wire: "auto"` are chosen; absent: nobody has a cap. */
   readonly lines?: LineCaps;
+  /** How a refusal calls a donor; absent: by its place. */
+  readonly called?: ((peer: PeerId) => string) | undefined;
 }
 
 /** Orders of donors that are tried where some GPUs take no buffer as large as is needed. */
@@ -130,7 +132,7 @@ function splitInOrder(problem: FitProblem): Split {
       if (found.bytes < nearest.bytes) nearest = found;
     }
   }
-  return { plan: null, reason: sentence(nearest, peers), lacks: nearest };
+  return { plan: null, reason: sentence(nearest, peers, problem.called), lacks: nearest };
 }
 
 /** An equal split as it is to be for this run. */
@@ -146,15 +148,20 @@ function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
   return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
 }
 
-export function sentence({ bytes, worst, oversized: large }: Shortage, order: readonly PeerId[]): string {
+/** `called`: a donor in words; where absent, by its place among them. */
+export function sentence(
+  { bytes, worst, oversized: large }: Shortage,
+  order: readonly PeerId[],
+  called = (peer: PeerId): string => `donor ${order.indexOf(peer)}`,
+): string {
   if (large) {
-    const who = `the GPU of donor ${order.indexOf(large.peer)}`;
+    const who = `the GPU of ${called(large.peer)}`;
     return `the model does not fit these donors: ${oversizedWords(large, who)}`;
   }
   const who =
     worst === null
       ? ''
-      : `: donor ${order.indexOf(worst.peer)} gives ${bytesText(worst.has)} of ${worst.of}, its part needs ${bytesText(worst.needs)}`;
+      : `: ${called(worst.peer)} gives ${bytesText(worst.has)} of ${worst.of}, its part needs ${bytesText(worst.needs)}`;
   return `the model does not fit these donors, about ${bytesText(bytes)} of memory is missing${who}`;
 }
 
