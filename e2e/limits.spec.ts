@@ -29,12 +29,12 @@ test('[LI3] [LI4] memory caps shape the plan; what does not fit ends with the me
   const uneven = await shoal('swarm', TINY, '--donor', 'memory=64MiB', '--donor', 'memory=1MiB', '--steps', '2');
   expect(uneven.code).toBe(1);
   expect(uneven.stderr).toMatch(
-    /does not fit these donors, about [\d.]+ \w+ of memory is missing: donor 1 gives 1.0 MiB/,
+    /does not fit these donors: about [\d.]+ \w+ of memory is missing\. donor 1 gives 1.0 MiB/,
   );
   const faulty = await shoal('swarm', TINY, '--donor', 'memory=1MiB', '--chaos', 'kill:0@1,join@2');
   expect(faulty.code).toBe(1);
   expect(faulty.stderr).toMatch(
-    /does not fit these donors, about [\d.]+ \w+ of memory is missing: donor 0 gives 1.0 MiB/,
+    /does not fit these donors: about [\d.]+ \w+ of memory is missing\. donor 0 gives 1.0 MiB/,
   );
 });
 

@@ -23,7 +23,7 @@ async function draft(page: Page): Promise<void> {
   await picture(page, 'operator-21-new-run-with-a-wrong-field');
   await form.getByLabel('Steps', { exact: true }).fill('30');
   await form.getByLabel('Name').fill('second');
-  await form.getByText(/^It fits: |^Not with the donors who/).waitFor();
+  await form.getByText(/^It fits: |^The donors who are here now cannot/).waitFor();
   await form.getByRole('button', { name: 'Check plan' }).click();
   await form.getByText(/30 steps take about/).waitFor();
   await picture(page, 'operator-22-new-run-planned');

@@ -52,7 +52,10 @@ test('[CL10] where the fastest do not hold the model all are asked, and a refusa
 
 test('[CL10] what would fit is said, at once and in slices', async () => {
   const tight = problem(2, 1_400_000, 12);
-  const said = { ok: false, reason: expect.stringMatching(/What would fit: \d+ of its 12 layers; .*more like p2/) };
+  const said = {
+    ok: false,
+    reason: expect.stringMatching(/What would help: a model of \d+ layers? instead of 12; .*more donors? like p2/),
+  };
   expect(planAtOnce(tight)).toMatchObject(said);
   expect(await planInSlices(tight, async () => {})).toMatchObject(said);
 });

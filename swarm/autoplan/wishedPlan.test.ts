@@ -36,6 +36,6 @@ test('[OP9] what such a plan lacks is told by the names of peers', () => {
   const refused = wishedPlan(problemOf(100_000), { schedule: 'gpipe' });
   expect(refused).toMatchObject({
     ok: false,
-    reason: expect.stringMatching(/of memory is missing: (north|south) gives/),
+    reason: expect.stringMatching(/of memory is missing\. (north|south) gives/),
   });
 });

@@ -343,9 +343,9 @@ function* shortage(problem: ClusterProblem, search: Search): Generator<string, v
   const lack = lackWords(search);
   yield lack;
   let parts: readonly string[] = [];
-  for (parts of whatFits(problem)) if (parts.length > 0) yield `${lack}. What would fit: ${parts.join('; ')}`;
+  for (parts of whatFits(problem)) if (parts.length > 0) yield `${lack}. What would help: ${parts.join('; or ')}`;
   if (parts.length === 0)
-    yield `${lack}. Neither fewer layers nor shorter sequences nor more like the roomiest were found to fit: it takes more memory, or GPUs with larger buffers`;
+    yield `${lack}. A smaller model, shorter samples or more donors like these would not be enough: it takes donors with more memory, or GPUs with larger buffers`;
 }
 
 function lackWords(search: Search): string {
@@ -362,12 +362,14 @@ function lackWords(search: Search): string {
     return `the model does not fit these donors: ${oversizedWords({ ...large, limit }, who)}`;
   }
   if (!drafted || drafted.missingBytes === 0) return 'no plan was found for this run';
-  const memory = new Map(costs.peers.map(({ id, memoryBytes }) => [id, bytesText(memoryBytes)]));
-  const who = drafted.plan.stages
-    .flatMap(({ layers, members }) =>
-      members.map(({ peer }) => `${peer}, which has ${got(memory, peer)}, with ${layersText(layers)}`),
-    )
-    .slice(0, MOST_NAMED)
-    .join('; ');
-  return `the model does not fit these donors, about ${bytesText(drafted.missingBytes)} of memory is missing: with so much more it would fit ${who}`;
+  const needed = memoryOf(costs, drafted.plan);
+  const members = costs.peers.filter(({ id }) => needed.has(id));
+  const short = members.filter(({ id, memoryBytes }) => got(needed, id) > memoryBytes);
+  const words = (short.length > 0 ? short : members).map(({ id, memoryBytes }) => {
+    const bytes = got(needed, id);
+    return `${id} has ${bytesText(memoryBytes)}${bytes > memoryBytes ? ` and would need ${bytesText(bytes)}` : ''}`;
+  });
+  const more = words.length > MOST_NAMED ? [counted(words.length - MOST_NAMED, 'other')] : [];
+  const who = [...words.slice(0, MOST_NAMED), ...more].join('; ');
+  return `the model does not fit these donors: about ${bytesText(drafted.missingBytes)} of memory is missing. ${who}`;
 }

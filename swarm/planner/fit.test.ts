@@ -80,7 +80,7 @@ test('[LI4] what does not fit is refused with the memory that is missing', () =>
   expect(refused).toMatchObject({
     ok: false,
     reason: expect.stringMatching(
-      /does not fit these donors, about [\d.]+ \w+ of memory is missing: donor 1 gives 98 KiB of/,
+      /does not fit these donors: about [\d.]+ \w+ of memory is missing\. donor 1 gives 98 KiB of/,
     ),
   });
 });

@@ -161,8 +161,8 @@ export function sentence(
   const who =
     worst === null
       ? ''
-      : `: ${called(worst.peer)} gives ${bytesText(worst.has)} of ${worst.of}, its part needs ${bytesText(worst.needs)}`;
-  return `the model does not fit these donors, about ${bytesText(bytes)} of memory is missing${who}`;
+      : `. ${called(worst.peer)} gives ${bytesText(worst.has)} of ${worst.of}, and its part needs ${bytesText(worst.needs)}`;
+  return `the model does not fit these donors: about ${bytesText(bytes)} of memory is missing${who}`;
 }
 
 /** Options with everything decided, from the preferred one on. */

@@ -36,11 +36,11 @@ it.each([
   const problem = problemOf(memory, layers, sequence);
   const words = refusalOf(problem);
   expect(words).toMatch(
-    /^the model does not fit these donors, about [\d.]+ \w+ of memory is missing: .*\. What would fit: /,
+    /^the model does not fit these donors: about [\d.]+ \w+ of memory is missing\. p\d has .*\. What would help: /,
   );
-  const [, fewer] = /fit: (\d+) of its (\d+) layers/.exec(words) ?? [];
-  const [, shorter] = /the whole with sequences of (\d+) in place of/.exec(words) ?? [];
-  const [, more, like] = /the whole with (\d+) more like (\w+)/.exec(words) ?? [];
+  const [, fewer] = /a model of (\d+) layers? instead of/.exec(words) ?? [];
+  const [, shorter] = /samples of (\d+) tokens? instead of/.exec(words) ?? [];
+  const [, more, like] = /(\d+) more donors? like (\w+)/.exec(words) ?? [];
   expect(
     [fewer, shorter, more].some((part) => part !== undefined),
     words,
@@ -59,13 +59,15 @@ it.each([
 
 it('[CL10] all three ways are said where there are three, and the largest of each', () => {
   const words = refusalOf(problemOf([1.43e7, 1.23e7], 3, 256));
-  expect(words).toMatch(/\d of its 3 layers; the whole with sequences of \d+ in place of 256; the whole with \d+ more/);
-  const [, fewer] = /fit: (\d+) of its/.exec(words) ?? [];
+  expect(words).toMatch(
+    /a model of \d layers? instead of 3; or samples of \d+ tokens instead of 256; or \d+ more donors? like/,
+  );
+  const [, fewer] = /a model of (\d+) layer/.exec(words) ?? [];
   expect(isPlanned(problemOf([1.43e7, 1.23e7], Number(fewer) + 1, 256))).toBe(false);
 });
 
 it('[CL10] where nothing of the kind helps, that is said', () => {
   expect(refusalOf(problemOf([1e5, 1e5], 12, 32))).toMatch(
-    /Neither fewer layers .*: it takes more memory, or GPUs with larger buffers$/,
+    /A smaller model, .* would not be enough: it takes donors with more memory, or GPUs with larger buffers$/,
   );
 });

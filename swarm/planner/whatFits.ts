@@ -3,6 +3,7 @@
  * Each is tried, so that what is said fits has a plan; only for a while, so that more may fit than is said.
  */
 import type { Model } from '../model/model.ts';
+import { counted } from '../quantityText.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
 import { searchPlan } from './search.ts';
 import { withMore } from './whatIf.ts';
@@ -24,12 +25,12 @@ export function* whatFits(problem: ClusterProblem): Generator<readonly string[],
   };
   const fewerLayers = function* (): Generator<void, string | null> {
     const most = yield* largest(model.layers - 1, (layers) => fits({ ...problem, model: withLayers(model, layers) }));
-    return most === 0 ? null : `${most} of its ${model.layers} layers`;
+    return most === 0 ? null : `a model of ${counted(most, 'layer')} instead of ${model.layers}`;
   };
   const shorterSequences = function* (): Generator<void, string | null> {
     for (let sequence = batch.sequence >> 1; sequence > 0; sequence >>= 1) {
       if (fits({ ...problem, batch: { ...batch, sequence } }))
-        return `the whole with sequences of ${sequence} in place of ${batch.sequence}`;
+        return `samples of ${counted(sequence, 'token')} instead of ${batch.sequence}`;
       yield;
     }
     return null;
@@ -44,7 +45,7 @@ export function* whatFits(problem: ClusterProblem): Generator<readonly string[],
     for (; enough <= MOST_ADDED && !isEnough(enough); enough *= 2) yield;
     if (enough > MOST_ADDED) return null;
     const tooFew = yield* largest(enough - 1, (count) => !isEnough(count), enough >> 1);
-    return `the whole with ${tooFew + 1} more like ${like.id}`;
+    return `${counted(tooFew + 1, 'more donor')} like ${like.id}`;
   };
   yield* say(fewerLayers());
   yield* say(shorterSequences());

@@ -30,11 +30,18 @@ export function fitText({ peers, idle, totalSeconds }: Pick<DryRun, 'peers' | 'i
   return `${fits} Left out: ${named(idle.map(({ peer }) => peer))}. “Check plan” says why.`;
 }
 
+/** Why the donors at hand cannot train it, in a server's words. */
+export function noFitText(reason: string): string {
+  const why = reason.replace(/^Refused: /, '').replace(/^the model does not fit these donors: /, '');
+  return `The donors who are here now cannot train it: ${why} You can create it all the same; it waits for donors who can.`;
+}
+
 interface Fit {
+  readonly state: 'nothing' | 'asked' | 'fits' | 'refused';
   readonly sentence: string;
   readonly problem: DraftProblem | null;
 }
-const NOTHING_SAID: Fit = { sentence: '', problem: null };
+const NOTHING_SAID: Fit = { state: 'nothing', sentence: '', problem: null };
 
 export function useFit(draft: RunDraft, isAsked: boolean, donors: number): Fit {
   const [fit, say] = useState(NOTHING_SAID);
@@ -43,21 +50,19 @@ export function useFit(draft: RunDraft, isAsked: boolean, donors: number): Fit {
   const asked = JSON.stringify({ ...draft, name: 'draft' });
   useEffect(() => {
     const isToAsk = isAsked && donors > 0;
-    const tellOf = (sentence: string): void => say({ sentence, problem: null });
-    tellOf(isToAsk ? 'Checking whether the donors here can train it…' : '');
+    const tellOf = (state: Fit['state'], sentence: string): void => say({ state, sentence, problem: null });
+    say(NOTHING_SAID);
+    if (isToAsk) tellOf('asked', 'Checking whether the donors here can train it…');
     if (!isToAsk) return;
     let isOld = false;
     const timer = setTimeout(async () => {
       const question = { draft: JSON.parse(asked), cluster: null, whatIf: null };
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       if (isOld) return;
-      if (answer.ok) return tellOf(fitText(answer.value));
+      if (answer.ok) return tellOf('fits', fitText(answer.value));
       const problem = draftProblem(answer.reason);
-      if (problem) say({ sentence: problem.sentence, problem });
-      else
-        tellOf(
-          `Not with the donors who are here now (you can create it all the same): ${answer.reason.replace(/^Refused: /, '')}`,
-        );
+      if (problem) say({ state: 'refused', sentence: problem.sentence, problem });
+      else tellOf('refused', noFitText(answer.reason));
     }, FIT_MS);
     return () => {
       isOld = true;

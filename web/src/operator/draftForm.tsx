@@ -1,7 +1,8 @@
 /** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
+import { refusal } from '../../../swarm/base.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
@@ -14,10 +15,10 @@ import {
   runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
 import { countText } from '../page/format.ts';
-import { Answer, useAct } from './act.tsx';
+import { Answer, RoleContext, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { type DraftField, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
-import { useFit } from './draftFit.ts';
+import { noFitText, useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
 import { aboutText, layerParameters, modelText } from './modelWords.ts';
 
@@ -53,7 +54,8 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     await act.run(async () => {
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       show(answer.ok ? answer.value : null);
-      return answer;
+      const isOfDonors = !answer.ok && question.cluster === null && draftProblem(answer.reason) === null;
+      return isOfDonors ? refusal(noFitText(answer.reason)) : answer;
     }, 'These donors can train it. See below who does what.');
   };
   const create = async (): Promise<void> => {
@@ -76,8 +78,11 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
   const source = runs.find(({ name }) => name === draft.source);
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
-  const fit = useFit(draft, isWhole && !isOff, donors);
+  const isViewer = useContext(RoleContext) === 'viewer';
+  const fit = useFit(draft, isWhole && !isViewer, donors);
   const refused = act.answer?.ok === false ? act.answer.sentence : null;
+  // What a button was answered of this draft is not said twice, and nothing is still being checked beside it.
+  const isSaid = fit.state === 'asked' ? act.answer !== null : fit.state === 'refused' && refused !== null;
   const problem = refused === null ? null : draftProblem(refused);
   // Who pressed a button is led to what it is refused for.
   useEffect(() => {
@@ -185,7 +190,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
           />
         </label>
         <p class="fit" id={FIT_ID} role="status">
-          {isWhole && (isOff || donors > 0 ? fit.sentence : NOBODY_TO_FIT)}
+          {isWhole && !isSaid && (isViewer || donors > 0 ? fit.sentence : NOBODY_TO_FIT)}
         </p>
       </Step>
       <details>
