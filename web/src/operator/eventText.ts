@@ -3,6 +3,7 @@ import { assertNever } from '../../../swarm/base.ts';
 import type { Happened } from '../../../swarm/messages/watch.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { adapterText, shortId } from '../page/format.ts';
+import { plainReason } from './plainReason.ts';
 
 type Fault = Extract<Happened, { kind: 'fault' }>;
 
@@ -10,8 +11,8 @@ const FAULTS: Readonly<Record<Fault['reason'], string>> = {
   deviceLost: 'lost its GPU',
   linkLost: 'lost its link',
   outOfMemory: 'ran out of memory',
-  badFrame: 'got a broken frame',
-  internal: 'failed',
+  badFrame: 'got damaged data',
+  internal: 'ran into an error',
 };
 
 /** Whom it was about; null: the whole run. */
@@ -23,21 +24,21 @@ export function eventText(event: Happened): string {
     case 'joined':
       return adapterText(event.adapter);
     case 'gone':
-      return event.detail;
+      return plainReason(event.detail);
     case 'plan': {
       const { epoch, donors, reason } = event;
-      return `number ${epoch}, for ${counted(donors, 'donor')}: ${reason}`;
+      return `number ${epoch}, for ${counted(donors, 'donor')}: ${plainReason(reason)}`;
     }
     case 'rollBack':
-      return `From step ${event.atStep} to step ${event.toStep}: ${event.reason}`;
+      return `From step ${event.atStep} to step ${event.toStep}: ${plainReason(event.reason)}`;
     case 'setAside':
-      return `A checkpoint is given up, and the run goes on from an older one: ${event.reason}`;
+      return 'It could not be read any more, so the run goes on from an older one';
     case 'fault':
       return faultText(event);
     case 'operator':
       return `${event.what} (session ${event.session})`;
     case 'left':
-      return event.detail ?? '';
+      return plainReason(event.detail ?? '');
     case 'checkpoint':
     case 'finished':
     case 'failed':
@@ -47,7 +48,31 @@ export function eventText(event: Happened): string {
   }
 }
 
-function faultText({ reason, about, detail }: Fault): string {
-  const other = about === undefined ? '' : ` to ${shortId(about)}`;
-  return `${FAULTS[reason]}${other}${detail === '' ? '' : `: ${detail}`}`;
+function faultText({ reason, about }: Fault): string {
+  return `${FAULTS[reason]}${about === undefined ? '' : ` to ${shortId(about)}`}`;
+}
+
+/** The technical words that `eventText` leaves out; null: it leaves out none. */
+export function eventDetail(event: Happened): string | null {
+  switch (event.kind) {
+    case 'fault':
+    case 'gone':
+    case 'left': {
+      const { detail = '' } = event;
+      return detail === '' || (event.kind !== 'fault' && plainReason(detail) === detail) ? null : detail;
+    }
+    case 'setAside':
+      return event.reason;
+    case 'plan':
+    case 'rollBack':
+      return plainReason(event.reason) === event.reason ? null : event.reason;
+    case 'joined':
+    case 'operator':
+    case 'checkpoint':
+    case 'finished':
+    case 'failed':
+      return null;
+    default:
+      return assertNever(event);
+  }
 }

@@ -1,7 +1,7 @@
 /** What changed, newest first: the few events that an operator would be told of by somebody who had watched. */
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { shortId, timeText } from '../page/format.ts';
-import { eventText, peerOf } from './eventText.ts';
+import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 
 const SHOWN = 7;
@@ -31,7 +31,7 @@ export function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
 function Row({ event }: { readonly event: WatchedEvent }) {
   const words = wordsOf(event);
   return (
-    <li title={words}>
+    <li title={[words, eventDetail(event)].filter(Boolean).join(' · ')}>
       <span class={`mark ${EVENT_SIGNS[event.kind].tone}`} aria-hidden="true">
         {EVENT_SIGNS[event.kind].glyph}
       </span>

@@ -5,7 +5,7 @@ import { wallMs } from '../page/clock.ts';
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
-import { eventText, peerOf } from './eventText.ts';
+import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
 import { Viewers } from './viewers.tsx';
@@ -100,7 +100,7 @@ const HEADS: readonly Head[] = [
 
 function EventRow({ event }: { event: WatchedEvent }) {
   const { atMs, step, kind } = event;
-  const [peer, text] = [peerOf(event), eventText(event)];
+  const [peer, text, detail] = [peerOf(event), eventText(event), eventDetail(event)];
   return (
     <tr {...ROW}>
       <td {...cell()}>
@@ -116,6 +116,12 @@ function EventRow({ event }: { event: WatchedEvent }) {
         {peer !== null && <span title={peer}>{shortId(peer)}</span>}
         {peer !== null && text !== '' && ': '}
         {text}
+        {detail !== null && (
+          <details class="small">
+            <summary>Technical details</summary>
+            {detail}
+          </details>
+        )}
       </td>
     </tr>
   );
