@@ -53,7 +53,10 @@ describe('tokens of a step', () => {
   it('which are no JSON, and which are not there', async () => {
     const path = write('[[');
     const expected = 'a list of token lists was expected';
-    await refuses([...STEP, '--tokens', path], `${path} is not JSON: Unexpected end of JSON input: ${expected}`);
+    await refuses(
+      [...STEP, '--tokens', path],
+      `${path} is not valid JSON: it ends in line 1 where a value or ] belongs; ${expected}`,
+    );
     captured.clear();
     const other = `${path}.json`;
     await refuses([...STEP, '--tokens', other], `${other}: there is no such file: ${expected}`);

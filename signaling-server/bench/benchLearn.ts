@@ -8,6 +8,7 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { aligned } from '../commands/aligned.ts';
 import { badInput, need } from '../commands/failure.ts';
 import { learningRate as rateOption, refuseWithout, wholeNumber } from '../commands/options.ts';
+import { CLUSTER_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { filePlaceFault, saveText } from '../files/outputPlace.ts';
 import { openBook } from './learn/book.ts';
@@ -71,7 +72,7 @@ async function learn(
 }
 
 async function openCluster(path: string, peers: number): Promise<Cluster> {
-  const cluster = need(parseCluster(need(await readJsonFile(path, 'a cluster'), badInput), path), badInput);
+  const cluster = need(parseCluster(need(await readJsonFile(path, CLUSTER_FILE), badInput), path), badInput);
   return { ...cluster, peers: cluster.peers.slice(0, peers) };
 }
 

@@ -96,8 +96,8 @@ describe('[SZ1] bad input ends with 2 and one sentence', () => {
   const time = { table: [], slope: 1, intercept: 0 };
 
   it.each<[string, unknown, RegExp]>([
-    ['no JSON', '{', /problem\.json is not JSON: .* a sizing problem was expected$/],
-    ['NaN', '{"globalBatch": NaN}', /problem\.json is not JSON/],
+    ['no JSON', '{', /problem\.json is not valid JSON: .*; a problem for assign was expected$/],
+    ['NaN', '{"globalBatch": NaN}', /problem\.json is not valid JSON/],
     [
       'a bottomless file',
       `{"peers":${'['.repeat(20_000)}${']'.repeat(20_000)}}`,
@@ -189,7 +189,7 @@ describe('[SZ1] bad input ends with 2 and one sentence', () => {
 
   it('names a file that is not there, and asks for one', async () => {
     expect(await runCommand(['assign', join(command.folder, 'none.json')])).toBe(2);
-    expect(command.errors).toMatch(/none\.json: there is no such file: a sizing problem was expected\n$/);
+    expect(command.errors).toMatch(/none\.json: there is no such file: a problem for assign was expected\n$/);
     expect(await runCommand(['assign'])).toBe(2);
     expect(command.errors).toMatch(/missing required argument 'problem\.json'/);
   });

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { type Assignment, assign, type PeerSizing } from '../../swarm/planner/assign.ts';
 import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizingProblem.ts';
+import { SIZING_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { aligned } from './aligned.ts';
 import { badInput, need } from './failure.ts';
@@ -21,10 +22,7 @@ export function addAssignCommand(program: Command): void {
 }
 
 async function assignFile(path: string, { json }: { readonly json?: boolean }): Promise<void> {
-  const problem = need(
-    parseSizingProblem(need(await readJsonFile(path, 'a sizing problem'), badInput), path),
-    badInput,
-  );
+  const problem = need(parseSizingProblem(need(await readJsonFile(path, SIZING_FILE), badInput), path), badInput);
   const assignment = need(assign(problem), (reason) => badInput(`${path}: ${reason}`));
   process.stdout.write(json ? `${JSON.stringify(documentOf(assignment))}\n` : tableOf(problem, assignment));
 }

@@ -14,6 +14,8 @@ interface ExportOptions {
   readonly json?: boolean;
 }
 
+const EXAMPLE = 'export --data-dir .shoal/example --out .shoal/model';
+
 export function addExportCommand(program: Command): void {
   program
     .command('export')
@@ -22,19 +24,22 @@ export function addExportCommand(program: Command): void {
     .option('--run <name>', 'which run (default: the one that was active last)')
     .option('--out <dir>', 'the folder to write: new, or empty')
     .option('--json', 'one JSON document')
-    .addHelpText('after', tryIt('export --data-dir .shoal/example --out .shoal/model', 'swarm'))
+    .addHelpText('after', tryIt(EXAMPLE, 'swarm'))
     .action(exportCommand);
 }
 
 async function exportCommand(options: ExportOptions): Promise<void> {
-  const dataDir = mustHave('--data-dir <dir>', options.dataDir);
-  const out = mustHave('--out <dir>', options.out);
-  if (!existsSync(dataDir)) throw badInput(`--data-dir ${dataDir}: there is no such folder`);
-  need(await exportTarget(out), badInput);
+  const dataDir = mustHave('--data-dir <dir>', options.dataDir, EXAMPLE);
+  const out = mustHave('--out <dir>', options.out, EXAMPLE);
+  if (!existsSync(dataDir)) throw badInput(`--data-dir ${dataDir}: there is no such folder; for example: ${EXAMPLE}`);
+  need(await exportTarget(out), (reason) => badInput(`--out ${reason}; for example: ${EXAMPLE}`));
   const data = await openData(dataDir);
   try {
     const name = options.run ?? data.store.activeRun()?.name ?? data.store.runNames()[0];
-    if (name === undefined) throw badInput(`--data-dir ${dataDir} has no run`);
+    if (name === undefined)
+      throw badInput(
+        `--data-dir ${dataDir} has no run yet: train one first (swarm --help), then for example: ${EXAMPLE}`,
+      );
     const folder = need(await exportRun(data, name, out), badInput);
     const step = data.store.newestCheckpoint(name)?.committedSteps;
     process.stdout.write(

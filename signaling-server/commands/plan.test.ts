@@ -93,7 +93,7 @@ it.each([
   [[], /required option '--cluster <file>'/],
   // The misspelt one is named first, with what was meant.
   [['--clusterr', 'x'], /unknown option '--clusterr' \(Did you mean --cluster\?\)/],
-  [['--cluster', 'nowhere.json'], /nowhere\.json: there is no such file: a cluster was expected/],
+  [['--cluster', 'nowhere.json'], /nowhere\.json: there is no such file: a cluster file was expected/],
   [['--cluster', 'CLUSTER', '--seconds', 'soon'], /--seconds must be a number above 0, not "soon"/],
   [['--cluster', 'CLUSTER', '--what-if', 'remove z'], /--what-if: "z" must be the id of a peer/],
 ] as const)('refuses %j', async (words, sentence) => {
@@ -107,7 +107,7 @@ it('[CL10] refuses what fits nobody with the memory that is missing', async () =
   expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
   expect(command.out).toBe('');
   expect(command.errors).toMatch(
-    /cluster\.json: the model does not fit these donors, about [\d.]+ \w+ of memory is missing/,
+    /cluster\.json: the model does not fit these donors: about [\d.]+ \w+ of memory is missing/,
   );
 });
 
@@ -115,7 +115,7 @@ it('[CL10] [CL11] what it says would fit fits as a what-if, beside what does not
   const peers = [{ id: 'a', memoryBytes: 3e6, flopsPerSecond: 1e9 }];
   const path = write({ ...CLUSTER, peers });
   expect(await runCommand(['plan', RUN, '--cluster', path])).toBe(2);
-  const [, more] = /What would fit: .*the whole with (\d+) more like a/.exec(command.errors) ?? [];
+  const [, more] = /What would help: .*?(\d+) more donors? like a/.exec(command.errors) ?? [];
   expect(await runCommand(['plan', RUN, '--cluster', path, '--what-if', `add ${more} like a`])).toBe(0);
   expect(command.out).toMatch(/before the change: the model does not fit/);
 });

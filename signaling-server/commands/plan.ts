@@ -15,6 +15,7 @@ import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
 import { plainWire, type WireEncoding } from '../../swarm/wire.ts';
+import { CLUSTER_FILE, RUN_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { aligned } from './aligned.ts';
 import { badInput, mustHave, need } from './failure.ts';
@@ -51,11 +52,11 @@ function positiveSeconds(text: string): number {
 async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const { seconds, whatIf, json } = options;
   const clusterPath = mustHave('--cluster <file>', options.cluster, 'docs/examples/cluster.json');
-  const { run, islands } = need(
-    parsePlannedRun(need(await readJsonFile(path, 'a run file'), badInput), path),
+  const { run, islands } = need(parsePlannedRun(need(await readJsonFile(path, RUN_FILE), badInput), path), badInput);
+  const given = need(
+    parseCluster(need(await readJsonFile(clusterPath, CLUSTER_FILE), badInput), clusterPath),
     badInput,
   );
-  const given = need(parseCluster(need(await readJsonFile(clusterPath, 'a cluster'), badInput), clusterPath), badInput);
   const cluster =
     whatIf === undefined ? given : need(changedCluster(given, whatIf), (reason) => badInput(`--what-if: ${reason}`));
   const [model, replicas] = [modelOf(run), replicaWish(run.state?.replicas)];

@@ -53,7 +53,20 @@ describe('bad arguments', () => {
     [['swarm', 'run.json'], /--donors is missing/],
     [['swarm', 'run.json', '--donors', 'two'], /--donors must be a whole number of 1 or more, not "two"/],
     [['swarm', 'run.json', '--donors', '9'.repeat(20)], /--donors must be a whole number from 1 to 9007199254740991/],
-    [['sample', '--prompt', 'x'], /^required option '--weights <dir>' not specified\n$/],
+    [
+      ['sample', '--prompt', 'x'],
+      /^required option '--weights <dir>' not specified, for example sample --weights \.shoal\/model/,
+    ],
+    [
+      ['sample', '--weights', 'nowhere', '--prompt', 'x'],
+      /^--weights nowhere: there is no such folder; .*for example: sample --weights/,
+    ],
+    [['sample', '--weights', 'docs', '--prompt', 'x'], /^--weights docs has no config\.json: .*export --help/],
+    [
+      ['export', '--data-dir', 'nowhere', '--out', 'x'],
+      /^--data-dir nowhere: there is no such folder; for example: export --data-dir/,
+    ],
+    [['export', '--data-dir', 'docs', '--out', 'docs'], /^--out docs is not empty: .*; for example: export --data-dir/],
     [['swarm', 'run.json', '--donors', '0'], /--donors must be a whole number of 1 or more/],
     [['swarm', 'run.json', '--donor', 'speed=2'], /--donor speed=2: speed "2": expected a number from 0.05 to 1/],
     [['swarm', 'run.json', '--donor', 'speed=1', '--donors', '1'], /--donor and --donors exclude each other/],
@@ -186,7 +199,7 @@ describe('bad input', () => {
     const [first, second] = PLAN.stages;
 
     it.each([
-      ['no JSON', '{', /plan\.json is not JSON/],
+      ['no JSON', '{', /plan\.json is not valid JSON/],
       ['no plan', [], /plan\.json: the plan must be an object/],
       ['a missing field', { ...PLAN, microBatches: undefined }, /plan\.json: microBatches must be a list/],
       [
@@ -293,7 +306,7 @@ describe('bad input', () => {
   it('names what is wrong with the weights to sample from', async () => {
     const weights = join(folder, 'weights');
     const sample = ['sample', '--weights', weights, '--prompt', 'a'];
-    await refuses(sample, /config\.json: there is no such file/);
+    await refuses(sample, /weights: there is no such folder; export makes one/);
     mkdirSync(weights);
     writeFileSync(join(weights, 'config.json'), JSON.stringify({ ...RUN.model, model_type: 'bert' }));
     captured.clear();

@@ -134,7 +134,7 @@ describe('a recording of a server', () => {
       ['\n', `: line 1 is empty: ${EXPECTED}`],
       ['{"at":1', `: line 1 is cut: ${EXPECTED}`],
       [`${middle.join('\n')}\n`, `: line 5 is empty: ${EXPECTED}`],
-      [`${lines.with(4, '{"at":1,').join('\n')}\n`, `: line 5 is no JSON: ${EXPECTED}`],
+      [`${lines.with(4, '{"at":1,').join('\n')}\n`, `: line 5 is not valid JSON: ${EXPECTED}`],
     ] as const) {
       writeFileSync(recordPath, text);
       expect(await replay()).toBe(2);
@@ -187,10 +187,13 @@ describe('a recording of a server', () => {
     mkdirSync(folder);
     const other = join(folder, 'notes.txt');
     writeFileSync(other, 'dear diary\n');
-    expect(openRecorder(other, () => {})).toEqual({ ok: false, reason: `${other}: line 1 is no JSON: ${EXPECTED}` });
+    expect(openRecorder(other, () => {})).toEqual({
+      ok: false,
+      reason: `${other}: line 1 is not valid JSON: ${EXPECTED}`,
+    });
     expect(readFileSync(other, 'utf8')).toBe('dear diary\n');
     for (const [path, sentence] of [
-      [other, `${other}: line 1 is no JSON: ${EXPECTED}`],
+      [other, `${other}: line 1 is not valid JSON: ${EXPECTED}`],
       [join(folder, 'nothing'), `${join(folder, 'nothing')}: there is no such file: a recording was expected`],
       [folder, `${folder} is no file: a recording was expected`],
     ] as const) {

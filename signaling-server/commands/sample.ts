@@ -4,33 +4,36 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import { MODEL_CONFIG } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
 import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
 import { openWeights } from '../weights/weights.ts';
-import { badInput, need } from './failure.ts';
+import { badInput, mustHave, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
 
 interface SampleOptions {
-  readonly weights: string;
-  readonly prompt: string;
+  readonly weights?: string;
+  readonly prompt?: string;
   readonly tokens: number;
   readonly temperature: number;
   readonly seed: number;
   readonly json?: boolean;
 }
 
+const EXAMPLE = 'sample --weights .shoal/model --prompt "The server"';
+
 export function addSampleCommand(program: Command): void {
   program
     .command('sample')
     .description('let an exported model write; without a tokenizer.json each token is one byte')
-    .requiredOption('--weights <dir>', 'a folder with config.json, weights and perhaps tokenizer.json')
-    .requiredOption('--prompt <text>', 'what the text begins with')
+    .option('--weights <dir>', 'a folder with config.json, weights and perhaps tokenizer.json')
+    .option('--prompt <text>', 'what the text begins with')
     .option('--tokens <n>', 'tokens to add', wholeNumber('--tokens', 1), 200)
     .option('--temperature <x>', '0 takes the likeliest token each time', temperature, 0.8)
     .option('--seed <s>', 'the same seed gives the same text', wholeNumber('--seed', 0), 1)
     .option('--json', 'one JSON document')
-    .addHelpText('after', tryIt('sample --weights .shoal/model --prompt "The server"', 'export'))
+    .addHelpText('after', tryIt(EXAMPLE, 'export'))
     .action(sample);
 }
 
@@ -42,11 +45,23 @@ function temperature(text: string): number {
   return value;
 }
 
+/** With everything that it needs. */
+type Sampled = SampleOptions & { readonly weights: string; readonly prompt: string };
+
 async function sample(options: SampleOptions): Promise<void> {
-  const model = await readModel(join(options.weights, 'config.json'));
-  const tokenizer = await readTokenizer(join(options.weights, TOKENIZER_FILE), model);
+  const weights = mustHave('--weights <dir>', options.weights, EXAMPLE);
+  const prompt = mustHave('--prompt <text>', options.prompt, EXAMPLE);
+  const config = join(weights, 'config.json');
+  if (!existsSync(config))
+    throw badInput(
+      existsSync(weights)
+        ? `--weights ${weights} has no config.json: it is no folder that export wrote (export --help)`
+        : `--weights ${weights}: there is no such folder; export makes one (export --help), then for example: ${EXAMPLE}`,
+    );
+  const model = await readModel(config);
+  const tokenizer = await readTokenizer(join(weights, TOKENIZER_FILE), model);
   try {
-    await sampleWith(tokenizer, model, options);
+    await sampleWith(tokenizer, model, { ...options, weights, prompt });
   } catch (error) {
     throw error instanceof TokenizerFault ? badInput(error.message) : error;
   } finally {
@@ -54,7 +69,7 @@ async function sample(options: SampleOptions): Promise<void> {
   }
 }
 
-async function sampleWith(tokenizer: TextTokenizer, model: Model, options: SampleOptions): Promise<void> {
+async function sampleWith(tokenizer: TextTokenizer, model: Model, options: Sampled): Promise<void> {
   const { prompt } = options;
   const ids = await tokenizer.encode(prompt);
   if (ids.length === 0) throw badInput('--prompt must be one token or more');
@@ -79,7 +94,7 @@ async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextT
 }
 
 async function readModel(path: string): Promise<Model> {
-  const json = need(await readJsonFile(path, 'the config.json of an export'), badInput);
+  const json = need(await readJsonFile(path, MODEL_CONFIG), badInput);
   const model = modelFromConfig(json);
   if (!model.ok) throw badInput(`${path}: ${model.reason}`);
   return model.value;

@@ -72,7 +72,7 @@ test('--svg draws a bar for each action, each with its name', async () => {
 
 test.each([
   ['no file', null, /problem\.json: there is no such file/],
-  ['no JSON', '{"microBatches": NaN}', /problem\.json is not JSON: .*NaN/],
+  ['no JSON', '{"microBatches": NaN}', /problem\.json is not valid JSON: line 1 has NaN where a value belongs/],
   ['an unknown field', { ...PROBLEM, colour: 'red' }, /problem\.json: colour is unknown: expected one of schedule/],
   ['a pipeline that cannot be', { ...PROBLEM, schedule: 'chimera', microBatches: 7 }, /chimera needs microBatches/],
 ])('%s: exit 2 and one sentence', async (_, content, sentence) => {

@@ -5,6 +5,7 @@ import { counted, secondsText } from '../../swarm/quantityText.ts';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
 import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
+import { SCHEDULE_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { filePlaceFault, saveText } from '../files/outputPlace.ts';
 import { aligned } from './aligned.ts';
@@ -31,7 +32,7 @@ async function simulateCommand(path: string, options: SimulateOptions): Promise<
   const fault = options.svg === undefined ? null : filePlaceFault(options.svg);
   if (fault !== null) throw badInput(`--svg: ${fault}`);
   const inFile = (sentence: string) => badInput(`${path}: ${sentence}`);
-  const json = need(await readJsonFile(path, 'a problem'), badInput);
+  const json = need(await readJsonFile(path, SCHEDULE_FILE), badInput);
   const problem = need(parseSimulateProblem(json), inFile);
   const outcome = need(outcomeOf(problem), inFile);
   if (options.svg !== undefined) {

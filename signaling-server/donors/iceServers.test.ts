@@ -27,7 +27,7 @@ describe('--ice-servers', () => {
   });
 
   test('what a browser would throw at is refused in one sentence that names file, field and what was expected', () => {
-    expect(reasonOf('{')).toMatch(/ice\.json: .*ICE servers was expected/);
+    expect(reasonOf('{')).toMatch(/ice\.json is not valid JSON: .*ICE servers was expected/);
     expect(reasonOf([{ urls: 'http://example.org' }])).toMatch(/ice\.json: 0\.urls.*|ice\.json: .*stun:HOST/);
     expect(reasonOf([{ urls: 'turn:example.org' }])).toMatch(/0: a TURN server needs username and credential/);
     expect(reasonOf([{ url: 'stun:example.org' }])).toMatch(/ice\.json: 0/);

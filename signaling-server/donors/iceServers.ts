@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { jsonFault } from '../../swarm/jsonFault.ts';
+import { readFault } from '../files/namedFile.ts';
 
 const URL_FORM = /^(stuns?:[^\s?/@]+|turns?:[^\s?/@]+(\?transport=(udp|tcp))?)$/;
 const URL_EXPECTED = 'expected stun:HOST, stuns:HOST, turn:HOST or turns:HOST, with :PORT and ?transport= at will';
@@ -27,13 +29,13 @@ const file = z.union([iceServers, z.object({ iceServers }, LIST_EXPECTED)]);
 export type IceServer = z.infer<typeof iceServer>;
 
 export function readIceServers(path: string): Result<IceServer[]> {
-  let json: unknown;
+  let [text, json]: [string, unknown] = ['', null];
   try {
-    json = JSON.parse(readFileSync(path, 'utf8'));
+    text = readFileSync(path, 'utf8');
+    json = JSON.parse(text);
   } catch (error) {
-    return refusal(
-      `${path}: ${error instanceof Error ? error.message : error}: a JSON list of ICE servers was expected`,
-    );
+    const fault = error instanceof SyntaxError ? ` is not valid JSON: ${jsonFault(text)}` : `: ${readFault(error)}`;
+    return refusal(`${path}${fault}; a JSON list of ICE servers was expected`);
   }
   const isList = Array.isArray(json);
   const parsed = (isList ? iceServers : file).safeParse(json);

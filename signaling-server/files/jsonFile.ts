@@ -1,12 +1,14 @@
 /** Reads a JSON file that a person named: its content, or one sentence. */
 import { createReadStream } from 'node:fs';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { jsonFault } from '../../swarm/jsonFault.ts';
+import { otherKind } from './fileKinds.ts';
 import { readFault } from './namedFile.ts';
 
 /** Ten thousand long paths; one list inside another up to here is read in two seconds. */
 const JSON_LIMIT_BYTES = 16 * 2 ** 20;
 
-/** `expected` says what the file is to be: "a run file". */
+/** `expected` says what the file is to be, for example "a run file": of the known kinds (fileKinds.ts) no other is taken for it. */
 export async function readJsonFile(path: string, expected: string): Promise<Result<unknown>> {
   let text: string | null;
   try {
@@ -16,14 +18,14 @@ export async function readJsonFile(path: string, expected: string): Promise<Resu
   }
   if (text === null)
     return refusal(`${path} has more than ${JSON_LIMIT_BYTES} bytes: ${expected} of at most as many was expected`);
+  let json: unknown;
   try {
-    const json: unknown = JSON.parse(text);
-    return success(json);
-  } catch (error) {
-    // V8 quotes the text, which may have line ends.
-    const fault = (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');
-    return refusal(`${path} is not JSON: ${fault}: ${expected} was expected`);
+    json = JSON.parse(text);
+  } catch {
+    return refusal(`${path} is not valid JSON: ${jsonFault(text)}; ${expected} was expected`);
   }
+  const other = otherKind(json, expected);
+  return other === null ? success(json) : refusal(`${path} ${other}`);
 }
 
 /** Null: it has more than it may. No more of it is read, since a device has no end. */

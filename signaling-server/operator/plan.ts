@@ -9,6 +9,7 @@ import { admittedProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { wishedPlan } from '../../swarm/autoplan/wishedPlan.ts';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { jsonFault } from '../../swarm/jsonFault.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
@@ -23,6 +24,7 @@ import { rangeText } from '../../swarm/quantityText.ts';
 import { type DryRun, type DryRunQuestion, type Prediction, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
+import { CLUSTER_FILE, otherKind } from '../files/fileKinds.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../store/runDocument.ts';
@@ -84,9 +86,10 @@ function clusterFrom(text: string): Result<Cluster> {
   try {
     json = JSON.parse(text);
   } catch {
-    return refusal('the cluster file is no JSON: expected an object with a list of peers');
+    return refusal(`the cluster file is not valid JSON: ${jsonFault(text)}`);
   }
-  return parseCluster(json, 'the cluster');
+  const other = otherKind(json, CLUSTER_FILE);
+  return other !== null ? refusal(`this ${other}`) : parseCluster(json, 'the cluster');
 }
 
 /** As this server plans: by a search, or in the order that its command line names. */

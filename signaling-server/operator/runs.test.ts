@@ -130,7 +130,7 @@ describe('[OP3] runs', () => {
     expect(await errorOf(await ask({ cluster: null }))).toEqual([409, expect.stringContaining('no donor is here')]);
     expect(await errorOf(await ask({ cluster: '{' }))).toEqual([
       409,
-      'the cluster file is no JSON: expected an object with a list of peers',
+      'the cluster file is not valid JSON: it ends in line 1 where a name in quotes or } belongs',
     ]);
     expect(await errorOf(await ask({ whatIf: 'twice as fast' }))).toEqual([
       409,

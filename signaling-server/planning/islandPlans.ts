@@ -6,6 +6,7 @@ import { at, type Result, refusal, success } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import type { Islands } from '../../swarm/run/runFile.ts';
+import { PLAN_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { parsePlan } from './planFile.ts';
 
@@ -17,7 +18,7 @@ export async function readPlans(
   islands?: Islands,
   stateWire?: Plan['stateWire'],
 ): Promise<Result<readonly Plan[]>> {
-  const json = await readJsonFile(path, 'a plan');
+  const json = await readJsonFile(path, PLAN_FILE);
   if (!json.ok) return json;
   const batch = { samples, islands, ...(stateWire && { stateWire }) };
   const all = plansIn(json.value);

@@ -105,7 +105,7 @@ test('a run file that is no JSON, or none at all, is refused', async () => {
     const read = await readRunFile(join(folder, name));
     return read.ok ? 'accepted' : read.reason.replaceAll(folder, 'DIR');
   };
-  expect(await reason('bad.json')).toMatch(/^DIR\/bad\.json is not JSON: /);
+  expect(await reason('bad.json')).toMatch(/^DIR\/bad\.json is not valid JSON: /);
   expect(await reason('gone.json')).toBe('DIR/gone.json: there is no such file: a run file was expected');
   write('run.json', JSON.stringify({ ...run(['a']), surprise: 1 }));
   expect(await reason('run.json')).toMatch(/^DIR\/run\.json: surprise is unknown/);

@@ -387,7 +387,7 @@ function decode<T>(schema: z.ZodType<T>, text: string): Result<T> {
   try {
     json = JSON.parse(text);
   } catch {
-    return refusal('the message is no JSON');
+    return refusal('the message is not valid JSON');
   }
   const parsed = schema.safeParse(json);
   if (parsed.success) return success(parsed.data);

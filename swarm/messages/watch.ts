@@ -209,7 +209,7 @@ function decodeAs<T>(schema: z.ZodType<T>, text: string): Result<T> {
   try {
     json = JSON.parse(text);
   } catch {
-    return refusal('the message is no JSON');
+    return refusal('the message is not valid JSON');
   }
   const parsed = schema.safeParse(json);
   return parsed.success ? success(parsed.data) : refusal(z.prettifyError(parsed.error));

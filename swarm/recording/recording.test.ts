@@ -118,7 +118,7 @@ describe('a recording', () => {
       const line = parseLine(text, isFirst);
       return line.ok ? null : line.reason;
     };
-    expect(refused('not JSON')).toBe(`is no JSON: ${EXPECTED}`);
+    expect(refused('not JSON')).toBe(`is not valid JSON: ${EXPECTED}`);
     expect(refused('  ')).toBe(`is empty: ${EXPECTED}`);
     expect(refused('{"at":1}')).toMatch(/^is no line of a recording/);
     expect(refused(first.replace('"version":1', '"version":2'))).toMatch(/^is of version 2 of recordings/);

@@ -108,7 +108,7 @@ export function parseLine(text: string, isFirst: boolean): Result<RecordedLine> 
   try {
     json = JSON.parse(text);
   } catch {
-    return refusal(`is no JSON: ${EXPECTED}`);
+    return refusal(`is not valid JSON: ${EXPECTED}`);
   }
   const line = lineSchema.safeParse(json);
   if (!line.success) return refusal(`is no line of a recording: ${EXPECTED}`);

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { CLUSTER_FILE, MODEL_CONFIG, PLAN_FILE, RUN_FILE, SCHEDULE_FILE, SIZING_FILE } from './fileKinds.ts';
+import { readJsonFile } from './jsonFile.ts';
+
+const SAMPLES: Readonly<Record<string, string>> = {
+  'docs/examples/run.json': RUN_FILE,
+  'docs/examples/gpt2-small.json': RUN_FILE,
+  'e2e/golden/gpt2-tiny/run.json': RUN_FILE,
+  'docs/examples/cluster.json': CLUSTER_FILE,
+  'docs/examples/schedule.json': SCHEDULE_FILE,
+  'docs/examples/shared-line.json': SCHEDULE_FILE,
+  'docs/examples/assign.json': SIZING_FILE,
+};
+const KINDS = [RUN_FILE, CLUSTER_FILE, SCHEDULE_FILE, SIZING_FILE, PLAN_FILE, MODEL_CONFIG];
+
+test.each(Object.entries(SAMPLES))('[OP66] %s is taken for what it is, and for nothing else', async (path, kind) => {
+  for (const expected of KINDS) {
+    const read = await readJsonFile(path, expected);
+    if (expected === kind) expect(read.ok).toBe(true);
+    else expect(read).toEqual({ ok: false, reason: expect.stringContaining(`${path} is ${kind}, not ${expected}`) });
+  }
+});
+
+test('[OP66] what is of no known kind is left to whoever reads it', async () => {
+  expect((await readJsonFile('package.json', RUN_FILE)).ok).toBe(true);
+});
