@@ -232,18 +232,20 @@ function aptLists() {
 }
 
 async function setUp(command, rest) {
+  // Said by this file alone: nothing is needed for it.
+  if (command === 'test' && wantsHelp(rest)) return;
   if (!packagesAreCurrent()) await withLock(installPackages);
   const asksForHelp = wantsHelp(rest);
   // Before anything is built for it.
-  const wrong = command === 'test' && !asksForHelp ? await testWordsProblem(rest, Object.keys(LANES)) : null;
+  const wrong = command === 'test' ? await testWordsProblem(rest, Object.keys(LANES)) : null;
   if (wrong !== null) throw Object.assign(new SetupError(wrong), { code: 2 });
   if (!buildIsCurrent()) await withLock(build);
   const opensTabs =
     BROWSER_COMMANDS.includes(command) || (command === 'serve' && rest.some((word) => word.startsWith('--donors')));
   if (opensTabs && !asksForHelp) await withLock(provideBrowser);
   if (VULKAN_COMMANDS.includes(command) && !asksForHelp) await provideVulkan();
-  if (command === 'test' && !asksForHelp) await withLock(() => provideTestPrograms(rest.includes('--long')));
-  if (command === 'test' && !asksForHelp) await withLock(provideFirefox);
+  if (command === 'test') await withLock(() => provideTestPrograms(rest.includes('--long')));
+  if (command === 'test') await withLock(provideFirefox);
 }
 
 /** The lanes of `npm test`. Types and lint count as one test each. */
