@@ -37,7 +37,9 @@ export function addHomesBench(bench: Command): void {
   addLineOptions(
     bench
       .command('homes')
-      .description('eight donors in four emulated homes: two islands beside one swarm (root on Linux)'),
+      .description(
+        'eight donors in four emulated homes, two islands beside one swarm: some minutes each (root on Linux)',
+      ),
     '4Mbit',
   )
     .addOption(

@@ -31,7 +31,9 @@ interface LineBenchOptions extends LineOptions {
 
 export function addLineBench(bench: Command): void {
   addLineOptions(
-    bench.command('line').description('a load between two emulated homes, by 1 to 8 connections (root on Linux)'),
+    bench
+      .command('line')
+      .description('a load between two emulated homes, by 1 to 8 connections: about a minute (root on Linux)'),
   )
     .option('--mebibytes <n>', 'size of the load', wholeNumber('--mebibytes', 1), 16)
     .option(

@@ -78,7 +78,7 @@ describe('replicas of a plan for a cluster', () => {
       else
         expect(warnings).toEqual([
           expect.stringMatching(
-            /^No part of the state has 1 copy with other donors, because a step would take \d+ % longer\. When every donor/,
+            /^Nothing of the training state \(weights and optimizer\) has a copy with another donor, because a step would take \d+ % longer\. When every donor/,
           ),
         ]);
     }
@@ -137,7 +137,7 @@ describe('replicas of a plan that no measurement decides', () => {
     const two = replicatedWithin({ ...run, offer: [A, B] }, equalSplit(model, batch.samples, [A, B]), wishing(2));
     expect(new Set(countsIn(two.plan))).toEqual(new Set([1]));
     expect(two.reasons.map(({ text }) => text)).toEqual([
-      'No part of the state has 2 copies with other donors, because there are 2 donors. When every donor that keeps a part is gone, the run goes back to its newest checkpoint.',
+      'Nothing of the training state (weights and optimizer) has 2 copies with other donors, because there are 2 donors. When every donor that keeps a part is gone, the run goes back to its newest checkpoint.',
     ]);
   });
 

@@ -201,8 +201,8 @@ function shortfall({ state }: Plan, wanted: number, peers: number, growth: numbe
   if (peers === 1) return warning(`One donor keeps the only copy of the state. When it ${back}.`);
   const place =
     short === copies.length
-      ? 'No part of the state has'
-      : `${short} of ${copies.length} parts of the state do not have`;
+      ? 'Nothing of the training state (weights and optimizer) has'
+      : `${short} of the ${copies.length} parts of the training state (weights and optimizer) lack`;
   const why =
     growth !== null
       ? growth < 1
@@ -212,11 +212,11 @@ function shortfall({ state }: Plan, wanted: number, peers: number, growth: numbe
         ? `there are ${counted(peers, 'donor')}`
         : 'the memory that donors give has no room for more';
   return warning(
-    `${place} ${copiesWords(wanted)} with other donors, because ${why}. When every donor that keeps a part ${back}.`,
+    `${place} ${copiesWords(wanted)} with ${wanted === 1 ? 'another donor' : 'other donors'}, because ${why}. When every donor that keeps a part ${back}.`,
   );
 }
 
-const copiesWords = (count: number): string => (count === 1 ? '1 copy' : `${count} copies`);
+const copiesWords = (count: number): string => (count === 1 ? 'a copy' : `${count} copies`);
 
 /** How much of the state lacks copies, in shares of the whole; a copy near its primary is half of one, or less. */
 export function lackOf(plan: Plan, { count, sites }: ReplicaWish): number {
