@@ -163,7 +163,7 @@ async function draftRuns(page: Page): Promise<void> {
   await page.getByLabel('Name').fill('second');
   const text = { name: 'my text.txt', mimeType: 'text/plain', buffer: Buffer.from('One fish, two fish. '.repeat(900)) };
   await page.getByLabel('Bring your own text').setInputFiles(text);
-  await page.getByText('Text my-text is here and chosen').waitFor();
+  await page.getByText('Text my-text is uploaded and chosen').waitFor();
   await page.getByRole('combobox', { name: 'Model', exact: true }).selectOption('tiny');
   await page.getByRole('button', { name: 'Check plan' }).click();
   await page.getByText(/steps take about/).waitFor();

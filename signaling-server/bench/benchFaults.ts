@@ -92,7 +92,7 @@ async function costOf(script: string, runPath: string, directory: string, interr
   const { outcome, faults } = need(trained, whyNot);
   if (outcome === 'interrupted') throw failed(STOPPED);
   const [cost] = faults;
-  if (cost === undefined) throw failed(`${script} took no effect before the run ended`);
+  if (cost === undefined) throw failed(`${script} had no effect before the run ended`);
   return cost;
 }
 

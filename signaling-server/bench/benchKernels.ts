@@ -46,7 +46,7 @@ function sizesOf(text: string): BenchSize[] {
 }
 
 async function kernels({ adapter, step, tune, compute, json }: KernelsOptions): Promise<void> {
-  if (compute === 'f16' && !tune && !step) throw badInput('--compute f16 goes with --step or --tune');
+  if (compute === 'f16' && !tune && !step) throw badInput('--compute f16 needs --step or --tune');
   if (tune) return tuneTiles(adapter, step ?? SIZES, compute, json === true);
   const { cases, steps } = await (adapter === 'browser'
     ? measureInBrowser(compute, step)

@@ -120,7 +120,7 @@ const BAD_INITS: readonly (readonly [
     ['lacks'],
   ],
   [
-    'has a tensor that the model has not',
+    'has a tensor that the model does not have',
     (header, bytes) => {
       header.stranger = { dtype: 'F32', shape: [1], data_offsets: [bytes.length, bytes.length + FLOAT.length] };
       return Buffer.concat([bytes, FLOAT]);

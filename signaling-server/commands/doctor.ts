@@ -50,7 +50,7 @@ async function doctor({ json }: { readonly json?: boolean }): Promise<void> {
 function verdict(checks: readonly Check[]): string {
   const lacking = checks.filter(({ ok, optional }) => !ok && !optional).map(({ name }) => name);
   if (lacking.length > 0)
-    return `Not ready yet: ${lacking.join(', ')}. Do what stands behind "fix", then run doctor again.`;
+    return `Not ready yet: ${lacking.join(', ')}. Do what each "fix" says, then run doctor again.`;
   return 'This machine is ready. Try npm run demo: a swarm of tabs trains a small model here.';
 }
 

@@ -20,7 +20,7 @@ export function refuseWithout(other: string, names: readonly string[], command: 
     return attribute !== undefined && command.getOptionValueSource(attribute) === 'cli';
   };
   const alone = isGiven(other) ? undefined : names.find(isGiven);
-  if (alone !== undefined) throw badInput(`${alone} goes with ${other}`);
+  if (alone !== undefined) throw badInput(`${alone} needs ${other}`);
 }
 
 /** A whole number from `least` on, up to `most` where there is one; the option's name opens the sentence. */
@@ -60,7 +60,7 @@ export const WARMUP_OPTION = `overlap: start with more micro-batches, so that tr
 
 export function warmup(text: string): WarmUp {
   if (text === 'overlap') return text;
-  throw badInput(`--warmup "${text}" is unknown: expected overlap, or no such option`);
+  throw badInput(`--warmup "${text}" is unknown: expected overlap, or leave it out`);
 }
 
 /** Each `--donor` adds one. */

@@ -36,8 +36,7 @@ const donorsSaid = ({ donor, donors }: PlanOptions): number | undefined => donor
 export function checkPlanOptions(options: PlanOptions): void {
   const { stages, plan } = options;
   checkAuto(options);
-  if (options.donor !== undefined && options.donors !== undefined)
-    throw badInput('--donor and --donors exclude each other: give one of them');
+  if (options.donor !== undefined && options.donors !== undefined) throw badInput('give --donor or --donors, not both');
   if (plan !== undefined) return;
   const donors = donorsSaid(options);
   if (donors === undefined) throw badInput('--donors is missing: how many headless donors train?');
@@ -57,7 +56,8 @@ export function checkAuto(options: PlanOptions): void {
     ...{ '--chunks': chunks, '--pairs': pairs, '--warmup': warmup },
   };
   for (const [name, given] of Object.entries(decided))
-    if (given !== undefined) throw badInput(`--schedule auto decides by itself what ${name} says: give one of them`);
+    if (given !== undefined)
+      throw badInput(`--schedule auto decides that by itself: leave out ${name}, or name another schedule`);
 }
 
 /** Options that go with some schedules alone; a plan says its own. */

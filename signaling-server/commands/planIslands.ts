@@ -22,7 +22,7 @@ const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`
 /** Why islands, or why not. */
 function verdict({ islands, synchronous }: IslandAnswer): string {
   const own = islands.predicted.tokensPerSecond;
-  if (!synchronous.ok) return `No one swarm of these peers takes its steps together: ${synchronous.reason}.`;
+  if (!synchronous.ok) return `These peers cannot take their steps together as one swarm: ${synchronous.reason}.`;
   const { tokensPerSecond, stepSeconds } = synchronous.value.predicted;
   const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${secondsText(stepSeconds)}`;
   const times = `${rounded(own / tokensPerSecond, 3)} times as many`;

@@ -195,7 +195,7 @@ describe('a recording of a server', () => {
     for (const [path, sentence] of [
       [other, `${other}: line 1 is not valid JSON: ${EXPECTED}`],
       [join(folder, 'nothing'), `${join(folder, 'nothing')}: there is no such file: a recording was expected`],
-      [folder, `${folder} is no file: a recording was expected`],
+      [folder, `${folder} is not a file: a recording was expected`],
     ] as const) {
       command.clear();
       expect(await runCommand(['replay', path])).toBe(2);

@@ -70,7 +70,7 @@ async function openFile(path: string): Promise<FileHandle> {
   }
   if ((await file.stat()).isFile()) return file;
   await file.close();
-  throw badInput(`${path} is no file: ${expected}`);
+  throw badInput(`${path} is not a file: ${expected}`);
 }
 
 /** The last line may be torn: whoever wrote it was killed. */

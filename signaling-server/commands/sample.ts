@@ -55,7 +55,7 @@ async function sample(options: SampleOptions): Promise<void> {
   if (!existsSync(config))
     throw badInput(
       existsSync(weights)
-        ? `--weights ${weights} has no config.json: it is no folder that export wrote (export --help)`
+        ? `--weights ${weights} has no config.json: export did not write this folder (export --help)`
         : `--weights ${weights}: there is no such folder; export makes one (export --help), then for example: ${EXAMPLE}`,
     );
   const model = await readModel(config);

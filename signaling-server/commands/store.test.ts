@@ -87,7 +87,7 @@ describe('shoal store copy', () => {
     [['--from', '/no/such', '--to', 'nats://127.0.0.1:1'], '--from /no/such: there is no such folder\n'],
     [
       ['--from', import.meta.dirname, '--to', 'nats://127.0.0.1:1'],
-      `--from ${import.meta.dirname}: holds no runs: there is no shoal.sqlite\n`,
+      `--from ${import.meta.dirname} holds no runs: it has no shoal.sqlite\n`,
     ],
     ...['nats://127.0.0.1:99999', 'nats://[::1', 'nats://user%:x@h', 'nats://us%ffer:x@h'].map(
       (url): [string[], string] => [

@@ -76,7 +76,7 @@ async function copyCommand(options: CopyOptions): Promise<void> {
 
 async function openedDirectory(path: string, isTarget: boolean): Promise<Place> {
   // One that holds nothing is not made into one that does.
-  if (!isTarget && !mayHoldStore(path)) throw badInput(`--from ${path}: holds no runs: there is no ${STORE_FILE}`);
+  if (!isTarget && !mayHoldStore(path)) throw badInput(`--from ${path} holds no runs: it has no ${STORE_FILE}`);
   const data = await openData(path, false);
   return { data, beside: [], close: async () => data.close() };
 }

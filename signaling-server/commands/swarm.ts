@@ -283,12 +283,13 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
     makeFolder(dirname(options.report));
     writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory, faults, refused })}\n`);
   }
-  if (outcome === 'interrupted') throw failed(`stopped after ${trained.committedSteps} steps, before the run's end`);
+  if (outcome === 'interrupted')
+    throw failed(`stopped after ${trained.committedSteps} steps, before the end of the run`);
   if (options.export !== undefined) {
     log('info', `exported to ${need(await exportRun(data, runName, options.export), failed)}`);
   }
   const missed = chaos.flatMap(({ entry, firedAtStep }) => (firedAtStep === null ? entry : []));
-  if (missed.length > 0) throw failed(`--chaos ${missed.join(',')} took no effect before the run ended`);
+  if (missed.length > 0) throw failed(`--chaos ${missed.join(',')} had no effect before the run ended`);
 }
 
 function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): void {

@@ -38,8 +38,8 @@ describe('--tls-cert and --tls-key', () => {
     expect(reasonOf(readTls(cert, file('other.pem', OTHER_KEY)))).toMatch(
       /other\.pem is not the key of the certificate in .*cert\.pem/,
     );
-    expect(reasonOf(readTls(file('text.pem', 'hello'), key))).toMatch(/text\.pem is no certificate/);
-    expect(reasonOf(readTls(cert, file('text.pem', 'hello')))).toMatch(/text\.pem is no private key/);
+    expect(reasonOf(readTls(file('text.pem', 'hello'), key))).toMatch(/text\.pem is not a certificate/);
+    expect(reasonOf(readTls(cert, file('text.pem', 'hello')))).toMatch(/text\.pem is not a private key/);
     expect(reasonOf(readTls(file('empty.pem', ''), key))).toMatch(/--tls-cert: .*empty\.pem is empty/);
     expect(reasonOf(readTls(cert, file('empty.pem', '\n')))).toMatch(/--tls-key: .*empty\.pem is empty/);
     expect(reasonOf(readTls(join(folder, 'nothing'), key))).toMatch(/nothing cannot be read/);

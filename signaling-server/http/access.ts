@@ -50,10 +50,10 @@ export function readTls(certPath: string | undefined, keyPath: string | undefine
     }
   };
   const badCert = tryOut({ cert: cert.value });
-  if (badCert !== null) return refusal(`--tls-cert: ${certPath} is no certificate in PEM form: ${badCert}`);
+  if (badCert !== null) return refusal(`--tls-cert: ${certPath} is not a certificate in PEM form: ${badCert}`);
   const badKey = tryOut({ key: key.value });
   if (badKey !== null)
-    return refusal(`--tls-key: ${keyPath} is no private key in PEM form without a password: ${badKey}`);
+    return refusal(`--tls-key: ${keyPath} is not a private key in PEM form without a password: ${badKey}`);
   if (tryOut({ cert: cert.value, key: key.value }) !== null) {
     return refusal(`--tls-key: ${keyPath} is not the key of the certificate in ${certPath}`);
   }

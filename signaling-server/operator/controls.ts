@@ -32,7 +32,7 @@ const READS_PER_MINUTE = 240;
 const CHANGES_PER_MINUTE = 60;
 const SEARCHES_PER_MINUTE = 20;
 
-const NOT_UNDERSTOOD = 'the dashboard and the server do not understand each other: reload';
+const NOT_UNDERSTOOD = 'this page and the server do not understand each other: reload it';
 
 const runName = z.string().max(200);
 const runBody = z.object({ run: runName });
@@ -124,7 +124,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     runBody,
     ({ run: name }) => deed('activate', 'activated', `run ${name}`),
     ({ run: name }) => {
-      if (onActivate === undefined) return refusal('this server was started for one run alone');
+      if (onActivate === undefined) return refusal('this server trains one run only');
       if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
       if (name === run.name || store.besideRuns().includes(name)) return refusal('this run is active already');
       // After the answer is on its way.

@@ -62,7 +62,7 @@ export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuest
   const cluster = question.cluster === null ? success(clusterOf(run)) : clusterFrom(question.cluster);
   if (!cluster.ok) return cluster;
   if (cluster.value.peers.length === 0)
-    return refusal('no donor is here that has measured itself: wait for one, or describe a cluster');
+    return refusal('no donor is here yet: wait for one, or describe other donors in a cluster file');
   const edited = question.whatIf === null ? cluster : changedCluster(cluster.value, question.whatIf);
   if (!edited.ok) return edited;
   if (edited.value.peers.length > MOST_PEERS)

@@ -122,14 +122,14 @@ test('[DA10] a tokenizer that does not fit is refused in one sentence', async ()
     'DIR/run.json: data.tokenizer DIR/gone.json: there is no such file: a Hugging Face tokenizer.json was expected',
   );
   writeFileSync(join(folder, 'gone.json'), '{}');
-  expect(await reason(writeRun(other))).toContain('data.tokenizer DIR/gone.json is no Hugging Face tokenizer.json');
+  expect(await reason(writeRun(other))).toContain('data.tokenizer DIR/gone.json is not a Hugging Face tokenizer.json');
   // Ids in quotation marks: only a text shows it.
   writeFileSync(
     join(folder, 'gone.json'),
     readFileSync(golden('tokenizer.json'), 'utf8').replaceAll(/":(\d+)/g, '":"$1"'),
   );
   expect(await reason(writeRun(other))).toBe(
-    'DIR/run.json: data.tokenizer DIR/gone.json is no Hugging Face tokenizer.json that can be used: its tokens are no whole numbers',
+    'DIR/run.json: data.tokenizer DIR/gone.json is not a Hugging Face tokenizer.json that can be used: its tokens are no whole numbers',
   );
   writeFileSync(join(folder, 'text.txt'), Buffer.concat([Buffer.from(TEXT), Buffer.of(0xff), Buffer.from(TEXT)]));
   expect(await reason(writeRun({ name: 'third' }))).toMatch(

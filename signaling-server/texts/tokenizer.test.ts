@@ -234,7 +234,7 @@ describe('openTokenizer', () => {
       '{"model": {"type": "BPE"}}',
       JSON.stringify({ ...golden, model: null }),
     ])
-      expect(await reason(text)).toMatch(/^DIR\/tokenizer\.json is no Hugging Face tokenizer\.json/);
+      expect(await reason(text)).toMatch(/^DIR\/tokenizer\.json is not a Hugging Face tokenizer\.json/);
     const gone = await openTokenizer(join(folder, 'gone.json'));
     expect(gone.ok ? '' : gone.reason).toContain('there is no such file: a Hugging Face tokenizer.json was expected');
   });
@@ -267,7 +267,7 @@ describe('openTokenizer', () => {
     const other = new Promise((resolve) => setImmediate(resolve, 'goes on'));
     expect(await Promise.race([encoding, other])).toBe('goes on');
     await expect(encoding).rejects.toThrow(
-      /tokenizer\.json is no .* that can be used: after 1\.0 s a text was not encoded, 50000 characters a second were expected$/,
+      /tokenizer\.json is not .* that can be used: after 1\.0 s a text was not encoded, 50000 characters a second were expected$/,
     );
   });
 

@@ -68,7 +68,7 @@ export async function openTokenizer(path: string, leastMs = LEAST_MS): Promise<R
     const ids = await thread.call('open', bytes, bytes.length / FILE_BYTES_PER_MS, z.int());
     if (ids > 0) return success(tokenizerOf(thread, ids));
     thread.close();
-    return refusal(`${path} is no Hugging Face tokenizer.json: it has no tokens`);
+    return refusal(`${path} is not a Hugging Face tokenizer.json: it has no tokens`);
   } catch (error) {
     thread.close();
     if (error instanceof TokenizerFault) return refusal(error.message);
@@ -145,7 +145,7 @@ class TokenizerThread {
     this.close();
     // The library reads what it does not check: its own words are all there is.
     const fault = 'fault' in answer ? answer.fault : 'its tokens are no whole numbers';
-    throw new TokenizerFault(`${this.#path} is no Hugging Face tokenizer.json that can be used: ${fault}`);
+    throw new TokenizerFault(`${this.#path} is not a Hugging Face tokenizer.json that can be used: ${fault}`);
   }
 
   close(): void {

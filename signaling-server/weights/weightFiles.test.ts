@@ -162,7 +162,7 @@ describe('[FI5] what does not fit is refused in one sentence', () => {
     );
     write('b.safetensors', safetensors(tensors.slice(9)));
     expect(await reason(index)).toBe(
-      `DIR/model.safetensors.index.json puts ${tensors[8]?.name} into DIR/b.safetensors, which has it not`,
+      `DIR/model.safetensors.index.json puts ${tensors[8]?.name} into DIR/b.safetensors, which does not have it`,
     );
     expect(await reason(writeIndex(entries.filter(([name]) => name !== tensors[8]?.name)))).toBe(
       `DIR/model.safetensors.index.json lacks the model's tensor ${tensors[8]?.name} [4]`,
@@ -177,7 +177,7 @@ describe('[FI5] what does not fit is refused in one sentence', () => {
     'an index that reads %j',
     async (text) => {
       expect(await reason(write('x.json', text))).toBe(
-        'DIR/x.json is no index of weights: an object with a weight_map from tensor to file was expected',
+        'DIR/x.json is not an index of weights: an object with a weight_map from tensor to file was expected',
       );
     },
   );

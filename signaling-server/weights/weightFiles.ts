@@ -45,11 +45,13 @@ const INDEX_SCHEMA = z.object({ weight_map: z.record(z.string(), z.string()) });
 async function filesOfIndex(path: string): Promise<Result<WeightFiles>> {
   const size = await fileBytes(path);
   if (size > INDEX_LIMIT_BYTES)
-    return refusal(`${path} is no index of weights: it has ${size} bytes, at most ${INDEX_LIMIT_BYTES} were expected`);
+    return refusal(
+      `${path} is not an index of weights: it has ${size} bytes, at most ${INDEX_LIMIT_BYTES} were expected`,
+    );
   const json = parseJson(await readFile(path, 'utf8'));
   const parsed = INDEX_SCHEMA.safeParse(json);
   if (!parsed.success)
-    return refusal(`${path} is no index of weights: an object with a weight_map from tensor to file was expected`);
+    return refusal(`${path} is not an index of weights: an object with a weight_map from tensor to file was expected`);
   const folder = dirname(path);
   const known = new Map((await readdir(folder)).map((name) => [name, join(folder, name)]));
   const places = new Map<string, string>();

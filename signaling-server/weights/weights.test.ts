@@ -103,10 +103,14 @@ describe('openWeights', () => {
       "DIR/model.safetensors lacks the model's tensor transformer.wte.weight [7, 4]",
     );
     expect(await refused(write([...tensors, { name: 'transformer.h.2.ln_1.bias', shape: [4] }]))).toBe(
-      'DIR/model.safetensors has a tensor that the model has not: transformer.h.2.ln_1.bias',
+      'DIR/model.safetensors has a tensor that the model does not have: transformer.h.2.ln_1.bias',
     );
-    expect(await refused(write([...tensors, { name: 'wte.weight', shape: [7, 4] }]))).toContain('has not: wte.weight');
-    expect(await refused(write([...tensors, { name: 'lm_head.weight', shape: [7, 5] }]))).toContain('has not: lm_head');
+    expect(await refused(write([...tensors, { name: 'wte.weight', shape: [7, 4] }]))).toContain(
+      'does not have: wte.weight',
+    );
+    expect(await refused(write([...tensors, { name: 'lm_head.weight', shape: [7, 5] }]))).toContain(
+      'does not have: lm_head',
+    );
     expect(await refused(write(changed('transformer.wpe.weight', [4, 5])))).toBe(
       'DIR/model.safetensors has transformer.wpe.weight in shape [4, 5]: the model needs [5, 4]',
     );

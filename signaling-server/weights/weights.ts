@@ -159,7 +159,7 @@ function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Re
       const name = [fileName, ...PREFIXES.map((prefix) => prefix + fileName)].find((candidate) => specs.has(candidate));
       const spec = specs.get(name ?? '');
       if (!spec || found.has(spec.name))
-        return refusal(`${part.path} has a tensor that the model has not: ${fileName}`);
+        return refusal(`${part.path} has a tensor that the model does not have: ${fileName}`);
       const { dtype, shape } = entry;
       if (shape.length !== spec.shape.length || shape.some((size, i) => size !== spec.shape[i]))
         return refusal(
@@ -170,7 +170,8 @@ function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Re
       found.set(spec.name, { part, fileName, dtype, position: part.dataStart + entry.from });
     }
   for (const [tensor, place] of files.places ?? [])
-    if (partOf.get(tensor) !== place) return refusal(`${files.path} puts ${tensor} into ${place}, which has it not`);
+    if (partOf.get(tensor) !== place)
+      return refusal(`${files.path} puts ${tensor} into ${place}, which does not have it`);
   for (const { name, shape } of specs.values())
     if (!found.has(name)) return refusal(`${files.path} lacks the model's tensor ${name} [${shape.join(', ')}]`);
   return success(found);

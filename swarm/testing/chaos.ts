@@ -37,7 +37,7 @@ type Character = (typeof CHARACTERS)[number];
 interface ModelDonor {
   readonly peer: PeerId;
   readonly character: Character;
-  /** It gives so little memory that no plan has a place for it. */
+  /** It gives so little memory that the plan has no part for it. */
   readonly isSmall: boolean;
   plan: Plan | null;
   epoch: number;

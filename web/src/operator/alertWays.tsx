@@ -25,9 +25,9 @@ function notify(run: string, text: string): boolean {
 
 const NOT_ALLOWED =
   'This browser does not allow notifications from this address. Allow them in its settings for this site, then tick the box again.';
-const NOT_SHOWN = 'This browser does not show notifications of a page.';
+const NOT_SHOWN = 'This browser can’t show notifications.';
 const SHOWN = 'This browser was asked to show a test. If you see none, look at its notification settings.';
-const TAKEN = 'The address took the test.';
+const TAKEN = 'The test was delivered.';
 
 /** Each alert once, when it begins, to who wants it in this browser. */
 export function useNotices(run: string, alerts: readonly Alert[]): void {
@@ -64,7 +64,7 @@ export function AlertWays({ run }: { readonly run: string }) {
     const isKept = await act.run(
       () => tell('/api/operator/webhook', { url }, anything),
       url === ''
-        ? 'Saved: alerts go to no address.'
+        ? 'Saved. No address gets alerts now.'
         : 'Saved. The server sends every alert there, even while no dashboard is open.',
     );
     if (isKept) keepAs(url);

@@ -94,8 +94,8 @@ export function AlertsCard({ alerts, snapshot, state: { alertLimits, connection,
         <LimitsForm key={JSON.stringify(alertLimits)} kept={alertLimits} act={act} />
         <Answer answer={act.answer} />
         <p class="soft small">
-          The server has them for every operator. For alerts while nobody looks, its <a href="/metrics">metrics</a> come
-          with Prometheus rules and a Grafana board.
+          These limits hold for every operator. For monitoring without this page, the server’s{' '}
+          <a href="/metrics">metrics</a> come with Prometheus rules and a Grafana board.
         </p>
       </details>
     </section>

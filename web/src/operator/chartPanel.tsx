@@ -58,7 +58,7 @@ export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPa
       <section class="card chart-controls" aria-labelledby="charts">
         <h2 id="charts">Charts</h2>
         {curve.length === 0 ? (
-          <p class="soft">They begin with the first step that is done.</p>
+          <p class="soft">They begin with the first finished step.</p>
         ) : (
           <>
             <LineControls smoothing={smoothing} smooth={smooth} isLog={isLog} useLog={useLog} />
@@ -103,7 +103,7 @@ function ShareView({ view }: { readonly view: ChartView }) {
       say('Copied.');
     } catch {
       // Refused, or there is none: the page is neither https nor localhost.
-      say('The link stands in the address bar.');
+      say('The link is in the address bar.');
     }
   };
   return (

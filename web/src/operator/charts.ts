@@ -165,7 +165,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
       learned,
     ),
     chart(
-      { id: 'rate', title: 'Learning rate', note: 'As the schedule has it.', format: plainText },
+      { id: 'rate', title: 'Learning rate', note: 'How large each update is, as the run sets it.', format: plainText },
       [field('learningRate')],
       () => [
         {
@@ -178,7 +178,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
     ),
     chart(
       {
-        ...{ id: 'donors', title: 'Donors', note: 'Who computed each step, in how many stages.' },
+        ...{ id: 'donors', title: 'Donors', note: 'How many donors computed each step, in how many stages.' },
         ...{ format: countText, isWhole: true },
       },
       [field('donors'), field('stages'), field('microBatches')],
@@ -188,7 +188,12 @@ export function chartsOf(given: ChartInput): Drawing[] {
       ],
     ),
     chart(
-      { id: 'traffic', title: 'Traffic', note: 'Tensors that each step sent, by their way.', format: trafficText },
+      {
+        id: 'traffic',
+        title: 'Traffic',
+        note: 'What donors sent each other in each step, directly or through the server.',
+        format: trafficText,
+      },
       [field('bytesDirect'), field('bytesRelayed')],
       () => [
         { label: 'direct', tone: 'good', pattern: 'solid', values: means(({ bytesDirect }) => bytesDirect) },
@@ -198,7 +203,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
     chart(
       {
         ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
-        note: 'The same tensors by what they are, as each step’s plan has them. Each line is the sum of two: the CSV has them apart.',
+        note: 'The same by what it is. Each line adds up two kinds; the CSV keeps them apart.',
       },
       STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
       () => [
@@ -215,7 +220,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
     chart(
       {
         ...{ id: 'idle', title: 'Idle share (bubble)', format: percentText },
-        note: 'Of the donors’ time between the first and the last work of a step; of the newest steps.',
+        note: 'How much of the donors’ time went unused between a step’s first and last work. The newest steps only.',
       },
       [field('bubble')],
       () => [{ label: 'idle', tone: 'accent', pattern: 'solid', values: means(({ bubble }) => bubble ?? null) }],
@@ -283,7 +288,7 @@ function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof dr
 }
 
 const LOSS_NOTES = {
-  swarm: 'Mean cross-entropy in nats a token.',
+  swarm: 'Mean cross-entropy in nats a token. Lower is better.',
   islands: 'Mean cross-entropy in nats a token: each island on its own, smoothed, and the mean of them.',
 };
 

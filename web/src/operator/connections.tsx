@@ -13,10 +13,11 @@ const MOST_NAMED = 8;
 const REASONS: Readonly<Record<RelayReason, string>> = {
   hidden: 'one of the two hides its address from other donors',
   noAddress: 'the browser found no address of its own to offer',
-  failed: 'every attempt at a direct way failed: a firewall or a strict router; a TURN server helps',
-  noAnswer: 'no direct way opened within 15 seconds: a firewall or a strict router; a TURN server helps',
-  otherEnd: 'the other end gave up first',
-  server: 'the server asked for it: their link was lost again and again, or it had to see what they send each other',
+  failed: 'no direct connection worked, because of a firewall or a strict router; a TURN server helps',
+  noAnswer:
+    'no direct connection opened within 15 seconds, because of a firewall or a strict router; a TURN server helps',
+  otherEnd: 'the other donor gave up first',
+  server: 'the server asked for it: their connection broke again and again, or it had to see what they send each other',
 };
 
 export function Connections({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
@@ -32,7 +33,7 @@ export function Connections({ links, events }: { links: readonly Link[]; events:
       </p>
       {relayed.length + lost.length > 0 && (
         <details>
-          <summary class="small">Who is not reached directly, and why</summary>
+          <summary class="small">Pairs without a direct connection, and why</summary>
           <ul class="reasons small">
             {relayed.slice(0, MOST_NAMED).map((pair) => (
               <li key={`${pair.a} ${pair.b}`}>{relayedText(pair)}</li>

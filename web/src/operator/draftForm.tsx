@@ -70,7 +70,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     const isThere = await text.run(
       () => upload(query('/api/operator/texts', { name }), file, broughtSchema),
       ({ value: { bytes } }) =>
-        `Text ${name} is here and chosen: ${countText(bytes)} bytes to train on, and ${countText(file.size - bytes)} to test the model with. It is read as bytes; everything else stays as you chose it.`,
+        `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(file.size - bytes)} to test with. It is read as bytes; nothing else in the form has changed.`,
     );
     onAdded();
     if (isThere) set(textOf({ kind: 'text', name }));
@@ -247,8 +247,7 @@ function Step({ number, name, children }: StepProps) {
   );
 }
 
-const NOBODY_TO_FIT =
-  'Nobody is here to measure it by. As soon as a donor is, this line says whether it fits, and how long it takes.';
+const NOBODY_TO_FIT = 'No donors yet. Once there is one, this line says whether the run fits and how long it takes.';
 
 interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
   readonly draft: RunDraft;

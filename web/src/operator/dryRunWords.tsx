@@ -81,7 +81,7 @@ const capital = (words: string): string => `${words.charAt(0).toUpperCase()}${wo
 function carriedText({ peers }: DryRun): string {
   const names = peers.map(({ peer }) => peer).join(', ');
   const fullest = Math.max(...peers.map(({ memoryBytes, memoryLimitBytes }) => memoryBytes / memoryLimitBytes));
-  return `Trained by ${counted(peers.length, 'donor')} (${names}). The fullest one uses ${percentText(fullest)} of the memory that it was found to have.`;
+  return `Trained by ${counted(peers.length, 'donor')} (${names}). The fullest one uses ${percentText(fullest)} of its memory.`;
 }
 
 const changeText = (change: number): string =>

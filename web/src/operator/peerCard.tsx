@@ -58,7 +58,7 @@ export function PeerCard({ row, links, close }: CardProps) {
           type="button"
           class="small"
           disabled={act.isOff}
-          onClick={() => letGo('atBoundary', 'It goes after the step in progress, and hands its part over.')}
+          onClick={() => letGo('atBoundary', 'It leaves after this step and hands its part over.')}
         >
           Let go after this step
         </button>
@@ -116,7 +116,7 @@ function factsOf({ peer, facts, why, samples }: PeerRow, links: readonly Link[])
           (link) =>
             `to ${shortId(link.peer)} ${ROUTES[link.route].word}, ${millisecondsText(link.roundTripMs)}, ${byteRateText(link.bytesPerSecond)}${link.streams === undefined ? '' : ` over ${link.streams} connections`}`,
         )
-        .join('; ') || 'it sends nobody anything',
+        .join('; ') || 'it sends nothing',
     ],
   ];
 }

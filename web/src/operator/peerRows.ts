@@ -60,7 +60,7 @@ function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, planne
     row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;
   const copies = copiesText(row.copies);
   if (row.samples === 0 && copies !== '') return copies;
-  if (row.samples === 0) return row.state === 'spare' ? 'no plan has a place for it' : 'not in the plan';
+  if (row.samples === 0) return row.state === 'spare' ? 'the plan has no part for it' : 'not in the plan';
   return `${row.samples} of ${all} samples${speed}${copies && `; ${copies}`}`;
 }
 

@@ -88,7 +88,7 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
         <PeerChoice label="Which donor" value={peer} peers={donors} choose={chooseDonor} />
         {(isPassing || kind === 'slow') && (
           <label>
-            <span>{isPassing ? 'Seconds' : 'Times as slow'}</span>
+            <span>{isPassing ? 'Seconds' : 'How many times slower'}</span>
             <input
               type="number"
               required

@@ -226,7 +226,7 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
           <Confirm
             label="Make active"
             about={name}
-            question="The active run stops after the step in progress, and its donors change over to this one."
+            question="The active run stops after its current step, and its donors move to this one."
             disabled={isOff}
             onSure={() => void activate(name)}
           />
@@ -235,9 +235,11 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
           <Confirm
             label="Train beside"
             about={name}
-            question="From now on the site trains it beside the active run, with donors of its own. That holds: it can be stopped, but not become the active run again."
+            question="The site will train it beside the active run, with donors of its own. You can stop it later, but it can’t become the active run again."
             disabled={isOff}
-            onSure={() => void tellServer('/api/operator/beside', { run: name }, `The site trains ${name}, too.`)}
+            onSure={() =>
+              void tellServer('/api/operator/beside', { run: name }, `The site now trains ${name} as well.`)
+            }
           />
         )}
         {canActivate && !isTraining && (run.committedSteps < run.steps || place >= 0) && (
@@ -277,7 +279,7 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
                         void tellServer(
                           '/api/operator/keep',
                           { run: name, step, kept: !kept },
-                          kept ? 'Newer checkpoints may take its place again.' : `Checkpoint ${step} stays.`,
+                          kept ? 'Newer checkpoints may replace it again.' : `Checkpoint ${step} is kept.`,
                         )
                       }
                     />
@@ -290,7 +292,7 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
                     <Confirm
                       label="Go back"
                       about={`to checkpoint ${step} of ${name}`}
-                      question={`Steps after ${step} are done again, their tokens are taken back.`}
+                      question={`The steps after ${step} are done again, and the credit for them is taken back.`}
                       disabled={isOff}
                       onSure={() =>
                         void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)

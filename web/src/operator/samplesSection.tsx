@@ -84,8 +84,8 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
     >
       <h2 id="samples">Samples</h2>
       <p class="soft small">
-        The server’s processor writes them, beside the run, always with the same seed: only the checkpoint makes the
-        difference.
+        The server’s own processor writes them while the run goes on. The seed is always the same, so they differ only
+        by checkpoint.
       </p>
       <div class="fields">
         <label>

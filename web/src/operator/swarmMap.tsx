@@ -162,7 +162,9 @@ function Band({ links, above, below, isSmall }: BandProps) {
   if (below === 0) return null;
   if (isSmall)
     return (
-      <p class="soft small">{links.length === 0 ? 'No way to the next stage is measured yet.' : waysText(links)}</p>
+      <p class="soft small">
+        {links.length === 0 ? 'No connection to the next stage has been measured yet.' : waysText(links)}
+      </p>
     );
   return (
     <div class="band">

@@ -97,7 +97,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
       <section class="card" aria-labelledby="timeline">
         <h2 id="timeline">Timeline</h2>
         {traces === null ? (
-          <p class="soft empty">No step is measured yet.</p>
+          <p class="soft empty">No step has been measured yet.</p>
         ) : (
           <Scrubber
             first={traces[0]}
@@ -141,7 +141,7 @@ function StepEvents({ step, events }: { step: number; events: readonly WatchedEv
           {momentText(event)}
         </li>
       ))}
-      {own.length === 0 && <li class="soft">Nobody came or went around this step.</li>}
+      {own.length === 0 && <li class="soft">Nobody came or left around this step.</li>}
     </ul>
   );
 }
@@ -208,12 +208,12 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
         <ul class="reasons small">
           <li>{size}.</li>
           {isInForce && planning.reasons.map(ownReasonText).map((words) => <li key={words}>{words}</li>)}
-          {isInForce && planning.verdict && <li>Newest look for a better one: {planning.verdict}.</li>}
+          {isInForce && planning.verdict && <li>Last search for a better one: {planning.verdict}.</li>}
           {predicted !== null && (
             <li>
-              What is predicted and measured here is from a step’s start to its commit, measured as the median of the
-              newest steps. The timeline’s prediction is shorter: it counts the donors’ work alone. A dry run or a
-              what-if is a plan made anew, so its prediction may differ from both.
+              These times run from a step’s start until it counts; the measured one is the median of the newest steps.
+              The timeline predicts less, because it counts the donors’ work alone. “Check plan” and “What if” make a
+              new plan, so they may predict something else again.
             </li>
           )}
         </ul>

@@ -54,11 +54,11 @@ describe('what holds a step up', () => {
     expect(use.peers.map((own) => ownWaitText(own, 30))).toEqual(['waits 5.0 s for bbbbbb', '']);
     const far = timeline.map((span) => shifted(span, 2 * span.startSeconds));
     expect(bottleneckText(useOf(far, PLAN), PLAN, [link('bbbbbbbb', 'aaaaaaaa', { route: 'relayed' })])).toMatch(
-      /^The way from bbbbbb to aaaaaa \(2.0 MB\/s, relayed\) is the bottleneck/,
+      /^The connection from bbbbbb to aaaaaa \(2.0 MB\/s, relayed\) is the bottleneck/,
     );
     const ways = [link('bbbbbbbb', 'aaaaaaaa'), link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 5e5 })];
     expect(bottleneckText(useOf(far, PLAN), PLAN, ways)).toContain(' (0.5 MB/s, direct) is the bottleneck');
-    expect(bottleneckText(useOf([], PLAN), PLAN, [])).toBe('No step of this plan is measured yet.');
+    expect(bottleneckText(useOf([], PLAN), PLAN, [])).toBe('No step of this plan has been measured yet.');
     const alone = {
       stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] }],
     };
@@ -74,7 +74,9 @@ describe('[WP28] links between stages', () => {
     ];
     const behind = linksBehind(PLAN, 0, linksByEnds(links));
     expect(behind).toMatchObject([{ route: 'relayed', bytesPerSecond: 2e6, fromPlace: 0, toPlace: 0 }]);
-    expect(waysText([...behind, ...behind])).toBe('2 ways, 2 relayed; the slowest aaaaaa ↔ bbbbbb: 2.0 MB/s relayed');
+    expect(waysText([...behind, ...behind])).toBe(
+      '2 connections, 2 relayed; the slowest aaaaaa ↔ bbbbbb: 2.0 MB/s relayed',
+    );
     expect(linksBehind(PLAN, 1, linksByEnds(links))).toEqual([]);
     expect([null, 9e5, 1e6, 1e7].map(linkClass)).toEqual(['unknown', 'slow', 'fair', 'fast']);
   });

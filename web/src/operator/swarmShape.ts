@@ -17,7 +17,7 @@ export function bottleneckText(
   links: readonly Link[],
 ): string {
   const busiest = peers.toSorted((a, b) => b.busySeconds - a.busySeconds)[0];
-  if (busiest === undefined || seconds <= 0) return 'No step of this plan is measured yet.';
+  if (busiest === undefined || seconds <= 0) return 'No step of this plan has been measured yet.';
   const name = shortId(busiest.peer);
   const share = busiest.busySeconds / seconds;
   if (peers.length === 1) return `${name} did the whole step alone and was at work ${percentText(share)} of the time.`;
@@ -36,11 +36,11 @@ export function bottleneckText(
     return `${name} in stage ${stage} is the bottleneck: at work ${percentText(share)} of the step${waiting}.`;
   }
   if (longest === undefined)
-    return `Nobody is at work for more than ${percentText(share)} of the step: the rest is exchange of gradients and values.`;
+    return `Nobody works for more than ${percentText(share)} of the step: the rest goes into exchanging gradients and weights.`;
   const ends = [longest.whom, longest.peer];
   const link = slowerOf(links.filter(({ from, peer }) => ends.includes(from) && ends.includes(peer)));
   const rate = link?.bytesPerSecond ? ` (${byteRateText(link.bytesPerSecond)}, ${link.route})` : '';
-  return `The way from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: ${waitText(longest.seconds)} of waiting a step, while nobody is at work for more than ${percentText(share)} of it.`;
+  return `The connection from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: it costs ${waitText(longest.seconds)} of waiting a step, while nobody works for more than ${percentText(share)} of it.`;
 }
 
 const waitText = (seconds: number): string =>
@@ -125,7 +125,7 @@ export function waysText(links: readonly StageLink[]): string {
   const measured = links.filter(({ bytesPerSecond }) => bytesPerSecond !== null);
   const [slowest] = measured.toSorted((a, b) => (a.bytesPerSecond ?? 0) - (b.bytesPerSecond ?? 0));
   const relayed = links.filter(({ route }) => route === 'relayed').length;
-  const counted = `${links.length} ways, ${relayed === 0 ? 'all direct' : `${relayed} relayed`}`;
+  const counted = `${links.length} connections, ${relayed === 0 ? 'all direct' : `${relayed} relayed`}`;
   if (slowest === undefined) return counted;
   const { from, to, bytesPerSecond, route } = slowest;
   return `${counted}; the slowest ${shortId(from)} ↔ ${shortId(to)}: ${byteRateText(bytesPerSecond)} ${route}`;

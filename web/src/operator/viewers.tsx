@@ -14,7 +14,7 @@ export function Viewers() {
       const made = await tell('/api/operator/viewer', {}, tokenSchema);
       if (made.ok) show(`${location.origin}/operator#token=${made.value.token}`);
       return made;
-    }, 'It works once, within a day, and lets its reader look only.');
+    }, 'The link works once, within a day. Whoever opens it can look, but change nothing.');
   return (
     <section class="card" aria-labelledby="viewers">
       <h2 id="viewers">Viewers</h2>

@@ -48,14 +48,16 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
       show(answer.ok ? answer.value : null);
       return answer;
-    }, 'Predicted; nothing was done.');
+    }, 'This is a prediction. Nothing was changed.');
   };
   const set = (part: Partial<Change>): void => edit({ ...change, ...part });
   if (peers.length === 0) {
     return (
       <section class="card" aria-labelledby="what-if">
         <h2 id="what-if">What if</h2>
-        <p class="soft empty">What another swarm would do is worked out from the donors who are here: nobody yet.</p>
+        <p class="soft empty">
+          No donors yet. Once there are some, you can ask what more donors or faster lines would change.
+        </p>
       </section>
     );
   }
@@ -69,7 +71,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
       }}
     >
       <h2 id="what-if">What if</h2>
-      <p class="soft small">The planner’s answer for another swarm. Nothing is done.</p>
+      <p class="soft small">How other donors or lines would change a step. Nothing is changed by asking.</p>
       <div class="fields short">
         <label>
           <span>More donors</span>
