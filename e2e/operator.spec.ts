@@ -143,7 +143,7 @@ async function draftRuns(page: Page): Promise<void> {
   await page.locator('summary', { hasText: 'Checkpoints of gpt2-long' }).click();
   const keep = page.getByLabel(/^Keep checkpoint \d+ of gpt2-long/).first();
   await keep.click();
-  await page.getByText(/^Checkpoint \d+ stays\.$/).waitFor();
+  await page.getByText(/^Checkpoint \d+ is kept\.$/).waitFor();
   await page.getByRole('button', { name: 'New run', exact: true }).click();
   const refusedAs = async (name: string, shown: string): Promise<void> => {
     await page.getByLabel('Name').fill(name);
