@@ -71,3 +71,10 @@ it('[CL10] where nothing of the kind helps, that is said', () => {
     /A smaller model, .* would not be enough: it takes donors with more memory, or GPUs with larger buffers$/,
   );
 });
+
+it('[CL10] it is also said where a search begins with a plan that does not fit any more', () => {
+  const roomy = planCluster(problemOf([1e9, 1e9], 12, 32), () => false);
+  invariant(roomy.ok, 'a plan');
+  const found = planCluster({ ...problemOf([2e7, 1e6], 12, 32), inForce: roomy.value.plan }, () => false);
+  expect(found).toMatchObject({ ok: false, reason: expect.stringContaining('What would help: a model of ') });
+});

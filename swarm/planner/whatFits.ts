@@ -14,7 +14,9 @@ const MOST_ADDED = 64;
 const LOOK_WORK = 800;
 
 /** After each look the parts of the answer so far; each a whole one. */
-export function* whatFits(problem: ClusterProblem): Generator<readonly string[], void> {
+export function* whatFits(refused: ClusterProblem): Generator<readonly string[], void> {
+  // A plan in force is one of all layers.
+  const { inForce: _, ...problem } = refused;
   const found: string[] = [];
   const { model, batch, cluster } = problem;
   const say = function* (looks: Generator<void, string | null>): Generator<readonly string[], void> {
