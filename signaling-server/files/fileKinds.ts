@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 interface FileKind {
   readonly name: string;
-  /** One to look at. */
+  /** Where there is one. */
   readonly example: string;
   isIt(fields: Fields): boolean;
 }
@@ -22,30 +22,30 @@ export const MODEL_CONFIG = 'the config.json of a model';
 const KINDS: readonly FileKind[] = [
   {
     name: RUN_FILE,
-    example: 'docs/examples/run.json',
+    example: 'for example docs/examples/run.json',
     isIt: ({ model, train, data }) => model !== undefined && (train !== undefined || data !== undefined),
   },
   {
     name: SIZING_FILE,
-    example: 'docs/examples/assign.json',
+    example: 'for example docs/examples/assign.json',
     isIt: ({ globalBatch, peers }) => globalBatch !== undefined && isList(peers),
   },
   {
     name: CLUSTER_FILE,
-    example: 'docs/examples/cluster.json',
+    example: 'for example docs/examples/cluster.json',
     isIt: ({ globalBatch, peers }) => globalBatch === undefined && isList(peers) && isObject(peers[0]),
   },
   {
     name: SCHEDULE_FILE,
-    example: 'docs/examples/schedule.json',
+    example: 'for example docs/examples/schedule.json',
     isIt: ({ stages, microBatches }) => isList(stages) && typeof microBatches === 'number',
   },
   {
     name: PLAN_FILE,
-    example: 'what plan --json prints',
+    example: 'plan --json prints one',
     isIt: ({ stages, microBatches }) => isList(stages) && isList(microBatches),
   },
-  { name: MODEL_CONFIG, example: 'that of an export', isIt: ({ model_type }) => typeof model_type === 'string' },
+  { name: MODEL_CONFIG, example: 'export writes one', isIt: ({ model_type }) => typeof model_type === 'string' },
 ];
 
 /** That a file is of another kind than expected; null: it may be of that kind, or of none that is known. */
@@ -53,5 +53,5 @@ export function otherKind(json: unknown, expected: string): string | null {
   const wanted = KINDS.find(({ name }) => name === expected);
   if (wanted === undefined || !isObject(json) || wanted.isIt(json)) return null;
   const found = KINDS.find((kind) => kind.isIt(json));
-  return found === undefined ? null : `is ${found.name}, not ${expected}, for example ${wanted.example}`;
+  return found === undefined ? null : `is ${found.name}, not ${expected} (${wanted.example})`;
 }

@@ -345,7 +345,7 @@ function* shortage(problem: ClusterProblem, search: Search): Generator<string, v
   let parts: readonly string[] = [];
   for (parts of whatFits(problem)) if (parts.length > 0) yield `${lack}. What would help: ${parts.join('; or ')}`;
   if (parts.length === 0)
-    yield `${lack}. A smaller model, shorter samples or more donors like these would not be enough: it takes donors with more memory, or GPUs with larger buffers`;
+    yield `${lack}. Fewer layers, shorter samples or more donors like these do not help: it takes donors with more memory, or GPUs with larger buffers`;
 }
 
 function lackWords(search: Search): string {

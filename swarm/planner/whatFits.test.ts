@@ -68,7 +68,7 @@ it('[CL10] all three ways are said where there are three, and the largest of eac
 
 it('[CL10] where nothing of the kind helps, that is said', () => {
   expect(refusalOf(problemOf([1e5, 1e5], 12, 32))).toMatch(
-    /A smaller model, .* would not be enough: it takes donors with more memory, or GPUs with larger buffers$/,
+    /Fewer layers, .* do not help: it takes donors with more memory, or GPUs with larger buffers$/,
   );
 });
 
