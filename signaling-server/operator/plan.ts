@@ -92,9 +92,18 @@ function clusterFrom(text: string): Result<Cluster> {
   return other !== null ? refusal(`this ${other}`) : parseCluster(json, 'the cluster');
 }
 
+/** Where there is none, what would help. */
+async function wishedOrWhy(problem: ClusterProblem, wishes: PlanWishes): Promise<Result<ClusterPlan>> {
+  const wished = wishedPlan(problem, wishes);
+  if (wished.ok) return wished;
+  const searched = await searchInSlices(problem);
+  const started = 'It would fit if this server were started with --schedule auto';
+  return searched.ok ? refusal(`${wished.reason}. ${started}`) : searched;
+}
+
 /** As this server plans: by a search, or in the order that its command line names. */
 async function plansOf(given: ClusterProblem, changed: ClusterProblem | null, wishes: PlanWishes) {
-  const find = wishes.auto ? searchInSlices : (problem: ClusterProblem) => wishedPlan(problem, wishes);
+  const find = wishes.auto ? searchInSlices : (problem: ClusterProblem) => wishedOrWhy(problem, wishes);
   if (changed === null) return { before: null, after: await find(given) };
   if (wishes.auto) return comparedPlans(given, changed, searchInSlices);
   return { before: await find(given), after: await find(changed) };
