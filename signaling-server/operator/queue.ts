@@ -4,8 +4,8 @@ import type { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 
-/** So long the end of a run stands: pages see it, and whoever takes the next one out of the queue has not come too late. */
-const END_SHOWN_MS = 2_000;
+/** So long the end of a run stands: those who made it see it, and whoever takes the next one out of the queue has not come too late. */
+const END_SHOWN_MS = 10_000;
 
 type Queue = Pick<Store, 'queue' | 'saveQueue' | 'besideRuns' | 'run' | 'committedSteps'>;
 
