@@ -115,6 +115,8 @@ function isNatsUrl(text: string): boolean {
   }
 }
 
+export const DEFAULT_SITE = 'shoal';
+
 export function siteName(text: string): string {
   const name = parseSiteName(text);
   if (!name.ok) throw badInput(name.reason);

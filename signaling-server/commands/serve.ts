@@ -22,6 +22,7 @@ import {
   checkBrowsers,
   checkRecord,
   chunks,
+  DEFAULT_SITE,
   natsUrls,
   PAIRS_OPTION,
   pairs,
@@ -66,7 +67,11 @@ export function addServeCommand(program: Command): void {
       wholeNumber('--port', 0, HIGHEST_PORT),
       DEFAULT_PORT,
     )
-    .option('--data-dir <dir>', 'where runs are kept', join(WORK_FOLDER, 'serve'))
+    .option(
+      '--data-dir <dir>',
+      'where runs are kept; with --nats, which keeps them, a working folder without any (default there: a temporary one)',
+      join(WORK_FOLDER, 'serve'),
+    )
     .option('--donors <n>', 'headless donors that the server opens itself', wholeNumber('--donors', 0), 0)
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
@@ -103,7 +108,7 @@ export function addServeCommand(program: Command): void {
       ).choices(PUBLIC_VIEWS),
     )
     .option('--nats <urls>', 'be one of several servers that share a site over NATS: nats://HOST:PORT,…', natsUrls)
-    .option('--site <name>', 'the name of that site', siteName, 'shoal')
+    .option('--site <name>', 'the name of that site', siteName, DEFAULT_SITE)
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--invite <token>', 'only donors whose link carries this token may join', inviteToken)
     .addHelpText('after', tryIt('serve docs/examples/run.json --donors 1'))

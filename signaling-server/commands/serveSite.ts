@@ -7,11 +7,14 @@ import type { Access } from '../http/access.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { createServer } from '../server.ts';
 import { SiteMember } from '../site/member.ts';
+import { withoutPassword } from '../site/natsConnection.ts';
 import { SITE_DONORS } from '../site/room.ts';
 import { openSite } from '../site/site.ts';
+import { holdsStore } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { badInput, failed, need } from './failure.ts';
 import { firstRun } from './firstRun.ts';
+import { DEFAULT_SITE } from './options.ts';
 import { announceAddress, checkServed, chooseRun, type ServeOptions, sharedOptions } from './servedRun.ts';
 import { UnusedRunFile } from './unusedRunFile.ts';
 
@@ -31,6 +34,7 @@ export async function serveSite(
 ): Promise<void> {
   if (options.donors > 0)
     throw badInput('--donors opens headless donors beside a single server: leave it out with --nats');
+  if (directory !== null && holdsStore(directory)) throw badInput(storeThere(directory, options));
   const log = terminalLog();
   const interrupt = onInterrupt();
   const folder = directory ?? mkdtempSync(join(tmpdir(), 'shoal-site-'));
@@ -93,4 +97,10 @@ export async function serveSite(
   await (left === 'alone' ? member.stop() : member.close());
   await site.close();
   if (directory === null) rmSync(folder, { recursive: true, force: true });
+}
+
+/** A working folder's files are taken away where the site does not name them: it may be nobody's only copy. */
+function storeThere(directory: string, { nats, site }: SiteOptions): string {
+  const to = `${nats.map(withoutPassword).join(',')}${site === DEFAULT_SITE ? '' : ` --site ${site}`}`;
+  return `--data-dir ${directory}: has the runs of a single server, and with --nats a site keeps its runs in NATS: bring them there with shoal store copy --from ${directory} --to ${to}, or choose another folder`;
 }

@@ -10,7 +10,7 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 import { copyData } from '../store/storeCopy.ts';
 import { badInput, failed, mustHave, need } from './failure.ts';
 import { openData } from './openData.ts';
-import { natsUrls, siteName, tryIt } from './options.ts';
+import { DEFAULT_SITE, natsUrls, siteName, tryIt } from './options.ts';
 
 interface CopyOptions {
   readonly from?: string;
@@ -40,7 +40,7 @@ export function addStoreCommand(program: Command): void {
     .description('copy all runs from a data directory to a site over NATS, or back')
     .option('--from <place>', 'a data directory, or nats://HOST:PORT,…: no server may be using the directory')
     .option('--to <place>', 'the same, with no run in it yet')
-    .option('--site <name>', 'the name of that site', siteName, 'shoal')
+    .option('--site <name>', 'the name of that site', siteName, DEFAULT_SITE)
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--json', 'one JSON document')
     .addHelpText('after', tryIt('store copy --from .shoal/example --to nats://localhost:4222', 'swarm'))

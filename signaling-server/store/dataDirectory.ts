@@ -3,6 +3,7 @@
  * (run file, tokens, initial values) has a hash, so that the same name never means two things.
  */
 import { createHash } from 'node:crypto';
+import { existsSync, readdirSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
@@ -33,6 +34,13 @@ export interface DataDirectory {
 
 /** Exports on their way to a browser; what a crash left there is taken away. */
 export const DOWNLOADS_FOLDER = 'downloads';
+
+/** Of a database, its copies, what was set aside of them, and what lies beside them. */
+const OF_STORE = /^shoal\./;
+
+/** Whether a server that is alone has kept something there, in whatever state it is. */
+export const holdsStore = (path: string): boolean =>
+  existsSync(path) && readdirSync(path).some((name) => OF_STORE.test(name));
 
 /**
  * Opens it alone: a second server on the same directory is refused. `isKept` false: who opens it removes it at the end,

@@ -1,0 +1,39 @@
+import { readdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { addRun } from '../store/dataDirectory.ts';
+import { Captured } from '../testing/captured.ts';
+import { TinyServers } from '../testing/tinyServers.ts';
+import { runCommand } from './program.ts';
+
+const captured = new Captured();
+beforeEach(() => captured.begin());
+afterEach(() => captured.end());
+
+it.each([
+  ['its store', []],
+  ['nothing but a copy of it', ['shoal.sqlite', 'shoal.writes']],
+])('[NA88] a folder that has a single server’s runs (%s) is no working folder, and stays as it is', async (_, lost) => {
+  const servers = new TinyServers({ steps: 4 }, false);
+  try {
+    const folder = await folderWithRun(servers);
+    for (const name of lost) renameSync(join(folder, name), join(folder, name.replace('.', '.copy-1.')));
+    const blobs = readdirSync(join(folder, 'blobs'), { recursive: true });
+    const words = ['serve', '--port', '0', '--nats', 'nats://user:secret@127.0.0.1:1', '--site', 'new'];
+    expect(await runCommand([...words, '--data-dir', folder])).toBe(2);
+    expect(captured.errors).toContain(
+      `shoal store copy --from ${folder} --to nats://127.0.0.1:1 --site new, or choose another folder`,
+    );
+    expect(captured.errors.trimEnd().split('\n').length).toBe(1);
+    expect(readdirSync(join(folder, 'blobs'), { recursive: true })).toEqual(blobs);
+    expect(blobs.length).toBeGreaterThan(1);
+  } finally {
+    await servers.close();
+  }
+});
+
+async function folderWithRun(servers: TinyServers): Promise<string> {
+  await addRun(await servers.data(), servers.runPath);
+  servers.closeData();
+  return servers.dataFolder;
+}
