@@ -66,7 +66,7 @@ describe('shoal store copy', () => {
       // There are runs now.
       expect(await copy(servers.dataFolder, nats.url)).toBe(1);
       expect(written.at(-1)).toBe(
-        'there are runs already where they are to be copied to (tiny): copy to a place without any\n',
+        `--to ${nats.url}, site shoal: there are runs already where they are to be copied to (tiny): copy to a place without any\n`,
       );
       expect(await copy(nats.url, back)).toBe(0);
       expect(await contentOf(back)).toEqual(before);

@@ -50,6 +50,8 @@ it.skipIf(!hasNatsServer())(
       expect(await stalled).toBe(FULL);
       await expect(blobs.tryDisk()).rejects.toThrow(new NotKept(FULL));
       expect(isSaid).toBe(false);
+      const second = await openIn('second');
+      expect(await second.lead()).toEqual({ ok: false, reason: `this server cannot lead the site: ${FULL}` });
       allow(100e6);
       await nats.stop();
       need(await nats.start());

@@ -189,13 +189,14 @@ export class Journal {
     writer.close();
   }
 
-  /** Whether it became the message of its number. */
+  /** Whether it became the message of its number. Throws where NATS answers that it takes none. */
   async #appended(message: JournalMessage): Promise<boolean> {
     try {
       await this.#stream.append(message);
       return true;
-    } catch {
+    } catch (error) {
       const found = await messageAt(this.#stream, message.sequence);
+      if (found === null && error instanceof NotKept) throw error;
       return found !== null && found !== 'lost' && isSame(found, message);
     }
   }
