@@ -110,6 +110,7 @@ export function addServeCommand(program: Command): void {
     .option('--nats <urls>', 'be one of several servers that share a site over NATS: nats://HOST:PORT,…', natsUrls)
     .option('--site <name>', 'the name of that site', siteName, DEFAULT_SITE)
     .option('--nats-creds <file>', 'a credentials file for that NATS')
+    .option('--open-to-all', 'open the runs of a site that were by invitation, once all its servers have ended', false)
     .option('--invite <token>', 'only donors whose link carries this token may join', inviteToken)
     .addHelpText('after', tryIt('serve docs/examples/run.json --donors 1'))
     .action(serve);
@@ -125,7 +126,9 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
   const isOwned = ownedStages(1, wishesOf(options)) !== null;
   if (!isOwned && headless > 0 && (stages ?? 1) > headless)
     throw badInput(`--stages must be at most --donors (${headless}), not ${stages}`);
-  refuseWithout('--nats', ['--site', '--nats-creds'], command);
+  refuseWithout('--nats', ['--site', '--nats-creds', '--open-to-all'], command);
+  if (options.openToAll && options.invite !== undefined)
+    throw badInput('--open-to-all and --invite say opposite things: leave one of them out');
   const access = accessOf(options);
   networkOf(options);
   const log = terminalLog();

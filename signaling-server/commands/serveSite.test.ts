@@ -1,6 +1,10 @@
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { invariant, type Result } from '../../swarm/base.ts';
+import { hasNatsServer, startNatsServer } from '../site/natsServer.ts';
+import { openSite } from '../site/site.ts';
+import { SiteInvite } from '../site/siteInvite.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import { Captured } from '../testing/captured.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -31,6 +35,30 @@ it.each([
     await servers.close();
   }
 });
+
+it.skipIf(!hasNatsServer())('[NA90] a server without the site’s invitation does not start', async () => {
+  const nats = need(await startNatsServer(join(captured.folder, 'nats')));
+  const log = (): void => {};
+  try {
+    const site = need(
+      await openSite({ urls: [nats.url], site: 'closed', directory: join(captured.folder, 'one'), log }),
+    );
+    need(await site.lead());
+    const { store } = site.data;
+    need(new SiteInvite({ store, site: 'closed', invite: 'whale', isOpening: false, log }).lead(true));
+    await store.kept();
+    await site.close();
+    expect(await runCommand(['serve', '--port', '0', '--nats', nats.url, '--site', 'closed'])).toBe(2);
+    expect(captured.errors).toMatch(/^the runs of the site closed are by invitation: .*--open-to-all\n$/);
+  } finally {
+    await nats.stop();
+  }
+});
+
+function need<T>(result: Result<T>): T {
+  invariant(result.ok, result.ok ? '' : result.reason);
+  return result.value;
+}
 
 async function folderWithRun(servers: TinyServers): Promise<string> {
   await addRun(await servers.data(), servers.runPath);

@@ -6,10 +6,12 @@ import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import type { Access } from '../http/access.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { createServer } from '../server.ts';
+import { isSiteLed } from '../site/lease.ts';
 import { SiteMember } from '../site/member.ts';
 import { withoutPassword } from '../site/natsConnection.ts';
 import { SITE_DONORS } from '../site/room.ts';
 import { openSite } from '../site/site.ts';
+import { SiteInvite } from '../site/siteInvite.ts';
 import { holdsStore } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -48,6 +50,14 @@ export async function serveSite(
     failed,
   );
   const { data } = site;
+  const { invite, openToAll: isOpening } = options;
+  const inviting = new SiteInvite({ store: data.store, site: name, invite, isOpening, log });
+  const otherwise = inviting.startProblem(await isSiteLed(site.leases).catch(() => false));
+  if (otherwise !== null) {
+    await site.close();
+    if (directory === null) rmSync(folder, { recursive: true, force: true });
+    throw badInput(otherwise);
+  }
   const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
   const shared = { ...sharedOptions(options, access), maxDonors: SITE_DONORS };
   // One file has one run's events.
@@ -63,10 +73,13 @@ export async function serveSite(
       ...{ site, access, host: options.host, port: options.port, pages: shared.pages, log, onOperatorToken },
       ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
       open: async (url, { name, data: ofRun, runs }) => {
+        const isAlone = opened?.isAlone ?? true;
+        const invited = name === null ? inviting.lead(isAlone) : inviting.leadBeside();
+        if (!invited.ok) return invited;
         if (name !== null)
           return createServer({ ...besideOptions, data: ofRun, log, runName: name, knownAs: url, site: runs });
         // What others have led meanwhile goes on; a file says what a site begins with.
-        const isOurs = data.store.activeRun() === null || (!hasLed && (opened?.isAlone ?? true));
+        const isOurs = data.store.activeRun() === null || (!hasLed && isAlone);
         hasLed = true;
         if (!isOurs) unused.look();
         const wanted = chosen ?? (await chooseRun(data, isOurs ? path : undefined, log));
@@ -82,7 +95,10 @@ export async function serveSite(
         };
         return createServer({ ...shared, data: ofRun, log, runName, knownAs: url, onActivate, site: runs });
       },
-      onFollow: () => unused.look(),
+      onFollow: () => {
+        inviting.followed();
+        unused.look();
+      },
       onRole: (server) => {
         if (server !== null) log('info', `${server.run.name}: ${server.run.snapshot().sentence}`);
       },

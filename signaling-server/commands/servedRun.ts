@@ -47,6 +47,7 @@ export interface ServeOptions {
   readonly nats?: readonly string[];
   readonly site: string;
   readonly natsCreds?: string;
+  readonly openToAll: boolean;
 }
 
 /** Whoever says how many stages there are wants every donor in them; else what donors measured decides. */

@@ -42,6 +42,11 @@ export interface LeaseHost {
 export const openLeases = (nats: NatsConnection, site: string, replicas: number): Promise<KV> =>
   new Kvm(nats).create(`shoal-${site}-lease`, { ttl: LEASE_MS, history: 1, replicas });
 
+/** Whether some process has the key of the run that the site began with. */
+export async function isSiteLed(leases: KV): Promise<boolean> {
+  return (await leases.get(FIRST_KEY))?.operation === 'PUT';
+}
+
 export class Lease {
   readonly #kv: KV;
   readonly #key: string;

@@ -35,6 +35,8 @@ const WEBHOOK = 'webhook';
 const QUEUE = 'queue';
 /** In a site: which runs train beside its first one. */
 export const BESIDE_SETTING = 'besideRuns';
+/** In a site: whether its runs are by invitation, and a digest of that. */
+const INVITE = 'invite';
 const namesSchema = z.array(z.string());
 
 /** Key of the dashboard's sessions there. */
@@ -113,6 +115,9 @@ export interface OperatorStore {
   /** Names of the runs of a site that train beside the active one, each in a store of its own, in the order begun. */
   besideRuns(): string[];
   saveBesideRuns(names: readonly string[]): void;
+  /** Of a site: what it keeps of its invitation (siteInvite.ts); null: nobody has said. */
+  siteInvite(): string | null;
+  saveSiteInvite(invite: string): void;
   /** Whom the server tells of alerts: an address; null: nobody. */
   webhook(): string | null;
   saveWebhook(url: string): void;
@@ -236,6 +241,8 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
     saveQueue: (names) => set(QUEUE, JSON.stringify(names)),
     besideRuns: () => namesSchema.parse(JSON.parse(setting(BESIDE_SETTING) ?? '[]')),
     saveBesideRuns: (names) => set(BESIDE_SETTING, JSON.stringify(names)),
+    siteInvite: () => setting(INVITE),
+    saveSiteInvite: (invite) => set(INVITE, invite),
     webhook: () => setting(WEBHOOK) || null,
     saveWebhook: (url) => set(WEBHOOK, url),
     note: (name) => setting(`${NOTE}${name}`) ?? '',
