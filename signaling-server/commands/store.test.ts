@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -63,6 +63,10 @@ describe('shoal store copy', () => {
         0,
         [expect.stringContaining('copied tiny')],
       ]);
+      // Not in that site.
+      expect(await runCommand(['store', 'copy', '--from', nats.url, '--to', back, '--site', 'other'])).toBe(1);
+      expect(written.at(-1)).toBe(`--from ${nats.url}, site other: has no run\n`);
+      expect(existsSync(back)).toBe(false);
       // There are runs now.
       expect(await copy(servers.dataFolder, nats.url)).toBe(1);
       expect(written.at(-1)).toBe(

@@ -13,6 +13,7 @@ const NOBODY = 'no process of this site leads at the moment: try again in some s
 const role = (name: string, isLed: boolean, isLeading = false) => ({ name, isLed, isLeading, donors: 0 });
 
 let roles = [role('tiny', false)];
+let isNatsAway = false;
 /** The process that leads dies of the first byte. */
 const breaking = (): Duplex => new Duplex({ read() {}, write: (_data, _encoding, done) => done(new Error('gone')) });
 let tunnel: () => Duplex | null = () => null;
@@ -21,12 +22,16 @@ let front: Front;
 
 beforeEach(async () => {
   roles = [role('tiny', false)];
+  isNatsAway = false;
   tunnel = () => null;
   const room = { server: null, tunnel: () => tunnel() as Tunnel | null };
   const rooms = {
     first: room,
     get roles() {
       return roles;
+    },
+    get isNatsAway() {
+      return isNatsAway;
     },
     forCall: (url: string) => (url.includes('run=coming') ? null : room),
     forDonor: (run: string | undefined) => {
@@ -113,6 +118,15 @@ test('[NA6] while nobody leads a process is in order, and not ready', async () =
   const ready = await fetch(`${front.url}/readyz`);
   expect([ready.status, await ready.json()]).toEqual([503, { ok: false, role: 'gateway', reason: NOBODY }]);
   expect(await (await fetch(`${front.url}/metrics`)).text()).toMatch(/^shoal_site_led 0$/m);
+});
+
+test('[NA91] what is not answered for NATS is said to be so', async () => {
+  isNatsAway = true;
+  tunnel = breaking;
+  const NATS = expect.stringMatching(/^NATS does not answer this process/);
+  expect(await (await fetch(`${front.url}/readyz`)).json()).toEqual({ ok: false, role: 'gateway', reason: NATS });
+  expect(await (await fetch(`${front.url}/api/status`)).json()).toEqual({ error: NATS });
+  expect(await (await fetch(`${front.url}/api/status?run=coming`)).json()).toEqual({ error: NATS });
 });
 
 test('[NA6] with several runs a process is ready while any is led, says which are not, and counts each', async () => {

@@ -32,11 +32,13 @@ const COME_AGAIN = { 'retry-after': '2' };
 const JSON_TYPE = { 'content-type': 'application/json' };
 const NOT_PASSED = 'this request cannot be passed on to the process that leads: a header of it is not valid';
 const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
+const NATS_AWAY = 'NATS does not answer this process, which so reaches none that leads: it goes on when NATS is back';
 
 /** The runs of the site, as a gateway sees them. */
 interface GatewayRooms {
   readonly first: Pick<Room, 'server'>;
   readonly roles: readonly RunRole[];
+  readonly isNatsAway: boolean;
   forDonor(...of: Parameters<Rooms['forDonor']>): Pick<Room, 'donors'> | null;
   forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel'> | null;
 }
@@ -57,7 +59,8 @@ export interface Gateway {
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { access, host, rooms } = options;
-  const own = await ownAnswers(options);
+  const whyNot = (): string => (rooms.isNatsAway ? NATS_AWAY : NOBODY_LEADS);
+  const own = await ownAnswers(options, whyNot);
   const names = knownNames(host, access);
   const isProxied = access.trustProxy !== undefined;
   /** A server of this process, or a way to another one. */
@@ -75,7 +78,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
     try {
       const way = wayFor(message);
       if (way instanceof HttpServer) way.emit('request', message, response);
-      else pass(way, message, response, () => own.server.emit('request', message, response));
+      else pass(way, message, response, { ownPage: () => own.server.emit('request', message, response), whyNot });
     } catch {
       // What Node read and will not write again: that client's affair alone.
       if (!response.headersSent) response.writeHead(400, JSON_TYPE).end(JSON.stringify({ error: NOT_PASSED }));
@@ -101,7 +104,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
+async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promise<FastifyInstance> {
   const { access, host, pages, embedOn, rooms } = options;
   const app = application(access, host, false);
   limitBodies(app);
@@ -121,10 +124,10 @@ async function ownAnswers(options: GatewayOptions): Promise<FastifyInstance> {
     // A balancer that took it out for one run would take all out, for the others' donors too.
     const ok = withoutLeader.length < rooms.roles.length;
     const which = ok && withoutLeader.length > 0 ? { withoutLeader } : {};
-    return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...which, ...(ok ? {} : { reason: NOBODY_LEADS }) });
+    return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...which, ...(ok ? {} : { reason: whyNot() }) });
   });
   app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles)));
-  app.all('/api/*', (_request, reply) => problem(reply.headers(COME_AGAIN), 503, NOBODY_LEADS));
+  app.all('/api/*', (_request, reply) => problem(reply.headers(COME_AGAIN), 503, whyNot()));
   await app.ready();
   return app;
 }
@@ -139,8 +142,14 @@ function passedOn(raw: readonly string[]): string[] {
   return passed;
 }
 
-/** `ownPage`: answers with the page of this process, whose calls come again when somebody leads. */
-function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, ownPage: () => void): void {
+interface Instead {
+  /** Answers with the page of this process, whose calls come again when somebody leads. */
+  ownPage(): void;
+  /** Why another call is not answered. */
+  whyNot(): string;
+}
+
+function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, { ownPage, whyNot }: Instead): void {
   const { method = 'GET', url = '/', rawHeaders } = message;
   const asked = request({
     ...{ method, path: url, setHost: false, createConnection: () => way as unknown as Socket },
@@ -150,7 +159,7 @@ function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, o
     const headers = { ...JSON_TYPE, ...(isRepeatable(method, url) ? COME_AGAIN : {}) };
     if (response.headersSent) response.destroy();
     else if (method === 'GET' && !url.startsWith('/api/')) ownPage();
-    else response.writeHead(503, headers).end(JSON.stringify({ error: NOBODY_LEADS }));
+    else response.writeHead(503, headers).end(JSON.stringify({ error: whyNot() }));
   };
   asked.on('error', fail);
   asked.on('response', (answer) => {

@@ -1,7 +1,13 @@
 /** The connection of one process to the site's NATS, which lasts: it is made again however often it breaks. */
 import { readFileSync } from 'node:fs';
 import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream';
-import { connect, credsAuthenticator, type NatsConnection, type NodeConnectionOptions } from '@nats-io/transport-node';
+import {
+  AuthorizationError,
+  connect,
+  credsAuthenticator,
+  type NatsConnection,
+  type NodeConnectionOptions,
+} from '@nats-io/transport-node';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { NotKept } from '../files/storageProblem.ts';
 import { isNotReady, type Patience } from './patience.ts';
@@ -35,6 +41,7 @@ export async function connectNats({ urls, creds }: NatsAddress, patience: Patien
   try {
     nats = await patience.has(() => connect(options));
   } catch (error) {
+    if (error instanceof AuthorizationError) return refusal(`NATS at ${shown} refuses ${refused(urls, creds)}`);
     return refusal(`NATS at ${shown} cannot be reached: ${messageOf(error)}`);
   }
   try {
@@ -56,10 +63,29 @@ export function notTaken(error: unknown): never {
 
 function credentialsIn(path: string): Result<ReturnType<typeof credsAuthenticator>> {
   try {
-    return success(credsAuthenticator(readFileSync(path)));
+    const authenticator = credsAuthenticator(readFileSync(path));
+    authenticator(''); // only then is it looked at
+    return success(authenticator);
   } catch (error) {
-    return refusal(`${path}: the NATS credentials cannot be read: ${messageOf(error)}`);
+    const { code } = error as { code?: unknown };
+    const what = code === undefined ? NO_CREDENTIALS : (UNREADABLE.get(code) ?? `it cannot be read (${code})`);
+    return refusal(`--nats-creds ${path}: ${what}`);
   }
+}
+
+const NO_CREDENTIALS =
+  'there are no credentials of a NATS user in it: expected a .creds file, as nsc and nats write them';
+const UNREADABLE = new Map<unknown, string>([
+  ['ENOENT', 'there is no such file'],
+  ['EACCES', 'it may not be read by this user'],
+  ['EISDIR', 'it is a folder'],
+]);
+
+/** What it was shown. */
+function refused(urls: readonly string[], creds: string | undefined): string {
+  if (creds !== undefined) return `the credentials of ${creds}`;
+  if (credentialsOf(urls).user !== undefined) return 'the user and password of its address';
+  return 'a connection without a user: give nats://USER:PASSWORD@HOST:PORT, or --nats-creds FILE';
 }
 
 function parsed(url: string): URL | null {

@@ -103,7 +103,11 @@ export class Room {
 
   /** Some process leads it, and can be talked to. */
   get isLed(): boolean {
-    return this.#leader !== null && this.#options.exchange.isConnected && this.#lease.isAnswered;
+    return this.#leader !== null && this.hearsNats;
+  }
+
+  get hearsNats(): boolean {
+    return this.#options.exchange.isConnected && this.#lease.isAnswered;
   }
 
   /** As whoever leads said last; null: nothing was heard yet. */

@@ -145,6 +145,11 @@ export class Rooms {
     return [roleOf(first, this.first), ...beside];
   }
 
+  /** Nothing is known of who leads. */
+  get isNatsAway(): boolean {
+    return !this.first.hearsNats;
+  }
+
   /** The steps in progress are done and saved first, where it leads. */
   async stop(): Promise<void> {
     await this.#opensNoMore();

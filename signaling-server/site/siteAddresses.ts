@@ -3,6 +3,7 @@
  * in it, but a hash of it. Rules NA in SPEC.md.
  */
 import { createHash } from 'node:crypto';
+import { JetStreamApiError } from '@nats-io/jetstream';
 import { type KV, type KvEntry, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -16,6 +17,9 @@ const LOSSES_BYTES = 4 * 2 ** 20;
 const INVITATIONS_BYTES = 2 * 2 ** 20;
 /** What NATS has to have room for. */
 export const BUCKETS_BYTES = LOSSES_BYTES + INVITATIONS_BYTES;
+/** What JetStream says where what is to be reserved is more than it may have: by its own limit, by the account's. */
+const NO_ROOM = new Set([10_047, 10_002]);
+const TOO_SMALL = `NATS has too little room: a site reserves ${BUCKETS_BYTES / 2 ** 20} MiB at each of its servers beside what runs take; raise max_file_store in its configuration (or the account’s limit)`;
 /** Of no address: what is put there tells NATS's time. Where there is no room for it, all that is known is from just now. */
 const NOW_KEY = 'now';
 
@@ -27,7 +31,11 @@ export interface SiteAddresses {
 
 export async function openAddresses(nats: NatsConnection, site: string, replicas: number): Promise<SiteAddresses> {
   const open = (name: string, ttl: number, bytes: number): Promise<KV> =>
-    new Kvm(nats).create(`shoal-${site}-${name}`, { ttl, history: 1, max_bytes: bytes, replicas });
+    new Kvm(nats)
+      .create(`shoal-${site}-${name}`, { ttl, history: 1, max_bytes: bytes, replicas })
+      .catch((error: unknown) => {
+        throw error instanceof JetStreamApiError && NO_ROOM.has(error.code) ? new Error(TOO_SMALL) : error;
+      });
   return {
     losses: await open('addresses', LOSSES_KEPT_MS, LOSSES_BYTES),
     invitations: await open('invitations', INVITATIONS_KEPT_MS, INVITATIONS_BYTES),
