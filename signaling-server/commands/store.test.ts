@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -56,6 +56,11 @@ describe('shoal store copy', () => {
       data.store.linkMember('tiny', peerId('p'), 'one');
       data.store.addEvent('tiny', 'joined', '{}', 3, 0);
       servers.closeData();
+      // A text that was brought along, as earlier versions kept it.
+      const texts = join(servers.dataFolder, 'texts');
+      mkdirSync(texts);
+      writeFileSync(join(texts, 'sea.txt'), 'The sea, the sea. ');
+      writeFileSync(join(texts, 'sea.held-out'), 'The end. ');
       const before = await contentOf(servers.dataFolder);
       const back = join(folder, 'back');
       const copy = (from: string, to: string) => runCommand(['store', 'copy', '--from', from, '--to', to]);
@@ -74,6 +79,12 @@ describe('shoal store copy', () => {
       );
       expect(await copy(nats.url, back)).toBe(0);
       expect(await contentOf(back)).toEqual(before);
+      const moved = need(await openDataDirectory(back, false));
+      const [sea] = moved.store.texts();
+      expect([sea?.name, sea?.bytes]).toEqual(['sea', 18]);
+      expect(String(await moved.blobs.read(sea?.heldOutHash ?? ''))).toBe('The end. ');
+      moved.close();
+      expect(readdirSync(texts)).toEqual([]);
       expect((before as { blobs: unknown[]; problems: unknown[] }).blobs.length).toBeGreaterThan(1);
       expect((before as { problems: unknown[] }).problems).toEqual([]);
     } finally {

@@ -82,7 +82,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     const canActivate = onActivate !== undefined;
     const canBeside = site !== undefined && !site.isBeside;
     const queue = store.queue();
-    return { runs: listedRuns(data), texts: await listedTexts(data), canActivate, canBeside, queue };
+    return { runs: listedRuns(data), texts: listedTexts(store), canActivate, canBeside, queue };
   });
   api.post('/api/operator/plan', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const question = dryRunQuestionSchema.safeParse(request.body);

@@ -105,7 +105,7 @@ describe('[OP3] runs', () => {
     const document = parseDocument(operated.data.store.run('second')?.document ?? '');
     expect(document.evaluation?.tokens).toBe(heldOut);
     const gone = await post('/api/operator/runs', { ...DRAFT, name: 'third', text: 'nowhere', model: 'tiny' });
-    expect(await errorOf(gone)).toEqual([409, expect.stringContaining('nowhere.txt')]);
+    expect(await errorOf(gone)).toEqual([409, expect.stringContaining('there is no text "nowhere" here')]);
     const { events } = await operated.shown();
     expect(events).toContainEqual(expect.objectContaining({ what: 'created run second from tiny, text sea' }));
   });

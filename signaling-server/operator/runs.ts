@@ -8,7 +8,7 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 import { parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { prepareTokens } from '../texts/tokens.ts';
 import { seededWeights } from '../weights/weights.ts';
-import { draftPath } from './texts.ts';
+import { withTextFiles } from './texts.ts';
 
 export function listedRuns({ store }: DataDirectory): ListedRun[] {
   const beside = store.besideRuns();
@@ -54,7 +54,10 @@ export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: num
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
   const manifest = await manifestOf(data, draft, document, file.value);
   if (!manifest.ok) return manifest;
-  const tokens = draft.text === null ? success(document) : await prepareTokens(file.value, draftPath(data), data.blobs);
+  const tokens =
+    draft.text === null
+      ? success(document)
+      : await withTextFiles(data, draft.text, (path) => prepareTokens(file.value, path, data.blobs));
   if (!tokens.ok) return tokens;
   // Two operators may have pressed at once: the second one finds the name taken.
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);

@@ -1,9 +1,10 @@
 /**
- * Texts that operators brought along, to train runs on: files beside the store, each with its end cut off to be held
+ * Texts that operators brought along, to train runs on: blobs that the store names, each with its end cut off to be held
  * out. They are read as bytes; what is no UTF-8 is a picture or a program chosen by mistake, or needs another tool first.
  */
 import { isUtf8 } from 'node:buffer';
-import { mkdir, readdir, rename, stat, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { copyFile, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
@@ -12,7 +13,8 @@ import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/run
 import { perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
-import type { DataDirectory } from '../store/dataDirectory.ts';
+import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
+import type { Store } from '../store/store.ts';
 import { deed, deedText } from './deed.ts';
 import type { OperatorContext } from './operatorContext.ts';
 
@@ -45,38 +47,56 @@ export function addTextUpload(api: FastifyInstance, { run, data, session }: Oper
   });
 }
 
-const folderOf = ({ directory }: Pick<DataDirectory, 'directory'>): string => join(directory, 'texts');
-
-/** Where a draft's run file would be: its paths begin here. */
-export const draftPath = (data: Pick<DataDirectory, 'directory'>): string => join(folderOf(data), 'draft');
-
-async function saveText(data: DataDirectory, name: string, bytes: Buffer): Promise<Result<ListedText>> {
+async function saveText({ store, blobs }: DataDirectory, name: string, bytes: Buffer): Promise<Result<ListedText>> {
   if (bytes.length < LEAST_BYTES)
     return refusal(`${bytes.length} bytes are too few to train on: expected ${LEAST_BYTES} or more`);
   if (!isUtf8(bytes) || bytes.includes(0)) return refusal('this file is not text: expected one in UTF-8');
-  const known = await listedTexts(data);
-  if (known.some((text) => text.name === name))
-    return refusal(`there is a text "${name}" already: choose it in the list, or give the file another name`);
-  if (known.length >= MOST_TEXTS) return refusal(`the server keeps at most ${MOST_TEXTS} texts`);
-  const folder = folderOf(data);
-  await mkdir(folder, { recursive: true });
+  const refused = noRoomFor(store, name);
+  if (refused !== null) return refusal(refused);
   const cut = bytes.length - Math.min(HELD_OUT_BYTES, Math.ceil(bytes.length * HELD_OUT_SHARE));
-  await writeFile(join(folder, heldOutOf(name)), bytes.subarray(cut));
-  // The list has a text when it is whole.
-  const unfinished = join(folder, `.${textFile(name)}`);
-  await writeFile(unfinished, bytes.subarray(0, cut));
-  await rename(unfinished, join(folder, textFile(name)));
+  const hash = await blobs.put(bytes.subarray(0, cut));
+  const heldOutHash = await blobs.put(bytes.subarray(cut));
+  // Two operators may have sent one at once: the second one finds the name taken.
+  const refusedNow = noRoomFor(store, name);
+  if (refusedNow !== null) return refusal(refusedNow);
+  store.saveText({ name, bytes: cut, hash, heldOutHash });
   return success({ name, bytes: cut });
 }
 
-export async function listedTexts(data: Pick<DataDirectory, 'directory'>): Promise<ListedText[]> {
-  const folder = folderOf(data);
-  const files = await readdir(folder).catch(() => []); // none was brought yet
-  const names = files.flatMap((file) => {
-    const name = file.slice(0, -textFile('').length);
-    return textFile(name) === file && TEXT_NAME.test(name) ? name : [];
-  });
-  return Promise.all(
-    names.sort().map(async (name) => ({ name, bytes: (await stat(join(folder, textFile(name)))).size })),
-  );
+/** Null: a text may be kept under this name. */
+function noRoomFor(store: Store, name: string): string | null {
+  const known = store.texts();
+  if (known.some((text) => text.name === name))
+    return `there is a text "${name}" already: choose it in the list, or give the file another name`;
+  return known.length >= MOST_TEXTS ? `the server keeps at most ${MOST_TEXTS} texts` : null;
+}
+
+export const listedTexts = (store: Store): ListedText[] => store.texts().map(({ name, bytes }) => ({ name, bytes }));
+
+/**
+ * A text's files under the names that a draft's run file has them by, while `work` reads them: it is told where that run
+ * file would be.
+ */
+export async function withTextFiles<T>(
+  { directory, store, blobs }: DataDirectory,
+  name: string,
+  work: (draftPath: string) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  const text = store.texts().find((known) => known.name === name);
+  if (text === undefined) return refusal(`there is no text "${name}" here: choose one of the list`);
+  const folder = join(directory, DOWNLOADS_FOLDER, randomUUID());
+  await mkdir(folder, { recursive: true });
+  try {
+    for (const [hash, file] of [
+      [text.hash, textFile(name)],
+      [text.heldOutHash, heldOutOf(name)],
+    ] as const) {
+      const damage = await blobs.problem(hash);
+      if (damage !== null) return refusal(damage);
+      await copyFile(blobs.path(hash), join(folder, file));
+    }
+    return await work(join(folder, 'draft'));
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }

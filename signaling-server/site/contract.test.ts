@@ -77,6 +77,8 @@ function writeAll(store: Store): unknown[] {
   store.saveCard('a', '{"purpose":"p"}');
   store.saveQueue(['b', 'a']);
   store.saveBesideRuns(['b']);
+  store.saveText({ name: 'sea', bytes: 5, hash: 'one', heldOutHash: 'two' });
+  store.saveText({ name: 'air', bytes: 6, hash: 'three', heldOutHash: 'four' });
   store.saveWebhook('https://example.org/hook');
   store.saveNote('a', 'a note');
   store.saveSessions('[]');
@@ -125,6 +127,7 @@ const readAll = (store: Store): Record<string, unknown> => ({
   card: store.card('a'),
   queue: store.queue(),
   besideRuns: store.besideRuns(),
+  texts: store.texts(),
   webhook: store.webhook(),
   note: store.note('a'),
   sessions: store.sessions(),

@@ -19,6 +19,7 @@ import { type Manifest, manifestHashes, parseManifest, storeInitialState } from 
 import { IS_ASIDE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { sweepBlobs } from './keptBlobs.ts';
+import { takeInTexts } from './olderTexts.ts';
 import { openStore } from './openStore.ts';
 import { documentHashes, parseDocument, type RunDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
@@ -32,7 +33,7 @@ export interface DataDirectory {
   close(): void;
 }
 
-/** Exports on their way to a browser; what a crash left there is taken away. */
+/** Exports on their way to a browser, and texts on theirs into a run; what a crash left there is taken away. */
 export const DOWNLOADS_FOLDER = 'downloads';
 
 /** Of a database, its copies, what was set aside of them, and what lies beside them. */
@@ -63,6 +64,7 @@ export async function openDataDirectory(path: string, isKept = true): Promise<Re
   try {
     await rm(join(directory, DOWNLOADS_FOLDER), { recursive: true, force: true });
     const blobs = await openBlobs(join(directory, 'blobs'));
+    await takeInTexts(directory, store, blobs);
     // What was set aside may name more of them than the store does.
     if (!(await readdir(directory)).some((name) => IS_ASIDE.test(name))) await sweepBlobs(store, blobs);
     return success({ directory, store, blobs, found: [...lock.value.found, ...found], close });

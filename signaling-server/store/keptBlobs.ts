@@ -1,5 +1,5 @@
 /**
- * Which blobs of a data directory stay: those that a run or a checkpoint of the store names. Whatever else is there is of
+ * Which blobs of a data directory stay: those that a run, a checkpoint or a text of the store names. Whatever else is there is of
  * a checkpoint that never became whole, or of one that newer ones superseded.
  */
 
@@ -8,12 +8,13 @@ import { manifestHashes, parseManifest } from './checkpointState.ts';
 import { documentHashes, storedDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
 
-/** Of every run and every checkpoint. */
+/** Of every run, every checkpoint and every text that was brought along. */
 export function neededBlobs(store: Store): ReadonlySet<BlobHash> {
   const needed = new Set(store.manifests().flatMap((manifest) => manifestHashes(parseManifest(manifest))));
   for (const name of store.runNames()) {
     for (const hash of documentHashes(storedDocument(store, name))) needed.add(hash);
   }
+  for (const { hash, heldOutHash } of store.texts()) needed.add(hash).add(heldOutHash);
   return needed;
 }
 

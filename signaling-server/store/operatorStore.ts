@@ -31,6 +31,10 @@ const NOTE = 'note ';
 /** Of settings that are one run's: their keys end with its name. */
 export const OF_RUN_SETTINGS = [ALERT_LIMITS, CARD, NOTE];
 
+/** And of a text that an operator brought along, by its name. */
+const TEXT = 'text ';
+const textSchema = z.object({ bytes: z.int(), hash: z.string(), heldOutHash: z.string() });
+
 const WEBHOOK = 'webhook';
 const QUEUE = 'queue';
 /** In a site: which runs train beside its first one. */
@@ -81,6 +85,11 @@ interface SampleRow {
   readonly text: string;
 }
 
+/** A text to train on, and the end that was cut off it: two blobs. */
+export interface KeptText extends z.infer<typeof textSchema> {
+  readonly name: string;
+}
+
 export interface OperatorStore {
   addEvent(name: string, kind: string, detail: string, nowMs: number, step?: number): void;
   /** The newest `limit` events after the one of the number `after`, oldest first. */
@@ -118,6 +127,9 @@ export interface OperatorStore {
   /** Of a site: what it keeps of its invitation (siteInvite.ts); null: nobody has said. */
   siteInvite(): string | null;
   saveSiteInvite(invite: string): void;
+  /** That operators brought along, by name. */
+  texts(): KeptText[];
+  saveText(text: KeptText): void;
   /** Whom the server tells of alerts: an address; null: nobody. */
   webhook(): string | null;
   saveWebhook(url: string): void;
@@ -243,6 +255,12 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
     saveBesideRuns: (names) => set(BESIDE_SETTING, JSON.stringify(names)),
     siteInvite: () => setting(INVITE),
     saveSiteInvite: (invite) => set(INVITE, invite),
+    texts: () =>
+      many('SELECT key, value FROM setting WHERE key GLOB ? ORDER BY key', `${TEXT}*`).map(({ key, value }) => ({
+        name: String(key).slice(TEXT.length),
+        ...textSchema.parse(JSON.parse(String(value))),
+      })),
+    saveText: ({ name, ...text }) => set(`${TEXT}${name}`, JSON.stringify(text)),
     webhook: () => setting(WEBHOOK) || null,
     saveWebhook: (url) => set(WEBHOOK, url),
     note: (name) => setting(`${NOTE}${name}`) ?? '',
