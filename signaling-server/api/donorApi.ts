@@ -10,7 +10,7 @@ import { hash } from '../../swarm/fields.ts';
 import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
-import { bearer, countText, problem } from '../http/calls.ts';
+import { bearer, countText, problem, refuse } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
@@ -48,7 +48,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     api.addContentTypeParser('application/octet-stream', (_request, body, done) => done(null, body));
     api.addHook('onRequest', async (request, reply) => {
       if (run.reception.ofToken(bearer(request)) === null)
-        return problem(reply, 401, 'this call needs the token of a donor');
+        return refuse(reply, 401, 'this call needs the token of a donor');
     });
 
     api.setErrorHandler((error: FastifyError, request, reply) => {

@@ -10,7 +10,7 @@ import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/lea
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
-import { bearer, perMinute, problem } from '../http/calls.ts';
+import { bearer, perMinute, problem, refuse } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
 import { networkOf } from '../http/networkOf.ts';
 import { isSameSecret } from '../http/secret.ts';
@@ -77,11 +77,11 @@ export function addMemberApi(
     card: cardOf(store, run.name),
   });
 
-  const own = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+  const own = async (request: FastifyRequest, reply: FastifyReply): Promise<undefined> => {
     // A browser names no origin where a page reads from its own server; nobody else has the key.
     if (request.method !== 'GET' && !isSameOrigin(request.headers, access))
-      return problem(reply, 403, 'only the donor page may do this');
-    return memberOf(request) === null ? problem(reply, 401, 'this call needs the key of a donor') : undefined;
+      return refuse(reply, 403, 'only the donor page may do this');
+    return memberOf(request) === null ? refuse(reply, 401, 'this call needs the key of a donor') : undefined;
   };
 
   app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') }, async () => about());

@@ -5,7 +5,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { REFUSAL_SENTENCES, type RefusalReason } from '../../swarm/messages/refusals.ts';
-import { bearer, problem } from '../http/calls.ts';
+import { bearer, refuse } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
 import type { ActiveRun } from '../run/run.ts';
 
@@ -58,8 +58,8 @@ export class Visible {
 
 const answering =
   (problemOf: (request: FastifyRequest) => RefusalReason | null) =>
-  async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+  async (request: FastifyRequest, reply: FastifyReply): Promise<undefined> => {
     const reason = problemOf(request);
     if (reason === null) return undefined;
-    return problem(reply, reason === 'notInvited' ? 403 : 429, REFUSAL_SENTENCES[reason]);
+    return refuse(reply, reason === 'notInvited' ? 403 : 429, REFUSAL_SENTENCES[reason]);
   };

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { type Access, isForwarded, isSameOrigin } from '../http/access.ts';
 import { AddressLimit } from '../http/addressLimit.ts';
 import { Arrivals } from '../http/arrivals.ts';
-import { problem } from '../http/calls.ts';
+import { refuse } from '../http/calls.ts';
 import { isLoopback, networkOf } from '../http/networkOf.ts';
 import { refusedFor } from './donorSocket.ts';
 import type { DonorWire, Origin } from './donorWire.ts';
@@ -43,9 +43,9 @@ export function addDonorDoor(app: FastifyInstance, { access, came, refused, ...o
     access.trustProxy === undefined && isLoopback(ip) && !isForwarded(headers);
   app.register(async (donors) => {
     donors.addHook('onRequest', async ({ headers, ip }, reply) => {
-      if (!isSameOrigin(headers, access)) return problem(reply, 403, 'only the donor page may do this');
+      if (!isSameOrigin(headers, access)) return refuse(reply, 403, 'only the donor page may do this');
       if (!isHere(headers, ip) && !arrivals.may(networkOf(ip)))
-        return problem(reply, 503, 'too many come at once: try again later');
+        return refuse(reply, 503, 'too many come at once: try again later');
     });
     const joins = { rateLimit: { max: JOINS_PER_DONOR * perAddress, timeWindow: 60_000 } };
     donors.get('/api/donor', { websocket: true, config: joins }, (socket, { ip, headers, raw, query }) => {

@@ -6,7 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastif
 import { invariant } from '../../swarm/base.ts';
 import { type Access, isKnownHost, knownNames, UNKNOWN_HOST } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
-import { problem } from './calls.ts';
+import { refuse } from './calls.ts';
 import { among, networkOf } from './networkOf.ts';
 
 /** Connections at once, of every kind; and of one address, but for a trusted proxy, which is everyone's. */
@@ -48,7 +48,7 @@ export function application(access: Access, host: string, listens = true): Fasti
     // What a proxy that is trusted says its server is called is the proxy's own affair.
     const isProxied = trustProxy !== undefined && ip !== socket.remoteAddress;
     if (!isProxied && !('isVouched' in socket) && !isKnownHost(headers.host, names))
-      return problem(reply, 421, UNKNOWN_HOST);
+      return refuse(reply, 421, UNKNOWN_HOST);
   });
   // A WebSocket that was refused has no parser any more that would close it.
   app.addHook('onResponse', async ({ headers, socket }) => {

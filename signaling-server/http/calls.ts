@@ -15,6 +15,15 @@ export function problem(reply: FastifyReply, status: number, sentence: string): 
     );
 }
 
+/**
+ * The same in a hook before the call itself. It never resolves: Fastify (5.12) goes on to the call where the client left
+ * before a hook's answer was on its way (reply.then in lib/reply.js).
+ */
+export function refuse(reply: FastifyReply, status: number, sentence: string): Promise<never> {
+  problem(reply, status, sentence);
+  return new Promise(() => {});
+}
+
 const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 /** For a page's text, or for an attribute in double quotes. */
 export const escapedHtml = (text: string): string => text.replace(/[&<>"]/g, (sign) => ENTITIES[sign] ?? '');

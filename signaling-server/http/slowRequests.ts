@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { AddressLimit } from './addressLimit.ts';
-import { problem } from './calls.ts';
+import { refuse } from './calls.ts';
 import { networkOf } from './networkOf.ts';
 
 /** Of any body, whatever its length. */
@@ -26,7 +26,7 @@ export function limitBodies(app: FastifyInstance): void {
     const { raw } = request;
     if (isBodiless(raw)) return;
     const leave = limit.enter(networkOf(request.ip));
-    if (leave === null) return problem(reply, 429, 'too much is on its way from your address: try again later');
+    if (leave === null) return refuse(reply, 429, 'too much is on its way from your address: try again later');
     whenOver(raw, leave);
     limitBodyTime(raw);
   });

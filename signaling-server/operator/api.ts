@@ -9,7 +9,7 @@ import { withNumbers } from '../../swarm/islands/rounds.ts';
 import { OPERATOR_COMMANDS, type WatchMessage } from '../../swarm/messages/watch.ts';
 import { isSameOrigin } from '../http/access.ts';
 import { runOfCall } from '../http/calledFor.ts';
-import { countText, perMinute, problem } from '../http/calls.ts';
+import { countText, perMinute, problem, refuse } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
@@ -69,15 +69,15 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
   app.register(async (api) => {
     api.addHook('onRequest', async (request, reply) => {
       const role = session.roleOf(request.headers.cookie);
-      if (role === null) return problem(reply, 401, 'log in first');
+      if (role === null) return refuse(reply, 401, 'log in first');
       const changes = request.method !== 'GET' || request.headers.upgrade !== undefined;
       if (changes && !isSameOrigin(request.headers, access))
-        return problem(reply, 403, 'only the dashboard may do this');
+        return refuse(reply, 403, 'only the dashboard may do this');
       if (!mayCall(role, `${request.method} ${request.routeOptions.url}`))
-        return problem(reply, 403, 'you are here as a viewer: only an operator may do this');
+        return refuse(reply, 403, 'you are here as a viewer: only an operator may do this');
       const asked = runOfCall(request.method, request.url);
       if (asked !== undefined && asked !== run.name)
-        return problem(reply, 404, `no run of this name is active here; the one that is: ${run.name}`);
+        return refuse(reply, 404, `no run of this name is active here; the one that is: ${run.name}`);
     });
 
     api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }, reply) => {
