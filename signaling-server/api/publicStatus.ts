@@ -40,7 +40,8 @@ export function publicStatus(
     () => fromStore(store, run.name, file.train, bytesOfTwo),
   );
   return () => {
-    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors, isFull } = run.snapshot();
+    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors, isFull, cannotSave } =
+      run.snapshot();
     return {
       ...{
         run: run.name,
@@ -53,6 +54,7 @@ export function publicStatus(
         evaluationLoss,
         tokensPerSecond,
         ...(isFull && { isFull }),
+        ...(cannotSave && { cannotSave }),
       },
       donors: donors.filter(({ state }) => state === 'computing').length,
       ...stored(),

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { NotKept } from '../files/storageProblem.ts';
 import type { Store } from '../store/store.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -48,17 +49,20 @@ describe('[SV60] a disk that is full', () => {
       disk.isFull = true;
       const donor = await ScriptedDonor.joined(server.url);
       await vi.waitUntil(() => lines.some((line) => line.includes('stands: its disk is full')), { timeout: 60_000 });
-      const { phase, sentence } = server.run.snapshot();
-      expect({ phase, sentence }).toEqual({
-        phase: 'paused',
+      const { phase, sentence, cannotSave } = server.run.snapshot();
+      expect({ phase, sentence, cannotSave }).toEqual({
+        ...{ phase: 'paused', cannotSave: true },
         sentence:
           'The server cannot keep anything now: its disk is full. Nothing is lost, and the run goes on by itself when that is mended.',
       });
+      expect(() => server.run.command('resume')).toThrow(new NotKept('its disk is full'));
       // Not yet: the first try of the disk fails too.
       disk.isFull = false;
       expect(await donor.hears('standby')).toEqual({ type: 'standby', state: 'finished' });
       expect(blobs).toHaveBeenCalledTimes(2);
       const { store } = data;
+      expect(store.history('tiny', 0, 200).filter(({ kind }) => kind === 'operator')).toEqual([]);
+      expect(server.run.snapshot()).not.toHaveProperty('cannotSave');
       expect(store.steps('tiny', 0).map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5]);
       const metrics = readFileSync(metricsPath, 'utf8').trim().split('\n');
       expect(metrics.map((line) => JSON.parse(line).step)).toEqual([0, 1, 2, 3, 4, 5]);
@@ -161,7 +165,7 @@ describe('[SV60] a disk that is full', () => {
       'The server cannot keep anything now: its disk is full. Nothing is lost, and the run goes on by itself when that is mended.';
     expect(await answer('/readyz')).toEqual([503, { ok: false, phase: 'waiting', reason }]);
     expect((await answer('/healthz'))[0]).toBe(200);
-    expect((await answer('/api/status'))[1]).toMatchObject({ phase: 'paused', sentence: reason });
+    expect((await answer('/api/status'))[1]).toMatchObject({ phase: 'paused', cannotSave: true, sentence: reason });
     const headers = {
       cookie: login.headers.get('set-cookie')?.split(';')[0] ?? '',
       ...{ origin: server.url, 'content-type': 'application/json' },

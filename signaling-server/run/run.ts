@@ -26,7 +26,7 @@ import { Reception, type ReceptionHost, type RunMessage } from '../donors/recept
 import { watchFor } from '../donors/relay.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
-import { standsSentence, storageProblem } from '../files/storageProblem.ts';
+import { NotKept, standsSentence, storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
@@ -160,7 +160,7 @@ export class ActiveRun implements Observed {
   snapshot(): Snapshot {
     const [state, sentence] = [snapshotOf(this.#loop.state, this.#loop.now()), this.standsSentence];
     const shown = { ...state, ...this.outlook.shown(state) };
-    return sentence === null ? shown : { ...shown, phase: 'paused', sentence };
+    return sentence === null ? shown : { ...shown, phase: 'paused', cannotSave: true, sentence };
   }
 
   /** Why nothing can be kept now; null: it can. */
@@ -183,9 +183,11 @@ export class ActiveRun implements Observed {
     return this.#watchers.until(() => holds(this));
   }
 
-  /** What the operator says. A stop holds until a start, also over a restart of the server. */
+  /** What the operator says. A stop holds until a start, also over a restart of the server. Throws where it cannot be kept. */
   command(command: OperatorCommand, session = ''): void {
     const { store } = this.#options;
+    const reason = this.#loop.standsBecause;
+    if (reason !== null) throw new NotKept(reason);
     audit(store, this.name, COMMANDED[command], session, this.committedSteps, wallMs());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain(true);

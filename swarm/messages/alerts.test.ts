@@ -62,6 +62,13 @@ describe('alerts', () => {
     ]);
   });
 
+  test('[SV60] a server that can save nothing: that alone, in its own words', () => {
+    const held = input({ phase: 'paused', computing: 0, stillMs: 1e9 });
+    expect(alertsOf({ ...held, snapshot: { ...held.snapshot, cannotSave: true, sentence: 'NATS is away.' } })).toEqual([
+      { kind: 'notSaved', text: 'NATS is away.' },
+    ]);
+  });
+
   test('no checkpoint, where one would save something', () => {
     const late = { savedMs: 31 * MINUTE_MS };
     expect(alertsOf(input({ ...late, events: [checkpoint(0, 4)] }))).toEqual([

@@ -13,7 +13,7 @@ const [JUMP_TIMES, JUMP_LEAST, FALL_TIMES] = [1.15, 0.1, 2];
 const LEAST_FREE_BYTES = 2e9;
 
 export interface AlertInput {
-  readonly snapshot: Pick<Snapshot, 'phase' | 'hasDiverged' | 'donors' | 'committedSteps' | 'sentence'>;
+  readonly snapshot: Pick<Snapshot, 'phase' | 'hasDiverged' | 'cannotSave' | 'donors' | 'committedSteps' | 'sentence'>;
   readonly curve: readonly WatchedStep[];
   readonly events: readonly WatchedEvent[];
   readonly limits: AlertLimits;
@@ -56,13 +56,14 @@ const newestCheckpoint = (events: readonly WatchedEvent[]): WatchedEvent | undef
 
 /** At most one of each kind. */
 export interface Alert {
-  readonly kind: 'diverged' | 'rollBack' | 'donors' | 'stalled' | 'checkpoint' | 'loss' | 'speed' | 'disk';
+  readonly kind: 'diverged' | 'notSaved' | 'rollBack' | 'donors' | 'stalled' | 'checkpoint' | 'loss' | 'speed' | 'disk';
   readonly text: string;
 }
 
 export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs, freeBytes }: AlertInput): Alert[] {
   const { phase, donors, committedSteps } = snapshot;
   if (snapshot.hasDiverged) return [{ kind: 'diverged', text: `The run has paused by itself: ${snapshot.sentence}` }];
+  if (snapshot.cannotSave) return [{ kind: 'notSaved', text: snapshot.sentence }];
   if (phase === 'paused' || phase === 'finished') return [];
   const found: Alert[] = [];
   const alert = (kind: Alert['kind'], text: string) => found.push({ kind, text });

@@ -8,6 +8,7 @@ export const publicStatusSchema = z.object({
   ...snapshotSchema.pick({
     ...{ run: true, phase: true, sentence: true, committedSteps: true, steps: true },
     ...{ loss: true, evaluationLoss: true, tokensPerSecond: true, isFull: true },
+    ...{ cannotSave: true },
   }).shape,
   /** The word that the pages have for the phase. */
   state: z.enum(Object.values(STATE_WORDS)),

@@ -24,6 +24,8 @@ export const snapshotSchema = z.object({
   isStopped: z.boolean().optional(),
   /** Paused because what comes out is not finite, whoever computes it. */
   hasDiverged: z.boolean().optional(),
+  /** Paused because the server can save nothing now: it goes on by itself when it can, and not before. */
+  cannotSave: z.literal(true).optional(),
   /** The operator chose this run: the server changes to it once the step under way has ended. Absent: the run stays. */
   changesTo: z.string().max(200).optional(),
   /** The first run of the queue. Absent: there is none. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { About } from '../../../swarm/messages/about.ts';
 import { EMPTY_CARD } from '../../../swarm/messages/about.ts';
-import { byText, foldedText, leftText } from './runWords.tsx';
+import { byText, foldedText, hereText, leftText } from './runWords.tsx';
 
 test('[DO17] who trains the run is said in its operator’s words, else the server is named', () => {
   expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'shoal.example')).toBe('By class 7b.');
@@ -23,4 +23,10 @@ test('[DO17] a long purpose is folded between two words', () => {
   const words = 'Whales and what is written of them. '.repeat(3);
   expect(foldedText(words, 80)).toBe('Whales and what is written of them. Whales and what is written of them. Whales…');
   expect(foldedText('x'.repeat(200), 80)).toBe(`${'x'.repeat(80)}…`);
+});
+
+test('[SV60] a run that waits for its server to save was not paused by its operator', () => {
+  const paused = { phase: 'paused', donors: 0, committedSteps: 4 } as const;
+  expect(hereText(paused, false)).toBe('Paused by its operator.');
+  expect(hereText({ ...paused, cannotSave: true }, false)).toBe('It waits: the server can’t save right now.');
 });

@@ -95,8 +95,17 @@ function Particulars({ card: { text, licence, link } }: { readonly card: RunCard
   );
 }
 
-function hereText({ phase, donors, committedSteps }: PublicStatus, isShut: boolean): string {
+export function hereText(
+  {
+    phase,
+    donors,
+    committedSteps,
+    cannotSave,
+  }: Pick<PublicStatus, 'phase' | 'donors' | 'committedSteps' | 'cannotSave'>,
+  isShut: boolean,
+): string {
   if (phase === 'finished') return 'Done.';
+  if (cannotSave) return 'It waits: the server can’t save right now.';
   if (phase === 'paused') return 'Paused by its operator.';
   if (donors === 0 && isShut) return 'Nobody is training it right now.';
   if (donors === 0)

@@ -41,3 +41,18 @@ test('[OP62] a change of runs is told to its donors, whatever they do, and is ov
   expect(at({ kind: 'computing' }, { snapshot: held })).toMatchObject({ word: 'Paused', sentence: words });
   expect(at({ kind: 'joined' }, { run: { ...run, name: 'second' } }).sentence).not.toMatch(/changes to/);
 });
+
+test('[SV60] who holds a run up is said as it is: its operator, its numbers, or a server that cannot save', () => {
+  const sentenceOf = (held: Partial<Snapshot>): string =>
+    headlineOf({
+      ...INITIAL_STATE,
+      phase: { kind: 'computing' },
+      snapshot: { donors: [] as Snapshot['donors'], phase: 'paused', ...held } as Snapshot,
+    }).sentence;
+  expect(sentenceOf({})).toBe('The operator has paused the run. Your GPU rests until it goes on.');
+  expect(sentenceOf({ isStopped: true })).toMatch(/^The operator has stopped/);
+  expect(sentenceOf({ hasDiverged: true })).toMatch(/numbers have gone wrong/);
+  expect(sentenceOf({ cannotSave: true })).toBe(
+    'The server can’t save right now, so the run waits. Your GPU rests until it can.',
+  );
+});

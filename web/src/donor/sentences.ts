@@ -169,11 +169,13 @@ function standing(state: DonorState): Headline {
   }
 }
 
-/** What the operator holds up, in words for who cannot change it. */
-const heldSentence = ({ isStopped, hasDiverged }: Snapshot): string =>
-  hasDiverged
+/** Why the run is held up, in words for who cannot change it. */
+const heldSentence = ({ isStopped, hasDiverged, cannotSave }: Snapshot): string => {
+  if (cannotSave) return 'The server can’t save right now, so the run waits. Your GPU rests until it can.';
+  return hasDiverged
     ? 'The run’s numbers have gone wrong, so it waits for its operator. Your GPU rests.'
     : `The operator has ${isStopped ? 'stopped' : 'paused'} the run. Your GPU rests until it goes on.`;
+};
 
 /** Who is let in is no donor of the newest snapshot yet: it would say that nobody is there. */
 function joinedSentence(state: DonorState): string {

@@ -12,5 +12,7 @@ test('[OP55] says first what is to be done: of an alert, of a run without donors
   // That nobody is there is said as what it is, not as an alert.
   expect(adviceOf(run('waiting'), [{ kind: 'donors', text: '' }]).sign.word).toBe('Needs you');
   expect(adviceOf(run('paused', true), []).sentence).toBe('Press Start when it should go on.');
+  // The server holds it up: nobody can resume it.
+  expect(adviceOf(run('paused'), [{ kind: 'notSaved', text: '' }]).sentence).toMatch(/^Mend .* goes on by itself\.$/);
   expect(adviceOf(run('finished'), []).sentence).toMatch(/Export the model/);
 });

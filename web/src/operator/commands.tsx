@@ -13,7 +13,7 @@ const GO_ON: readonly (readonly [OperatorCommand, string])[] = [
 
 export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
   const { asked, answer, connection, role } = state;
-  const off = offReason(connection === 'open', asked !== null);
+  const off = offReason(connection === 'open', asked !== null, snapshot.cannotSave === true);
   const goOn = GO_ON.find(([command]) => whyNot(command, snapshot) === null);
   const mayStop = whyNot('stop', snapshot) === null;
   if (role === 'viewer') return <Answer answer={{ ok: true, sentence: OPERATORS_ONLY }} />;
@@ -46,7 +46,8 @@ export function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alert
 }
 
 /** Why nothing can be pressed for the moment; null: it can. */
-function offReason(isOpen: boolean, isAsked: boolean): string | null {
+export function offReason(isOpen: boolean, isAsked: boolean, cannotSave: boolean): string | null {
   if (!isOpen) return 'The server doesn’t answer.';
+  if (cannotSave) return 'The server can’t save right now. The run goes on by itself when it can.';
   return isAsked ? 'The server hasn’t answered yet.' : null;
 }
