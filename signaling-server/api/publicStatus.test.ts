@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { modelOf, parseRunFile } from '../../swarm/run/runFile.ts';
 import { failed, need } from '../commands/failure.ts';
-import { minuteTraffic, stepBytesOfTwo } from './publicStatus.ts';
+import { minuteTraffic, sentenceOf, stepBytesOfTwo } from './publicStatus.ts';
 
 const stepOf = (plan: number, donors: number, bytesDirect: number) => ({
   ...{ plan, donors, bytesDirect, bytesRelayed: 100, seconds: 2 },
@@ -29,4 +29,10 @@ it('[OP61] beside one who trains alone it is what a plan of two sends at that pa
   // Two stages of one donor each: what stands between them goes forward once and its gradient back, in float32.
   const values = train.globalBatchSize * train.sequenceLength * modelOf(file).width;
   expect(stepBytesOfTwo(modelOf(file), file)).toBe(2 * 4 * values);
+});
+
+it('[NA93] nobody is asked to join as the first while a server waits for its donors of before', () => {
+  expect(sentenceOf({ phase: 'waiting' })).toMatch(/^No donors right now/);
+  expect(sentenceOf({ phase: 'waiting', isReturning: true })).toMatch(/^The server is back and waits for its donors/);
+  expect(sentenceOf({ phase: 'training', isReturning: true })).toBe('The model is being trained.');
 });

@@ -3,7 +3,7 @@
 import { peerId } from '../../swarm/base.ts';
 import { byNumber, withNumbers } from '../../swarm/islands/rounds.ts';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
-import { type SnapshotPhase, STATE_WORDS } from '../../swarm/messages/snapshot.ts';
+import { type Snapshot, type SnapshotPhase, STATE_WORDS } from '../../swarm/messages/snapshot.ts';
 import type { WatchedStep } from '../../swarm/messages/watch.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { equalSplit, splitProblem } from '../../swarm/planner/equalSplit.ts';
@@ -18,6 +18,8 @@ const CURVE_STEPS = 300;
 /** Of the newest so many the traffic is told. */
 const TRAFFIC_STEPS = 10;
 
+const RETURNING = 'The server is back and waits for its donors. It goes on as soon as they, or others, are here.';
+
 const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
   waiting: 'No donors right now. It trains as soon as someone joins.',
   preparing: 'Donors are getting ready for the next step.',
@@ -27,6 +29,9 @@ const SENTENCES: Readonly<Record<SnapshotPhase, string>> = {
   paused: 'The run is paused.',
   finished: 'The run is finished.',
 };
+
+export const sentenceOf = ({ phase, isReturning }: Pick<Snapshot, 'phase' | 'isReturning'>): string =>
+  phase === 'waiting' && isReturning ? RETURNING : SENTENCES[phase];
 
 /** What the run's pages ask all the time, read again only where something was written meanwhile. */
 export function publicStatus(
@@ -40,14 +45,15 @@ export function publicStatus(
     () => fromStore(store, run.name, file.train, bytesOfTwo),
   );
   return () => {
+    const snapshot = run.snapshot();
     const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors, isFull, cannotSave } =
-      run.snapshot();
+      snapshot;
     return {
       ...{
         run: run.name,
         phase,
         state: STATE_WORDS[phase],
-        sentence: run.standsSentence ?? SENTENCES[phase],
+        sentence: run.standsSentence ?? sentenceOf(snapshot),
         committedSteps,
         steps,
         loss,

@@ -135,7 +135,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   change(
     '/api/operator/beside',
     runBody,
-    ({ run: name }) => deed('train', 'trained', `run ${name} beside ${run.name}`),
+    ({ run: name }) => deed('train', 'began to train', `run ${name} beside ${run.name}`),
     ({ run: name }) => site?.startBeside(name) ?? refusal('only the servers of a site train several runs at once'),
   );
   change(

@@ -149,7 +149,7 @@ function lookAtLinks(replanning: Replanning) {
   if (run.plan === null || expected === null) return;
   const seconds = predictedSeconds(state, run.plan, 'planned');
   if (seconds !== null && isOff(seconds, expected))
-    suggestReplan(replanning, LINKS, 'links are others than those that were planned with');
+    suggestReplan(replanning, LINKS, 'the links between donors have changed');
 }
 
 /** Where two steps meet, and only where there are steps: for anything else links need not be known. */

@@ -274,7 +274,7 @@ it('[RE28] while no copy of a block is left it is said, once, and no longer', ()
   logged.push(...swarm.logs());
   swarm.gone('c');
   logged.push(...swarm.logs());
-  const sentence = "No copy of embedding and 5 other blocks is left beside the primary's.";
+  const sentence = 'Only one copy is left of embedding and 5 other blocks.';
   expect(shown()).toMatchObject({ uncopied: ['embedding', 'layer.0', 'layer.1', 'layer.2', 'layer.3', 'head'] });
   expect(shown().sentence.endsWith(sentence)).toBe(true);
   expect(logged.filter((text) => text === sentence)).toHaveLength(1);

@@ -4,6 +4,7 @@ import type { ResumedMessage } from '../messages/messages.ts';
 import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { ringReplicas } from '../testing/ringReplicas.ts';
 import { script } from '../testing/script.ts';
+import { snapshot } from './snapshot.ts';
 
 type Swarm = ReturnType<typeof script>;
 type Claim = Partial<Pick<ResumedMessage, 'generation' | 'role' | 'handedOver'>>;
@@ -43,6 +44,24 @@ describe('the server was killed, and is back', () => {
     expect(swarm.run.ended).toBe('finished');
     expect(swarm.run.store.generation).toBe(0);
     expect(swarm.run.store.commits.map(({ step }) => step)).toEqual(Array.from({ length: 12 }, (_, step) => step));
+  });
+
+  it('[NA93] it says that it waits for them, and of one who is back that one is', () => {
+    const swarm = killedAtSeven();
+    const shown = () => snapshot(swarm.run.state, 0);
+    const waits = 'Step 8 begins when';
+    expect(shown()).toMatchObject({ phase: 'waiting', isReturning: true });
+    for (const [name, back] of [
+      ['a', 'so is one'],
+      ['b', 'so are 2'],
+    ] as const) {
+      comeBack(swarm, name);
+      expect(shown().sentence).toBe(
+        `The server is back, and ${back} of its donors. ${waits} the others are back, or soon without them.`,
+      );
+    }
+    comeBack(swarm, 'c');
+    expect(shown()).not.toHaveProperty('isReturning');
   });
 
   it('[RE31] who is not back ten seconds after the last who was is not waited for: the newest checkpoint', () => {

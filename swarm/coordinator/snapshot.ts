@@ -17,6 +17,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
     phase: shownPhase(phase),
     ...(phase.name === 'stopped' ? { isStopped: true } : {}),
     ...(phase.name === 'diverged' ? { hasDiverged: true } : {}),
+    ...(phase.name === 'returning' ? { isReturning: true } : {}),
     sentence: [sentence(state), uncopiedSentence(blocks)].filter(Boolean).join(' '),
     ...(blocks.length > 0 ? { uncopied: blocks } : {}),
     generation: state.generation,
@@ -110,7 +111,8 @@ function returningText(back: number, committedSteps: number): string {
   const begins = (whose: string) =>
     `Step ${groupedText(committedSteps + 1)} begins when ${whose} are back, or soon without them.`;
   if (back === 0) return `The server is back. ${begins('its donors')}`;
-  return `The server is back, and so are ${back} of its donors. ${begins('the others')}`;
+  const some = back === 1 ? 'so is one' : `so are ${back}`;
+  return `The server is back, and ${some} of its donors. ${begins('the others')}`;
 }
 
 function sentence(state: CoordinatorState): string {

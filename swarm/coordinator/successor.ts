@@ -171,7 +171,7 @@ export function uncopiedSentence(blocks: readonly BlockName[]): string {
   const [first, ...others] = blocks;
   if (first === undefined) return '';
   const more = others.length > 0 ? ` and ${counted(others.length, 'other block')}` : '';
-  return `No copy of ${first}${more} is left beside the primary's.`;
+  return `Only one copy is left of ${first}${more}.`;
 }
 
 /** Others compute with it: where it is lost, so are their steps. */

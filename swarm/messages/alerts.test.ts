@@ -62,6 +62,14 @@ describe('alerts', () => {
     ]);
   });
 
+  test('[NA93] donors of before a server began are awaited for a minute before they are missed', () => {
+    const back = input({ phase: 'waiting', computing: 0 });
+    const snapshot = { ...back.snapshot, isReturning: true as const };
+    expect(alertsOf({ ...back, snapshot, stillMs: 59_000 })).toEqual([]);
+    expect(alertsOf({ ...back, snapshot, stillMs: 61_000 }).map(({ kind }) => kind)).toEqual(['donors']);
+    expect(alertsOf(back).map(({ kind }) => kind)).toEqual(['donors']);
+  });
+
   test('[SV60] a server that can save nothing: that alone, in its own words', () => {
     const held = input({ phase: 'paused', computing: 0, stillMs: 1e9 });
     expect(alertsOf({ ...held, snapshot: { ...held.snapshot, cannotSave: true, sentence: 'NATS is away.' } })).toEqual([

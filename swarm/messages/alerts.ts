@@ -10,10 +10,15 @@ const USUAL_STEPS = 50;
 /** Steps that make a change: a loss so much higher, a speed so much lower. */
 const NEWEST_STEPS = 10;
 const [JUMP_TIMES, JUMP_LEAST, FALL_TIMES] = [1.15, 0.1, 2];
+/** Donors of before a server began are back by then, or are missed. */
+const RETURN_SECONDS = 60;
 const LEAST_FREE_BYTES = 2e9;
 
 export interface AlertInput {
-  readonly snapshot: Pick<Snapshot, 'phase' | 'hasDiverged' | 'cannotSave' | 'donors' | 'committedSteps' | 'sentence'>;
+  readonly snapshot: Pick<
+    Snapshot,
+    'phase' | 'hasDiverged' | 'cannotSave' | 'isReturning' | 'donors' | 'committedSteps' | 'sentence'
+  >;
   readonly curve: readonly WatchedStep[];
   readonly events: readonly WatchedEvent[];
   readonly limits: AlertLimits;
@@ -74,10 +79,11 @@ export function alertsOf({ snapshot, curve, events, limits, stillMs, savedMs, fr
       `The run went back to the newest checkpoint and does steps ${back.toStep} to ${back.atStep} again: ${back.reason}.`,
     );
   const computing = donors.filter(({ state }) => state === 'computing').length;
-  // Between two plans everyone gets ready: that is a moment, or else the run stalls.
-  if (phase !== 'preparing' && computing < limits.donors)
-    alert('donors', `Too few donors: ${computing} training, and you want at least ${limits.donors}.`);
   const still = stillMs / 1000;
+  // Between two plans everyone gets ready: that is a moment, or else the run stalls. So it is until they are back.
+  const isMoment = phase === 'preparing' || (phase === 'waiting' && snapshot.isReturning && still < RETURN_SECONDS);
+  if (!isMoment && computing < limits.donors)
+    alert('donors', `Too few donors: ${computing} training, and you want at least ${limits.donors}.`);
   const usual = median(curve.slice(-USUAL_STEPS).map(({ seconds }) => seconds));
   const allowed = Math.max(limits.stalledSeconds, STALLED_TIMES * (usual ?? 0));
   if (phase !== 'waiting' && still > allowed)

@@ -26,6 +26,8 @@ export const snapshotSchema = z.object({
   hasDiverged: z.boolean().optional(),
   /** Paused because the server can save nothing now: it goes on by itself when it can, and not before. */
   cannotSave: z.literal(true).optional(),
+  /** Waiting, and donors of before the server began are awaited: they bring what they had. */
+  isReturning: z.literal(true).optional(),
   /** The operator chose this run: the server changes to it once the step under way has ended. Absent: the run stays. */
   changesTo: z.string().max(200).optional(),
   /** The first run of the queue. Absent: there is none. */

@@ -27,10 +27,12 @@ const FIRST: Readonly<Record<Alert['kind'], string>> = {
 };
 
 export function adviceOf(
-  { phase, donors, isStopped }: Pick<Snapshot, 'phase' | 'donors' | 'isStopped'>,
+  { phase, donors, isStopped, isReturning }: Pick<Snapshot, 'phase' | 'donors' | 'isStopped' | 'isReturning'>,
   alerts: readonly Alert[],
 ): Advice {
   const [first] = alerts;
+  if (phase === 'waiting' && isReturning && !first)
+    return { sign: runSign({ phase }), sentence: 'Nothing to do for the moment: donors come back by themselves.' };
   if (phase === 'waiting' && donors.length === 0)
     return { sign: WAITS, sentence: 'Share the donor page’s link. Training starts by itself with the first donor.' };
   if (first) return { sign: BAD, sentence: FIRST[first.kind] };

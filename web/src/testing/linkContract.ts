@@ -119,7 +119,10 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
       const sizes = [1, 31, 32, 4_096, FRAME_BYTES - 1, FRAME_BYTES, ...Array.from({ length: 60 }, () => FRAME_BYTES)];
       const there = sizes.map((bytes, i) => message(bytes, i));
       const back = sizes.map((bytes, i) => message(bytes, 2 * i + 1));
-      await Promise.all([...there.map((each) => a.link.send(each.slice(0))), ...back.map((each) => b.link.send(each.slice(0)))]);
+      await Promise.all([
+        ...there.map((each) => a.link.send(each.slice(0))),
+        ...back.map((each) => b.link.send(each.slice(0))),
+      ]);
       await until(b, () => b.received.length === there.length);
       await until(a, () => a.received.length === back.length);
       // Small ones may overtake large ones.
@@ -175,7 +178,10 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
       await Promise.all([until(a, () => a.link.streams === 3), until(b, () => b.link.streams === 3)]);
       const there = Array.from({ length: 200 }, (_, i) => message(FRAME_BYTES, i));
       const back = Array.from({ length: 200 }, (_, i) => message(FRAME_BYTES - i, i));
-      await Promise.all([...there.map((each) => a.link.send(each.slice(0))), ...back.map((each) => b.link.send(each.slice(0)))]);
+      await Promise.all([
+        ...there.map((each) => a.link.send(each.slice(0))),
+        ...back.map((each) => b.link.send(each.slice(0))),
+      ]);
       await Promise.all([
         until(b, () => b.received.length === there.length),
         until(a, () => a.received.length === back.length),
