@@ -17,6 +17,7 @@ let isNatsAway = false;
 /** The process that leads dies of the first byte. */
 const breaking = (): Duplex => new Duplex({ read() {}, write: (_data, _encoding, done) => done(new Error('gone')) });
 let tunnel: () => Duplex | null = () => null;
+let isCutOff = false;
 let gateway: Gateway;
 let front: Front;
 
@@ -24,7 +25,14 @@ beforeEach(async () => {
   roles = [role('tiny', false)];
   isNatsAway = false;
   tunnel = () => null;
-  const room = { server: null, tunnel: () => tunnel() as Tunnel | null };
+  isCutOff = false;
+  const room = {
+    server: null,
+    tunnel: () => tunnel() as Tunnel | null,
+    get isCutOff() {
+      return isCutOff;
+    },
+  };
   const rooms = {
     first: room,
     get roles() {
@@ -106,6 +114,22 @@ test('[SV36] a body whose call has its answer holds its connection no longer, wh
   }
 });
 
+test('[NA94] while NATS is away a page is told so at once, and a donor’s call goes on to wait', async () => {
+  let ways = 0;
+  tunnel = () => {
+    ways += 1;
+    return breaking();
+  };
+  isCutOff = true;
+  const told = async (headers: Record<string, string>): Promise<unknown> => {
+    const answer = await fetch(`${front.url}/api/snapshot`, { headers });
+    return [answer.status, ((await answer.json()) as { error: string }).error];
+  };
+  const reason = 'this server cannot reach the one that leads, because NATS does not answer: try again in some seconds';
+  expect([await told({}), ways]).toEqual([[503, reason], 0]);
+  expect([await told({ authorization: 'Bearer of-a-donor' }), ways]).toEqual([[503, NOBODY], 1]);
+});
+
 test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {
   const answer = await fetch(`${front.url}/api/status?run=coming`);
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '2']);
@@ -123,7 +147,7 @@ test('[NA6] while nobody leads a process is in order, and not ready', async () =
 test('[NA91] what is not answered for NATS is said to be so', async () => {
   isNatsAway = true;
   tunnel = breaking;
-  const NATS = expect.stringMatching(/^NATS does not answer this process/);
+  const NATS = expect.stringMatching(/^this server cannot reach the one that leads, because NATS does not answer/);
   expect(await (await fetch(`${front.url}/readyz`)).json()).toEqual({ ok: false, role: 'gateway', reason: NATS });
   expect(await (await fetch(`${front.url}/api/status`)).json()).toEqual({ error: NATS });
   expect(await (await fetch(`${front.url}/api/status?run=coming`)).json()).toEqual({ error: NATS });

@@ -31,16 +31,16 @@ const isRepeatable = (method: string, url: string): boolean =>
 const COME_AGAIN = { 'retry-after': '2' };
 const JSON_TYPE = { 'content-type': 'application/json' };
 const NOT_PASSED = 'this request cannot be passed on to the process that leads: a header of it is not valid';
+const CUT_OFF = 'this server cannot reach the one that leads, because NATS does not answer: try again in some seconds';
 const NOBODY_LEADS = 'no process of this site leads at the moment: try again in some seconds';
-const NATS_AWAY = 'NATS does not answer this process, which so reaches none that leads: it goes on when NATS is back';
 
 /** The runs of the site, as a gateway sees them. */
 interface GatewayRooms {
-  readonly first: Pick<Room, 'server'>;
+  readonly first: Pick<Room, 'server' | 'isCutOff'>;
   readonly roles: readonly RunRole[];
   readonly isNatsAway: boolean;
   forDonor(...of: Parameters<Rooms['forDonor']>): Pick<Room, 'donors'> | null;
-  forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel'> | null;
+  forCall(...of: Parameters<Rooms['forCall']>): Pick<Room, 'server' | 'tunnel' | 'isCutOff'> | null;
 }
 
 interface GatewayOptions {
@@ -59,7 +59,7 @@ export interface Gateway {
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const { access, host, rooms } = options;
-  const whyNot = (): string => (rooms.isNatsAway ? NATS_AWAY : NOBODY_LEADS);
+  const whyNot = (): string => (rooms.isNatsAway || rooms.first.isCutOff ? CUT_OFF : NOBODY_LEADS);
   const own = await ownAnswers(options, whyNot);
   const names = knownNames(host, access);
   const isProxied = access.trustProxy !== undefined;
@@ -67,12 +67,16 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   const wayFor = (message: IncomingMessage): HttpServer | Tunnel => {
     const { url = '' } = message;
     if (DONORS.test(url)) return own.server;
-    const room = rooms.forCall(url, message.headers.authorization ?? '');
+    const { authorization = '', upgrade } = message.headers;
+    const room = rooms.forCall(url, authorization);
     if (room?.server) return room.server.http;
     if (room === null || OWN.test(url)) return own.server;
     if (!isProxied && !isKnownHost(message.headers.host, names)) return own.server; // where it is refused
+    // A page is told at once; what a donor asks for, with its token, waits until NATS is back.
+    if (room.isCutOff && authorization === '') return own.server;
     const { remoteAddress = '' } = message.socket;
-    return room.tunnel({ remoteAddress, encrypted: 'encrypted' in message.socket }) ?? own.server;
+    const client = { remoteAddress, encrypted: 'encrypted' in message.socket };
+    return room.tunnel(client, upgrade !== undefined) ?? own.server;
   };
   const http = createServer(PATIENCE, (message, response) => {
     try {

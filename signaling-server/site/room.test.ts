@@ -80,4 +80,27 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a run of a site' : `skipped
     await expect.poll(() => other.server, { timeout: 40_000 }).toBe(SERVER);
     expect([failing.server, failing.isHeld]).toEqual([null, false]);
   });
+
+  test('[NA94] a feed from the process that leads ends where NATS stays away, another call waits for it', {
+    timeout: 60_000,
+  }, async () => {
+    const open: RoomOptions['open'] = async () => ({ ok: true, value: SERVER });
+    const leading = await roomAt(open, () => {});
+    leading.begin();
+    await expect.poll(() => leading.isLed, { timeout: 40_000 }).toBe(true);
+    const gateway = await roomAt(open, () => {});
+    gateway.begin();
+    await expect.poll(() => gateway.isLed, { timeout: 40_000 }).toBe(true);
+    const client = { remoteAddress: '192.0.2.1', encrypted: false };
+    const [feed, call] = [gateway.tunnel(client, true), gateway.tunnel(client)];
+    invariant(feed && call, 'there is a way to the one that leads');
+    const ended = new Promise<Error>((resolve) => feed.on('error', resolve));
+    call.on('error', () => {});
+    expect(gateway.isCutOff).toBe(false);
+    await nats.stop();
+    expect((await ended).message).toBe('NATS does not answer');
+    expect([gateway.isCutOff, call.destroyed]).toEqual([true, false]);
+    contentOf(await nats.start());
+    await expect.poll(() => gateway.isCutOff, { timeout: 40_000 }).toBe(false);
+  });
 });

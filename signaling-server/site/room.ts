@@ -18,6 +18,7 @@ import type { Pipe } from './pipe.ts';
 import { SharedTexts } from './sharedTexts.ts';
 import type { SiteData } from './site.ts';
 import { type Client, Tunnel } from './tunnel.ts';
+import { SILENT } from './writer.ts';
 
 /** A process that could not open the run leaves it to others for so long. */
 const PAUSE_MS = 5_000;
@@ -25,7 +26,7 @@ const PAUSE_MS = 5_000;
 export const END_LIMIT_MS = 2_000;
 /** That one run takes, however many processes there are: as many as the one that leads it bears. */
 export const SITE_DONORS = 4_000;
-/** As long as what is not kept (writer.ts): a connection that breaks and is there again stops nothing. */
+/** As long as what is not kept (writer.ts): a connection that breaks and is there again stops nothing, and ends no feed. */
 const CUT_OFF_MS = 2_000;
 
 export interface RoomOptions {
@@ -57,6 +58,9 @@ export class Room {
   readonly #donorPipes = new Map<Pipe, string>();
   readonly #ignoreConnection: () => void;
   #cutOffTimer: NodeJS.Timeout | undefined;
+  #isCutOff = false;
+  /** Ways that end when this process is cut off. */
+  readonly #feeds = new Set<Tunnel>();
   #server: Server | null = null;
   /** Rises with each time that it leads or ceases to. */
   #term = 0;
@@ -110,6 +114,11 @@ export class Room {
     return this.#options.exchange.isConnected && this.#lease.isAnswered;
   }
 
+  /** NATS has been away for a while, and with it every other process. */
+  get isCutOff(): boolean {
+    return this.#isCutOff;
+  }
+
   /** As whoever leads said last; null: nothing was heard yet. */
   get want(): RunWant | null {
     return this.#server?.want() ?? this.#want;
@@ -154,11 +163,16 @@ export class Room {
     this.donors.close();
   }
 
-  /** A way to the process that leads it; null: there is none. */
-  tunnel(client: Client): Tunnel | null {
+  /** A way to the process that leads it; null: there is none. A feed's ends where it stands still: whoever watches is to see that. */
+  tunnel(client: Client, isFeed = false): Tunnel | null {
     if (this.#leader === null) return null;
     const opening = encodeOpening({ what: 'request', ...client, ...this.#named });
-    return new Tunnel(this.#options.exchange.open(this.#leader, opening), client);
+    const tunnel = new Tunnel(this.#options.exchange.open(this.#leader, opening), client);
+    if (isFeed) {
+      this.#feeds.add(tunnel);
+      tunnel.on('close', () => this.#feeds.delete(tunnel));
+    }
+    return tunnel;
   }
 
   /** Another process's pipe, to the server here or to donors; false: that is not here. */
@@ -193,9 +207,13 @@ export class Room {
   #connection(isConnected: boolean): void {
     const { site, exchange } = this.#options;
     clearTimeout(this.#cutOffTimer);
-    if (isConnected) site.cutOff(false);
-    else
+    if (isConnected) {
+      this.#isCutOff = false;
+      site.cutOff(false);
+    } else
       this.#cutOffTimer = setTimeout(() => {
+        this.#isCutOff = true;
+        for (const feed of this.#feeds) feed.destroy(new Error(SILENT));
         const isAwaited = [...this.#donorPipes.values()].some((process) => process !== exchange.process);
         if (this.#server !== null && isAwaited) site.cutOff(true);
       }, CUT_OFF_MS);

@@ -10,6 +10,7 @@ import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { CONNECTIONS, PHASES, runSign } from './signs.ts';
 import type { OperatorState } from './state.ts';
+import { type Stillness, stillMs, stillnessAt } from './stillness.ts';
 
 const TITLE = 'Shoal: operator';
 const LOOK_MS = 2_000;
@@ -29,19 +30,20 @@ export function useAlerts(of: OperatorState): readonly Alert[] {
   const { snapshot, curve, events, alertLimits: limits, connection, freeBytes } = of;
   const state = stateText(of);
   const [nowMs, look] = useState(monotonicMs());
-  const [movedAtMs, moved] = useState(monotonicMs());
-  useEffect(() => moved(monotonicMs()), [snapshot?.committedSteps, snapshot?.phase]);
+  const isSeen = connection === 'open';
   useEffect(() => {
-    const timer = setInterval(() => look(monotonicMs()), LOOK_MS);
+    const timer = isSeen ? setInterval(() => look(monotonicMs()), LOOK_MS) : undefined;
     return () => clearInterval(timer);
-  }, []);
+  }, [isSeen]);
+  const still = useRef<Stillness | null>(null);
+  still.current = stillnessAt(still.current, `${snapshot?.phase} ${snapshot?.committedSteps}`, isSeen, monotonicMs());
   const saved = useRef<Saved | null>(null);
   if (snapshot) saved.current = savedAt(saved.current, snapshot.run, events, thisMoment());
   const savedMs = nowMs - (saved.current?.atMs ?? nowMs);
   const alerts = snapshot
-    ? alertsOf({ snapshot, curve, events, limits, stillMs: nowMs - movedAtMs, savedMs, freeBytes })
+    ? alertsOf({ snapshot, curve, events, limits, stillMs: stillMs(still.current), savedMs, freeBytes })
     : NONE;
-  useNotices(snapshot?.run ?? '', connection === 'open' ? alerts : NONE);
+  useNotices(snapshot?.run ?? '', isSeen ? alerts : NONE);
   useEffect(() => {
     document.title = [...(alerts.length > 0 ? [`⚠ ${alerts.length}`] : []), state, TITLE].join(' · ');
   }, [alerts.length, state]);

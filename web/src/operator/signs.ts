@@ -31,6 +31,7 @@ export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
   connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
   open: { tone: 'good', glyph: '●', word: 'Live' },
   closed: { tone: 'wait', glyph: '↻', word: 'Reconnecting' },
+  noLeader: { tone: 'wait', glyph: '↻', word: 'Reconnecting' },
   noRun: { tone: 'bad', glyph: '✕', word: 'Not active' },
   loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
 };

@@ -17,7 +17,7 @@ import {
 import { type Section, sectionOf } from './sections.ts';
 import { idsOf, type KnownIds, withShortIds, withShortTexts } from './shortIds.ts';
 
-export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'noRun' | 'loggedOut';
+export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'noLeader' | 'noRun' | 'loggedOut';
 
 /** `command`: what was asked for; null: nothing that can be waited for, as with a refusal. */
 interface Answered {

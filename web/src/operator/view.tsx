@@ -22,6 +22,7 @@ import { SECTIONS, type Section } from './sections.ts';
 import { CONNECTIONS, PHASES, runSign } from './signs.ts';
 import { type OperatorConnection, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
+import { lostSentence } from './whyNoPicture.ts';
 
 export function OperatorView({ state, actions }: ViewProps) {
   return (
@@ -56,6 +57,7 @@ const NO_PICTURE: Readonly<Record<OperatorConnection, string>> = {
   open: ASKING,
   loggedOut: ASKING,
   closed: 'The server does not answer. This page keeps trying by itself.',
+  noLeader: 'This server can’t reach the one that leads the run. This page keeps trying by itself.',
   noRun: 'No run of this name is active at the moment. This page shows it as soon as it is.',
 };
 
@@ -149,7 +151,11 @@ function changeSentence(run: string, planning: SectionProps['snapshot']['plannin
 }
 
 /** What the head says first: the run's state, or why what stands here is not its newest. */
-function headOf({ changingTo }: ViewProps['state'], snapshot: SectionProps['snapshot'], lostAt: string | null) {
+function headOf(
+  { changingTo, connection }: ViewProps['state'],
+  snapshot: SectionProps['snapshot'],
+  lostAt: string | null,
+) {
   const sign = runSign(snapshot);
   if (changingTo !== null)
     return {
@@ -159,7 +165,7 @@ function headOf({ changingTo }: ViewProps['state'], snapshot: SectionProps['snap
   if (lostAt === null) return { sign, sentence: snapshot.sentence };
   return {
     sign: { tone: 'calm', glyph: '↻', word: `Last seen: ${sign.word}` },
-    sentence: `The server has not answered since ${lostAt}. Everything below is as it was then.`,
+    sentence: lostSentence(connection, lostAt),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Live } from '../page/live.ts';
 import { withRun } from '../page/ofRun.ts';
 import { query, read, stepsSchema, tell } from './api.ts';
 import type { OperatorConnection, OperatorEvent, OperatorState } from './state.ts';
+import { whyNoPicture } from './whyNoPicture.ts';
 
 const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
   start: 'Starting the run.',
@@ -14,8 +15,8 @@ const ANSWERS: Readonly<Record<OperatorCommand, string>> = {
   stop: 'Stopping the run, after the step under way if there is one. Everything is saved.',
 };
 
-/** Why the server has no picture for this page, by the status of its answer. */
-const WHY: Readonly<Record<number, OperatorConnection>> = { 401: 'loggedOut', 404: 'noRun' };
+/** Said until there is another answer, however often the socket is tried. */
+const KNOWN_WHY: ReadonlySet<OperatorConnection> = new Set(['noRun', 'noLeader']);
 
 export class Watch {
   readonly #live: Live<OperatorState, OperatorEvent>;
@@ -67,7 +68,7 @@ export class Watch {
         else console.warn(`A message of the server was not understood: ${decoded.reason}`);
       },
       onClosed: () => {
-        if (this.#live.current.connection !== 'noRun')
+        if (!KNOWN_WHY.has(this.#live.current.connection))
           this.#live.dispatch({ type: 'connectionChanged', connection: 'closed' });
         void this.#askWhy();
       },
@@ -92,8 +93,9 @@ export class Watch {
   async #askWhy(): Promise<void> {
     const answer = await fetch(withRun('/api/snapshot')).catch(() => null); // null: unreachable
     if (answer?.status === 401) this.#socket?.close();
-    const connection = answer === null ? undefined : WHY[answer.status];
-    if (connection !== undefined) this.#live.dispatch({ type: 'connectionChanged', connection });
+    const connection = whyNoPicture(answer);
+    if (connection !== undefined && (connection !== 'closed' || this.#live.current.connection === 'noLeader'))
+      this.#live.dispatch({ type: 'connectionChanged', connection });
   }
 
   /** Null where it was accepted, else the server's sentence. */
