@@ -214,7 +214,7 @@ export function joinWires(pipe: Pipe, wire: HeldWire, host: JoinHost): Joined {
     closed: (code) => {
       leave();
       pipe.send(CLOSE, encodedCode(code));
-      pipe.end();
+      pipe.abandon();
     },
     leave: () => {
       leave();

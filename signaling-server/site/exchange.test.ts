@@ -1,9 +1,11 @@
 /** A process's end of a site's exchange, over a NATS of which only what was said to it is there. */
 import { Buffer } from 'node:buffer';
+import { setImmediate as tick } from 'node:timers/promises';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { expect, test } from 'vitest';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { Exchange, OPENING } from './exchange.ts';
+import { RESET_TEXT } from './pipe.ts';
 
 const COUNT = 500;
 /** Each takes so long to be dealt with. */
@@ -13,10 +15,10 @@ type Callback = (error: null, message: { readonly data: Uint8Array; readonly rep
 
 function exchangeOverNothing() {
   const callbacks = new Map<string, Callback>();
-  let said = 0;
+  const said: Buffer[] = [];
   const nats = {
     subscribe: (subject: string, { callback }: { readonly callback: Callback }) => callbacks.set(subject, callback),
-    publish: () => said++,
+    publish: (_subject: string, data: Buffer) => said.push(data),
     isClosed: () => false,
     flush: async () => {},
     status: () => (async function* () {})(),
@@ -24,16 +26,28 @@ function exchangeOverNothing() {
   const exchange = new Exchange({ nats, site: 's', log: () => {} });
   const says = (data: Uint8Array): void =>
     callbacks.get(`shoal.s.to.${exchange.process}`)?.(null, { data, reply: 'shoal.s.to.other' });
-  return { exchange, says, said: () => said };
+  return { exchange, says, said };
 }
 
-/** The first message of a pipe that another process opens. */
-function opening(number: number): Buffer {
-  const id = Buffer.alloc(13);
-  id[0] = 1;
-  id.writeUInt32LE(number, 1);
-  return Buffer.concat([id, Buffer.from([0, 0, 0, 0, 0, OPENING]), Buffer.from('{}')]);
+/** Of a pipe that another process opens: its part of this number. */
+function part(pipe: number, number: number, kind: number, content = '{}'): Buffer {
+  const head = headOf(pipe);
+  const data = Buffer.alloc(6);
+  data.writeUInt32LE(number, 1);
+  data[5] = kind;
+  return Buffer.concat([head, data, Buffer.from(content)]);
 }
+
+function headOf(pipe: number): Buffer {
+  const head = Buffer.alloc(13);
+  head[0] = 1;
+  head.writeUInt32LE(pipe, 1);
+  return head;
+}
+
+const opening = (pipe: number): Buffer => part(pipe, 0, OPENING);
+const END = 0x7f;
+const reset = (pipe: number): Buffer => Buffer.concat([headOf(pipe), RESET_TEXT]);
 
 test('[NA66] timers have their turn while hundreds of messages that came at once are dealt with, in order', async () => {
   const { exchange, says } = exchangeOverNothing();
@@ -87,6 +101,44 @@ test('[NA66] what a process says to itself does not go by NATS', async () => {
   pipe.end();
   while (!heard.includes('ended')) await new Promise((resolve) => setImmediate(resolve));
   expect(heard).toEqual(['to itself', 'a word', 'ended']);
-  expect(said()).toBe(0);
+  expect(said).toEqual([]);
+  await exchange.close();
+});
+
+test('[NA1] a pipe that is over is not opened again by what is said again of it, and the other end is told once', async () => {
+  const { exchange, says, said } = exchangeOverNothing();
+  const heard: string[] = [];
+  exchange.accept((pipe) => {
+    heard.push('opened');
+    pipe.read({
+      onMessage: (_kind, message, taken) => {
+        heard.push(message.toString());
+        taken();
+      },
+      onClosed: (how) => heard.push(how),
+    });
+    return true;
+  });
+  const all = [opening(3), part(3, 1, 1, 'do it'), part(3, 2, END, '')];
+  for (const message of [...all.slice(0, 2), ...all, ...all]) says(message);
+  await tick();
+  for (const message of [...all, ...all]) says(message);
+  await tick();
+  expect(heard).toEqual(['opened', 'do it', 'ended']);
+  expect(said.filter((bytes) => bytes.subarray(13).equals(RESET_TEXT))).toHaveLength(1);
+  await exchange.close();
+});
+
+test('[NA1] a pipe whose opener gave it up before it was heard of is not opened at all', async () => {
+  const { exchange, says, said } = exchangeOverNothing();
+  const opened: string[] = [];
+  exchange.accept((_pipe, bytes) => {
+    opened.push(bytes.toString());
+    return true;
+  });
+  for (const message of [opening(1), part(1, 1, 1), reset(1), opening(1), part(2, 0, OPENING, 'other')]) says(message);
+  await tick();
+  expect(opened).toEqual(['other']);
+  expect(said.filter((bytes) => bytes.subarray(13).equals(RESET_TEXT))).toHaveLength(0);
   await exchange.close();
 });

@@ -6,9 +6,11 @@ import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { Inbox } from './inbox.ts';
 import { Line } from './line.ts';
+import { OthersOpenings, OwnOpenings } from './openings.ts';
 import { endsWithin } from './patience.ts';
-import { isOpening, isReset, Pipe, RESET_TEXT } from './pipe.ts';
+import { isOpening, isReset, Pipe, partIn, RESET_TEXT } from './pipe.ts';
 
 /** How often a process says that it lives, and looks after what was lost. */
 const LOOK_MS = 1_000;
@@ -16,15 +18,17 @@ const LOOK_MS = 1_000;
 const SILENCE_MS = 5_000;
 /** Who is asked whether it lives, and does, has said so by then. */
 const ROLL_CALL_MS = 1_000;
-const PIPE_ID_BYTES = 12;
-/** Before the id: which of the two ends it is for, who may both be in one process. */
-const FOR_OPENER = Buffer.from([0]);
-const FOR_OTHER = Buffer.from([1]);
-const HEAD_BYTES = 1 + PIPE_ID_BYTES;
-/** What others said is dealt with for so long at a time; then timers and other connections have their turn. */
-const TURN_MS = 20;
-/** What others said waits so long before it is dealt with: what they have not said yet is not known. */
-const BEHIND_MS = 1_000;
+/** So many processes are remembered with which pipes they have opened here: those of which any came last. */
+const REMEMBERED_PROCESSES = 256;
+/**
+ * Before what is said of a pipe: which of the two ends it is for, who may both be in one process, and the pipe's number, which
+ * its opener gave it; then, of the opener, from which number on it may still open any.
+ */
+const FOR_OPENER = 0;
+const FOR_OTHER = 1;
+const NUMBER_BYTES = 6;
+const NAME_BYTES = 1 + NUMBER_BYTES;
+const HEAD_BYTES = NAME_BYTES + NUMBER_BYTES;
 /** The first message of a pipe says what it is for. */
 export const OPENING = 0;
 
@@ -39,6 +43,12 @@ interface Open {
   readonly process: string;
 }
 
+interface End {
+  readonly process: string;
+  readonly isOpener: boolean;
+  readonly number: number;
+}
+
 /** Told of a new pipe's first message; false: nobody here wants it. */
 type Accept = (pipe: Pipe, opening: Buffer, process: string) => boolean;
 
@@ -51,9 +61,16 @@ export class Exchange {
   readonly #pipes = new Map<string, Open>();
   /** To each process to which there are any. */
   readonly #lines = new Map<string, Line>();
-  /** What came and was not dealt with: no more than a line of each process, and acknowledgements. */
-  readonly #inbox: { readonly message: Buffer; readonly reply: string; readonly cameMs: number }[] = [];
-  #isDealing = false;
+  readonly #inbox = new Inbox({
+    nameOf: (message, reply) => repeatable(message, reply),
+    deal: (message, reply) => this.#heard(message, reply),
+  });
+  /** Of pipes that this process opened. */
+  #numbers = 0;
+  readonly #own = new Map<string, OwnOpenings>();
+  readonly #others = new Map<string, OthersOpenings>();
+  /** Of pipes that are not here: their other end was told so since the last look. */
+  readonly #denied = new Set<string>();
   /** Of those with whom there are pipes: for how long nothing was heard of each. */
   readonly #silentMs = new Map<string, number>();
   /** When each other process was heard of last. */
@@ -71,7 +88,7 @@ export class Exchange {
     this.#subject = this.#subjectOf(this.process);
     nats.subscribe(this.#subject, {
       callback: (error, message) => {
-        if (error === null) this.#came(viewOf(message.data), message.reply ?? '');
+        if (error === null) this.#inbox.came(viewOf(message.data), message.reply ?? '');
       },
     });
     nats.subscribe(`${this.#prefix}.alive`, {
@@ -95,8 +112,7 @@ export class Exchange {
 
   /** This process has not yet dealt with what the others' donors said more than a second ago. */
   get isBehind(): boolean {
-    const [oldest] = this.#inbox;
-    return oldest !== undefined && monotonicMs() - oldest.cameMs > BEHIND_MS;
+    return this.#inbox.isBehind;
   }
 
   /** Told of each change of that, until what is returned is called. */
@@ -134,8 +150,11 @@ export class Exchange {
 
   /** What the other end does with it depends on the first message. Lost where that process is not there. */
   open(process: string, opening: Uint8Array): Pipe {
-    const id = randomBytes(PIPE_ID_BYTES);
-    const pipe = this.#pipe(Buffer.concat([FOR_OPENER, id]), Buffer.concat([FOR_OTHER, id]), process);
+    const number = this.#numbers++;
+    const pipe = this.#pipe({ process, isOpener: true, number });
+    const own = this.#own.get(process) ?? new OwnOpenings();
+    this.#own.set(process, own);
+    own.add(number, pipe);
     pipe.send(OPENING, opening);
     return pipe;
   }
@@ -149,10 +168,22 @@ export class Exchange {
 
   #subjectOf = (process: string): string => `${this.#prefix}.to.${process}`;
 
-  #pipe(own: Buffer, others: Buffer, process: string): Pipe {
-    const key = own.toString('latin1');
+  /** What goes before what an end says. */
+  #head({ process, isOpener, number }: End): Buffer {
+    const head = Buffer.alloc(HEAD_BYTES);
+    head[0] = isOpener ? FOR_OTHER : FOR_OPENER;
+    head.writeUIntLE(number, 1, NUMBER_BYTES);
+    const oldest = isOpener ? this.#own.get(process)?.oldest(this.#numbers) : undefined;
+    head.writeUIntLE(oldest ?? 0, NAME_BYTES, NUMBER_BYTES);
+    return head;
+  }
+
+  #pipe(end: End): Pipe {
+    const { process } = end;
+    const key = keyOf(end);
     const subject = this.#subjectOf(process);
-    const say = (...pieces: readonly Uint8Array[]): void => this.#publish(subject, Buffer.concat([others, ...pieces]));
+    const say = (...pieces: readonly Uint8Array[]): void =>
+      this.#publish(subject, Buffer.concat([this.#head(end), ...pieces]));
     const line = this.#lines.get(process) ?? new Line();
     this.#lines.set(process, line);
     const pipe = new Pipe(say, () => this.#pipes.delete(key), monotonicMs, line);
@@ -163,52 +194,46 @@ export class Exchange {
 
   /** To this process itself nothing goes through NATS. */
   #publish(subject: string, bytes: Buffer): void {
-    if (subject === this.#subject) this.#came(bytes, subject);
+    if (subject === this.#subject) this.#inbox.came(bytes, subject);
     else if (!this.#nats.isClosed()) this.#nats.publish(subject, bytes, { reply: this.#subject });
-  }
-
-  #came(message: Buffer, reply: string): void {
-    this.#inbox.push({ message, reply, cameMs: monotonicMs() });
-    if (this.#isDealing) return;
-    this.#isDealing = true;
-    setImmediate(() => this.#deal());
-  }
-
-  #deal(): void {
-    const untilMs = monotonicMs() + TURN_MS;
-    let dealtWith = 0;
-    for (const { message, reply } of this.#inbox) {
-      dealtWith += 1;
-      this.#heard(message, reply);
-      if (monotonicMs() >= untilMs) break;
-    }
-    this.#inbox.splice(0, dealtWith);
-    this.#isDealing = this.#inbox.length > 0;
-    if (this.#isDealing) setImmediate(() => this.#deal());
   }
 
   #heard(message: Buffer, reply: string): void {
     const process = reply.slice(this.#subjectOf('').length);
     if (message.length <= HEAD_BYTES || this.#subjectOf(process) !== reply) return;
-    const own = message.subarray(0, HEAD_BYTES);
+    const end = { process, isOpener: message[0] === FOR_OPENER, number: message.readUIntLE(1, NUMBER_BYTES) };
     const bytes = message.subarray(HEAD_BYTES);
-    const known = this.#pipes.get(own.toString('latin1'));
+    const key = keyOf(end);
+    const known = this.#pipes.get(key);
     if (known !== undefined) {
       known.pipe.hear(bytes);
       return;
     }
-    const isForOpener = own[0] === FOR_OPENER[0];
-    const others = Buffer.concat([isForOpener ? FOR_OTHER : FOR_OPENER, own.subarray(1)]);
-    if (isOpening(bytes) && !isForOpener) this.#opened(Buffer.from(own), others, bytes, process);
-    else if (!isReset(bytes)) this.#publish(reply, Buffer.concat([others, RESET_TEXT]));
+    const oldest = message.readUIntLE(NAME_BYTES, NUMBER_BYTES);
+    const isNew = !end.isOpener && isOpening(bytes) && this.#othersOf(process).isFirst(end.number, oldest);
+    if (isReset(bytes) || this.#inbox.holds(resetOf(message, reply))) return;
+    if (isNew) this.#opened(end, bytes);
+    else if (!this.#denied.has(key)) {
+      this.#denied.add(key);
+      this.#publish(reply, Buffer.concat([this.#head(end), RESET_TEXT]));
+    }
   }
 
-  #opened(own: Buffer, others: Buffer, bytes: Buffer, process: string): void {
-    const pipe = this.#pipe(own, others, process);
+  #othersOf(process: string): OthersOpenings {
+    const others = this.#others.get(process) ?? new OthersOpenings();
+    this.#others.delete(process);
+    this.#others.set(process, others);
+    const [first] = this.#others.keys();
+    if (this.#others.size > REMEMBERED_PROCESSES && first !== undefined) this.#others.delete(first);
+    return others;
+  }
+
+  #opened(end: End, bytes: Buffer): void {
+    const pipe = this.#pipe(end);
     pipe.read({
       onMessage: (_kind, opening, taken) => {
         taken();
-        if (!this.#accept(pipe, opening, process)) pipe.reset();
+        if (!this.#accept(pipe, opening, end.process)) pipe.reset();
       },
       onClosed: () => {},
     });
@@ -230,11 +255,12 @@ export class Exchange {
     const nowMs = monotonicMs();
     const passedMs = this.#isConnected ? Math.min(nowMs - this.#lookedMs, 2 * LOOK_MS) : 0;
     this.#lookedMs = nowMs;
+    this.#denied.clear();
     this.#tell('alive');
     for (const [process, heardMs] of this.#heardMs) if (nowMs - heardMs > SILENCE_MS) this.#heardMs.delete(process);
     const living = new Set<string>();
     for (const { pipe, process } of [...this.#pipes.values()]) {
-      if (process !== this.process && (this.#silentMs.get(process) ?? 0) > SILENCE_MS) pipe.lose();
+      if (process !== this.process && (this.#silentMs.get(process) ?? 0) > SILENCE_MS) pipe.breakOff();
       else {
         living.add(process);
         if (this.#isConnected) pipe.resend();
@@ -245,6 +271,7 @@ export class Exchange {
       else {
         this.#silentMs.delete(process);
         this.#lines.delete(process);
+        this.#own.delete(process);
       }
   }
 
@@ -267,5 +294,17 @@ export class Exchange {
     for (const listener of this.#connectionListeners) listener(isConnected);
   }
 }
+
+const keyOf = ({ process, isOpener, number }: End): string => `${isOpener ? 'to' : 'of'} ${process} ${number}`;
+
+/** A part that waits already need not come again, nor that a pipe is lost; the bytes are those of the heads above. */
+function repeatable(message: Buffer, reply: string): string | null {
+  const bytes = message.subarray(HEAD_BYTES);
+  if (isReset(bytes)) return resetOf(message, reply);
+  const part = partIn(bytes);
+  return part === null ? null : `${message.toString('latin1', 0, NAME_BYTES)}${part}${reply}`;
+}
+
+const resetOf = (message: Buffer, reply: string): string => `${message.toString('latin1', 0, NAME_BYTES)}reset${reply}`;
 
 const viewOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length);

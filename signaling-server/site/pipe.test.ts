@@ -145,3 +145,60 @@ test('[NA63] what is said while nothing is heard of the other process fills a li
   later?.lose();
   expect(line.isFull).toBe(false);
 });
+
+/** An end of which nothing comes to the other one: what it says, and whether it is over. */
+function endOfNothing() {
+  const end = { nowMs: 0, said: [] as Buffer[], isOver: false };
+  const pipe = new Pipe(
+    (...pieces) => end.said.push(Buffer.concat(pieces)),
+    () => {
+      end.isOver = true;
+    },
+    () => end.nowMs,
+    new Line(),
+  );
+  /** How often it says something in so many seconds, of which it looks in each. */
+  const saidIn = (seconds: number): number => {
+    const before = end.said.length;
+    for (let second = 0; second < seconds; second++) {
+      end.nowMs += RESEND_MS;
+      pipe.resend();
+    }
+    return end.said.length - before;
+  };
+  return { pipe, end, saidIn };
+}
+
+test('[NA1] what nobody answers is said again less and less often, and as ever when something was heard', () => {
+  const { pipe, saidIn } = endOfNothing();
+  pipe.send(0, Buffer.from('one'));
+  expect([saidIn(1), saidIn(2), saidIn(4), saidIn(8), saidIn(80)]).toEqual([1, 1, 1, 1, 10]);
+  pipe.hear(ackOf(1));
+  pipe.send(0, Buffer.from('two'));
+  expect([saidIn(1), saidIn(2), saidIn(4)]).toEqual([1, 1, 1]);
+});
+
+test('[NA1] of who is gone before the other end has heard of it only that is said again', () => {
+  const unheard = endOfNothing();
+  unheard.pipe.send(0, Buffer.from('opening'));
+  unheard.pipe.abandon();
+  expect(unheard.saidIn(10)).toBe(1);
+  expect(unheard.end.said.at(-1)).toEqual(RESET_TEXT);
+  expect(unheard.end.isOver).toBe(true);
+  const heard = endOfNothing();
+  heard.pipe.send(0, Buffer.from('opening'));
+  heard.pipe.send(1, Buffer.from('last word'));
+  heard.pipe.hear(ackOf(1));
+  heard.pipe.abandon();
+  heard.saidIn(1);
+  expect(heard.end.said.slice(-2).map((bytes) => bytes.readUInt32LE(1))).toEqual([1, 2]);
+  expect(heard.end.isOver).toBe(false);
+});
+
+/** So many parts came there, and were taken. */
+function ackOf(parts: number): Buffer {
+  const ack = Buffer.alloc(9, 1);
+  ack.writeUInt32LE(parts, 1);
+  ack.writeUInt32LE(parts, 5);
+  return ack;
+}

@@ -11,8 +11,9 @@ import type { Line } from './line.ts';
 const PART_BYTES = 131_072;
 /** Of what the other end has not taken: a relay's windows for two senders. */
 export const PIPE_WINDOW_BYTES = 524_288;
-/** Nothing new was received for so long of what is on its way: it is sent again. */
+/** Nothing new was received for so long of what is on its way: it is sent again, each time after twice as long. */
 export const RESEND_MS = 1_000;
+const LONGEST_RESEND_MS = 8_000;
 
 /** What goes between two ends, the first byte of each. */
 const DATA = 0;
@@ -29,9 +30,11 @@ const END = 0x7f;
 /** Of no part: it is answered with how far the other end is, whose last word of that may be lost. */
 const QUESTION = Buffer.from([DATA, 0xff, 0xff, 0xff, 0xff, 0]);
 export const RESET_TEXT = Buffer.from([RESET]);
+/** Which part of a pipe these bytes are; null: none. */
+export const partIn = (bytes: Buffer): number | null =>
+  bytes.length >= DATA_HEAD_BYTES && bytes[0] === DATA ? bytes.readUInt32LE(1) : null;
 /** Whether these bytes begin a pipe, which one end has not heard of yet. */
-export const isOpening = (bytes: Buffer): boolean =>
-  bytes.length >= DATA_HEAD_BYTES && bytes[0] === DATA && bytes.readUInt32LE(1) === 0;
+export const isOpening = (bytes: Buffer): boolean => partIn(bytes) === 0;
 export const isReset = (bytes: Buffer): boolean => bytes[0] === RESET;
 
 export interface PipeReader {
@@ -70,9 +73,11 @@ export class Pipe {
   #onTheWayBytes = 0;
   #unreceivedBytes = 0;
   #movedMs: number;
+  #resendMs = RESEND_MS;
   #isAckDue = false;
   #begun: Buffer[] = [];
   #state: 'open' | 'ending' | 'over' = 'open';
+  #isAbandoned = false;
 
   /** `say`: of one message, in pieces; `line`: of all pipes to that process. */
   constructor(say: (...pieces: readonly Uint8Array[]) => void, over: () => void, now: () => number, line: Line) {
@@ -92,6 +97,11 @@ export class Pipe {
     return this.#waitingBytes + this.#onTheWayBytes >= PIPE_WINDOW_BYTES;
   }
 
+  /** The other end has had its first message, or is not to have it any more. */
+  get isHeard(): boolean {
+    return this.#received > 0 || this.#state === 'over';
+  }
+
   /** `kind`: below 0x7f. `taken`: the other end's reader has it, or there is none any more. */
   send(kind: number, message: Uint8Array, taken: () => void = () => {}): void {
     if (this.#state === 'open') {
@@ -108,11 +118,23 @@ export class Pipe {
     this.pump();
   }
 
+  /** As `end`, where nothing need come there of a pipe of which the other end has had nothing yet. */
+  abandon(): void {
+    this.end();
+    this.#isAbandoned = true;
+  }
+
   /** At once: the other end finds it lost. */
   reset(): void {
     if (this.#state === 'over') return;
     this.#say(RESET_TEXT);
     this.#finish();
+  }
+
+  /** At once, and both ends find it lost. */
+  breakOff(): void {
+    if (this.#state !== 'over') this.#say(RESET_TEXT);
+    this.lose();
   }
 
   /** The other end is gone. */
@@ -124,9 +146,16 @@ export class Pipe {
 
   /** Where something is on its way for too long, or all of it may be lost: again from the first that is missing. */
   resend(isLost = false): void {
-    if (this.#state === 'over' || this.#sent === this.#taken) return;
-    if (!isLost && this.#now() - this.#movedMs < RESEND_MS) return;
+    if (this.#state === 'over') return;
+    if (isLost && this.#expected > 0) this.#ack();
+    if (this.#sent === this.#taken) return;
+    if (!isLost && this.#now() - this.#movedMs < this.#resendMs) return;
+    if (this.#isAbandoned && this.#received === 0) {
+      this.reset();
+      return;
+    }
     this.#movedMs = this.#now();
+    this.#resendMs = Math.min(2 * this.#resendMs, LONGEST_RESEND_MS);
     if (this.#received === this.#sent) this.#say(QUESTION);
     for (let part = this.#received; part < this.#sent; part++) this.#sayPart(part);
   }
@@ -159,7 +188,7 @@ export class Pipe {
         this.#line.awaits(this);
         return;
       }
-      if (this.#sent === this.#received) this.#movedMs = this.#now();
+      if (this.#sent === this.#received) this.#moved();
       const bytes = sizeOf(next);
       this.#waitingBytes -= bytes;
       this.#onTheWayBytes += bytes;
@@ -185,15 +214,21 @@ export class Pipe {
     const came = this.#parts.slice(this.#received - this.#taken, Math.max(this.#received, received) - this.#taken);
     if (came.length > 0) {
       this.#received = received;
-      this.#movedMs = this.#now();
+      this.#moved();
       this.#cameThere(came.reduce((sum, part) => sum + sizeOf(part), 0));
     }
     const done = this.#parts.splice(0, Math.max(0, taken - this.#taken));
     this.#taken = Math.max(taken, this.#taken);
+    if (done.length > 0) this.#moved();
     for (const part of done) this.#onTheWayBytes -= sizeOf(part);
     for (const part of done) part.taken?.();
     if (this.#state === 'ending' && this.#parts.length === 0) this.#finish();
     else this.pump();
+  }
+
+  #moved(): void {
+    this.#movedMs = this.#now();
+    this.#resendMs = RESEND_MS;
   }
 
   /** Others may say something instead. */

@@ -1,0 +1,24 @@
+/** What other processes say, while this one stands still. */
+import { Buffer } from 'node:buffer';
+import { setImmediate as tick } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Inbox } from './inbox.ts';
+
+test('[NA1] what is said again while it waits is dropped, and dealt with when it is said again later', async () => {
+  const dealtWith: string[] = [];
+  const inbox = new Inbox({
+    nameOf: (message) => (message[0] === 0 ? null : message.toString()),
+    deal: (message) => dealtWith.push(message.toString()),
+  });
+  const say = (...words: readonly string[]): void => {
+    for (const word of words) inbox.came(Buffer.from(word), '');
+  };
+  say('a', 'b', 'a', '\0', 'b', '\0', 'a');
+  expect([inbox.holds('a'), inbox.holds('c')]).toEqual([true, false]);
+  await tick();
+  expect(dealtWith).toEqual(['a', 'b', '\0', '\0']);
+  say('a');
+  await tick();
+  expect(dealtWith.at(-1)).toBe('a');
+  expect(inbox.holds('a')).toBe(false);
+});
