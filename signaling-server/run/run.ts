@@ -94,11 +94,8 @@ export class ActiveRun implements Observed {
     } = parts);
     const resumeKeyOf = resumeKeys(store, name);
     this.reception = new Reception({ ...options, network: this.network, resumeKeyOf }, this.#receptionHost());
-    this.guard = new CheckpointGuard({
-      ...options,
-      sendBack: this.sendBack.bind(this),
-      stateLost: this.stateLost.bind(this),
-    });
+    const ways = { sendBack: this.sendBack.bind(this), stateLost: this.stateLost.bind(this) };
+    this.guard = new CheckpointGuard({ ...options, ...ways });
     // Last: what is answered is then always stored.
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
