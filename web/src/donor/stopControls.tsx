@@ -71,7 +71,7 @@ function words(state: DonorState, rests: boolean): string {
   if (state.phase.kind === 'spare' && !rests)
     return 'Nothing runs here while you’re on standby. Pause or snooze if you don’t want to be brought in.';
   if (!rests && state.phase.kind === 'reconnecting')
-    return 'Nothing runs here until the server answers. Then it goes on by itself, unless you leave or press “Pause now”.';
+    return `Nothing runs here ${state.phase.reason === 'server' ? 'until the server answers' : 'for a moment'}. Then it goes on by itself, unless you leave or press “Pause now”.`;
   if (!rests)
     return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
   if (isHeld(state)) return 'Nothing runs here. Your GPU goes on by itself when the operator lets the run go on.';
