@@ -16,6 +16,9 @@ const FILES = new Map([
 /** What keeps is another machine, and it does not: for the reason given, as in "The server cannot keep anything now: …". */
 export class NotKept extends Error {}
 
+/** So that keeps whoever leads: nobody has to mend anything. */
+export class NotLeading extends NotKept {}
+
 /** NATS answers, and has nothing of what it had kept. Only a person can say what it is to have. */
 export const JOURNAL_GONE =
   'the journal of this site is gone from NATS: stop NATS, put the folder of its streams back and start it, ' +

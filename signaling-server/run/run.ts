@@ -393,6 +393,9 @@ export class ActiveRun implements Observed {
     if (effect.type === 'send') this.#options.store.whenKept(() => this.reception.send(effect.to, effect.message));
     if (effect.type === 'refuse')
       this.reception.refuse(effect.peer, effect.reason, effect.detail, effect.isProven ?? false);
-    if (effect.type === 'log') this.#options.log(effect.level, effect.text);
+    // What a server did that leads no more, and does not know it yet, never was; a warning waits for nobody.
+    const { log, store } = this.#options;
+    if (effect.type === 'log' && effect.level === 'info') store.whenKept(() => log('info', effect.text));
+    else if (effect.type === 'log') log(effect.level, effect.text);
   }
 }

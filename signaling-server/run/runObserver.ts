@@ -4,7 +4,7 @@ import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import type { RunMessage } from '../donors/reception.ts';
-import { storageProblem } from '../files/storageProblem.ts';
+import { NotLeading, storageProblem } from '../files/storageProblem.ts';
 import type { RunDocument } from '../store/runDocument.ts';
 
 export type DonorEvent =
@@ -39,6 +39,7 @@ export function closeAll(
     try {
       observer.close?.();
     } catch (error) {
+      if (error instanceof NotLeading) continue; // what it did last is done again where the run goes on
       const problem = storageProblem(error);
       if (problem === null) run.failed(error);
       else problems.add(problem);

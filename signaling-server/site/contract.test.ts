@@ -79,6 +79,7 @@ function writeAll(store: Store): unknown[] {
   store.saveBesideRuns(['b']);
   store.saveText({ name: 'sea', bytes: 5, hash: 'one', heldOutHash: 'two' });
   store.saveText({ name: 'air', bytes: 6, hash: 'three', heldOutHash: 'four' });
+  store.saveSiteInvite('open');
   store.saveWebhook('https://example.org/hook');
   store.saveNote('a', 'a note');
   store.saveSessions('[]');
@@ -128,6 +129,7 @@ const readAll = (store: Store): Record<string, unknown> => ({
   queue: store.queue(),
   besideRuns: store.besideRuns(),
   texts: store.texts(),
+  siteInvite: store.siteInvite(),
   webhook: store.webhook(),
   note: store.note('a'),
   sessions: store.sessions(),

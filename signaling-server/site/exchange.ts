@@ -279,7 +279,7 @@ export class Exchange {
     for await (const { type } of this.#nats.status()) {
       if (type === 'disconnect') {
         this.#connected(false);
-        log('NATS is away: what needs no word of it goes on');
+        log('NATS is away: the step in progress goes on, and nothing is saved until NATS is back');
       }
       if (type === 'reconnect') {
         this.#connected(true);

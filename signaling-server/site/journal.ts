@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { at, type Result, refusal, success } from '../../swarm/base.ts';
-import { NotKept } from '../files/storageProblem.ts';
+import { NotKept, NotLeading } from '../files/storageProblem.ts';
 import type { Log } from '../monitoring/log.ts';
 import { SCHEMA_VERSION } from '../store/schema.ts';
 import { Entries, type Entry, messagesOf, type Transaction } from './entries.ts';
@@ -121,7 +121,7 @@ export class Journal {
 
   /** Throws where nothing may be written now. */
   needLead(): void {
-    if (this.#writer === null) throw new NotKept(NOT_LEADING);
+    if (this.#writer === null) throw new NotLeading(NOT_LEADING);
     this.#writer.needRoom();
   }
 

@@ -11,6 +11,7 @@ import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
 import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
 import { notTaken } from './natsConnection.ts';
+import { Reconnects } from './reconnects.ts';
 
 const APPEND_LIMIT_MS = 2_000;
 /** Of a message, beside its bytes. */
@@ -35,20 +36,24 @@ export async function openNatsJournal(
   const subject = `${stream}.entry`;
   const replicas = await made(manager, stream, subject);
   const client = jetstream(nats, { timeout: APPEND_LIMIT_MS });
+  const reconnects = new Reconnects(nats);
   const bounds: JournalStream['bounds'] = async () => {
-    const { state } = await manager.streams.info(stream).catch((error: unknown) => {
+    const { state } = await reconnects.answer(manager.streams.info(stream)).catch((error: unknown) => {
       if (error instanceof JetStreamApiError && error.code === NO_STREAM) throw new JournalGone(JOURNAL_GONE);
       throw error;
     });
     return { first: Math.max(1, state.first_seq), last: state.last_seq };
   };
   const consumerFrom = (from: number) =>
-    client.consumers.get(stream, { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from });
+    reconnects.answer(
+      client.consumers.get(stream, { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: from }),
+    );
 
   const journal: JournalStream = {
     messageBytes: Math.min(MOST_MESSAGE_BYTES, (nats.info?.max_payload ?? MOST_MESSAGE_BYTES) - HEADERS_BYTES),
     async append({ sequence, bytes }) {
-      await client.publish(subject, bytes, { expect: { lastSequence: sequence - 1 } }).catch(notTaken);
+      const expect = { lastSequence: sequence - 1 };
+      await reconnects.answer(client.publish(subject, bytes, { expect })).catch(notTaken);
     },
     bounds,
     async *read(from) {
