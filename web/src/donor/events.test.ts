@@ -175,6 +175,14 @@ describe('a donor’s state', () => {
     expect([headlineOf(end).word, due(end), hasNothingToPause(end)]).toEqual(['Finished', null, true]);
   });
 
+  test('[DO3] who is let go by the operator is told that, and whoever left by their own button what became of their part', () => {
+    const told = (...before: DonorEvent[]) => headlineOf(reached(...before, standby('left'))).sentence;
+    expect(told(CLICK, WELCOME, START)).toBe(
+      'The operator has let your GPU go. Your part is in safe hands, and your GPU is free.',
+    );
+    expect(told(CLICK, WELCOME, START, asked('leave'))).toMatch(/^You’ve left\. Your part is in safe hands/);
+  });
+
   test('[DO10] while the operator holds the run up there is nothing to pause; when it goes on there is', () => {
     const held = reached(CLICK, OPENED, WELCOME, ADMITTED, PREPARE, START, snapshot({}, { phase: 'paused' }));
     expect(hasNothingToPause(held)).toBe(true);

@@ -264,8 +264,10 @@ function afterStandby(state: DonorState, { state: standby, why, place }: Standby
         phase: { kind: 'paused', connected: true },
         pending: state.pending === 'pause' ? null : state.pending,
       };
-    case 'left':
-      return { ...state, phase: { kind: 'left', confirmed: true }, pending: null, rest: null };
+    case 'left': {
+      const by = state.pending === 'leave' ? {} : ({ by: 'operator' } as const);
+      return { ...state, phase: { kind: 'left', confirmed: true, ...by }, pending: null, rest: null };
+    }
     case 'spare': // a pause that is asked for is confirmed by a word of its own
       return {
         ...state,

@@ -155,9 +155,7 @@ function standing(state: DonorState): Headline {
     case 'paused':
       return pausedHeadline(state, phase.connected);
     case 'left':
-      return phase.confirmed
-        ? headline('calm', '○', 'Left', 'You’ve left. Your part is in safe hands, and your GPU is free.')
-        : headline('calm', '○', 'Left', 'You’ve left. Your GPU is free.');
+      return headline('calm', '○', 'Left', leftSentence(phase));
     case 'postponed':
       return postponedHeadline(phase);
     case 'failed':
@@ -176,6 +174,13 @@ const heldSentence = ({ isStopped, hasDiverged, cannotSave }: Snapshot): string 
     ? 'The run’s numbers have gone wrong, so it waits for its operator. Your GPU rests.'
     : `The operator has ${isStopped ? 'stopped' : 'paused'} the run. Your GPU rests until it goes on.`;
 };
+
+function leftSentence({ confirmed, by }: Extract<DonorPhase, { kind: 'left' }>): string {
+  if (by === 'operator') return 'The operator has let your GPU go. Your part is in safe hands, and your GPU is free.';
+  return confirmed
+    ? 'You’ve left. Your part is in safe hands, and your GPU is free.'
+    : 'You’ve left. Your GPU is free.';
+}
 
 /** Who is let in is no donor of the newest snapshot yet: it would say that nobody is there. */
 function joinedSentence(state: DonorState): string {

@@ -61,7 +61,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     <>
       <section class="card" aria-labelledby="runs">
         <div class="live-head">
-          <h2 id="runs">Runs of this server</h2>
+          <h2 id="runs">{list.canBeside || isBesides ? 'Runs of this site' : 'Runs of this server'}</h2>
           <button
             type="button"
             disabled={act.isOff || !first}
