@@ -76,7 +76,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     expect((await operator.until(() => true)).generation).toBe(0);
   });
 
-  test('[NA1] [NA53] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice', {
+  test('[NA1] [NA53] [NA89] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice', {
     timeout: BUSY_MS,
   }, async () => {
     const { url: nats, kill, start } = await openNats();
@@ -87,16 +87,22 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     const operator = await openOperator(first);
     await operator.press('Pause');
     await operator.until(({ phase }) => phase === 'paused');
-    for (const server of [first, second]) await openDonor(server.url);
+    const donor = await openDonor(first.url);
+    await openDonor(second.url);
+    const { page: besides } = await openOperator(second);
     await operator.until(({ donors }) => donors.length === 2);
     await operator.press('Resume');
     await operator.until(({ committedSteps }) => committedSteps > 3);
     await kill();
     await operator.until(({ sentence }) => sentence.includes('NATS does not answer'));
+    await besides.getByText('This server can’t reach the one that leads the run.').waitFor();
+    await donor.page.getByText('The server can’t save right now, so the run waits.').waitFor();
+    await operator.page.getByText('There is nothing to press: the run goes on by itself.').waitFor();
     const { committedSteps: before } = await operator.until(() => true);
     await sleep(AWAY_MS);
     expect((await operator.until(() => true)).committedSteps).toBe(before);
     await start();
+    await besides.locator('body[data-connection="open"]').waitFor();
     const { generation } = await operator.until(({ phase }) => phase === 'finished');
     expect(generation).toBe(0);
     await second.stop();
