@@ -8,6 +8,7 @@ import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, type RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { Grant } from './allowance.ts';
+import { isProcessName } from './processName.ts';
 import type { Relay } from './relay.ts';
 
 const peer = z.string().transform(peerId);
@@ -17,7 +18,10 @@ export const waysBesideSchema = z.object({
   /** Who it is. */
   peer,
   ways: z.array(
-    z.object({ to: peer, gateway: z.string(), socket: z.number(), most: z.number().nullable(), more: z.number() }),
+    z.object({
+      ...{ to: peer, gateway: z.string().refine(isProcessName), socket: z.number() },
+      ...{ most: z.number().nullable(), more: z.number() },
+    }),
   ),
 });
 export type WaysBeside = z.infer<typeof waysBesideSchema>;

@@ -176,8 +176,8 @@ export interface RunRole {
   readonly donors: number;
 }
 
-/** Of a process of a site, beside or in place of a run's. */
-export function gatewayMetrics(roles: readonly RunRole[]): Promise<string> {
+/** Of a process of a site, beside or in place of a run's; `malformed`: how often another one said what cannot be read. */
+export function gatewayMetrics(roles: readonly RunRole[], malformed: number): Promise<string> {
   const registry = new Registry();
   const gauge = (name: string, help: string, value: number): void =>
     new Gauge({ name, help, registers: [registry] }).set(value);
@@ -193,6 +193,8 @@ export function gatewayMetrics(roles: readonly RunRole[]): Promise<string> {
   each('shoal_run_gateway_donors', 'Donors of a run whose connection ends at this process.', (role) => role.donors);
   each('shoal_run_leading', 'Whether this process leads a run.', ({ isLeading }) => Number(isLeading));
   each('shoal_run_led', 'Whether any process leads a run that this one can reach.', (role) => Number(role.isLed));
+  const help = 'What other processes of the site said and could not be read.';
+  new Counter({ name: 'shoal_site_malformed_total', help, registers: [registry] }).inc(malformed);
   gauge('shoal_resident_memory_bytes', 'Memory of this process.', process.memoryUsage.rss());
   return registry.metrics();
 }

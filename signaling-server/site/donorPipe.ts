@@ -42,6 +42,8 @@ const WENT = 12;
 
 /** What the WebSocket library says of a connection that ended without a closing frame. */
 const NO_GOODBYE = 1006;
+/** A control frame of WebSockets holds no more. */
+const PING_BYTES_LIMIT = 125;
 /** How often a gateway tells of bytes of a message that has not come whole. */
 const MORE_CAME_MS = 1_000;
 
@@ -63,7 +65,7 @@ export class PipedWire extends EventEmitter implements DonorWire {
         this.bytesRead += 1 + message.length;
         if (kind === TEXT || kind === BINARY) this.emit('message', message, kind === BINARY);
         else if (kind === PING || kind === PONG) this.emit(kind === PING ? 'ping' : 'pong', message);
-        else if (kind === WENT) decoded(wentBesideSchema, message, this.#went);
+        else if (kind === WENT) hear(pipe, wentBesideSchema, message, this.#went);
         else if (kind === CLOSE) this.#closed(message.length === 2 ? message.readUInt16LE() : NO_GOODBYE);
         taken();
       },
@@ -122,9 +124,19 @@ export class PipedWire extends EventEmitter implements DonorWire {
 
 const encoded = (words: WaysBeside | SendersBeside | WentBeside): Buffer => Buffer.from(JSON.stringify(words));
 
-/** Another process of the same version said it. */
-function decoded<T>(schema: z.ZodType<T>, message: Buffer, use: (words: T) => void): void {
-  use(schema.parse(JSON.parse(message.toString('utf8'))));
+/** Words of another process of the same version. */
+function hear<T>(pipe: Pipe, schema: z.ZodType<T>, message: Buffer, use: (words: T) => void): void {
+  const words = decoded(schema, message);
+  if (words === null) pipe.fault('words about relaying');
+  else use(words);
+}
+
+function decoded<T>(schema: z.ZodType<T>, message: Buffer): T | null {
+  try {
+    return schema.parse(JSON.parse(message.toString('utf8')));
+  } catch {
+    return null;
+  }
 }
 
 function encodedCode(code: number): Buffer {
@@ -132,6 +144,10 @@ function encodedCode(code: number): Buffer {
   bytes.writeUInt16LE(code);
   return bytes;
 }
+
+/** What the WebSocket library lets a server close with. */
+const isCloseCode = (code: number): boolean =>
+  (code >= 1_000 && code <= 1_014 && ![1_004, 1_005, NO_GOODBYE].includes(code)) || (code >= 3_000 && code <= 4_999);
 
 /** A donor's WebSocket at its gateway, while it is joined to a pipe. */
 export interface Joined {
@@ -185,6 +201,14 @@ export function joinWires(pipe: Pipe, wire: HeldWire, host: JoinHost): Joined {
     isPaused = true;
     wire.pause();
   };
+  const ping = (data: string): void => {
+    if (Buffer.byteLength(data) > PING_BYTES_LIMIT) pipe.fault('a ping that is too long');
+    else wire.ping(data);
+  };
+  const close = (code: number): void => {
+    if (isCloseCode(code)) wire.close(code);
+    else pipe.fault(`close with ${code}`);
+  };
   pipe.read({
     onMessage: (kind, message, taken) => {
       if (kind === TEXT) host.onAnswer();
@@ -192,10 +216,10 @@ export function joinWires(pipe: Pipe, wire: HeldWire, host: JoinHost): Joined {
       if (kind === SHARED) return texts.whenHere(message, (text) => wire.send(text, { binary: false }, taken));
       taken();
       if (kind === MEMBER) host.onMember();
-      else if (kind === WAYS) decoded(waysBesideSchema, message, host.onWays);
-      else if (kind === SENDERS) decoded(sendersBesideSchema, message, host.onSenders);
-      else if (kind === PING) wire.ping(message.toString('latin1'));
-      else if (kind === CLOSE) wire.close(message.length === 2 ? message.readUInt16LE() : 1000);
+      else if (kind === WAYS) hear(pipe, waysBesideSchema, message, host.onWays);
+      else if (kind === SENDERS) hear(pipe, sendersBesideSchema, message, host.onSenders);
+      else if (kind === PING) ping(message.toString('latin1'));
+      else if (kind === CLOSE) close(message.length === 2 ? message.readUInt16LE() : 1000);
       else if (kind === TERMINATE) wire.terminate();
     },
     onClosed: (how) => {

@@ -16,6 +16,7 @@ type Callback = (error: null, message: { readonly data: Uint8Array; readonly rep
 function exchangeOverNothing() {
   const callbacks = new Map<string, Callback>();
   const said: Buffer[] = [];
+  const logged: string[] = [];
   const nats = {
     subscribe: (subject: string, { callback }: { readonly callback: Callback }) => callbacks.set(subject, callback),
     publish: (_subject: string, data: Buffer) => said.push(data),
@@ -23,10 +24,10 @@ function exchangeOverNothing() {
     flush: async () => {},
     status: () => (async function* () {})(),
   } as unknown as NatsConnection;
-  const exchange = new Exchange({ nats, site: 's', log: () => {} });
-  const says = (data: Uint8Array): void =>
-    callbacks.get(`shoal.s.to.${exchange.process}`)?.(null, { data, reply: 'shoal.s.to.other' });
-  return { exchange, says, said };
+  const exchange = new Exchange({ nats, site: 's', log: (text) => logged.push(text) });
+  const says = (data: Uint8Array, from = 'other'): void =>
+    callbacks.get(`shoal.s.to.${exchange.process}`)?.(null, { data, reply: `shoal.s.to.${from}` });
+  return { exchange, says, said, logged };
 }
 
 /** Of a pipe that another process opens: its part of this number. */
@@ -140,5 +141,32 @@ test('[NA1] a pipe whose opener gave it up before it was heard of is not opened 
   await tick();
   expect(opened).toEqual(['other']);
   expect(said.filter((bytes) => bytes.subarray(13).equals(RESET_TEXT))).toHaveLength(0);
+  await exchange.close();
+});
+
+test('[NA95] what cannot be read is said to the terminal and counted, and costs its pipe alone', async () => {
+  const { exchange, says, said, logged } = exchangeOverNothing();
+  const heard: string[] = [];
+  exchange.accept((pipe, _bytes, process) => {
+    heard.push(`opened by ${process}`);
+    pipe.read({
+      onMessage: (_kind, message, taken) => {
+        taken();
+        if (message.toString() === 'garbage') pipe.fault('garbage');
+        else heard.push(message.toString());
+      },
+      onClosed: (how) => heard.push(how),
+    });
+    return true;
+  });
+  for (const message of [opening(1), opening(2), part(1, 1, 1, 'garbage'), part(2, 1, 1, 'a word')]) says(message);
+  for (const from of ['', 'a b', '*', '>', 'a.b']) says(opening(3), from);
+  await tick();
+  expect(heard).toEqual(['opened by other', 'opened by other', 'lost', 'a word']);
+  expect(exchange.malformed).toBe(1);
+  expect(logged).toEqual([
+    'process other of the site said what cannot be read (garbage): that conversation is dropped',
+  ]);
+  expect(said.filter((bytes) => bytes.subarray(13).equals(RESET_TEXT))).toHaveLength(1);
   await exchange.close();
 });

@@ -5,6 +5,7 @@
 import { Buffer } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import type { NatsConnection } from '@nats-io/transport-node';
+import { isProcessName } from '../donors/processName.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { Inbox } from './inbox.ts';
 import { Line } from './line.ts';
@@ -36,6 +37,8 @@ interface ExchangeOptions {
   readonly nats: NatsConnection;
   readonly site: string;
   readonly log: (text: string) => void;
+  /** What another process said could not be read. */
+  readonly malformed?: () => void;
 }
 
 interface Open {
@@ -55,6 +58,9 @@ type Accept = (pipe: Pipe, opening: Buffer, process: string) => boolean;
 export class Exchange {
   /** Of this process, new with each start. */
   readonly process = randomBytes(9).toString('base64url');
+  readonly #log: (text: string) => void;
+  readonly #onMalformed: () => void;
+  #malformed = 0;
   readonly #nats: NatsConnection;
   readonly #prefix: string;
   readonly #subject: string;
@@ -82,7 +88,9 @@ export class Exchange {
   #accept: Accept = () => false;
   readonly #connectionListeners = new Set<(isConnected: boolean) => void>();
 
-  constructor({ nats, site, log }: ExchangeOptions) {
+  constructor({ nats, site, log, malformed = () => {} }: ExchangeOptions) {
+    this.#log = log;
+    this.#onMalformed = malformed;
     this.#nats = nats;
     this.#prefix = `shoal.${site}`;
     this.#subject = this.#subjectOf(this.process);
@@ -102,7 +110,7 @@ export class Exchange {
       },
     });
     this.#timer = setInterval(() => this.#look(), LOOK_MS);
-    void this.#followConnection(log);
+    void this.#followConnection();
   }
 
   /** NATS can be talked to, as far as is known. */
@@ -113,6 +121,11 @@ export class Exchange {
   /** This process has not yet dealt with what the others' donors said more than a second ago. */
   get isBehind(): boolean {
     return this.#inbox.isBehind;
+  }
+
+  /** How often what another process said in a pipe could not be read. */
+  get malformed(): number {
+    return this.#malformed;
   }
 
   /** Told of each change of that, until what is returned is called. */
@@ -186,7 +199,13 @@ export class Exchange {
       this.#publish(subject, Buffer.concat([this.#head(end), ...pieces]));
     const line = this.#lines.get(process) ?? new Line();
     this.#lines.set(process, line);
-    const pipe = new Pipe(say, () => this.#pipes.delete(key), monotonicMs, line);
+    const pipe = new Pipe(
+      say,
+      () => this.#pipes.delete(key),
+      monotonicMs,
+      line,
+      (what) => this.#faulted(process, what),
+    );
     this.#pipes.set(key, { pipe, process });
     if (!this.#silentMs.has(process)) this.#silentMs.set(process, 0);
     return pipe;
@@ -200,7 +219,7 @@ export class Exchange {
 
   #heard(message: Buffer, reply: string): void {
     const process = reply.slice(this.#subjectOf('').length);
-    if (message.length <= HEAD_BYTES || this.#subjectOf(process) !== reply) return;
+    if (message.length <= HEAD_BYTES || this.#subjectOf(process) !== reply || !isProcessName(process)) return;
     const end = { process, isOpener: message[0] === FOR_OPENER, number: message.readUIntLE(1, NUMBER_BYTES) };
     const bytes = message.subarray(HEAD_BYTES);
     const key = keyOf(end);
@@ -240,7 +259,14 @@ export class Exchange {
     pipe.hear(bytes);
   }
 
+  #faulted(process: string, what: string): void {
+    this.#malformed += 1;
+    this.#log(`process ${process} of the site said what cannot be read (${what}): that conversation is dropped`);
+    this.#onMalformed();
+  }
+
   #heardAlive(process: string): void {
+    if (!isProcessName(process)) return;
     if (this.#silentMs.has(process)) this.#silentMs.set(process, 0);
     if (process !== this.process) this.#heardMs.set(process, monotonicMs());
   }
@@ -275,15 +301,15 @@ export class Exchange {
       }
   }
 
-  async #followConnection(log: (text: string) => void): Promise<void> {
+  async #followConnection(): Promise<void> {
     for await (const { type } of this.#nats.status()) {
       if (type === 'disconnect') {
         this.#connected(false);
-        log('NATS is away: the step in progress goes on, and nothing is saved until NATS is back');
+        this.#log('NATS is away: the step in progress goes on, and nothing is saved until NATS is back');
       }
       if (type === 'reconnect') {
         this.#connected(true);
-        log('NATS is back');
+        this.#log('NATS is back');
         for (const { pipe } of this.#pipes.values()) pipe.resend(true);
       }
     }

@@ -47,7 +47,14 @@ beforeEach(async () => {
       return null;
     },
   };
-  gateway = await openGateway({ access: {}, host: 'localhost', pages: undefined, embedOn: [], rooms });
+  gateway = await openGateway({
+    access: {},
+    host: 'localhost',
+    pages: undefined,
+    embedOn: [],
+    rooms,
+    malformed: () => 2,
+  });
   const opened = await openFront('localhost', 0, {}, gateway.http);
   invariant(opened.ok, 'it listens');
   front = opened.value;
@@ -162,6 +169,7 @@ test('[NA6] with several runs a process is ready while any is led, says which ar
     'site_led 0',
     'site_leading 1',
     'gateway_donors 3',
+    'site_malformed_total 2',
     'run_led{run="tiny"} 0',
     'run_led{run="other"} 1',
   ])

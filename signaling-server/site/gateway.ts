@@ -49,6 +49,8 @@ interface GatewayOptions {
   readonly pages: string | undefined;
   readonly embedOn: readonly string[];
   readonly rooms: GatewayRooms;
+  /** How often what another process said could not be read. */
+  malformed(): number;
 }
 
 export interface Gateway {
@@ -109,7 +111,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promise<FastifyInstance> {
-  const { access, host, pages, embedOn, rooms } = options;
+  const { access, host, pages, embedOn, rooms, malformed } = options;
   const app = application(access, host, false);
   limitBodies(app);
   await app.register(websocket, { options: SOCKET_LIMITS });
@@ -130,7 +132,9 @@ async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promis
     const which = ok && withoutLeader.length > 0 ? { withoutLeader } : {};
     return reply.code(ok ? 200 : 503).send({ ok, role: role(), ...which, ...(ok ? {} : { reason: whyNot() }) });
   });
-  app.get('/metrics', async (_request, reply) => reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles)));
+  app.get('/metrics', async (_request, reply) =>
+    reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles, malformed())),
+  );
   app.all('/api/*', (_request, reply) => problem(reply.headers(COME_AGAIN), 503, whyNot()));
   await app.ready();
   return app;

@@ -67,3 +67,23 @@ it('[NA83] a free key is left for a while to those who lead fewer runs, and take
   await vi.advanceTimersByTimeAsync(1_200);
   expect(busy.isHeld).toBe(true);
 });
+
+it("[NA95] a key held by what is no name of a process is nobody's: none is told to go there", async () => {
+  for (const process of ['a b', '*', '>', 'a.b', '', 'x'.repeat(70_000)]) {
+    const kv = bucket();
+    await kv.create(FIRST_KEY, JSON.stringify({ process, isReady: true, want: null }));
+    const led: (string | null)[] = [];
+    const leads = (process: string | null): void => void led.push(process);
+    const lease = new Lease(kv, FIRST_KEY, 'me', {
+      ...{ won() {}, lost() {}, leads, want: () => null, restraintMs: () => 0 },
+    });
+    leases.push(lease);
+    lease.begin();
+    await vi.advanceTimersByTimeAsync(1_100);
+    expect(led.length).toBeGreaterThan(0);
+    expect(led.every((process) => process === null)).toBe(true);
+    await kv.delete(FIRST_KEY); // as when it ran out
+    await vi.advanceTimersByTimeAsync(600);
+    expect(lease.isHeld).toBe(true);
+  }
+});

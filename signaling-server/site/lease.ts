@@ -7,6 +7,7 @@ import { type KV, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { z } from 'zod';
 import { type RunWant, runWantSchema } from '../../swarm/messages/neededMost.ts';
+import { isProcessName } from '../donors/processName.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
 /** A key that was not renewed for so long is gone. */
@@ -20,7 +21,7 @@ export const FIRST_KEY = 'leader';
 
 /** `isReady`: its run is open, and donors may come. */
 const valueSchema = z.object({
-  process: z.string(),
+  process: z.string().refine(isProcessName),
   isReady: z.boolean(),
   want: runWantSchema.nullable().catch(null),
 });

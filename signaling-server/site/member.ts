@@ -45,10 +45,13 @@ export class SiteMember {
   /** Resolves when it listens; whether it leads is seen later. */
   static async open(options: MemberOptions): Promise<Result<SiteMember>> {
     const { site, access, host, port, pages, embedOn = [], log } = options;
-    const exchange = new Exchange({ nats: site.exchange, site: site.name, log: (text) => log('warn', text) });
+    const exchange = new Exchange({
+      ...{ nats: site.exchange, site: site.name, log: (text) => log('warn', text) },
+      malformed: () => rooms.first.server?.run.counts.refused('malformed'),
+    });
     const token = new OwnToken(exchange, (next) => options.onOperatorToken?.(next));
     let url = '';
-    const rooms = new Rooms({
+    const rooms: Rooms = new Rooms({
       ...{ site, exchange, log },
       open: (run) => options.open(url, run),
       onRole: (server) => options.onRole?.(server),
@@ -57,7 +60,8 @@ export class SiteMember {
         if (leader !== null && leader !== exchange.process) options.onFollow?.();
       },
     });
-    const gateway = await openGateway({ access, host, pages, embedOn, rooms });
+    const malformed = (): number => exchange.malformed;
+    const gateway = await openGateway({ access, host, pages, embedOn, rooms, malformed });
     const front = await openFront(host, port, access, gateway.http);
     if (!front.ok) {
       await rooms.close();

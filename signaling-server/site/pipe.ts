@@ -59,6 +59,7 @@ export class Pipe {
   /** Called once when nothing more is to be said or heard. */
   readonly #over: () => void;
   readonly #now: () => number;
+  readonly #faulted: (what: string) => void;
   #reader: PipeReader | null = null;
   /** From the first one on that the other end has not taken. */
   #parts: Part[] = [];
@@ -79,12 +80,19 @@ export class Pipe {
   #state: 'open' | 'ending' | 'over' = 'open';
   #isAbandoned = false;
 
-  /** `say`: of one message, in pieces; `line`: of all pipes to that process. */
-  constructor(say: (...pieces: readonly Uint8Array[]) => void, over: () => void, now: () => number, line: Line) {
+  /** `say`: of one message, in pieces; `line`: of all pipes to that process; `faulted`: told what the other end should not have said. */
+  constructor(
+    say: (...pieces: readonly Uint8Array[]) => void,
+    over: () => void,
+    now: () => number,
+    line: Line,
+    faulted: (what: string) => void = () => {},
+  ) {
     this.#say = say;
     this.#line = line;
     this.#over = over;
     this.#now = now;
+    this.#faulted = faulted;
     this.#movedMs = now();
   }
 
@@ -135,6 +143,13 @@ export class Pipe {
   breakOff(): void {
     if (this.#state !== 'over') this.#say(RESET_TEXT);
     this.lose();
+  }
+
+  /** What the other end said cannot be, by a bug of its process: that costs this pipe, and nothing else. */
+  fault(what: string): void {
+    if (this.#state !== 'open') return;
+    this.#faulted(what);
+    this.breakOff();
   }
 
   /** The other end is gone. */
