@@ -134,7 +134,7 @@ test('[NA94] while NATS is away a page is told so at once, and a donor’s call 
   };
   const reason = 'this server cannot reach the one that leads, because NATS does not answer: try again in some seconds';
   expect([await told({}), ways]).toEqual([[503, reason], 0]);
-  expect([await told({ authorization: 'Bearer of-a-donor' }), ways]).toEqual([[503, NOBODY], 1]);
+  expect([await told({ authorization: 'Bearer of-a-donor' }), ways]).toEqual([[503, reason], 1]);
 });
 
 test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {
