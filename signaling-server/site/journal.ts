@@ -9,11 +9,16 @@ import { NotKept, NotLeading } from '../files/storageProblem.ts';
 import type { Log } from '../monitoring/log.ts';
 import { SCHEMA_VERSION } from '../store/schema.ts';
 import { Entries, type Entry, messagesOf, type Transaction } from './entries.ts';
-import type { JournalMessage, JournalStream } from './journalStream.ts';
-import { NewerStore } from './replica.ts';
+import { type JournalMessage, type JournalStream, UnreadableMessage } from './journalStream.ts';
+import { MissingTransaction, NewerStore } from './replica.ts';
 import { isSame, messageAt, RETRY_MS, SILENT, Writer } from './writer.ts';
 
-const NOT_LEADING = 'another server of the site leads';
+export const NOT_LEADING = 'another server of the site leads';
+
+/** Where a person may have to delete a message, it is looked for again so often. */
+const UNREADABLE_RETRY_MS = 2_000;
+const FROM_BACKUP =
+  'stop all servers and fill another site from a backup (shoal store copy --from DIR --to nats://… --site NAME)';
 
 /** What the journal's entries are done to. */
 export interface JournalReplica {
@@ -210,15 +215,56 @@ export class Journal {
   }
 
   async #readOn(): Promise<void> {
-    for await (const message of this.#stream.read(this.#read + 1)) this.#take(message);
+    const { last } = await this.#stream.bounds();
+    for await (const message of this.#stream.read(this.#read + 1)) {
+      if (message.sequence > this.#read + 1) await this.#skip(message.sequence - 1);
+      this.#take(message);
+    }
+    if (last > this.#read) await this.#skip(last);
+  }
+
+  /** Messages up to this one are not there: a person deleted them. What transactions were in them is missed at the next one. */
+  async #skip(until: number): Promise<void> {
+    const { first } = await this.#stream.bounds();
+    if (first > this.#read + 1) throw new Error(`entries ${this.#read + 1} to ${first - 1} are purged`);
+    this.#read = until;
   }
 
   #take({ sequence, bytes }: JournalMessage): void {
     if (sequence <= this.#read) return;
-    if (sequence !== this.#read + 1) throw new Error(`entries ${this.#read + 1} to ${sequence - 1} are purged`);
-    const entry = this.#entries.take(bytes);
-    if (entry !== null) this.#replica.apply(entry);
+    if (sequence !== this.#read + 1) throw new Error(`entries ${this.#read + 1} to ${sequence - 1} are not there`);
+    const entry = this.#entryIn(sequence, bytes);
+    if (entry !== null) this.#apply(sequence, entry);
     this.#read = sequence;
+  }
+
+  #entryIn(sequence: number, bytes: Uint8Array): Entry | null {
+    try {
+      return this.#entries.take(bytes);
+    } catch (cause) {
+      const remedy =
+        sequence === 1 ? `nats stream rm ${this.#stream.name}` : `nats stream rmm ${this.#stream.name} ${sequence}`;
+      const what = sequence === 1 ? 'delete that stream' : 'delete that message';
+      throw new UnreadableMessage(
+        `${this.#named(sequence)} is none of shoal's: ${what} (${remedy}), or ${FROM_BACKUP}`,
+        { cause },
+      );
+    }
+  }
+
+  #apply(sequence: number, entry: Entry): void {
+    try {
+      this.#replica.apply(entry);
+    } catch (cause) {
+      if (!(cause instanceof MissingTransaction)) throw cause;
+      throw new UnreadableMessage(`${this.#named(sequence)} follows on others that are not there: ${FROM_BACKUP}`, {
+        cause,
+      });
+    }
+  }
+
+  #named(sequence: number): string {
+    return `message ${sequence} of the NATS stream ${this.#stream.name}`;
   }
 
   #follow(): void {
@@ -232,7 +278,8 @@ export class Journal {
     try {
       this.#take(message);
     } catch (error) {
-      this.#log('warn', `The copy of the site's store is made anew: ${sentenceOf(error)}.`);
+      if (!(error instanceof UnreadableMessage))
+        this.#log('warn', `The copy of the site's store is made anew: ${sentenceOf(error)}.`);
       this.#state = 'rebuilding';
       this.#rebuild();
     }
@@ -245,6 +292,7 @@ export class Journal {
   }
 
   async #rebuildUntilDone(): Promise<void> {
+    let said = '';
     while (this.#state === 'rebuilding') {
       try {
         await this.#catchUp();
@@ -252,7 +300,12 @@ export class Journal {
       } catch (error) {
         if (error instanceof NewerStore) this.#unreadable = sentenceOf(error);
         if (this.#unreadable !== null) return;
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        const isUnreadable = error instanceof UnreadableMessage;
+        if (isUnreadable && error.message !== said) {
+          said = error.message;
+          this.#log('warn', `This server can neither lead nor follow: ${said}.`);
+        }
+        await new Promise((resolve) => setTimeout(resolve, isUnreadable ? UNREADABLE_RETRY_MS : RETRY_MS));
       }
     }
   }

@@ -8,6 +8,8 @@ export interface JournalMessage {
 }
 
 export interface JournalStream {
+  /** Of NATS's stream. */
+  readonly name: string;
   /** Bytes that fit in one message. */
   readonly messageBytes: number;
   /**
@@ -17,11 +19,15 @@ export interface JournalStream {
    */
   append(message: JournalMessage): Promise<void>;
   /**
-   * Numbers of the first message that is still there, and of the last one; where there is none, `first` is above `last`.
+   * Numbers of the first message that is still there, and of the last one there was; where there is none, `first` is above
+   * `last`.
    * Rejects with `JournalGone` where the list is not there at all.
    */
   bounds(): Promise<{ readonly first: number; readonly last: number }>;
-  /** From this number, or from the first that is still there, to the one that is last when it is called. */
+  /**
+   * From this number, or from the first that is still there, to the one that is last when it is called, but for those that
+   * a person deleted.
+   */
   read(from: number): AsyncIterable<JournalMessage>;
   /** Tells of every message from this number on, in order, until the answer is called; it survives lost connections. */
   follow(from: number, came: (message: JournalMessage) => void): () => void;
@@ -31,3 +37,6 @@ export interface JournalStream {
 
 /** There was a journal, and it is no more. */
 export class JournalGone extends Error {}
+
+/** A message by which this process cannot go on, and what a person can do: one sentence. */
+export class UnreadableMessage extends Error {}

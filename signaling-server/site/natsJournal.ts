@@ -6,6 +6,7 @@ import {
   jetstream,
   jetstreamManager,
   StorageType,
+  type StreamState,
 } from '@nats-io/jetstream';
 import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
@@ -37,12 +38,12 @@ export async function openNatsJournal(
   const replicas = await made(manager, stream, subject);
   const client = jetstream(nats, { timeout: APPEND_LIMIT_MS });
   const reconnects = new Reconnects(nats);
-  const bounds: JournalStream['bounds'] = async () => {
-    const { state } = await reconnects.answer(manager.streams.info(stream)).catch((error: unknown) => {
+  const stateOf = async (options: { readonly deleted_details?: boolean }): Promise<StreamState> => {
+    const { state } = await reconnects.answer(manager.streams.info(stream, options)).catch((error: unknown) => {
       if (error instanceof JetStreamApiError && error.code === NO_STREAM) throw new JournalGone(JOURNAL_GONE);
       throw error;
     });
-    return { first: Math.max(1, state.first_seq), last: state.last_seq };
+    return state;
   };
   const consumerFrom = (from: number) =>
     reconnects.answer(
@@ -55,10 +56,18 @@ export async function openNatsJournal(
       const expect = { lastSequence: sequence - 1 };
       await reconnects.answer(client.publish(subject, bytes, { expect })).catch(notTaken);
     },
-    bounds,
+    name: stream,
+    async bounds() {
+      const { first_seq: first, last_seq: last } = await stateOf({});
+      return { first: Math.max(1, first), last };
+    },
     async *read(from) {
-      const { first, last } = await bounds();
-      let next = Math.max(from, first);
+      const state = await stateOf({ deleted_details: true });
+      // NATS is not waited for with what a person deleted.
+      const deleted = new Set(state.deleted);
+      let last = state.last_seq;
+      while (deleted.has(last)) last--;
+      let next = Math.max(from, state.first_seq, 1);
       if (next > last) return;
       const consumer = await consumerFrom(next);
       while (next <= last) {
@@ -68,6 +77,7 @@ export async function openNatsJournal(
           if (message.seq > last) break;
           next = message.seq + 1;
           yield { sequence: message.seq, bytes: message.data };
+          if (next > last) break;
         }
         if (next === before) throw new TimeoutError(); // NATS sends none of them
       }

@@ -33,6 +33,9 @@ export function lastTransactionIn(path: string): number {
 /** The newest version of the store was written by a newer version of shoal. */
 export class NewerStore extends Error {}
 
+/** An entry follows on one that this replica has not. */
+export class MissingTransaction extends Error {}
+
 interface OpenReplica {
   readonly path: string;
   readonly database: DatabaseSyncInstance;
@@ -99,6 +102,7 @@ export class Replica implements Pick<Queries, 'one' | 'many'> {
     }
     for (const { number, writes } of entry.transactions) {
       if (number <= this.#applied) continue;
+      if (number !== this.#applied + 1) throw new MissingTransaction(`transaction ${this.#applied + 1} is missing`);
       const done = this.write(() => {
         for (const [sql, ...values] of writes) this.run(sql, ...values);
       });

@@ -13,12 +13,13 @@ import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts'
 import { lockDataDirectory } from '../store/dataLock.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import { Journal } from './journal.ts';
+import { UnreadableMessage } from './journalStream.ts';
 import { openLeases } from './lease.ts';
 import { connectNats } from './natsConnection.ts';
 import { openNatsFolder } from './natsFolder.ts';
 import { openNatsJournal } from './natsJournal.ts';
 import { endsWithin, isNotReady, Patience } from './patience.ts';
-import { Replica } from './replica.ts';
+import { NewerStore, Replica } from './replica.ts';
 import type { SharedSite } from './sharedSite.ts';
 import { openAddresses, type SiteAddresses } from './siteAddresses.ts';
 import { siteBlobs } from './siteBlobs.ts';
@@ -209,6 +210,7 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
     replica?.close();
     lock.value.release();
     if (isNotReady(error)) throw error;
+    if (error instanceof UnreadableMessage || error instanceof NewerStore) return refusal(error.message);
     return refusal(
       `the working folder ${directory} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
     );

@@ -214,13 +214,13 @@ export class Writer {
   }
 }
 
-/** Null: there is none yet; lost: nor is the one before it, which was there. Rejects where nothing at all is there any more. */
+/** Null: there is none yet; lost: it or the one before it was there, and is no more. Rejects where nothing at all is there any more. */
 export async function messageAt(stream: JournalStream, sequence: number): Promise<JournalMessage | 'lost' | null> {
   const { last } = await stream.bounds();
   if (last === 0 && sequence > 1) throw new JournalGone(JOURNAL_GONE); // made anew, by a server that started
   if (last < sequence - 1) return 'lost';
   for await (const found of stream.read(sequence)) return found;
-  return null;
+  return last < sequence ? null : 'lost';
 }
 
 export const isSame = (one: JournalMessage, other: JournalMessage): boolean =>

@@ -16,6 +16,7 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 
 export class VirtualNats {
   readonly #messages: JournalMessage[] = [];
+  readonly #deleted = new Set<number>();
   #first = 1;
   readonly #folders = { blobs: new Map<string, Buffer>(), snapshots: new Map<string, Buffer>() };
 
@@ -35,6 +36,15 @@ export class VirtualNats {
   append(message: JournalMessage): void {
     if (message.sequence !== this.last + 1) throw new Error(`wrong last sequence: ${this.last}`);
     this.#messages.push(message);
+  }
+
+  /** By a person's hand. */
+  delete(sequence: number): void {
+    this.#deleted.add(sequence);
+  }
+
+  has(sequence: number): boolean {
+    return !this.#deleted.has(sequence);
   }
 
   purge(below: number): void {
@@ -103,6 +113,7 @@ export class VirtualLink {
     const asked = <T>(work: () => T): Promise<T> => this.#asked(work);
     const bounds: JournalStream['bounds'] = () => asked(() => ({ first: nats.first, last: nats.last }));
     return {
+      name: 'journal',
       messageBytes: this.messageBytes,
       append: (message) => asked(() => nats.append(message)),
       bounds,
@@ -113,7 +124,7 @@ export class VirtualLink {
           const begin = next;
           const chunk = await asked(() => nats.messages.slice(begin - 1, end));
           invariant(chunk.length > 0, 'a chunk has messages');
-          yield* chunk;
+          yield* chunk.filter(({ sequence }) => nats.has(sequence));
           next = end + 1;
         }
       },
@@ -124,7 +135,7 @@ export class VirtualLink {
             next = Math.max(next, nats.first);
             const message = at(nats.messages, next - 1);
             next += 1;
-            came(message);
+            if (nats.has(message.sequence)) came(message);
           }
         }, LOOK_MS);
         return () => {
