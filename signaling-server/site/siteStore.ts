@@ -3,9 +3,8 @@ import { NotKept } from '../files/storageProblem.ts';
 import type { Queries } from '../store/queries.ts';
 import { type Store, storeOf } from '../store/store.ts';
 import type { Write } from './entries.ts';
-import type { Journal } from './journal.ts';
+import { type Journal, NOT_LEADING } from './journal.ts';
 import type { Replica } from './replica.ts';
-import { SILENT } from './writer.ts';
 
 /** `copy`: makes a snapshot of it, where it is time for one. */
 export function siteStore(replica: Replica, journal: Journal, copy: Store['copy']): Store {
@@ -35,7 +34,7 @@ export function siteStore(replica: Replica, journal: Journal, copy: Store['copy'
       whenKept: (say) => journal.whenKept(say),
       kept: () =>
         new Promise((resolve, reject) => {
-          journal.whenKept(resolve, () => reject(new NotKept(SILENT)));
+          journal.whenKept(resolve, () => reject(new NotKept(NOT_LEADING)));
         }),
       onStall: (listener) => journal.onStall(listener),
       close: () => replica.close(),
