@@ -76,7 +76,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     expect((await operator.until(() => true)).generation).toBe(0);
   });
 
-  test('[NA1] [NA53] [NA89] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice', {
+  test('[NA1] [NA53] [NA94] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice', {
     timeout: BUSY_MS,
   }, async () => {
     const { url: nats, kill, start } = await openNats();
