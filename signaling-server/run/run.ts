@@ -74,8 +74,7 @@ export class ActiveRun implements Observed {
     const { store, name, gatherLimitMs } = options;
     const row = store.run(name);
     invariant(row, `the store knows no run ${name}`);
-    this.name = name;
-    this.wishes = options.wishes;
+    [this.name, this.wishes] = [name, options.wishes];
     this.#options = options;
     this.document = parseDocument(row.document);
     this.facts = factsOf(this.document);
@@ -94,8 +93,8 @@ export class ActiveRun implements Observed {
     } = parts);
     const resumeKeyOf = resumeKeys(store, name);
     this.reception = new Reception({ ...options, network: this.network, resumeKeyOf }, this.#receptionHost());
-    const ways = { sendBack: this.sendBack.bind(this), stateLost: this.stateLost.bind(this) };
-    this.guard = new CheckpointGuard({ ...options, ...ways });
+    const [sendBack, stateLost] = [this.sendBack.bind(this), this.stateLost.bind(this)];
+    this.guard = new CheckpointGuard({ ...options, sendBack, stateLost });
     // Last: what is answered is then always stored.
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
@@ -111,8 +110,8 @@ export class ActiveRun implements Observed {
       handled: () => this.tellWatchers(),
     };
     this.#loop = new DecisionLoop(config, startState(store, this, true), host, options.recorder ?? null);
-    if (gatherLimitMs)
-      this.#gatherTimer = setTimeout(() => this.#loop.dispatch({ type: 'gatheringEnded' }), gatherLimitMs);
+    const endGathering = (): void => this.#loop.dispatch({ type: 'gatheringEnded' });
+    if (gatherLimitMs) this.#gatherTimer = setTimeout(endGathering, gatherLimitMs);
   }
 
   get #run(): CoordinatorState {
