@@ -105,8 +105,9 @@ export class Exchange {
       },
     });
     nats.subscribe(`${this.#prefix}.who`, {
-      callback: (error) => {
-        if (error === null && !this.#isLeaving) this.#tell('here');
+      callback: (error, message) => {
+        const asker = message.string();
+        if (error === null && isProcessName(asker) && !this.#isLeaving) this.#tell(`here.${asker}`);
       },
     });
     this.#timer = setInterval(() => this.#look(), LOOK_MS);
@@ -147,7 +148,8 @@ export class Exchange {
     this.#isLeaving = true;
     return new Promise((resolve) => {
       if (!this.#nats.isClosed())
-        this.#nats.subscribe(`${this.#prefix}.here`, {
+        // To nobody else's question: who answered that one may be gone by now.
+        this.#nats.subscribe(`${this.#prefix}.here.${this.process}`, {
           callback: (error, message) => {
             if (error === null && message.string() !== this.process) resolve('others');
           },
@@ -272,7 +274,7 @@ export class Exchange {
   }
 
   /** All processes of the site. */
-  #tell(what: 'alive' | 'who' | 'here'): void {
+  #tell(what: 'alive' | 'who' | `here.${string}`): void {
     if (!this.#nats.isClosed()) this.#nats.publish(`${this.#prefix}.${what}`, this.process);
   }
 
