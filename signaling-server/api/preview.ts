@@ -19,26 +19,29 @@ export interface Previewed {
   readonly purpose: string;
 }
 
+const titleOf = (status: PublicStatus | null): string =>
+  status === null ? 'Help train a language model' : `Help train ${status.run}`;
+
+function howText({ phase, donors, committedSteps, steps }: PublicStatus): string {
+  if (phase === 'finished') return `All ${counted(steps, 'step')} are done`;
+  const who = donors === 0 ? 'waiting for the first GPU' : `${counted(donors, 'GPU')} training`;
+  return `Step ${groupedText(committedSteps)} of ${groupedText(steps)}, ${who}`;
+}
+
 /** For the head of the donor's page. */
 export function previewTags({ status, purpose }: Previewed, origin: string): string {
-  const title = status === null ? 'Help train a language model' : `Help train ${status.run}`;
-  const { donors = 0, committedSteps = 0, steps = 0 } = status ?? {};
-  const isOver = status?.phase === 'finished';
-  const how = isOver
-    ? `All ${counted(steps, 'step')} are done.`
-    : `Step ${groupedText(committedSteps)} of ${groupedText(steps)}, ${donors === 0 ? 'waiting for the first GPU' : `${counted(donors, 'GPU')} training`}.`;
   const words =
     purpose || 'Many browsers train one language model together. Yours can help: one click, nothing is installed.';
   const tags = {
     'og:type': 'website',
     'og:site_name': 'Shoal',
-    'og:title': title,
-    'og:description': status === null ? words : `${words} ${how}`,
+    'og:title': titleOf(status),
+    'og:description': status === null ? words : `${words} ${howText(status)}.`,
     'og:url': `${origin}/`,
     'og:image': `${origin}/preview.png`,
     'og:image:width': String(PREVIEW_WIDTH),
     'og:image:height': String(PREVIEW_HEIGHT),
-    'og:image:alt': 'The donors of the run as fish, and under them its loss, which falls',
+    'og:image:alt': 'The donors of the run as fish, its name and how far it is, and its loss, which falls',
   };
   const lines = Object.entries(tags).map(([name, text]) => `<meta property="${name}" content="${escapedHtml(text)}">`);
   return [...lines, '<meta name="twitter:card" content="summary_large_image">'].join('\n    ');
@@ -51,7 +54,7 @@ export const originOf = (
 ): string => publicUrl ?? `${protocol}://${host}`;
 
 export function addPreviewPicture(app: FastifyInstance, status: () => PublicStatus, visible: Visible): void {
-  const shown = { donors: 0, curve: [] as PublicStatus['curve'], key: '' };
+  const shown = { donors: 0, title: '', words: '', curve: [] as PublicStatus['curve'], key: '' };
   const draw = keptWhile(
     () => shown.key,
     () => previewPicture(shown),
@@ -60,6 +63,8 @@ export function addPreviewPicture(app: FastifyInstance, status: () => PublicStat
     // Of a run that is not everybody's the fish have nobody in them.
     const seen = visible.refusal('status', request) === null ? status() : null;
     shown.donors = seen?.donors ?? 0;
+    shown.title = titleOf(seen);
+    shown.words = seen === null ? 'right in a browser tab' : howText(seen);
     shown.curve = seen?.curve ?? [];
     shown.key = seen === null ? '' : `${seen.run} ${seen.donors} ${Math.floor(seen.committedSteps / STEPS_A_PICTURE)}`;
     // Where it depends on who asks, a cache on the way would show one what another may see.

@@ -1,17 +1,21 @@
-/** The picture that a link to a run has where people share it: its donors as fish, and under them how its loss fell. */
+/** The picture that a link to a run has where people share it: its donors as fish, what it is, and how its loss fell. */
 import { type Place, placesFor } from '../../swarm/shoalPlaces.ts';
 import { png } from '../files/png.ts';
+import { type Point, strokeText } from './strokeText.ts';
 
 export const PREVIEW_WIDTH = 1_200;
 export const PREVIEW_HEIGHT = 630;
-const COLOURS = ['#0b1418', '#1f333c', '#5cc6d8', '#74d191'];
-const [FREE, DONOR, CURVE] = [1, 2, 3];
+const COLOURS = ['#0b1418', '#1f333c', '#5cc6d8', '#74d191', '#e6eef0', '#9fb3b9'];
+const [FREE, DONOR, CURVE, TITLE, WORDS] = [1, 2, 3, 4, 5];
 /** Pixels of a unit of the places, and where their middle is. */
-const [SCALE, MIDDLE_X, MIDDLE_Y] = [2.4, 600, 235];
+const [SCALE, MIDDLE_X, MIDDLE_Y] = [1.7, 600, 165];
 /** The curve's field, and half its line's width. */
-const [LEFT, RIGHT, TOP, BOTTOM, HALF_LINE] = [90, 1_110, 455, 575, 4];
-
-type Point = readonly [x: number, y: number];
+const [LEFT, RIGHT, TOP, BOTTOM, HALF_LINE] = [90, 1_110, 480, 590, 4];
+/** Where the two lines of words stand, and how large they may be: pixels of a unit. */
+const [TITLE_Y, TITLE_UNIT, WORDS_Y, WORDS_UNIT] = [335, 8.5, 425, 4.5];
+/** Half the width of a letter's line, in units. */
+const HALF_STROKE = 0.42;
+const CORNERS = 12;
 
 /** A cubic Bézier curve, its first point left out. */
 function bezier(points: readonly [Point, Point, Point, Point]): Point[] {
@@ -68,16 +72,56 @@ function fill(pixels: Uint8Array, points: readonly Point[], colour: number): voi
 const fish = ({ x, y, scale }: Place, grown: number): Point[] =>
   OUTLINE.map(([dx, dy]) => [MIDDLE_X + SCALE * (x + dx * scale * grown), MIDDLE_Y + SCALE * (y + dy * scale * grown)]);
 
+/** In the middle, smaller where it would be too wide. */
+function write(pixels: Uint8Array, text: string, y: number, most: number, colour: number): void {
+  const { lines, width } = strokeText(text);
+  const unit = Math.min(most, (RIGHT - LEFT) / Math.max(1, width));
+  const left = MIDDLE_X - (width * unit) / 2;
+  const half = HALF_STROKE * unit;
+  for (const line of lines) {
+    const points = line.map(([x, down]): Point => [left + x * unit, y + down * unit]);
+    for (const [at, [x, row]] of points.entries()) {
+      fill(
+        pixels,
+        Array.from({ length: CORNERS }, (_, corner): Point => {
+          const angle = (2 * Math.PI * corner) / CORNERS;
+          return [x + half * Math.cos(angle), row + half * Math.sin(angle)];
+        }),
+        colour,
+      );
+      const [nextX, nextRow] = points[at + 1] ?? [x, row];
+      const length = Math.hypot(nextX - x, nextRow - row);
+      if (length === 0) continue;
+      const [acrossX, acrossY] = [(-(nextRow - row) / length) * half, ((nextX - x) / length) * half];
+      fill(
+        pixels,
+        [
+          [x + acrossX, row + acrossY],
+          [nextX + acrossX, nextRow + acrossY],
+          [nextX - acrossX, nextRow - acrossY],
+          [x - acrossX, row - acrossY],
+        ],
+        colour,
+      );
+    }
+  }
+}
+
 interface Previewed {
   readonly donors: number;
+  /** What it is, and how far, where that is everybody's. */
+  readonly title: string;
+  readonly words: string;
   /** Losses by step. */
   readonly curve: readonly (readonly [step: number, loss: number])[];
 }
 
-export function previewPicture({ donors, curve }: Previewed): Buffer {
+export function previewPicture({ donors, title, words, curve }: Previewed): Buffer {
   const pixels = new Uint8Array(PREVIEW_WIDTH * PREVIEW_HEIGHT);
   for (const [at, place] of placesFor(donors).entries())
     fill(pixels, fish(place, at < donors ? 1.5 : 1), at < donors ? DONOR : FREE);
+  write(pixels, title, TITLE_Y, TITLE_UNIT, TITLE);
+  write(pixels, words, WORDS_Y, WORDS_UNIT, WORDS);
   const [losses, first, last] = [curve.map(([, loss]) => loss), curve[0], curve.at(-1)];
   if (first && last && curve.length > 1) {
     const [low, high] = [Math.min(...losses), Math.max(...losses)];

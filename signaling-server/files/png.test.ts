@@ -2,6 +2,7 @@ import { inflateSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { placesFor } from '../../swarm/shoalPlaces.ts';
 import { previewPicture } from '../api/previewPicture.ts';
+import { strokeText } from '../api/strokeText.ts';
 import { crc32, png } from './png.ts';
 
 /** The pixels of a picture that has one block of data. */
@@ -30,9 +31,11 @@ it('keeps every pixel, and the colours', () => {
   ]);
 });
 
+const NO_WORDS = { title: '', words: '' };
+
 it('[OP53] the preview has a fish of its own colour for each donor, and the curve falls', () => {
   const counts = (donors: number): number => {
-    const pixels = pixelsOf(previewPicture({ donors, curve: [] }), 1_200).flat();
+    const pixels = pixelsOf(previewPicture({ donors, ...NO_WORDS, curve: [] }), 1_200).flat();
     return pixels.filter((colour) => colour === 2).length;
   };
   expect(counts(0)).toBe(0);
@@ -45,8 +48,35 @@ it('[OP53] the preview has a fish of its own colour for each donor, and the curv
     [1, 4],
     [100, 1],
   ] as const;
-  const pixels = pixelsOf(previewPicture({ donors: 0, curve }), 1_200);
+  const pixels = pixelsOf(previewPicture({ donors: 0, ...NO_WORDS, curve }), 1_200);
   const rowOf = (column: number): number => pixels.findIndex((row) => row[column] === 3);
   expect(rowOf(100)).toBeLessThan(rowOf(600));
   expect(rowOf(600)).toBeLessThan(rowOf(1_100));
+});
+
+it('[OP53] the preview says what it is, in letters that fit however many they are, and what has no letter leaves room', () => {
+  const columnsOf = (title: string): number[] => {
+    const pixels = pixelsOf(previewPicture({ donors: 0, title, words: '', curve: [] }), 1_200);
+    return pixels[0]?.flatMap((_, column) => (pixels.some((row) => row[column] === 4) ? column : [])) ?? [];
+  };
+  const ends = (title: string): readonly [number, number] => {
+    const columns = columnsOf(title);
+    return [columns.at(0) ?? 0, columns.at(-1) ?? 0];
+  };
+  expect(columnsOf('')).toEqual([]);
+  expect(columnsOf('…')).toEqual([]);
+  const [left, right] = ends('Help train it');
+  expect([left + right, left > 300]).toEqual([expect.closeTo(1_200, -1), true]);
+  const [first, last] = ends('Help train '.repeat(20));
+  expect([first >= 80, last <= 1_120]).toEqual([true, true]);
+});
+
+it('every letter, digit and mark of a name has lines, within its own room', () => {
+  const all = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,:';
+  for (const letter of all) {
+    const { lines, width } = strokeText(letter);
+    expect(lines.length, letter).toBeGreaterThan(0);
+    for (const [x, y] of lines.flat()) expect([x >= 0 && x <= width + 1e-9, y >= 0 && y <= 8], letter).toEqual([true, true]);
+  }
+  expect(new Set([...all].map((letter) => JSON.stringify(strokeText(letter)))).size).toBe(all.length);
 });
