@@ -61,6 +61,7 @@ export default defineConfig({
           name: 'pictures',
           include: ['e2e/pictures/*.pictures.ts'],
           testTimeout: 600_000,
+          hookTimeout: 120_000,
           fileParallelism: false,
         },
       },
