@@ -25,7 +25,7 @@ test.skipIf(isOverServers)(
     await second.printed(/(\d+) of 20 steps/, 'stderr');
     const { code, stderr } = await second.stop();
     expect(code).toBe(1);
-    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the run's end$/);
+    expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^stopped after \d+ steps, before the end of the run$/);
 
     const { metrics } = await runSwarm(run, ...alone, '--export', folder);
     expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
