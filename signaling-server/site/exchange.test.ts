@@ -5,7 +5,7 @@ import type { NatsConnection } from '@nats-io/transport-node';
 import { expect, test } from 'vitest';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { Exchange, OPENING } from './exchange.ts';
-import { RESET_TEXT } from './pipe.ts';
+import { type Pipe, RESET_TEXT } from './pipe.ts';
 
 const COUNT = 500;
 /** Each takes so long to be dealt with. */
@@ -82,18 +82,22 @@ test('[NA53] while what came a second ago waits, a process does not know who is 
   await exchange.close();
 });
 
+function listen(pipe: Pipe, heard: string[]): void {
+  pipe.read({
+    onMessage: (_kind, message, taken) => {
+      heard.push(message.toString());
+      taken();
+    },
+    onClosed: (how) => heard.push(how),
+  });
+}
+
 test('[NA66] what a process says to itself does not go by NATS', async () => {
   const { exchange, said } = exchangeOverNothing();
   const heard: string[] = [];
   exchange.accept((pipe, bytes) => {
     heard.push(bytes.toString());
-    pipe.read({
-      onMessage: (_kind, message, taken) => {
-        heard.push(message.toString());
-        taken();
-      },
-      onClosed: (how) => heard.push(how),
-    });
+    listen(pipe, heard);
     return true;
   });
   const pipe = exchange.open(exchange.process, Buffer.from('to itself'));
@@ -111,13 +115,7 @@ test('[NA1] a pipe that is over is not opened again by what is said again of it,
   const heard: string[] = [];
   exchange.accept((pipe) => {
     heard.push('opened');
-    pipe.read({
-      onMessage: (_kind, message, taken) => {
-        heard.push(message.toString());
-        taken();
-      },
-      onClosed: (how) => heard.push(how),
-    });
+    listen(pipe, heard);
     return true;
   });
   const all = [opening(3), part(3, 1, 1, 'do it'), part(3, 2, END, '')];

@@ -1,5 +1,5 @@
 /** The page's side of transportWorker.ts. */
-import { canMoveChannels, PageCalls } from '../../../web/src/net/calls.ts';
+import { canMoveChannels, movedWith, PageCalls } from '../../../web/src/net/calls.ts';
 import { dialPeer } from '../../../web/src/net/peerConnection.ts';
 import type { FromTransportWorker, ToTransportWorker } from './transportWorker.ts';
 import workerUrl from './transportWorker.ts?worker&url';
@@ -11,10 +11,7 @@ export class WorkerWay {
   /** `byPorts`: as in a browser that does not let channels go. */
   constructor(initiator: boolean, byPorts: boolean, carry: (data: string) => void) {
     const calls = new PageCalls(dialPeer, !byPorts && canMoveChannels(), (id, news) =>
-      this.#tell(
-        { news: [id, news] },
-        news.kind === 'channels' ? (Object.values(news.channels) as Transferable[]) : [], // the library knows no RTCDataChannel
-      ),
+      this.#tell({ news: [id, news] }, movedWith(news)),
     );
     this.#worker.onmessage = ({ data }: MessageEvent<FromTransportWorker>) => {
       if ('call' in data) calls.call(...data.call);

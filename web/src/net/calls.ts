@@ -16,6 +16,10 @@ export type CallNews =
   | { readonly kind: 'stranded' }
   | { readonly kind: 'closed'; readonly reason: string };
 
+/** What of it goes to the worker and stays there. */
+export const movedWith = (news: CallNews): Transferable[] =>
+  news.kind === 'channels' ? (Object.values(news.channels) as Transferable[]) : []; // the library knows no RTCDataChannel
+
 /** What the worker asks of its page; `id`s are the worker's. */
 export interface CallMaker {
   call(id: number, call: Call): void;

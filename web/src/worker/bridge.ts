@@ -9,7 +9,7 @@ import type { About } from '../../../swarm/messages/about.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import type { DonorPage, DonorWorker } from '../executor/protocol.ts';
-import type { CallNews } from '../net/calls.ts';
+import { type CallNews, movedWith } from '../net/calls.ts';
 import workerUrl from './worker.ts?worker&url';
 
 interface TrustedTypes {
@@ -83,8 +83,7 @@ export class DonorBridge {
 
   /** Channels belong to the worker afterwards. */
   callTold(id: number, news: CallNews): void {
-    const channels = news.kind === 'channels' ? Object.values(news.channels) : [];
-    this.#tell(() => this.#remote.callTold(id, transfer(news, channels as Transferable[]))); // the library knows no RTCDataChannel
+    this.#tell(() => this.#remote.callTold(id, transfer(news, movedWith(news))));
   }
 
   limit(limits: Limits): void {
