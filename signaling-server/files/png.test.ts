@@ -76,7 +76,8 @@ it('every letter, digit and mark of a name has lines, within its own room', () =
   for (const letter of all) {
     const { lines, width } = strokeText(letter);
     expect(lines.length, letter).toBeGreaterThan(0);
-    for (const [x, y] of lines.flat()) expect([x >= 0 && x <= width + 1e-9, y >= 0 && y <= 8], letter).toEqual([true, true]);
+    for (const [x, y] of lines.flat())
+      expect([x >= 0 && x <= width + 1e-9, y >= 0 && y <= 8], letter).toEqual([true, true]);
   }
   expect(new Set([...all].map((letter) => JSON.stringify(strokeText(letter)))).size).toBe(all.length);
 });

@@ -10,15 +10,19 @@ test('[NA1] what is said again while it waits is dropped, and dealt with when it
     nameOf: (message) => (message[0] === 0 ? null : message.toString()),
     deal: (message) => dealtWith.push(message.toString()),
   });
+  // A turn is short: a busy machine takes several.
+  const allDealtWith = async (): Promise<void> => {
+    for (let turn = 0; turn < 10 || inbox.holds('a') || inbox.holds('b'); turn++) await tick();
+  };
   const say = (...words: readonly string[]): void => {
     for (const word of words) inbox.came(Buffer.from(word), '');
   };
   say('a', 'b', 'a', '\0', 'b', '\0', 'a');
   expect([inbox.holds('a'), inbox.holds('c')]).toEqual([true, false]);
-  await tick();
+  await allDealtWith();
   expect(dealtWith).toEqual(['a', 'b', '\0', '\0']);
   say('a');
-  await tick();
+  await allDealtWith();
   expect(dealtWith.at(-1)).toBe('a');
   expect(inbox.holds('a')).toBe(false);
 });

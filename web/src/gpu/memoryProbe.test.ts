@@ -14,6 +14,8 @@ afterEach(() => void vi.unstubAllGlobals());
 class FakeCard {
   readonly capacity: number;
   readonly secondsOfByte: (at: number) => number;
+  /** What each submission takes, however little it writes. */
+  secondsOfPiece = 0;
   had = 0;
   written = 0;
   most = 0;
@@ -52,7 +54,7 @@ class FakeCard {
     }),
     queue: {
       submit: () => {
-        this.clock += this.#cleared * this.secondsOfByte(this.had);
+        this.clock += this.secondsOfPiece + this.#cleared * this.secondsOfByte(this.had);
         this.written += this.#cleared;
         this.#cleared = 0;
       },
@@ -89,6 +91,12 @@ test('[AD8] it takes no more than half a second beyond what the run needs, which
   expect(slow.clock).toBeCloseTo(304 / 600);
   const needed = new FakeCard(24 * GIB, (at) => (at > GIB ? 10 : 1) / GIB);
   expect(await needed.probe(3 * GIB, 3 * GIB)).toBe(3 * GIB);
+});
+
+test('[AD8] a machine that is busy for a moment does not end it: what a run of little memory took tells nothing of a byte', async () => {
+  const busy = new FakeCard(24 * GIB);
+  busy.secondsOfPiece = 0.05;
+  expect(await busy.probe(512 * MIB, 100_000)).toBe(512 * MIB);
 });
 
 test('[AD7] a limit is the end, also within what the run needs', async () => {

@@ -64,21 +64,22 @@ export async function probeMemory(
 ): Promise<number> {
   const buffers: GPUBuffer[] = [];
   let had = 0;
-  let best = Number.POSITIVE_INFINITY; // seconds a byte
+  let best: number | null = null; // seconds a byte
   let leftSeconds = BUDGET_SECONDS;
   while (had < triedBytes) {
     const isNeeded = had < neededBytes;
     const end = isNeeded ? Math.min(neededBytes, triedBytes) : triedBytes;
     const bytes = Math.min(Math.max(FIRST_BYTES, had), end - had);
-    if (!isNeeded && best * bytes > leftSeconds) break;
+    if (!isNeeded && best !== null && best * bytes > leftSeconds) break;
     const begun = now();
     if (!(await hasRoom(device, bytes, buffers))) break;
     const seconds = now() - begun;
     if (!isNeeded) {
       leftSeconds -= seconds;
-      if (seconds > LEAST_SLOW_SECONDS && seconds > SLOW_TIMES * best * bytes) break;
+      if (best !== null && seconds > LEAST_SLOW_SECONDS && seconds > SLOW_TIMES * best * bytes) break;
     }
-    best = Math.min(best, seconds / bytes);
+    // What a small one takes is the waiting, not its bytes.
+    if (bytes >= FIRST_BYTES) best = Math.min(best ?? Number.POSITIVE_INFINITY, seconds / bytes);
     had += bytes;
   }
   for (const buffer of buffers) buffer.destroy();

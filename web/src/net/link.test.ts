@@ -10,7 +10,7 @@ import type { Link } from './link.ts';
 
 // The same cases run on simple-peer in a browser: e2e/link.spec.ts.
 describe('Link, in memory', () => {
-  for (const { title, run } of LINK_CONTRACT) test(title, () => run(fakeNetwork().openLink));
+  for (const { title, isOfTime, run } of LINK_CONTRACT) test.skipIf(isOfTime)(title, () => run(fakeNetwork().openLink));
 });
 
 test('[RE40] the server knows of a silent donor before its neighbours give up their links to it', () => {

@@ -93,10 +93,11 @@ class ConnectedLink implements Link {
   }
 
   async send(message: ArrayBuffer, hasLeft = false): Promise<void> {
-    const isQuick = message.byteLength <= QUICK_BYTES || this.state !== 'open';
+    const bytes = message.byteLength; // none are left where a port has taken it
+    const isQuick = bytes <= QUICK_BYTES || this.state !== 'open';
     const connection = isQuick ? this.#first : this.#leastLaden();
     await connection.send(message);
-    if (!isQuick) void this.#follow(connection, message.byteLength);
+    if (!isQuick) void this.#follow(connection, bytes);
     if (hasLeft) await connection.left();
   }
 
@@ -105,10 +106,11 @@ class ConnectedLink implements Link {
     let bytesPerSecond: number | null = null;
     for (const message of messages) {
       if (roundTripMs === null || this.state !== 'open') return null;
+      const bytes = message.byteLength;
       await this.#leastLaden().send(message);
       const milliseconds = await this.#marked();
       if (milliseconds === null) return null;
-      bytesPerSecond = loneRate(message.byteLength, milliseconds, roundTripMs);
+      bytesPerSecond = loneRate(bytes, milliseconds, roundTripMs);
     }
     return { roundTripMs, bytesPerSecond };
   }

@@ -67,6 +67,14 @@ async function connectedPair(openLink: OpenLink): Promise<Pair> {
   return pair;
 }
 
+/** A ping may be dropped while its channel is still opening: ask again, one round of messages later. */
+async function knowRoundTrip(a: End, b: End): Promise<void> {
+  while (a.link.roundTripMs === null) {
+    a.link.ping(performance.now());
+    await Promise.all([a.next(), b.link.send(message(1, 0))]);
+  }
+}
+
 async function until(end: End, condition: () => boolean): Promise<void> {
   while (!condition()) await end.next();
 }
@@ -97,6 +105,8 @@ async function rejects(promise: Promise<unknown>): Promise<boolean> {
 
 interface LinkCase {
   readonly title: string;
+  /** In memory nothing takes time. */
+  readonly isOfTime?: true;
   run(openLink: OpenLink): Promise<void>;
 }
 
@@ -160,12 +170,8 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     title: '[WP5] answers a ping',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
-      // A ping may be dropped while its channel is still opening: ask again, one round of messages later.
-      while (a.link.roundTripMs === null) {
-        a.link.ping(0);
-        await Promise.all([a.next(), b.link.send(message(1, 0))]);
-      }
-      invariant(a.link.roundTripMs >= 0, 'a round trip takes time');
+      await knowRoundTrip(a, b);
+      invariant((a.link.roundTripMs ?? -1) >= 0, 'a round trip takes time');
       a.link.close();
       b.link.close();
     },
@@ -207,6 +213,21 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
       invariant(measured?.bytesPerSecond !== 0, 'a link has a rate, or one that is not known');
       await until(b, () => b.received.length === sent.length);
       assertSame(b.received, sent);
+      a.link.close();
+      b.link.close();
+    },
+  },
+  {
+    title: '[WP18] knows its rate by what it sent',
+    isOfTime: true,
+    async run(openLink) {
+      const { a, b } = await connectedPair(openLink);
+      await knowRoundTrip(a, b);
+      for (let burst = 0; burst < 50 && a.link.bytesPerSecond === null; burst++) {
+        await Promise.all(Array.from({ length: 40 }, (_, i) => a.link.send(message(FRAME_BYTES, i))));
+        await Promise.all([a.next(), b.link.send(message(1, 0))]);
+      }
+      invariant((a.link.bytesPerSecond ?? 0) > 0, 'what was sent and arrived has a rate');
       a.link.close();
       b.link.close();
     },
