@@ -162,6 +162,28 @@ describe('faults', () => {
     return swarm;
   };
 
+  it('[CO12] [CO33] who only hands its state over has a say in that, and none when it was let go', () => {
+    const swarm = training({ steps: 9 });
+    swarm.settle('* report');
+    swarm.say('a', { type: 'pause' });
+    swarm.settle('b ready');
+    const { committedSteps: step, epoch } = swarm.run.state;
+    swarm.trace();
+    swarm.say('a', { ...fault(epoch, 'linkLost'), about: swarm.peer('b') });
+    expect(swarm.trace()).toEqual([
+      'b a < abandon e2',
+      expect.stringMatching(/^epoch 3 b: /),
+      `b a < prepare e3 step ${step} handed over`,
+    ]);
+    swarm.settle('b report');
+    expect(swarm.trace()).toEqual(['a < standby paused', `b < start e3 step ${step}`]);
+    swarm.say('a', { ...fault(3, 'linkLost'), about: swarm.peer('b') });
+    expect(swarm.trace()).toEqual([]);
+    swarm.say('a', fault(4, 'internal'));
+    expect(swarm.trace()).toEqual(['refuse a outOfOrder']);
+    expect(swarm.run.state.committedSteps).toBe(step);
+  });
+
   it('[CO32] a lost link is the pair’s: lost again it goes through the server, and what is said of it then is its own fault', () => {
     const swarm = training({ steps: 3 });
     for (const relayed of [0, 1]) {

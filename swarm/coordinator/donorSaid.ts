@@ -182,9 +182,12 @@ function onFault(transition: Transition, peer: PeerId, { epoch, reason, about, d
     forget(transition, peer);
     return lose(transition, peer, `${peer} lost its GPU`);
   }
-  const inForce = planFor(transition, peer, epoch);
-  if (inForce === 'old') return;
-  if (inForce === 'wrong') return reject(transition, peer, `a fault of epoch ${epoch}, in which it has no part`);
+  const inForce = planInForce(transition.state);
+  if (epoch > (inForce?.epoch ?? transition.state.epoch))
+    return reject(transition, peer, `a fault of epoch ${epoch}, which has not begun`);
+  if (inForce === null || epoch < inForce.epoch) return;
+  // Who hands its state over without a part of its own has a say in it, until it is let go: the word of that may cross.
+  if (!membersInvolved(transition.state).includes(peer)) return;
   if (reason === 'outOfMemory') {
     refuse(transition, peer, 'faulty', detail);
     return lose(transition, peer, `${peer} has not enough memory`);
