@@ -48,6 +48,8 @@ export class Mesh {
   /** From now on these are the plan's partners of this tab: links are opened to and taken from them alone. */
   allow(peers: ReadonlySet<PeerId>): void {
     this.#plan.allow(peers, this.#options.now());
+    // It is the plan's from now on, though only the other end may have begun to use it.
+    for (const [peer, way] of this.#ways) if (peers.has(peer)) way.isProbe = false;
     this.#settle();
   }
 
@@ -91,7 +93,6 @@ export class Mesh {
         if (this.#plan.told.has(peer)) continue;
         const way = this.#ways.get(peer);
         if (way) {
-          way.isProbe = false;
           way.deadlineMs = this.#options.now() + CONNECT_LIMIT_MS;
           way.link.openStreams(this.#plan.streamsTo(peer));
         }
@@ -115,7 +116,6 @@ export class Mesh {
       for (const peer of peers) {
         if (this.#plan.told.has(peer)) continue;
         const way = this.#ways.get(peer);
-        if (way) way.isProbe = false;
         if (!way || (way.route !== 'relayed' && way.link.state === 'closed')) this.#begin(peer, epoch);
       }
       this.#settle();
@@ -273,7 +273,7 @@ export class Mesh {
   /** Whether it opened or not: the link closes unless a plan wants it by now. */
   #endProbe(peer: PeerId): void {
     const way = this.#ways.get(peer);
-    if (way?.isProbe && !this.#plan.isWanted(peer)) way.link.close();
+    if (way?.isProbe) way.link.close();
     this.#probes.end(peer);
   }
 
@@ -283,7 +283,7 @@ export class Mesh {
     const before = this.#ways.get(peer);
     this.#ways.set(peer, {
       ...begun(link, { peer, epoch, attempt }, before, nowMs),
-      isProbe: this.#probes.isExpected(peer) && !this.#plan.isWanted(peer),
+      isProbe: this.#probes.isExpected(peer) && !this.#plan.isPartner(peer),
       deadlineMs: before && this.#waiting ? before.deadlineMs : nowMs + CONNECT_LIMIT_MS,
     });
   }

@@ -14,6 +14,8 @@ for (const [spare, member] of [
 ] as const) {
   test(`[WP18] ${spare}, who is in no plan, and ${member}, who is, measure their link; then it is closed again`, async () => {
     const { tab, clock, links, server } = swarm(ALICE, BOB, CAROL);
+    tab(spare).mesh.allow(new Set());
+    for (const peer of [member, CAROL]) tab(peer).mesh.allow(new Set([member, CAROL]));
     await Promise.all([tab(member).mesh.connect([CAROL], 4), tab(CAROL).mesh.connect([member], 4)]);
     const before = server.carried.length;
     expect(await probe((peer) => tab(peer).mesh, spare, member, 4)).toEqual([true, true]);
@@ -45,6 +47,7 @@ for (const [spare, member] of [
 
 test('[WP30] a link that does not open is not measured, and never relayed', async () => {
   const { tab, clock, links, server } = swarm(ALICE, BOB);
+  for (const peer of [ALICE, BOB]) tab(peer).mesh.allow(new Set());
   server.swallow = true;
   const reached = probe((peer) => tab(peer).mesh, ALICE, BOB, 1);
   for (clock.nowMs = 0; clock.nowMs <= PROBE_LIMIT_MS; clock.nowMs += CONNECT_LIMIT_MS)
@@ -71,6 +74,25 @@ test('[WP18] a plan that wants the link takes it over; one that does not closes 
   await quiet();
   expect(tab(BOB).frames).toEqual([{ from: ALICE, bytes: 7 }]);
   expect(await tab(ALICE).mesh.openDirect(BOB, 3)).toBe(false);
+});
+
+test('[WP18] [WP30] a plan has the link from when it is told: the end that is slow to connect does not close it', async () => {
+  const { tab, clock, links } = swarm(ALICE, BOB);
+  for (const peer of [ALICE, BOB]) tab(peer).mesh.allow(new Set());
+  await probe((peer) => tab(peer).mesh, ALICE, BOB, 2);
+  for (const [peer, other] of [
+    [ALICE, BOB],
+    [BOB, ALICE],
+  ] as const)
+    tab(peer).mesh.allow(new Set([other]));
+  await tab(ALICE).mesh.connect([BOB], 3);
+  for (let i = 0; i < 20; i++) await tab(ALICE).mesh.send(BOB, new ArrayBuffer(7)); // more than a measurement
+  clock.nowMs = PROBE_LIMIT_MS;
+  for (const peer of [ALICE, BOB]) tab(peer).mesh.pulse();
+  await quiet();
+  await tab(BOB).mesh.connect([ALICE], 3);
+  expect(tab(BOB).frames).toHaveLength(20);
+  expect([openLinks(links).length, tab(ALICE).lost, tab(BOB).lost]).toEqual([2, [], []]);
 });
 
 test('[WP18] links that were measured and closed take nobody’s room', async () => {
