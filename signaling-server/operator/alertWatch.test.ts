@@ -2,6 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { ActiveRun } from '../run/run.ts';
 import { errorOf, OperatedServer } from '../testing/operatedServer.ts';
 import { AlertWatch } from './alertWatch.ts';
 
@@ -33,6 +34,10 @@ afterEach(async () => {
 /** Looks at a run without donors when it is told to; `disk.free` in bytes. */
 async function watched() {
   const { run } = await operated.serve(null);
+  return { ...watchOf(run), run };
+}
+
+function watchOf(run: ActiveRun) {
   const disk: { free: number | null } = { free: null };
   const warnings: string[] = [];
   const watch = new AlertWatch(
@@ -103,6 +108,44 @@ it('[OP54] what could not be told is told at a later look, and an end never befo
   } finally {
     watch.close();
   }
+});
+
+it('[OP54] who serves the run next tells the end once the run has moved, and no beginning again', async () => {
+  const { watch, disk, run } = await watched();
+  operated.data.store.saveWebhook(url());
+  disk.free = 1e9;
+  const { saveToldAlerts } = operated.data.store;
+  operated.data.store.saveToldAlerts = () => {
+    throw new Error('database or disk is full');
+  };
+  await watch.look();
+  operated.data.store.saveToldAlerts = saveToldAlerts;
+  await watch.look();
+  watch.close();
+  expect(taken.splice(0).map(({ state }) => state)).toEqual(['begins', 'begins']);
+  let steps = run.committedSteps;
+  const moving = new Proxy(run, {
+    get: (target, key) => {
+      const value = Reflect.get(target, key, target);
+      if (key === 'committedSteps') return steps;
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const next = watchOf(moving);
+  try {
+    await next.watch.look();
+    expect(taken).toEqual([]);
+    steps += 1;
+    await next.watch.look();
+    expect(taken.map(({ kind, state }) => [kind, state])).toEqual([['disk', 'over']]);
+  } finally {
+    next.watch.close();
+  }
+  const last = watchOf(moving);
+  steps += 1;
+  await last.watch.look();
+  last.watch.close();
+  expect(taken).toHaveLength(1);
 });
 
 it('[OP54] an operator keeps the address and tries it; what is none is refused', async () => {

@@ -2,7 +2,7 @@
  * Tells of alerts while nobody looks at the dashboard: each once when it begins and once when it is over, as one POST of
  * JSON to the address that the operator gave. What is an alert is decided where the dashboard's are (swarm/messages/alerts.ts).
  */
-
+import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { alertsOf, type Saved, savedAt } from '../../swarm/messages/alerts.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
@@ -24,9 +24,15 @@ export interface Told {
   readonly text: string;
 }
 
+/** An alert whose beginning was told and whose end was not, with its newest text. */
+const begunSchema = z.array(z.object({ run: z.string(), kind: z.string(), text: z.string() }));
+type Begun = z.infer<typeof begunSchema>[number];
+
 /** Slack reads `text`, Discord `content`; both are the same sentence. */
 const bodyOf = (told: Told): string => JSON.stringify({ ...told, text: sentenceOf(told), content: sentenceOf(told) });
 const sentenceOf = ({ run, state, text }: Told): string => `Shoal, ${run}${state === 'over' ? ', over' : ''}: ${text}`;
+
+const isSame = (a: Begun, b: Begun): boolean => a.run === b.run && a.kind === b.kind;
 
 /** Where it went wrong, why, in a sentence without the address: whoever knows that may write to it. */
 async function post(url: string, told: Told): Promise<Result<null>> {
@@ -67,8 +73,11 @@ export class AlertWatch {
   readonly #timer: ReturnType<typeof setInterval>;
   #saved: Saved | null = null;
   #moved = { key: '', atMs: monotonicMs() };
-  /** Alerts whose beginning was told and whose end was not, with their newest text. */
-  readonly #known = new Map<string, string>();
+  /** Kept: whoever serves the run next tells their ends. */
+  #begun: readonly Begun[];
+  #isKept = true;
+  /** What was begun before this server was; null: nothing is left of it. Here it is over when the run has moved since. */
+  #before: { readonly begun: readonly Begun[]; readonly run: string; readonly step: number } | null;
   #looking: Promise<void> | null = null;
   /** Why the newest was not told; null: it was. */
   #fault: string | null = null;
@@ -78,6 +87,8 @@ export class AlertWatch {
     this.#store = store;
     this.#freeBytes = freeBytes;
     this.#log = log;
+    this.#begun = begunSchema.parse(JSON.parse(store.toldAlerts() ?? '[]'));
+    this.#before = { begun: this.#begun, run: run.name, step: run.committedSteps };
     this.#timer = setInterval(() => void this.look(), LOOK_MS);
     this.#timer.unref();
   }
@@ -97,24 +108,39 @@ export class AlertWatch {
   async #lookOnce(nowMs: number): Promise<void> {
     const url = this.#store.webhook();
     if (url === null) return;
-    const found = new Map(this.#alerts(nowMs).map(({ kind, text }) => [kind as string, text]));
+    if (!this.#isKept) this.#keep(this.#begun);
     const [run, step] = [this.#run.name, this.#run.committedSteps];
-    const begun = [...found].filter(([kind]) => !this.#known.has(kind));
-    const over = [...this.#known].filter(([kind]) => !found.has(kind));
-    for (const [kind, text] of found) if (this.#known.has(kind)) this.#known.set(kind, text);
-    for (const [state, all] of [
-      ['begins', begun],
-      ['over', over],
-    ] as const)
-      for (const [kind, text] of all) {
-        const told = await post(url, { run, kind, state, step, text });
-        // Said once, however often it is tried.
-        if (!told.ok && told.reason !== this.#fault) this.#log('warn', `an alert was not told: ${told.reason}`);
-        this.#fault = told.ok ? null : told.reason;
-        if (!told.ok) continue;
-        if (state === 'begins') this.#known.set(kind, text);
-        else this.#known.delete(kind);
-      }
+    const found = this.#alerts(nowMs).map(({ kind, text }): Begun => ({ run, kind, text }));
+    const isOf = (all: readonly Begun[]) => (one: Begun) => all.some((each) => isSame(one, each));
+    const begins = found.filter((one) => !isOf(this.#begun)(one));
+    if (this.#before && (run !== this.#before.run || step !== this.#before.step)) this.#before = null;
+    const waiting = this.#before?.begun ?? [];
+    const over = this.#begun.filter((one) => !isOf(found)(one) && !isOf(waiting)(one));
+    this.#begun = this.#begun.map((one) => found.find((each) => isSame(one, each)) ?? one);
+    for (const one of begins)
+      if (await this.#tells(url, { ...one, state: 'begins', step })) this.#keep([...this.#begun, one]);
+    for (const one of over)
+      if (await this.#tells(url, { ...one, state: 'over', step }))
+        this.#keep(this.#begun.filter((each) => !isSame(one, each)));
+  }
+
+  #keep(begun: readonly Begun[]): void {
+    this.#begun = begun;
+    this.#isKept = false;
+    try {
+      this.#store.saveToldAlerts(JSON.stringify(begun));
+      this.#isKept = true;
+    } catch {
+      // A disk that takes nothing may be what the alert is about: it is tried again at the next look.
+    }
+  }
+
+  async #tells(url: string, alert: Told): Promise<boolean> {
+    const told = await post(url, alert);
+    // Said once, however often it is tried.
+    if (!told.ok && told.reason !== this.#fault) this.#log('warn', `an alert was not told: ${told.reason}`);
+    this.#fault = told.ok ? null : told.reason;
+    return told.ok;
   }
 
   async try(): Promise<Result<null>> {

@@ -81,6 +81,7 @@ function writeAll(store: Store): unknown[] {
   store.saveText({ name: 'air', bytes: 6, hash: 'three', heldOutHash: 'four' });
   store.saveSiteInvite('open');
   store.saveWebhook('https://example.org/hook');
+  store.saveToldAlerts('[]');
   store.saveNote('a', 'a note');
   store.saveSessions('[]');
   store.block('address', 'why', 5);
@@ -131,6 +132,7 @@ const readAll = (store: Store): Record<string, unknown> => ({
   texts: store.texts(),
   siteInvite: store.siteInvite(),
   webhook: store.webhook(),
+  toldAlerts: store.toldAlerts(),
   note: store.note('a'),
   sessions: store.sessions(),
   blocks: store.blocks(),

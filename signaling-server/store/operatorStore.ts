@@ -36,6 +36,7 @@ const TEXT = 'text ';
 const textSchema = z.object({ bytes: z.int(), hash: z.string(), heldOutHash: z.string() });
 
 const WEBHOOK = 'webhook';
+const TOLD_ALERTS = 'toldAlerts';
 const QUEUE = 'queue';
 /** In a site: which runs train beside its first one. */
 export const BESIDE_SETTING = 'besideRuns';
@@ -133,6 +134,9 @@ export interface OperatorStore {
   /** Whom the server tells of alerts: an address; null: nobody. */
   webhook(): string | null;
   saveWebhook(url: string): void;
+  /** Alerts of which that address was told the beginning and not the end, as JSON; null: none. */
+  toldAlerts(): string | null;
+  saveToldAlerts(alerts: string): void;
   /** What an operator notes of a run; empty: nothing. */
   note(name: string): string;
   saveNote(name: string, note: string): void;
@@ -263,6 +267,8 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
     saveText: ({ name, ...text }) => set(`${TEXT}${name}`, JSON.stringify(text)),
     webhook: () => setting(WEBHOOK) || null,
     saveWebhook: (url) => set(WEBHOOK, url),
+    toldAlerts: () => setting(TOLD_ALERTS),
+    saveToldAlerts: (alerts) => set(TOLD_ALERTS, alerts),
     note: (name) => setting(`${NOTE}${name}`) ?? '',
     saveNote: (name, note) => set(`${NOTE}${name}`, note),
     sessions: () => setting(SESSIONS),
