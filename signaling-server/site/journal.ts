@@ -242,13 +242,7 @@ export class Journal {
     try {
       return this.#entries.take(bytes);
     } catch (cause) {
-      const remedy =
-        sequence === 1 ? `nats stream rm ${this.#stream.name}` : `nats stream rmm ${this.#stream.name} ${sequence}`;
-      const what = sequence === 1 ? 'delete that stream' : 'delete that message';
-      throw new UnreadableMessage(
-        `${this.#named(sequence)} is none of shoal's: ${what} (${remedy}), or ${FROM_BACKUP}`,
-        { cause },
-      );
+      throw new UnreadableMessage(`${this.#named(sequence)} is none of shoal's: ${this.#remedy(sequence)}`, { cause });
     }
   }
 
@@ -256,11 +250,20 @@ export class Journal {
     try {
       this.#replica.apply(entry);
     } catch (cause) {
-      if (!(cause instanceof MissingTransaction)) throw cause;
-      throw new UnreadableMessage(`${this.#named(sequence)} follows on others that are not there: ${FROM_BACKUP}`, {
-        cause,
-      });
+      const named = this.#named(sequence);
+      if (cause instanceof MissingTransaction)
+        throw new UnreadableMessage(`${named} follows on others that are not there: ${FROM_BACKUP}`, { cause });
+      if (!isOfStatement(cause)) throw cause;
+      const problem = `has a statement that the store refuses (${sentenceOf(cause)})`;
+      throw new UnreadableMessage(`${named} ${problem}: ${this.#remedy(sequence)}`, { cause });
     }
+  }
+
+  #remedy(sequence: number): string {
+    const { name } = this.#stream;
+    return sequence === 1
+      ? `delete that stream (nats stream rm ${name}), or ${FROM_BACKUP}`
+      : `delete that message (nats stream rmm ${name} ${sequence}), or ${FROM_BACKUP}`;
   }
 
   #named(sequence: number): string {
@@ -310,6 +313,14 @@ export class Journal {
     }
   }
 }
+
+/** SQLite's codes of a statement that is wrong in itself: an error of it, a constraint, a type, a misuse, a range. */
+const STATEMENT_CODES = new Set([1, 19, 20, 21, 25]);
+const isOfStatement = (error: unknown): boolean =>
+  error instanceof Error &&
+  'errcode' in error &&
+  typeof error.errcode === 'number' &&
+  STATEMENT_CODES.has(error.errcode % 256);
 
 const sentenceOf = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');

@@ -1,11 +1,12 @@
 /** Messages in a site's journal that no server wrote, and such as a person deleted. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { invariant, type Result, refusal } from '../../swarm/base.ts';
 import { hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
+import { lastTransactionIn } from './replica.ts';
 import { openSite, type Site } from './site.ts';
 
 const FROM_BACKUP =
@@ -45,6 +46,12 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     return made;
   };
 
+  const replicaIn = (work: string): string =>
+    join(
+      work,
+      readdirSync(work, { recursive: true, encoding: 'utf8' }).find((name) => /replica-\d+\.sqlite$/.test(name)) ?? '',
+    );
+
   it('with a message that is none of shoal’s is named by stream and number, and goes on once a person deleted it', async () => {
     const said: string[] = [];
     const one = await open('garbage', (text) => said.push(text));
@@ -68,6 +75,23 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     // Not at its end any more.
     expect((await open('garbage')).data.store.note('a')).toBe('after');
     expect(said).toHaveLength(1);
+  });
+
+  it('with a message whose statement the store refuses is named the same way', async () => {
+    const said: string[] = [];
+    const one = await open('refused', (text) => said.push(text));
+    need(await one.lead());
+    one.data.store.saveNote('a', 'before');
+    await one.data.store.kept();
+    const stream = 'shoal-refused-journal';
+    const first = lastTransactionIn(replicaIn(join(folder, `work-${opened}`))) + 1;
+    const head = JSON.stringify({ by: 'nobody', entry: 1, part: 0, parts: 1 });
+    const body = JSON.stringify({ first, sql: ['INSERT INTO nowhere VALUES (?)'], transactions: [[[0, 1]]] });
+    const { seq } = await jetstream(one.nats).publish(`${stream}.entry`, `${head}\n${body}`);
+    const sentence = `message ${seq} of the NATS stream ${stream} has a statement that the store refuses (no such table: nowhere): delete that message (nats stream rmm ${stream} ${seq}), or ${FROM_BACKUP}`;
+    expect(await tryOpen('refused')).toEqual(refusal(sentence));
+    await (await jetstreamManager(one.nats)).streams.deleteMessage(stream, seq);
+    expect((await open('refused')).data.store.note('a')).toBe('before');
   });
 
   it('with such a message first of all is deleted as a whole', async () => {
