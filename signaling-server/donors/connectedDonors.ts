@@ -21,6 +21,8 @@ export interface Connection {
   readonly token: string;
   /** This server opened it itself. */
   readonly isOwn: boolean;
+  /** It proved that this server, or the one before, once gave its tab a name. */
+  readonly wasHere: boolean;
   readonly adapter: AdapterProfile;
   /** By which its last measurements are kept; null: nothing of it is kept. */
   readonly donor: string | null;
@@ -42,14 +44,19 @@ export class ConnectedDonors {
   }
 
   /** A new token on each connection, and a new name unless it comes back. */
-  enter(hello: HelloMessage, link: DonorLink, isOwn: boolean, returning: PeerId | null): Connection {
+  enter(
+    hello: HelloMessage,
+    link: DonorLink,
+    from: Pick<Connection, 'isOwn' | 'wasHere'>,
+    returning: PeerId | null,
+  ): Connection {
     const { adapter, limits = NO_LIMITS, key } = hello;
     const peer = returning ?? peerId(randomBytes(9).toString('base64url'));
     const token = `${this.#tokenPrefix}${randomBytes(24).toString('base64url')}`;
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);
     const breaks = new Breaks();
-    const connection = { peer, link, breaks, token, isOwn, adapter, donor, member, limits, profile: null };
+    const connection = { peer, link, breaks, token, ...from, adapter, donor, member, limits, profile: null };
     this.#connections.set(peer, connection);
     this.#byToken.set(token, connection);
     return connection;

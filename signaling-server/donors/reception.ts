@@ -136,7 +136,8 @@ export class Reception implements DonorHost {
     if (returning === null && this.#isFullFor(link)) return 'serverFull';
     if (isOwn || returning !== null) this.#places.leave(link);
     else if (hasNoPlace && !this.#places.enter(link, monotonicMs())) return 'serverFull';
-    const connection = this.#donors.enter(hello, link, isOwn, returning);
+    const wasHere = this.#comebacks.provenBy(hello) !== null;
+    const connection = this.#donors.enter(hello, link, { isOwn, wasHere }, returning);
     network.connected(connection.peer, link);
     link.send(this.#greeting(connection, null));
     return connection.peer;

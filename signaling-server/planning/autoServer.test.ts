@@ -85,6 +85,7 @@ test('[RE87] [AP50] after a restart who did the work does it again, though an eq
   const { server: next } = await serve();
   const first = new ScriptedDonor(next.url, { profile: quick, resume: resumeOf(spare) });
   await next.run.until((run) => run.donors().length === 1);
+  expect(next.run.donors().map(({ wasHere }) => wasHere)).toEqual([true]); // so the other has longer to come back
   const second = new ScriptedDonor(next.url, { profile: quick, stepMs: 5, resume: resumeOf(worker) });
   const { plan } = await second.hears('prepare');
   expect(second.welcome.peer).toBe(worker.welcome.peer);

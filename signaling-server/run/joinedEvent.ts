@@ -5,7 +5,7 @@ import type { RunOptions } from './runOptions.ts';
 
 export function joinedEvent(
   { store, name, networkName, isOneLine }: RunOptions,
-  { peer, link, adapter, limits, profile, donor, isOwn }: Connection,
+  { peer, link, adapter, limits, profile, donor, isOwn, wasHere }: Connection,
 ): DecisionEvent {
   const { address, roundTripMs } = link;
   const network = networkName(address);
@@ -14,5 +14,6 @@ export function joinedEvent(
     ...{ rememberedAs: donor, remembered: donor === null ? null : store.profile(name, donor) },
     ...{ address: network, ...(isOneLine(address) && { line: network }) },
     stepsSeen: store.stepsOf(name, peer),
+    ...(wasHere && { wasHere }),
   };
 }

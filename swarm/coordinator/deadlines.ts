@@ -52,8 +52,12 @@ export const LEAST_BYTES_PER_MS = 5;
 const UPLOAD_FACTOR = 2;
 export const longestUploadMs = (sizeBytes: number): number => (UPLOAD_FACTOR * sizeBytes) / LEAST_BYTES_PER_MS;
 
-/** The server is back, and the newest checkpoint has all: so long their places are kept for those who were at work. */
-export const PLACES_KEPT_MS = 3_000;
+/**
+ * The server is back, and the newest checkpoint has all: so long their places are kept for those who were at work, from
+ * the first donor's coming on. Where one of those here was here before, their tabs still try: a browser lets some seconds
+ * pass between two connections that fail.
+ */
+export const PLACES_KEPT = { strangersMs: 3_000, mostMs: 10_000 } as const;
 
 /** Where one donor goes others often do too: a plan waits until nobody has gone for so long, and no longer than this. */
 export const DEPARTURES = { quietMs: 500, mostMs: 2_000 } as const;

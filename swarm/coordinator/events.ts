@@ -161,15 +161,14 @@ export type CoordinatorEvent =
       readonly isOwn: boolean;
       /** At a meeting it is decided in which group it is to be; absent: it is in this one. */
       readonly isApart?: true;
+      /** It proved that it was here before the server began; absent: it did not. */
+      readonly wasHere?: true;
     }
   /** Its connection closed, or it was silent for too long. */
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage }
   | { readonly type: 'operatorSaid'; readonly command: OperatorCommand }
-  /**
-   * The run goes back to a checkpoint that is kept: the operator said so, or a newer one does not load. `earned`: every
-   * step from there on, with its ledger.
-   */
+  /** Back to a kept checkpoint: by the operator, or as a newer one does not load. `earned`: each step from there on. */
   | {
       readonly type: 'sentBack';
       readonly toStep: number;

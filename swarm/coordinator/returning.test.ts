@@ -205,27 +205,53 @@ describe('the server was killed, and is back', () => {
     return swarm;
   }
 
-  it('[RE87] where everything is saved a stranger who comes first takes nobody’s place: those at work are waited for', () => {
-    const swarm = endedWhenSaved();
-    swarm.join('c', 'b');
-    swarm.pass(2_999);
-    swarm.tick();
-    expect(swarm.trace()).toEqual([]);
-    swarm.join('a');
-    expect(swarm.trace()[0]).toMatch(/^epoch 3 .*: the server is back, and everyone of the plan$/);
-  });
+  it.each<[string, number, string]>([
+    ['a stranger', 2_999, 'join'],
+    ['a spare that was here before', 9_999, 'joinAgain'],
+  ])(
+    '[RE87] where everything is saved %s who comes first takes nobody’s place: those at work are waited for',
+    (...[, forMs, how]) => {
+      const swarm = endedWhenSaved();
+      if (how === 'join') swarm.join('c');
+      else swarm.joinAgain('c');
+      swarm.pass(forMs);
+      swarm.tick();
+      expect(swarm.trace()).toEqual([]);
+      swarm.join('b', 'a');
+      expect(swarm.trace()[0]).toMatch(/^epoch 3 .*: the server is back, and everyone of the plan$/);
+    },
+  );
 
   it('[RE87] for three seconds from the first one’s coming, however many follow, and not where donors are counted', () => {
     const swarm = endedWhenSaved();
-    swarm.join('b');
-    swarm.pass(1_500);
     swarm.join('c');
     swarm.pass(1_500);
+    swarm.join('d');
+    swarm.pass(1_499);
     swarm.tick();
-    expect(swarm.trace()[0]).toBe('epoch 3 b c: not everyone came back');
+    expect(swarm.trace()).toEqual([]);
+    swarm.pass(1);
+    swarm.tick();
+    expect(swarm.trace()[0]).toBe('epoch 3 c d: not everyone came back');
     const counted = endedWhenSaved({ expectedDonors: 2 });
     counted.join('c', 'd');
     expect(counted.trace()[0]).toMatch(/^epoch 2 c d/);
+  });
+
+  it('[RE87] for ten once one is back who was here before, and not longer for a second one', () => {
+    const swarm = endedWhenSaved();
+    swarm.join('c');
+    swarm.pass(2_000);
+    swarm.join('b');
+    swarm.pass(4_000);
+    swarm.joinAgain('d');
+    swarm.say('b', { type: 'resumed', generation: 0, role: null, handedOver: null });
+    swarm.pass(3_999);
+    swarm.tick();
+    expect(swarm.trace()).toEqual([]);
+    swarm.pass(1);
+    swarm.tick();
+    expect(swarm.trace()[0]).toBe('epoch 3 c b d: not everyone came back');
   });
 
   /** Two compute, and keep each other's replicas; c keeps one of everything. At step 6 of checkpoint 5. */

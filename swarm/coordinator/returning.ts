@@ -8,7 +8,7 @@ import type { PeerId } from '../base.ts';
 import type { ResumedMessage, Standing } from '../messages/messages.ts';
 import { lateCopies } from '../plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
-import { DEADLINES, PLACES_KEPT_MS } from './deadlines.ts';
+import { DEADLINES, PLACES_KEPT } from './deadlines.ts';
 import type { KeptPlan } from './events.ts';
 import { lateKey } from './filling.ts';
 import { newlyInForce, prepare } from './newEpoch.ts';
@@ -28,6 +28,16 @@ import { change, donorOf, log, type Transition } from './transition.ts';
 /** Whether this peer may have state that is waited for: it is let in under the name that it had. */
 export const mayReturn = ({ phase }: CoordinatorState, peer: PeerId): boolean =>
   phase.name === 'returning' && phase.plans.some(({ plan }) => peers(plan).includes(peer));
+
+/** One came who was here before the server began. */
+export function wasAwayShortly(transition: Transition) {
+  const { state, now } = transition;
+  const { phase } = state;
+  if (phase.name !== 'returning' || phase.wasShort) return;
+  const told: Returning = { ...phase, wasShort: true };
+  const isTimed = told.since !== null && isSaved(state);
+  change(transition, { phase: isTimed ? { ...told, ...waitedFor(told, now, true) } : told });
+}
 
 /** False: it cannot have been asked. What comes too late is passed over. */
 export function resumed(transition: Transition, peer: PeerId, said: ResumedMessage): boolean {
@@ -87,10 +97,14 @@ const isSaved = ({ config, committedSteps, newestCheckpointStep }: CoordinatorSt
   config.own === undefined && committedSteps === newestCheckpointStep;
 
 /** Since the first donor is here, and longer after each that is back. */
-export function waitedFor({ since }: Returning, now: number, saved = false): Pick<Returning, 'since' | 'deadline'> {
+export function waitedFor(
+  { since, wasShort }: Returning,
+  now: number,
+  saved = false,
+): Pick<Returning, 'since' | 'deadline'> {
   const { leastMs, mostMs } = DEADLINES.returning;
   const from = since ?? now;
-  if (saved) return { since: from, deadline: from + PLACES_KEPT_MS };
+  if (saved) return { since: from, deadline: from + (wasShort ? PLACES_KEPT.mostMs : PLACES_KEPT.strangersMs) };
   return { since: from, deadline: Math.min(from + mostMs, now + leastMs) };
 }
 

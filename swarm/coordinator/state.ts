@@ -199,6 +199,8 @@ export interface Returning {
   /** Since the first donor is here; null: none is. */
   readonly since: number | null;
   readonly deadline: number | null;
+  /** One came who was here before: the server was away for minutes at most, and the others' tabs still try. */
+  readonly wasShort?: true;
 }
 
 /** What a run waits for that has no plan. */

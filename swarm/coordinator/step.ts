@@ -19,7 +19,7 @@ import { COMMANDED } from './operatorWords.ts';
 import { lateArrival, lateEvaluation, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { stuckBehind, stuckIn, stuckInEvaluation, withoutWaiting } from './progress.ts';
-import { considerReturn, missedReturn } from './returning.ts';
+import { considerReturn, mayReturn, missedReturn, wasAwayShortly } from './returning.ts';
 import {
   type AwaitingCheckpoint,
   type CoordinatorState,
@@ -137,7 +137,7 @@ const precisionOf = ({ halves }: AdapterProfile): string =>
   halves ? 'computes with halves' : 'has no shader-f16 and computes in f32';
 
 function joined(transition: Transition, event: Extract<CoordinatorEvent, { type: 'donorJoined' }>) {
-  const { peer, adapter, memoryBytes = null, hostBytes, address, isOwn, isApart } = event;
+  const { peer, adapter, memoryBytes = null, hostBytes, address, isOwn, isApart, wasHere } = event;
   const { donors, phase, config } = transition.state;
   const earned = phase.name === 'returning' ? phase.credit.find((entry) => entry.peer === peer) : undefined;
   if (phase.name === 'finished') {
@@ -158,6 +158,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
       },
     ],
   });
+  if (wasHere || mayReturn(transition.state, peer)) wasAwayShortly(transition);
   log(transition, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
   const full = (planInForce(transition.state)?.duties.length ?? 0) >= config.capacity;
   if (full) send(transition, [peer], { type: 'standby', state: 'spare', why: 'full' });

@@ -46,6 +46,8 @@ export type DecisionEvent =
       readonly roundTripMs?: number | null;
       /** Committed steps that it had a part in before, under this name; absent: none. */
       readonly stepsSeen?: number;
+      /** It proved that it was here before the server began; absent: it did not. */
+      readonly wasHere?: true;
     }
   | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
   /** The answer to the effect `search`. */
@@ -95,7 +97,7 @@ export function forReplanner(event: ToldEvent): ReplannerEvent | null {
 export function forCoordinator(event: ToldEvent): CoordinatorEvent | null {
   switch (event.type) {
     case 'donorJoined': {
-      const { type, peer, adapter, limits, address, isOwn } = event;
+      const { type, peer, adapter, limits, address, isOwn, wasHere } = event;
       return {
         type,
         peer,
@@ -104,6 +106,7 @@ export function forCoordinator(event: ToldEvent): CoordinatorEvent | null {
         isOwn,
         ...(limits.memoryBytes === null ? {} : { memoryBytes: limits.memoryBytes }),
         ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
+        ...(wasHere && { wasHere }),
       };
     }
     case 'donorSaid': {

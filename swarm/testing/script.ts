@@ -27,6 +27,8 @@ type Config = Parameters<typeof rehearsalTerms>[0];
 export interface Script {
   readonly run: Rehearsal;
   join(...names: string[]): void;
+  /** A tab that was here before the server began, without a part in the plan. */
+  joinAgain(name: string): void;
   /** One who gives so much memory at most. */
   joinGiving(memoryBytes: number, name: string): void;
   /** And nobody follows it. */
@@ -117,6 +119,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
     join: (...names) => {
       for (const name of names) event(joined(name));
     },
+    joinAgain: (name) => event({ ...joined(name), wasHere: true }),
     joinGiving: (memoryBytes, name) => event(joined(name, memoryBytes)),
     vanish,
     gone: (name) => {
@@ -202,7 +205,7 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   };
 }
 
-const joined = (name: string, memoryBytes: number | null = null): RehearsedEvent => ({
+const joined = (name: string, memoryBytes: number | null = null): Extract<RehearsedEvent, { type: 'donorJoined' }> => ({
   ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: { ...NO_LIMITS, memoryBytes } },
   ...{ profile: null, rememberedAs: null, remembered: null, address: name, isOwn: false },
 });
