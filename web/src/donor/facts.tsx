@@ -1,6 +1,7 @@
 /** What a person should know before the click, and may read again at any time. */
 
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { isThisComputer } from '../page/thisComputer.ts';
 import { type LocalNetwork, localNetworkFact } from './localNetwork.ts';
 import { expectedMinuteText, minuteText } from './work.ts';
 
@@ -29,6 +30,9 @@ function trafficFact({ expected, minuteBytes }: FactsProps): string {
   return 'Data flows both ways all the time. How much depends on the model. You’ll see it measured, and you can cap it.';
 }
 
+const forWhom = (host: string): string =>
+  isThisComputer(host) ? 'For whoever started Shoal on this computer.' : `For whoever runs ${host}.`;
+
 function facts(props: FactsProps): readonly (readonly [string, string])[] {
   const { host, relayOnly, localNetwork } = props;
   const asked = localNetworkFact(localNetwork, relayOnly);
@@ -37,10 +41,7 @@ function facts(props: FactsProps): readonly (readonly [string, string])[] {
       'What runs',
       'Small GPU programs (WebGPU shaders) that come with this page and compute a part of a language model. They see the training text and the model, and nothing else on your computer: no files, no other tabs.',
     ],
-    [
-      'For whom',
-      `For whoever runs ${host}. They chose the model and the text, and they keep the result. You are not paid.`,
-    ],
+    ['For whom', `${forWhom(host)} They chose the model and the text, and they keep the result. You are not paid.`],
     [
       'What it costs',
       `Electricity, heat, perhaps a loud fan. At full load a laptop’s GPU draws some 15 to 60 watts, a desktop’s 100 to 400. At half the GPU time it’s about half of that. Plug your laptop in, if you can. ${trafficFact(props)}`,

@@ -7,13 +7,14 @@ import type { Result } from '../../../swarm/base.ts';
 import { type About, aboutSchema, type PublicSample, publicSampleSchema } from '../../../swarm/messages/about.ts';
 import { type PublicStatus, publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import { REFUSAL_SENTENCES } from '../../../swarm/messages/refusals.ts';
-import { counted } from '../../../swarm/quantityText.ts';
-import { ask, invitedLink, UNREACHABLE, withInvite } from '../page/ask.ts';
-import { countText, lossText } from '../page/format.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
+import { bytesText, counted } from '../../../swarm/quantityText.ts';
+import { ask, invitedLink, look as lookAt, UNREACHABLE, withInvite } from '../page/ask.ts';
+import { aboutText, countText, lossText } from '../page/format.ts';
 import { ofRun } from '../page/ofRun.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
+import { curveTo } from './lossCurve.ts';
 import { awaitedAfter, seeStatus } from './nextRun.ts';
-import { modelText } from './trialCard.tsx';
 import type { Sample } from './writing.tsx';
 
 const ASK_MS = 20_000;
@@ -46,7 +47,7 @@ export function useStatus(invite: string | null, isRunning: boolean, phase: stri
   useEffect(() => {
     const look = async (): Promise<void> => {
       if (document.visibilityState === 'hidden' && awaitedAfter.value === null && !isAwaited) return;
-      const answer = await ask(withInvite('/api/status', invite), publicStatusSchema);
+      const answer = await lookAt(withInvite('/api/status', invite), publicStatusSchema);
       answered(true);
       const isUnreached = !answer.ok && answer.reason === UNREACHABLE;
       lose(isUnreached);
@@ -129,6 +130,8 @@ export function useSample(invite: string | null, isWanted: boolean, run: string,
 interface RunProps {
   readonly status: PublicStatus | null;
   readonly about: About | null;
+  /** What a tab that takes part hears all the time; null: nothing. */
+  readonly snapshot: Snapshot | null;
   readonly invite: string | null;
   /** While this tab takes part; the numbers of the run stand elsewhere then. */
   readonly isRunning: boolean;
@@ -142,14 +145,14 @@ function titleOf(status: PublicStatus | null, isRunning: boolean): string {
   return status?.phase === 'finished' ? 'What it became' : 'What it becomes';
 }
 
-export function RunCard({ status, about, invite, isRunning, isLost, onDownload }: RunProps) {
+export function RunCard({ status, about, snapshot, invite, isRunning, isLost, onDownload }: RunProps) {
   const isOver = status?.phase === 'finished';
   return (
     <section class={isLost ? 'card stale-card' : 'card'} aria-labelledby="run">
       <h2 id="run">{titleOf(status, isRunning)}</h2>
       <p class="soft">
         {about
-          ? `A language model with ${modelText(about.parameters)}. ${isOver ? 'It has read' : 'By the end it will have read'} ${countText(
+          ? `A language model of ${aboutText(about.parameters)} numbers, its parameters (${bytesText(about.parameters * 4)}). ${isOver ? 'It has read' : 'By the end it will have read'} ${countText(
               about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
@@ -165,7 +168,7 @@ export function RunCard({ status, about, invite, isRunning, isLost, onDownload }
           note={status && !isOver && !isLost ? `${counted(status.donors, 'donor')} training` : ''}
         />
       )}
-      <LossCurve points={status?.curve ?? []} />
+      <LossCurve points={status ? curveTo(status, snapshot) : []} />
       <Newest invite={invite} checkpointStep={status?.checkpointStep ?? 0} onDownload={onDownload} />
     </section>
   );

@@ -3,9 +3,12 @@ import type { About } from '../../../swarm/messages/about.ts';
 import { EMPTY_CARD } from '../../../swarm/messages/about.ts';
 import { byText, foldedText, hereText, leftText } from './runWords.tsx';
 
-test('[DO17] who trains the run is said in its operator’s words, else the server is named', () => {
-  expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'shoal.example')).toBe('By class 7b.');
-  for (const card of [null, EMPTY_CARD]) expect(byText(card, 'shoal.example')).toBe('Run from shoal.example.');
+test('[DO17] who trains the run is said in its operator’s words, else whose server it is', () => {
+  expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'localhost:8080')).toBe('Run by class 7b.');
+  for (const card of [null, EMPTY_CARD]) {
+    expect(byText(card, 'shoal.example')).toBe('Run by whoever set up shoal.example.');
+    expect(byText(card, 'localhost:8080')).toBe('Run on this computer.');
+  }
 });
 
 test('[DO17] the time that is left is that of the steps to come at the pace of the newest ones', () => {

@@ -3,7 +3,8 @@ import { useState } from 'preact/hooks';
 import type { About, RunCard } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
-import { countText, rateText } from '../page/format.ts';
+import { aboutText, countText } from '../page/format.ts';
+import { isThisComputer } from '../page/thisComputer.ts';
 
 interface RunWordsProps {
   readonly status: PublicStatus | null;
@@ -38,8 +39,14 @@ export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
       <CardWords key={about?.name} about={about} isOver={status?.phase === 'finished'} />
       {status && (
         <p class="here">
-          <strong>{isLost ? LOST : hereText(status, isShut)}</strong>{' '}
-          <span class="whole">{progressText(status, about)}</span> {isLost ? '' : leftText(status, about)}
+          <strong>{isLost ? LOST : hereText(status, isShut)}</strong> <span class="whole">{progressText(status)}</span>{' '}
+          {isLost ? '' : leftText(status, about)}
+          {about && (
+            <span class="soft small">
+              {' '}
+              The model is {aboutText(about.parameters)} numbers (its parameters), which training adjusts.
+            </span>
+          )}
         </p>
       )}
     </>
@@ -115,14 +122,14 @@ export function hereText(
   return donors === 1 ? 'One GPU is training it right now.' : `${countText(donors)} GPUs are training it right now.`;
 }
 
-/** Who stands behind it, in the operator's words; else the server that it is run from. */
-export const byText = (card: RunCard | null, host: string): string =>
-  card === null || card.by === '' ? `Run from ${host}.` : `By ${card.by}.`;
-
-function progressText({ committedSteps, steps }: PublicStatus, about: About | null): string {
-  const size = about === null ? '' : `, ${rateText(about.parameters)} parameters`;
-  return `Step ${countText(committedSteps)} of ${countText(steps)}${size}.`;
+/** Who stands behind it, in the operator's words; else whoever the address belongs to. */
+export function byText(card: RunCard | null, host: string): string {
+  if (card !== null && card.by !== '') return `Run by ${card.by}.`;
+  return isThisComputer(host) ? 'Run on this computer.' : `Run by whoever set up ${host}.`;
 }
+
+const progressText = ({ committedSteps, steps }: PublicStatus): string =>
+  `Step ${countText(committedSteps)} of ${countText(steps)}.`;
 
 /** At the pace of the newest steps; empty where nobody trains. */
 export function leftText(

@@ -3,6 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { encode } from 'uqr';
 import { invitedLink } from '../page/ask.ts';
 import { Press } from '../page/parts.tsx';
+import { isThisComputer } from '../page/thisComputer.ts';
 
 interface ShareProps {
   readonly invite: string | null;
@@ -13,9 +14,6 @@ interface ShareProps {
 
 /** Light modules on each side, as scanners want it. */
 const QUIET = 4;
-
-/** Nobody else's computer reaches it. */
-const isOwn = (host: string): boolean => /^(localhost|127\..*|\[::1\])$|\.localhost$/.test(host);
 
 export function Share({ invite, run, wantsMore }: ShareProps) {
   const [isOpen, open] = useState(false);
@@ -44,7 +42,7 @@ export function Share({ invite, run, wantsMore }: ShareProps) {
                 ? 'Another GPU may help. Send this link, or let a phone’s camera read the code and pass it on.'
                 : 'There are enough GPUs for now, and whoever comes waits on standby. The link shows how it goes.'}
             </p>
-            {isOwn(location.hostname) && (
+            {isThisComputer(location.host) && (
               <p>This address works on this computer alone. Ask whoever runs the server for the one to share.</p>
             )}
             <p class="link-text">

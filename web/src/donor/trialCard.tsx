@@ -1,5 +1,5 @@
 /** The speed test as a person sees it: one button, ten seconds, and what the number means. */
-import { bytesText, durationText } from '../../../swarm/quantityText.ts';
+import { durationText } from '../../../swarm/quantityText.ts';
 import { countText, rateText } from '../page/format.ts';
 import { aloneSeconds, pagesPerMinute, TRIAL_SECONDS, type Trial } from './trial.ts';
 
@@ -70,6 +70,3 @@ function Answer({ trial, committedSteps }: Pick<TrialProps, 'trial' | 'committed
     }
   }
 }
-
-export const modelText = (parameters: number): string =>
-  `${parameters < 1e6 ? countText(parameters) : rateText(parameters)} parameters (${bytesText(parameters * 4)})`;

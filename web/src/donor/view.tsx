@@ -102,7 +102,10 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           />
         )}
         {(isRunning || refusal === null || status?.isBlocked) && (
-          <RunCard {...{ status, about, invite, isRunning, isLost, onDownload }} />
+          <RunCard
+            {...{ status, about, invite, isRunning, isLost, onDownload }}
+            snapshot={isRunning ? state.snapshot : null}
+          />
         )}
         {!isOver && refusal === null && (
           <Share

@@ -14,13 +14,13 @@ import {
   type RunDraft,
   runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
-import { countText } from '../page/format.ts';
+import { aboutText, countText } from '../page/format.ts';
 import { Answer, RoleContext, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { type DraftField, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
 import { noFitText, useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
-import { aboutText, layerParameters, modelText } from './modelWords.ts';
+import { layerParameters, modelText } from './modelWords.ts';
 
 const broughtSchema = z.object({ value: listedTextSchema });
 

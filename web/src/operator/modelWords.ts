@@ -4,10 +4,6 @@ import { type ListedRun, MODEL_PRESETS, type RunDraft } from '../../../swarm/run
 
 type Shape = (typeof MODEL_PRESETS)[keyof typeof MODEL_PRESETS];
 
-const ABOUT = new Intl.NumberFormat('en', { notation: 'compact', compactDisplay: 'long', maximumSignificantDigits: 2 });
-/** `25 thousand`: enough to choose by. */
-export const aboutText = (parameters: number): string => ABOUT.format(parameters);
-
 /** The layers of a transformer have twelve squares of its width. */
 export const layerParameters = ({ n_layer, n_embd }: Shape): number => 12 * n_layer * n_embd ** 2;
 

@@ -11,6 +11,7 @@ const LARGE = new Intl.NumberFormat('en', {
   minimumSignificantDigits: 3,
   maximumSignificantDigits: 3,
 });
+const ABOUT = new Intl.NumberFormat('en', { notation: 'compact', compactDisplay: 'long', maximumSignificantDigits: 2 });
 /** Where there is no number yet. */
 export const NOTHING = '–';
 
@@ -18,6 +19,9 @@ export const NOTHING = '–';
 export function countText(value: number): string {
   return value < 1_000_000 ? INTEGER.format(value) : LARGE.format(value);
 }
+
+/** `25 thousand`: enough to know how large it is. */
+export const aboutText = (value: number): string => ABOUT.format(value);
 
 export function lossText(loss: number | null): string {
   return loss === null ? NOTHING : loss.toFixed(loss < 100 ? 3 : 0);
@@ -75,6 +79,10 @@ export const percentText = (share: number | null): string =>
 /** A time of day, as the person's own clocks have it. */
 export const timeText = (atMs: number): string =>
   new Date(atMs).toLocaleTimeString(undefined, { hour: 'numeric', minute: '2-digit' });
+
+/** Of what a page shows of a run whose server does not answer. */
+export const seenText = (seenAtMs: number | null): string =>
+  `This is how the run was ${seenAtMs === null ? 'last seen' : `at ${timeText(seenAtMs)}`}.`;
 
 /** Decimal units, as traffic is counted. */
 export function trafficText(bytes: number): string {
