@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { invitedLink } from '../page/ask.ts';
-import { lossText } from '../page/format.ts';
+import { lossText, seenText } from '../page/format.ts';
 import { Chip, StepProgress } from '../page/parts.tsx';
 import { type Fish, Shoal, shoalText } from '../page/shoal.tsx';
 import { PHASES } from './signs.ts';
@@ -12,10 +12,12 @@ export interface EmbedState {
   readonly status: PublicStatus | null;
   readonly about: About | null;
   readonly problem: string | null;
+  /** When the server last said how the run is; null: it has not. */
+  readonly seenAtMs: number | null;
   readonly invite: string | null;
 }
 
-export function EmbedView({ status, about, problem, invite }: EmbedState) {
+export function EmbedView({ status, about, problem, seenAtMs, invite }: EmbedState) {
   const donors = status?.donors ?? 0;
   const fish = useMemo(
     () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
@@ -36,7 +38,7 @@ export function EmbedView({ status, about, problem, invite }: EmbedState) {
       <Shoal
         fish={fish}
         steps={committedSteps}
-        stepsPerSecond={tokensPerSecond && stepTokens > 0 ? tokensPerSecond / stepTokens : null}
+        stepsPerSecond={problem === null && tokensPerSecond && stepTokens > 0 ? tokensPerSecond / stepTokens : null}
       />
       <div class="live-head">
         <h1>{run}</h1>
@@ -49,7 +51,9 @@ export function EmbedView({ status, about, problem, invite }: EmbedState) {
             : 'Many browsers train this language model together.')}
       </p>
       <StepProgress done={committedSteps} steps={steps} note={loss === null ? '' : `loss ${lossText(loss)}`} />
-      {!isOver && <p class="soft small">{shoalText(fish)}</p>}
+      {(!isOver || problem !== null) && (
+        <p class="soft small">{problem === null ? shoalText(fish) : `${problem} ${seenText(seenAtMs)}`}</p>
+      )}
       <div class="buttons">
         <a class="donate" href={invitedLink('/', invite)} target="_blank" rel="noopener">
           {isOver ? 'See what came of it' : 'Donate'}

@@ -4,8 +4,8 @@ import { signal } from '@preact/signals';
 import { render } from 'preact';
 import { leaderboardSchema } from '../../../swarm/messages/leaderboard.ts';
 import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
-import { withInvite } from '../page/ask.ts';
-import { read } from './api.ts';
+import { look, withInvite } from '../page/ask.ts';
+import { wallMs } from '../page/clock.ts';
 import { type StatusState, StatusView, statusTitle } from './statusView.tsx';
 
 const ASK_MS = 5_000;
@@ -13,19 +13,24 @@ const ASK_MS = 5_000;
 const BOARD_MS = 30_000;
 
 const invite = new URLSearchParams(location.hash.slice(1)).get('invite');
-const shown = signal<StatusState>({ status: null, board: null, problem: null, invite });
+const shown = signal<StatusState>({ status: null, board: null, problem: null, seenAtMs: null, invite });
+let isAsking = false;
 let boardAskedAt = Number.NEGATIVE_INFINITY;
 
 async function ask(): Promise<void> {
+  if (isAsking) return;
+  isAsking = true;
   const now = performance.now();
   const wantsBoard = now - boardAskedAt >= BOARD_MS;
   if (wantsBoard) boardAskedAt = now;
   // Both before anything is shown: nothing is pushed down the page by what comes later.
   const [status, board] = await Promise.all([
-    read(withInvite('/api/status', invite), publicStatusSchema),
-    wantsBoard ? read(withInvite('/api/leaderboard', invite), leaderboardSchema) : null,
+    look(withInvite('/api/status', invite), publicStatusSchema),
+    wantsBoard ? look(withInvite('/api/leaderboard', invite), leaderboardSchema) : null,
   ]);
+  isAsking = false;
   shown.value = {
+    seenAtMs: status.ok ? wallMs() : shown.value.seenAtMs,
     status: status.ok ? status.value : shown.value.status,
     board: board?.ok ? board.value : shown.value.board,
     problem: status.ok ? null : status.reason,

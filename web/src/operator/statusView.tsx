@@ -5,7 +5,7 @@ import type { Leaderboard } from '../../../swarm/messages/leaderboard.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { invitedLink, UNREACHABLE } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
-import { countText, lossText, rateText } from '../page/format.ts';
+import { countText, lossText, rateText, seenText } from '../page/format.ts';
 import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
 import { UNSEEN, UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { ChartCard } from './chart.tsx';
@@ -17,10 +17,12 @@ export interface StatusState {
   readonly status: PublicStatus | null;
   readonly board: Leaderboard | null;
   readonly problem: string | null;
+  /** When the server last said how the run is; null: it has not. */
+  readonly seenAtMs: number | null;
   readonly invite: string | null;
 }
 
-export function StatusView({ status, board, problem, invite }: StatusState) {
+export function StatusView({ status, board, problem, seenAtMs, invite }: StatusState) {
   return (
     <>
       <Banner page="Status" invite={invite}>
@@ -33,7 +35,7 @@ export function StatusView({ status, board, problem, invite }: StatusState) {
             <p class="sentence">{problem ?? 'Asking the server how the run is.'}</p>
           </section>
         ) : (
-          <Run status={status} board={board} problem={problem} invite={invite} />
+          <Run {...{ status, board, problem, seenAtMs, invite }} />
         )}
       </main>
     </>
@@ -56,16 +58,16 @@ function noStatus(problem: string | null): Sign {
 
 const NO_MARKS: readonly never[] = [];
 
-function Run({ status, board, problem, invite }: StatusState & { readonly status: PublicStatus }) {
+function Run({ status, board, problem, seenAtMs, invite }: StatusState & { readonly status: PublicStatus }) {
   const { run, phase, sentence, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors } = status;
   const [window, show] = useState<StepWindow>(null);
   const chart = useMemo(() => chartOf(status, window), [status, window]);
   const extent = [status.curve[0]?.[0] ?? 0, status.curve.at(-1)?.[0] ?? 0] as const;
   return (
     <>
-      <section class="card live" aria-labelledby="run-name">
+      <section class={problem === null ? 'card live' : 'card live stale-card'} aria-labelledby="run-name">
         <h1 id="run-name">{run}</h1>
-        <p class="sentence">{problem === null ? sentence : `${problem} This is how the run was last seen.`}</p>
+        <p class="sentence">{problem === null ? sentence : `${problem} ${seenText(seenAtMs)}`}</p>
         <StepProgress
           done={committedSteps}
           steps={steps}

@@ -1,13 +1,33 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { ask, invitedLink } from './ask.ts';
+import { ask, invitedLink, look, UNREACHABLE } from './ask.ts';
 import { ofRun } from './ofRun.ts';
 
-afterEach(() => vi.unstubAllGlobals());
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
 
 it.each(['come in', 'come in.'])('a refusal ends with one full stop: %j', async (error) => {
   vi.stubGlobal('fetch', async () => Response.json({ error }, { status: 403 }));
   expect(await ask('/api/status', z.unknown())).toMatchObject({ ok: false, reason: 'Refused: come in.' });
+});
+
+it('[DO21] a server that takes too long to answer, or to say all of it, does not answer', async () => {
+  const limit = vi.spyOn(AbortSignal, 'timeout');
+  for (const isAnswering of [false, true]) {
+    const controller = new AbortController();
+    limit.mockReturnValueOnce(controller.signal);
+    const ends = (_resolve: unknown, reject: (why: unknown) => void): void =>
+      controller.signal.addEventListener('abort', () => reject(controller.signal.reason));
+    const answering = { ok: true, status: 200, headers: new Headers(), json: () => new Promise(ends) };
+    vi.stubGlobal('fetch', () => (isAnswering ? Promise.resolve(answering) : new Promise(ends)));
+    const answer = look('/api/status', z.unknown());
+    await vi.waitFor(() => expect(limit).toHaveBeenLastCalledWith(12_000));
+    await new Promise(setImmediate);
+    controller.abort();
+    expect(await answer).toEqual({ ok: false, reason: UNREACHABLE });
+  }
 });
 
 it('[NA86] calls and links name the run of the page, but where they name one themselves', async () => {

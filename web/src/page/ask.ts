@@ -26,6 +26,7 @@ export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestIn
     return refusal(UNREACHABLE);
   }
   const body: unknown = await response.json().catch(() => null);
+  if (init.signal?.aborted) return refusal(UNREACHABLE);
   if (!response.ok) {
     const said = refusalSchema.safeParse(body);
     return refusal(said.success ? refusalText(said.data.error) : `Refused by the server (${response.status}).`);
@@ -33,6 +34,12 @@ export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestIn
   const parsed = schema.safeParse(body);
   return parsed.success ? success(parsed.data) : refusal('The server’s answer was not understood: reload this page.');
 }
+
+/** Who asks every few seconds waits no longer: a server whose network is gone would else be taken for one that answers. */
+const LOOK_MS = 12_000;
+
+export const look = <T>(path: string, schema: z.ZodType<T>): Promise<Result<T>> =>
+  ask(path, schema, { signal: AbortSignal.timeout(LOOK_MS) });
 
 /** A sentence stands as it is; what is only the end of one says first that it is a refusal. */
 const refusalText = (said: string): string => {
