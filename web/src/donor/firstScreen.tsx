@@ -2,6 +2,7 @@
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { countText, timeText } from '../page/format.ts';
+import { Technical } from '../page/technical.tsx';
 import type { DonorActions } from './actions.ts';
 import { VisitorsShoal } from './donorsShoal.tsx';
 import type { FailureReason } from './phase.ts';
@@ -97,9 +98,10 @@ function Outcome({ state, isOver }: { state: DonorState; isOver: boolean }) {
   return (
     <div role="status" class="outcome">
       {phase.kind === 'idle' && state.incident && (
-        <p class="notice">
+        <div class="notice">
           {timeText(state.incident.atMs)}: {state.incident.text}
-        </p>
+          <Technical detail={state.incident.detail} />
+        </div>
       )}
       {phase.kind === 'failed' && phase.reason !== 'blocked' && !isSaidBelow(state) && (
         <FailureNotice reason={phase.reason} detail={phase.detail} />
@@ -150,7 +152,7 @@ function FailureNotice({ reason, detail }: { reason: FailureReason; detail: stri
         <strong>{what}</strong> {advice}
       </p>
       {/* A refusal's sentence says it all; for whoever runs the server the rest stands in the log. */}
-      {advice && detail && <p class="detail">{detail}</p>}
+      {advice && <Technical detail={detail} />}
     </div>
   );
 }

@@ -18,8 +18,8 @@ test('an incident of the tab is logged once', () => {
   const wrong = withoutUnit('matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU', 1_000);
   const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'incident', incident: wrong }), at(1_000));
   expect(told.log.map(({ text }) => text)).toEqual([
-    'A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower ' +
-      '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU).',
+    'A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower. ' +
+      '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU)',
   ]);
   expect(remembered(told, nextState(told, { type: 'otherTabsSeen', count: 1 }), at(2_000)).log).toHaveLength(1);
 });

@@ -33,7 +33,8 @@ function rolledBack({ snapshot: before, seen }: DonorState, after: DonorState, a
 function logged(before: DonorState, after: DonorState, atMs: number): DonorState {
   let { log } = after;
   const { incident } = after;
-  if (incident && incident !== before.incident) log = written(log, { atMs, text: incident.text });
+  if (incident && incident !== before.incident)
+    log = written(log, { atMs, text: `${incident.text}${incident.detail ? ` (${incident.detail})` : ''}` });
   const { word, sentence } = headlineOf(after);
   if (word !== headlineOf(before).word) {
     const detail = after.phase.kind === 'failed' && after.phase.detail ? ` (${after.phase.detail})` : '';

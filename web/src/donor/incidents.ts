@@ -11,6 +11,8 @@ import type { DonorPhase } from './phase.ts';
 export interface Incident {
   readonly atMs: number;
   readonly text: string;
+  /** What says nothing to most; absent: nothing. */
+  readonly detail?: string;
 }
 
 /** What the page is getting over. */
@@ -73,7 +75,8 @@ export const ended = (untilMs: number): Incident => ({
 /** A GPU whose matrix unit is left out of this run. */
 export const withoutUnit = (wrong: string, nowMs: number): Incident => ({
   atMs: nowMs,
-  text: `A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower (${wrong}).`,
+  text: 'A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower.',
+  detail: wrong,
 });
 
 export const reloaded = (nowMs: number): Incident => ({

@@ -17,6 +17,7 @@ import {
   trafficText,
 } from '../page/format.ts';
 import { Stat, StepProgress } from '../page/parts.tsx';
+import { Technical } from '../page/technical.tsx';
 import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import type { DonorActions } from './actions.ts';
 import { DonorsShoal } from './donorsShoal.tsx';
@@ -53,9 +54,10 @@ export function Running({ state, actions, about, told }: RunningProps) {
       {(snapshot || isComing) && <DonorsShoal state={state} about={about} />}
       <StopControls state={state} actions={actions} />
       {incident && !isOver && (
-        <p class="soft small incident">
+        <div class="soft small incident">
           {timeText(incident.atMs)}: {incident.text}
-        </p>
+          <Technical detail={incident.detail} />
+        </div>
       )}
       {eased < 1 && isAtWork && (
         <p class="notice">
@@ -188,12 +190,13 @@ function RunNumbers({ state, told }: Pick<RunningProps, 'state' | 'told'>) {
   const { run } = state;
   // A tab that rests since it was loaded hears nothing but what anyone may know.
   const snapshot = state.snapshot ?? told;
-  const unseenAt = told?.evaluations.at(-1)?.[0];
   const tokens = givenTokens(state);
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
   const old = isStale(state) ? 'when last seen' : null;
   const unseen = snapshot?.evaluationLoss ?? null;
+  // What is told of steps is asked for now and then: the newest loss may not be in it yet.
+  const unseenAt = told?.evaluations.findLast(([, loss]) => loss === unseen)?.[0];
   return (
     <dl class="stats four">
       <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note={old ?? 'lower is better'} />

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { peerId } from '../../../swarm/base.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import type { DonorPhase } from './phase.ts';
@@ -17,8 +18,22 @@ test('[DO16] a tab’s first step says how far it is, and that it takes a while'
   expect(sentenceOf(STATUS)).toBe('Your first step: 3 of 16 parts done. On a slow computer it takes a minute.');
   for (const all of [0, 1])
     expect(sentenceOf({ ...STATUS, microBatches: { done: 0, all } })).toMatch(/^Your first step has begun\./);
+  const credit = { ...INITIAL_STATE.credit, runs: [{ run: 'r', tokens: 9, runTokens: 9, firstDay: '', lastDay: '' }] };
+  const again = headlineOf({ ...INITIAL_STATE, phase: { kind: 'computing' }, status: STATUS, credit }).sentence;
+  expect(again).toMatch(/^Your next step: 3 of 16 parts done\./);
   const lastStep = { epoch: 1, step: 0, seconds: 4, bytes: 0, spans: [], waits: [] };
   expect(sentenceOf({ ...STATUS, lastStep })).not.toMatch(/first step/);
+});
+
+test('who waits for a plan reads the server’s reasons in plain words', () => {
+  const me = peerId('me');
+  const snapshot = {
+    phase: 'training',
+    sentence: 'Step 9 was not committed: its loss is not a finite number.',
+    donors: [{ peer: me, state: 'joining' }] as Snapshot['donors'],
+  } as Snapshot;
+  const state: DonorState = { ...INITIAL_STATE, phase: { kind: 'joined' }, me, snapshot };
+  expect(headlineOf(state).sentence).toBe('Step 9 came out wrong (its loss is no number).');
 });
 
 test('[OP62] a change of runs is told to its donors, whatever they do, and is over with the next run', () => {

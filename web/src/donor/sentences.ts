@@ -7,9 +7,10 @@ import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import { timeText, trafficText } from '../page/format.ts';
+import { plainReason } from '../page/plainReason.ts';
 import { AWAY_MINUTES, type Condition, dayOf } from './conditions.ts';
 import type { DonorPhase, FailureReason } from './phase.ts';
-import { contributedTokens, type DonorState, isAlone, isHeld, ownEntry, restReason } from './state.ts';
+import { allGivenTokens, contributedTokens, type DonorState, isAlone, isHeld, ownEntry, restReason } from './state.ts';
 import { workSentence } from './work.ts';
 
 interface Failure {
@@ -43,11 +44,11 @@ const FAILURES: Readonly<Record<Exclude<FailureReason, RefusalReason>, Failure>>
   },
   wrongGpu: {
     what: 'This GPU computes wrong results, so it can’t take part.',
-    advice: 'Update the graphics driver or use another browser. The line below says what was wrong.',
+    advice: 'Update the graphics driver or use another browser. The details below say what was wrong.',
   },
   internal: {
     what: 'Something went wrong on this page.',
-    advice: 'Reload it. If it happens again, the line below says why.',
+    advice: 'Reload it. If it happens again, the details below say why.',
   },
 };
 
@@ -185,7 +186,7 @@ function leftSentence({ confirmed, by }: Extract<DonorPhase, { kind: 'left' }>):
 /** Who is let in is no donor of the newest snapshot yet: it would say that nobody is there. */
 function joinedSentence(state: DonorState): string {
   const { snapshot } = state;
-  return ownEntry(state) && snapshot ? snapshot.sentence : 'You’re in. The others make room for you.';
+  return ownEntry(state) && snapshot ? plainReason(snapshot.sentence) : 'You’re in. The others make room for you.';
 }
 
 /** Counted down in seconds, so that nobody presses anything while it runs. */
@@ -203,16 +204,21 @@ function keepsStateAlone(state: DonorState): boolean {
   return own?.state === 'computing' && own.stages.length === 0;
 }
 
-/** Before a whole step can be spoken of, how far the first one is shows that it goes on. */
-const firstStepSentence = ({ microBatches: { done, all } }: DonorStatus): string =>
-  `Your first step${all > 1 ? `: ${done} of ${all} parts done` : ' has begun'}. On a slow computer it takes a minute.`;
+/**
+ * Before a whole step can be spoken of, how far this one is shows that it goes on. A worker's first step is the donor's first
+ * only where it never gave any.
+ */
+function beginningSentence(state: DonorState, { microBatches: { done, all } }: DonorStatus): string {
+  const which = allGivenTokens(state) > 0 ? 'next' : 'first';
+  return `Your ${which} step${all > 1 ? `: ${done} of ${all} parts done` : ' has begun'}. On a slow computer it takes a minute.`;
+}
 
 function computingSentence(state: DonorState): string {
   const { status } = state;
   // The worker's word for the time before this step may still stand.
   const activity = status?.activity === 'preparing' || status === null ? 'computing' : status.activity;
   if (status?.lastStep && activity !== 'evaluating') return workSentence(state, status.lastStep);
-  if (activity === 'computing' && status) return firstStepSentence(status);
+  if (activity === 'computing' && status) return beginningSentence(state, status);
   return activity === 'waiting' && isAlone(state) ? ALONE : ACTIVITIES[activity];
 }
 

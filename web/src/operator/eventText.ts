@@ -3,7 +3,7 @@ import { assertNever } from '../../../swarm/base.ts';
 import type { Happened } from '../../../swarm/messages/watch.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { adapterText, shortId } from '../page/format.ts';
-import { plainReason } from './plainReason.ts';
+import { plainReason } from '../page/plainReason.ts';
 
 type Fault = Extract<Happened, { kind: 'fault' }>;
 

@@ -5,6 +5,7 @@ import { wallMs } from '../page/clock.ts';
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
+import { Technical } from '../page/technical.tsx';
 import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
@@ -116,12 +117,7 @@ function EventRow({ event }: { event: WatchedEvent }) {
         {peer !== null && <span title={peer}>{shortId(peer)}</span>}
         {peer !== null && text !== '' && ': '}
         {text}
-        {detail !== null && (
-          <details class="small">
-            <summary>Technical details</summary>
-            {detail}
-          </details>
-        )}
+        <Technical detail={detail} />
       </td>
     </tr>
   );
