@@ -22,7 +22,9 @@ async function rehearse(page: Page, what: string, seconds?: number): Promise<str
     rows: await card.locator('tbody tr').count(),
     says: await card.locator('.answer').textContent(),
   });
-  await expect.poll(seen, { timeout: 10_000 }).toEqual({ rows: before + 1, says: 'It begins.' });
+  await expect
+    .poll(seen, { timeout: 10_000 })
+    .toEqual({ rows: before + 1, says: 'Begun. The table says what it costs.' });
   const row = card.locator('tbody tr').first();
   await row.getByText('Over').waitFor();
   return row.locator('td, th').allTextContents();

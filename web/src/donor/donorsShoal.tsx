@@ -25,14 +25,21 @@ export function VisitorsShoal({
   return <Shoal fish={fish} steps={status?.committedSteps ?? 0} stepsPerSecond={pace} />;
 }
 
-export function DonorsShoal({ state, about }: { readonly state: DonorState; readonly about: About | null }) {
+interface DonorsShoalProps {
+  readonly state: DonorState;
+  readonly about: About | null;
+  /** They are those who were last seen. */
+  readonly isOld: boolean;
+}
+
+export function DonorsShoal({ state, about, isOld }: DonorsShoalProps) {
   const { snapshot, me } = state;
   const fish = (snapshot?.donors ?? []).map(
     ({ peer, state: own }): Fish => ({
       ...{ id: peer, isTraining: own === 'computing', isComing: own === 'joining', isOwn: peer === me },
     }),
   );
-  const isTraining = fish.some((each) => each.isOwn && each.isTraining);
+  const isTraining = !isOld && fish.some((each) => each.isOwn && each.isTraining);
   const seconds = useTrainingSeconds(state.phase.kind === 'computing');
   const vocabulary = about?.model.vocab_size;
   const pages = typeof vocabulary === 'number' ? pagesOf(givenTokens(state), vocabulary) : 0;

@@ -2,7 +2,6 @@
 import type { About } from '../../../swarm/messages/about.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
-import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, counted, layersText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import {
@@ -34,9 +33,11 @@ interface RunningProps {
   readonly about: About | null;
   /** The run as its server tells anyone; null: not yet. */
   readonly told: PublicStatus | null;
+  /** What is shown of the run is what was last seen. */
+  readonly isOld: boolean;
 }
 
-export function Running({ state, actions, about, told }: RunningProps) {
+export function Running({ state, actions, about, told, isOld }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
   const isOver = (snapshot ?? told)?.phase === 'finished';
   const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
@@ -44,14 +45,18 @@ export function Running({ state, actions, about, told }: RunningProps) {
   // Their room is there before they are.
   const isComing = state.phase.kind === 'starting' || state.phase.kind === 'joined';
   return (
-    <section class={`card live${isStale(state) ? ' stale-card' : ''}`} aria-labelledby="state">
+    <section class={`card live${isOld ? ' stale-card' : ''}`} aria-labelledby="state">
       <h1 id="state" tabIndex={-1}>
         {run?.name ?? told?.run ?? 'Your GPU'}
       </h1>
       {(steps !== null || isComing) && (
-        <StepProgress done={(snapshot ?? told)?.committedSteps ?? null} steps={steps ?? 0} note={noteOf(state)} />
+        <StepProgress
+          done={(snapshot ?? told)?.committedSteps ?? null}
+          steps={steps ?? 0}
+          note={isOld ? LAST_SEEN : donorsNote(state)}
+        />
       )}
-      {(snapshot || isComing) && <DonorsShoal state={state} about={about} />}
+      {(snapshot || isComing) && <DonorsShoal state={state} about={about} isOld={isOld} />}
       <StopControls state={state} actions={actions} />
       {incident && !isOver && (
         <div class="soft small incident">
@@ -67,7 +72,7 @@ export function Running({ state, actions, about, told }: RunningProps) {
         </p>
       )}
       <h2 class="hidden">So far</h2>
-      {(snapshot || status || isComing || told) && <RunNumbers state={state} told={told} />}
+      {(snapshot || status || isComing || told) && <RunNumbers state={state} told={told} isOld={isOld} />}
       {adapter?.software && <SoftwareNotice />}
       <details class="figures">
         <summary>Details</summary>
@@ -82,24 +87,18 @@ export function Running({ state, actions, about, told }: RunningProps) {
   );
 }
 
-/** Who computes, and who else is here. */
-const noteOf = (state: DonorState): string => {
-  if (isStale(state)) return 'when last seen';
-  return state.snapshot ? donorsNote(state.snapshot) : '';
-};
+const LAST_SEEN = 'when last seen';
 
-function donorsNote({ donors, phase }: Snapshot): string {
+/** Who computes, and who else is here. */
+function donorsNote({ snapshot }: DonorState): string {
+  if (snapshot === null) return '';
+  const { donors, phase } = snapshot;
   const training = donors.filter(({ state }) => state === 'computing').length;
   if (donors.length === 0 || phase === 'finished') return '';
   return training === donors.length
     ? `${counted(training, 'donor')} training`
     : `${training} of ${counted(donors.length, 'donor')} training`;
 }
-
-/** Nothing comes from the server: what is shown of the run is what was last seen. */
-const isStale = ({ phase, snapshot }: DonorState): boolean =>
-  snapshot !== null &&
-  (phase.kind === 'reconnecting' || phase.kind === 'postponed' || (phase.kind === 'paused' && !phase.connected));
 
 /** In the plan that is prepared or done; the worker knows it a moment before the snapshot does. */
 function partOf(state: DonorState): Pick<DonorStatus, 'stages' | 'stageCount'> {
@@ -186,24 +185,23 @@ function medianRoundTrip(links: readonly LinkReport[]): number | null {
   return all[Math.floor(all.length / 2)] ?? null;
 }
 
-function RunNumbers({ state, told }: Pick<RunningProps, 'state' | 'told'>) {
+function RunNumbers({ state, told, isOld }: Pick<RunningProps, 'state' | 'told' | 'isOld'>) {
   const { run } = state;
   // A tab that rests since it was loaded hears nothing but what anyone may know.
   const snapshot = state.snapshot ?? told;
   const tokens = givenTokens(state);
   const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
-  const old = isStale(state) ? 'when last seen' : null;
   const unseen = snapshot?.evaluationLoss ?? null;
   // What is told of steps is asked for now and then: the newest loss may not be in it yet.
   const unseenAt = told?.evaluations.findLast(([, loss]) => loss === unseen)?.[0];
   return (
     <dl class="stats four">
-      <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note={old ?? 'lower is better'} />
+      <Stat label="Loss" value={lossText(snapshot?.loss ?? null)} note={isOld ? LAST_SEEN : 'lower is better'} />
       <Stat label={UNSEEN_LOSS} value={lossText(unseen)} note={unseenNote(unseen, unseenAt)} />
       <Stat
         label="All together"
-        value={rateText(isStale(state) ? null : (snapshot?.tokensPerSecond ?? null))}
+        value={rateText(isOld ? null : (snapshot?.tokensPerSecond ?? null))}
         note="tokens a second"
       />
       <Stat

@@ -152,6 +152,15 @@ export const isHeld = ({ phase, snapshot }: DonorState): boolean =>
 export const hasNothingToPause = (state: DonorState): boolean =>
   state.phase.kind === 'postponed' || (state.phase.kind === 'spare' && state.phase.finished) || isHeld(state);
 
+/**
+ * Nothing comes from the server: what is shown of the run is what was last seen. Who has no word of its own from it is told
+ * what anyone may know, which `isLost` says is old.
+ */
+export function isStale({ phase, snapshot }: Pick<DonorState, 'phase' | 'snapshot'>, isLost: boolean): boolean {
+  const isAway = phase.kind === 'reconnecting' || phase.kind === 'postponed';
+  return snapshot === null ? isLost : isAway || (phase.kind === 'paused' && !phase.connected);
+}
+
 /** Nobody else computes, for who does. */
 export const isAlone = ({ snapshot }: Pick<DonorState, 'snapshot'>): boolean =>
   snapshot?.donors.filter(({ state }) => state === 'computing').length === 1;

@@ -17,7 +17,7 @@ import { isMember, mayDonate } from './phase.ts';
 import { RunCard, useAbout, useSample, useSettled, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
 import { Share } from './share.tsx';
-import type { DonorState } from './state.ts';
+import { type DonorState, isStale } from './state.ts';
 import { StatusBar } from './statusBar.tsx';
 
 interface PageProps {
@@ -58,6 +58,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   const again = proof && (() => downloadAgain(proof));
   const onDownload = isMember(state) ? () => actions.download() : again;
   const sample = useSample(invite, !isRunning || isOver, status?.run ?? '', status?.checkpointStep ?? 0);
+  const isOld = isStale(state, isLost);
   useKeptFocus();
   const { minuteBytes, preferences, machine } = state;
   const { localNetwork } = machine;
@@ -72,7 +73,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
       {isRunning && <StatusBar state={state} actions={actions} />}
       <main class={isSettled || isRunning ? 'narrow' : 'narrow unsettled'}>
         {isRunning ? (
-          <Running state={state} actions={actions} about={about} told={status} />
+          <Running {...{ state, actions, about, isOld }} told={status} />
         ) : (
           <FirstScreen {...{ state, actions, status, about, sample, invite, refusal, isLost }} />
         )}
@@ -103,7 +104,8 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
         )}
         {(isRunning || refusal === null || status?.isBlocked) && (
           <RunCard
-            {...{ status, about, invite, isRunning, isLost, onDownload }}
+            {...{ status, about, invite, isRunning, onDownload }}
+            isLost={isRunning ? isOld : isLost}
             snapshot={isRunning ? state.snapshot : null}
           />
         )}

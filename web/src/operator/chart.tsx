@@ -288,6 +288,12 @@ const rangeFromZero = (_plot: uPlot, _low: number | null, high: number | null): 
   high === null || high <= 0 ? 1 : high * 1.08,
 ];
 
+/** A line of one point is a dot: there is nothing to draw it to. */
+function isSingle({ data }: uPlot, index: number, from: number, to: number): boolean {
+  const seen = data[index]?.slice(from, to + 1) ?? [];
+  return [...seen].filter((value) => value != null).length === 1;
+}
+
 function seriesOf({ label, tone, pattern }: Line, colour: (tone: Tone) => () => string): uPlot.Series {
   const isPoints = pattern === 'points';
   return {
@@ -296,7 +302,7 @@ function seriesOf({ label, tone, pattern }: Line, colour: (tone: Tone) => () => 
     width: pattern === 'thin' ? 1 : 2,
     dash: DASHES[pattern],
     spanGaps: true,
-    points: { show: isPoints, size: 6, fill: colour(tone) },
+    points: { show: isPoints || isSingle, size: 6, fill: colour(tone) },
     ...(isPoints ? { dash: [1, 3], width: 1 } : {}),
   };
 }

@@ -7,7 +7,7 @@ test('[OP1] [OP63] what happened, in words', () => {
   const fault = { kind: 'fault', peer: 'a', reason: 'linkLost', about: 'abcdefghi', detail: 'no answer' } as const;
   expect([peerOf(fault), eventText(fault), eventDetail(fault)]).toEqual(['a', 'lost its link to abcdef', 'no answer']);
   const rollBack = { kind: 'rollBack', atStep: 40, toStep: 30, reason: 'a is gone' } as const;
-  expect([peerOf(rollBack), eventText(rollBack)]).toEqual([null, 'From step 40 to step 30: a is gone']);
+  expect([peerOf(rollBack), eventText(rollBack)]).toEqual([null, 'from step 40 to step 30: a is gone']);
   expect(eventText({ kind: 'operator', what: 'stop', session: 'f00' })).toBe('stop (session f00)');
   const adapter = { vendor: 'google', architecture: 'swiftshader', description: '' };
   expect(eventText({ kind: 'joined', peer: 'a', adapter })).toBe('google swiftshader');
@@ -40,7 +40,7 @@ test.each([
   ],
 ])('[OP63] the history says %j in plain words, and keeps what was said', (reason, plain) => {
   const rollBack = { kind: 'rollBack', atStep: 40, toStep: 30, reason } as const;
-  expect([eventText(rollBack), eventDetail(rollBack)]).toEqual([`From step 40 to step 30: ${plain}`, reason]);
+  expect([eventText(rollBack), eventDetail(rollBack)]).toEqual([`from step 40 to step 30: ${plain}`, reason]);
 });
 
 test('[OP63] what is plain already has no details', () => {

@@ -30,7 +30,7 @@ export function eventText(event: Happened): string {
       return `number ${epoch}, for ${counted(donors, 'donor')}: ${plainReason(reason)}`;
     }
     case 'rollBack':
-      return `From step ${event.atStep} to step ${event.toStep}: ${plainReason(event.reason)}`;
+      return `from step ${event.atStep} to step ${event.toStep}: ${plainReason(event.reason)}`;
     case 'setAside':
       return 'It could not be read any more, so the run goes on from an older one';
     case 'fault':

@@ -105,7 +105,12 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
           label="Rehearse"
           question={`${shortId(peer)}: ${words}. This really happens to the run.`}
           disabled={act.isOff || !isWhole}
-          onSure={() => void act.run(() => tell('/api/operator/rehearse', wish, z.unknown()), 'It begins.')}
+          onSure={() =>
+            void act.run(
+              () => tell('/api/operator/rehearse', wish, z.unknown()),
+              'Begun. The table says what it costs.',
+            )
+          }
         />
       </div>
       <Answer answer={act.answer} />
@@ -126,7 +131,7 @@ const HEADS: readonly Head[] = [
   { name: 'Step', isNumber: true },
   { name: 'State' },
   { name: 'Known after', isNumber: true },
-  { name: 'Next commit after', isNumber: true },
+  { name: 'Goes on after', isNumber: true },
   { name: 'Steps given up', isNumber: true },
   { name: 'Moved', isNumber: true },
 ];
@@ -147,9 +152,7 @@ function Row({ row: { wish, entry, step, state, ...cost } }: { readonly row: Reh
         <Chip {...REHEARSAL_STATES[state]} />
       </td>
       <td {...cell('Known after', 'number')}>{detectedSeconds === null ? unnoticed : secondsText(detectedSeconds)}</td>
-      <td {...cell('Next commit after', 'number')}>
-        {resumedSeconds === null ? NOTHING : secondsText(resumedSeconds)}
-      </td>
+      <td {...cell('Goes on after', 'number')}>{resumedSeconds === null ? NOTHING : secondsText(resumedSeconds)}</td>
       <td {...cell('Steps given up', 'number')}>{countText(stepsGivenUp)}</td>
       <td {...cell('Moved', 'number')}>{trafficText(bytesMoved)}</td>
     </tr>

@@ -18,9 +18,11 @@ export function Viewers() {
   return (
     <section class="card" aria-labelledby="viewers">
       <h2 id="viewers">Viewers</h2>
-      <button type="button" class="small" disabled={act.isOff} onClick={() => void make()}>
-        Make a link for a viewer
-      </button>
+      <div class="buttons">
+        <button type="button" class="small" disabled={act.isOff} onClick={() => void make()}>
+          Make a link for a viewer
+        </button>
+      </div>
       {link !== null && (
         <p>
           <code>{link}</code>
