@@ -14,7 +14,7 @@ const OPERATOR_STEPS = 60;
 test('the pictures of the README', async () => {
   const server = await startServer(goldenFile('gpt2-long/run.json'), { schedule: 'gpipe' });
   const operator = await openOperator(server);
-  await operator.page.setViewportSize({ width: 1180, height: 1120 });
+  await operator.page.setViewportSize({ width: 1180, height: 1520 });
   await tell(operator.page, 'card', { ...CARD, link: '' });
   const { browser } = await openBrowser();
   const open = async (): Promise<Page> => {

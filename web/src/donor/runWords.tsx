@@ -39,10 +39,12 @@ export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
       <CardWords key={about?.name} about={about} isOver={status?.phase === 'finished'} />
       {status && (
         <p class="here">
-          <strong>{isLost ? LOST : hereText(status, isShut)}</strong> <span class="whole">{progressText(status)}</span>{' '}
-          {isLost ? '' : leftText(status, about)}
+          <strong>{isLost ? LOST : hereText(status, isShut)}</strong>{' '}
+          <span class="whole">
+            {progressText(status)} {isLost ? '' : leftText(status, about)}
+          </span>
           {about && (
-            <span class="soft small">
+            <span class="whole soft small">
               {' '}
               The model is {aboutText(about.parameters)} numbers (its parameters), which training adjusts.
             </span>
@@ -125,7 +127,7 @@ export function hereText(
 /** Who stands behind it, in the operator's words; else whoever the address belongs to. */
 export function byText(card: RunCard | null, host: string): string {
   if (card !== null && card.by !== '') return `Run by ${card.by}.`;
-  return isThisComputer(host) ? 'Run on this computer.' : `Run by whoever set up ${host}.`;
+  return isThisComputer(host) ? 'Its server runs on this computer.' : `Run by whoever set up ${host}.`;
 }
 
 const progressText = ({ committedSteps, steps }: PublicStatus): string =>
