@@ -7,7 +7,14 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
 import { donors } from '../swarm/testing/randomPlan.ts';
-import { allAtOnce, gatheredPlan, keeperPlan, mainMemoryPlan, type StatePlan } from '../swarm/testing/statePlans.ts';
+import {
+  allAtOnce,
+  gatheredPlan,
+  keeperPlan,
+  layeredPlan,
+  mainMemoryPlan,
+  type StatePlan,
+} from '../swarm/testing/statePlans.ts';
 import { curveFaults } from './fidelity.ts';
 import { copyOfRun, expectReplayed, runSwarm, temporaryFolder, withSteps } from './product.ts';
 
@@ -52,6 +59,7 @@ const CASES: readonly Case[] = [
   scheduled(4, 3, 'eager'),
   scheduled(4, 3, 'varuna'),
   placed('gathered', gatheredPlan),
+  placed('gathered once a pass', layeredPlan),
   placed('main memory', mainMemoryPlan),
   placed('state alone', keeperPlan),
 ];

@@ -1,6 +1,6 @@
 /**
- * Swarms of every shape, against the oracle: one case of each kind at every change, the whole grid with SHOAL_GRID=all
- * (`SHOAL_GRID=all npx vitest run --project e2e e2e/fidelityGrid.spec.ts`: an hour on two cores).
+ * Swarms of every shape, against the oracle: one case of each kind at every change, all random plans in the long lane, the
+ * whole grid with SHOAL_GRID=all (`SHOAL_GRID=all npx vitest run --project e2e e2e/fidelityGrid.spec.ts`: an hour on two cores).
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,16 +8,18 @@ import { describe, expect, test } from 'vitest';
 import { at } from '../swarm/base.ts';
 import { hostBytes } from '../swarm/memory/memory.ts';
 import { peers } from '../swarm/plan/plan.ts';
-import { WAYS, waysOf } from '../swarm/testing/gridPlans.ts';
+import { isLayered, WAYS, waysOf } from '../swarm/testing/gridPlans.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { factsOf, type GridCase, optionsOf, SOME, wholeGrid } from './fidelityGrid.ts';
 import { goldenFile, runSwarm, type Swarm, temporaryFolder } from './product.ts';
 
 const isWhole = process.env.SHOAL_GRID === 'all';
+/** By several servers the few are enough. */
+const isLong = process.env.SHOAL_LONG === '1' && process.env.SHOAL_SERVERS === undefined;
 /** Of the repetition. */
 const SOME_STEPS = 5;
 
-/** The whole grid repeats everything but what follows messages; at every change one plan of no shape does it. */
+/** The whole grid repeats everything but what follows messages; at every change those of no shape of two donors do it. */
 const isRepeated = ({ plan, donors, options }: GridCase): boolean =>
   isWhole ? !options.includes('eager') && !options.includes('varuna') : plan !== null && donors === 2;
 
@@ -61,9 +63,18 @@ test('the random plans of the whole grid have everything in them, and some have 
   for (const way of WAYS) expect(plans.filter((plan) => waysOf(plan).includes(way)).length, way).toBeGreaterThan(5);
   expect(plans.filter((plan) => waysOf(plan).length === WAYS.length).length).toBeGreaterThan(0);
   expect(SOME.some(({ plan }) => plan && waysOf(plan).length === WAYS.length)).toBe(true);
+  // Several micro-batches of a donor go through a block while it is there, which others have a part of.
+  const layered = plans.filter(isLayered);
+  expect(layered.length).toBeGreaterThan(3);
+  for (const { stages } of layered) {
+    const carried = stages.flatMap(({ members }) => members.map(({ microBatches }) => microBatches.length));
+    expect([carried.length > 1, Math.max(...carried) > 1]).toEqual([true, true]);
+  }
+  expect(SOME.some(({ plan }) => plan && isLayered(plan))).toBe(true);
 });
 
 describe('fidelity', () => {
-  const grid = isWhole ? wholeGrid() : SOME;
+  const random = isLong ? wholeGrid().filter(({ plan }) => plan !== null) : [];
+  const grid = isWhole ? wholeGrid() : [...SOME.filter(({ plan }) => !isLong || plan === null), ...random];
   test.each(grid.map((one) => [one.name, one] as const))('%s', (_, one) => expectFidelity(one));
 });

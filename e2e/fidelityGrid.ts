@@ -8,7 +8,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Plan, peers } from '../swarm/plan/plan.ts';
 import { modelOf, parseRunFile, type RunFile } from '../swarm/run/runFile.ts';
-import { GRID_PLANS, gridPlan, membersOf, waysOf } from '../swarm/testing/gridPlans.ts';
+import { GRID_PLANS, gridPlan, isLayered, membersOf, waysOf } from '../swarm/testing/gridPlans.ts';
 import { goldenFile } from './product.ts';
 
 const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;
@@ -98,6 +98,8 @@ export const SOME: readonly GridCase[] = [
   scheduleCase('odd-gpt2', 2, ['varuna'], 2),
   // With all that saves memory at once.
   randomCase('llama-tiny', 9),
+  // Each block gathered once a pass.
+  randomCase('gpt2-tiny', 15),
 ];
 
 function splitCase(run: string, donors: number, schedule: string, stages: number): GridCase {
@@ -113,9 +115,10 @@ function scheduleCase(run: string, donors: number, schedule: readonly string[], 
 function randomCase(run: (typeof GOLDEN_RUNS)[number], seed: number): GridCase {
   const plan = randomPlan(run, seed);
   const donors = peers(plan).length;
+  const facts = [`${donors} donors`, plan.schedule, ...waysOf(plan), ...(isLayered(plan) ? ['once a pass'] : [])];
   return {
     run,
-    name: `${run} random plan ${seed} (${[`${donors} donors`, plan.schedule, ...waysOf(plan)].join(', ')})`,
+    name: `${run} random plan ${seed} (${facts.join(', ')})`,
     ...{ donors, computing: membersOf(plan).size, stages: plan.stages.length, plan },
     options: Array.from({ length: donors }, () => ['--donor', HOST]).flat(),
   };

@@ -6,7 +6,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { at, invariant } from '../../swarm/base.ts';
 import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
-import { GRID_PLANS, gridPlan, WAYS, waysOf } from '../../swarm/testing/gridPlans.ts';
+import { GRID_PLANS, gridPlan, isLayered, WAYS, waysOf } from '../../swarm/testing/gridPlans.ts';
 import { roleBytes } from '../../web/src/executor/role.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { OneProcess } from '../../web/src/testing/oneProcess.ts';
@@ -24,7 +24,9 @@ const random = ['gpt2-tiny', 'llama-tiny'].flatMap((name, place) =>
 );
 /** These have all that saves memory at once. */
 const SOME = [6, 19, 29, 30];
-const chosen = random.filter(([, seed]) => process.env.SHOAL_LONG === '1' || SOME.includes(seed));
+/** These gather each block once a pass, one or two at a time, and compute some layers twice. */
+const LAYERED = [15, 23];
+const chosen = random.filter(([, seed]) => process.env.SHOAL_LONG === '1' || [...SOME, ...LAYERED].includes(seed));
 
 test.each(chosen)('[ST1] [ST2] [ST21] %s, random plan %i', async (name, seed) => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
@@ -32,6 +34,7 @@ test.each(chosen)('[ST1] [ST2] [ST21] %s, random plan %i', async (name, seed) =>
   const { train } = run;
   const plan = gridPlan(model, train.globalBatchSize, seed);
   if (SOME.includes(seed)) expect(waysOf(plan)).toEqual([...WAYS]);
+  if (LAYERED.includes(seed)) expect(isLayered(plan)).toBe(true);
   const engine = gpuEngine(gpuOf(dawn.value), model, train);
   const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
   invariant(swarm.roles.length > 0, 'a plan has peers');

@@ -7,7 +7,10 @@ import { randomPlanFor } from './randomPlan.ts';
 /** Of each golden model. */
 export const GRID_PLANS = 20;
 
-/** What saves memory in a plan, or keeps a run from losing it. */
+/** Of so many plans one gathers each block once a pass. */
+const LAYERED_EVERY = 8;
+
+/** What saves memory in a plan, or keeps a run from losing it: a plan can have all of it. */
 export const WAYS = ['gathered', 'in main memory', 'state alone', 'replicas'] as const;
 
 export const membersOf = ({ stages }: Plan): ReadonlySet<string> =>
@@ -24,10 +27,15 @@ export function waysOf(plan: Plan): (typeof WAYS)[number][] {
   return WAYS.filter((way) => has[way]);
 }
 
+/** Whether it gathers each block once for all micro-batches of a pass. */
+export const isLayered = ({ stages }: Plan): boolean => stages.some(({ layered }) => layered);
+
 /** Up to four peers: stages, owners, micro-batches, recomputed layers and shards as they fall. */
 export function gridPlan(model: Pick<Model, 'layers' | 'blocks'>, samples: number, seed: number): Plan {
   const everyone = Array.from({ length: 1 + (seed % 4) }, (_, index) => peerId(`peer-${index}`));
   const often = { recompute: 0.3, replicas: 0.2, gathered: 0.3, host: 0.3, apart: 0.3 };
-  const plan = randomPlanFor(seededRandom(1000 + seed), model, samples, everyone, often);
+  // The last of each eight, which has four peers and gpipe.
+  const layered = seed % LAYERED_EVERY === LAYERED_EVERY - 1 ? 1 : 0;
+  const plan = randomPlanFor(seededRandom(1000 + seed), model, samples, everyone, { ...often, layered });
   return { ...plan, schedule: Math.floor(seed / 4) % 2 === 0 ? '1f1b' : 'gpipe' };
 }

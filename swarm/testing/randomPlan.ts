@@ -65,6 +65,8 @@ interface Frequency {
   readonly gathered?: number;
   readonly apart?: number;
   readonly host?: number;
+  /** How often a plan is one stage that gathers each block once a pass. */
+  readonly layered?: number;
 }
 
 /** A valid plan for this model, of some of these peers or all. */
@@ -75,7 +77,7 @@ export function randomPlanFor(
   peers: readonly PeerId[],
   often: Frequency = { recompute: 0, replicas: 0 },
 ): Plan {
-  const { gathered = 0, host = 0, apart = 0 } = often;
+  const { gathered = 0, host = 0, apart = 0, layered = 0 } = often;
   const pick = (among: readonly PeerId[] = peers): PeerId => {
     const peer = among[below(random, among.length)];
     invariant(peer, 'a plan has a peer');
@@ -83,17 +85,19 @@ export function randomPlanFor(
   };
   /** Nothing is drawn for what never is, so that a seed's plans stay what they were. */
   const isDrawn = (share: number): boolean => share > 0 && random() < share;
+  const isLayered = isDrawn(layered);
   const workers = peers.filter((_, place) => place === 0 || !isDrawn(apart));
   const ids = shuffled(random, 20);
   const microBatches = cut(random, samples, 6).map((range, index) => ({ id: ids[index] ?? index, samples: range }));
-  const stages = cut(random, model.layers, 4).map((layers): PlanStage => {
+  const stages = cut(random, model.layers, isLayered ? 1 : 4).map((layers): PlanStage => {
     const owned = new Map(peers.map((peer) => [peer, microBatches.filter(() => false)]));
     for (const microBatch of microBatches) owned.get(pick(workers))?.push(microBatch);
     const members = [...owned].filter(([, list]) => list.length > 0);
-    const whole: { gathered?: Gathered } = isDrawn(gathered) ? { gathered: random() < 0.5 ? 1 : 2 } : {};
+    const whole: { gathered?: Gathered } = isLayered || isDrawn(gathered) ? { gathered: random() < 0.5 ? 1 : 2 } : {};
     return {
       layers,
       ...whole,
+      ...(isLayered && { layered: true }),
       members: members.map(([peer, list]) => ({
         peer,
         microBatches: list.map(({ id }) => id),

@@ -50,12 +50,13 @@ export const pipeline: MakePlan = (model, samples, peers) => {
   return { stages, microBatches, state, schedule: '1f1b' };
 };
 
-/** Anyone anywhere, and state too: here and there gathered, or in main memory. */
+/** Anyone anywhere, and state too: here and there gathered, each block once a pass now and then, or in main memory. */
 export const anyPlan =
   (random: Random): MakePlan =>
   (model, samples, members) => {
     const often = { recompute: 0.2, replicas: REPLICAS * 0.4, host: 0.2 };
-    const drawn = randomPlanFor(random, model, samples, members, { ...often, gathered: 0.3, apart: 0.2 });
+    const apart = { ...often, gathered: 0.3, apart: 0.2, layered: 0.2 };
+    const drawn = randomPlanFor(random, model, samples, members, apart);
     // Who gathers nothing may be left with nothing, and all who were expected have a part.
     return peers(drawn).length === members.length ? drawn : randomPlanFor(random, model, samples, members, often);
   };

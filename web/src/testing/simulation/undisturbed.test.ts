@@ -2,11 +2,14 @@ import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { seededRandom } from '../../../../swarm/base.ts';
 import { parseLine, recording, replay } from '../../../../swarm/recording/recording.ts';
+import { isLayered } from '../../../../swarm/testing/gridPlans.ts';
 import { parseCase, play } from './cases.ts';
-import { anyPlan, pipeline } from './plans.ts';
+import { anyPlan, type MakePlan, pipeline } from './plans.ts';
 import { simulate } from './simulation.ts';
 
 const LIMIT_MS = 120_000;
+/** Of a plan that is layered, of two donors, one of which has two micro-batches. */
+const LAYERED_SEED = 8;
 
 describe('a swarm that nobody disturbs', () => {
   test.each([1, 2, 3, 4, 5])('[RE50] of %d donors in a pipeline ends as the sequential run does', async (donors) => {
@@ -18,6 +21,19 @@ describe('a swarm that nobody disturbs', () => {
     const makePlan = anyPlan(seededRandom(seed));
     const ending = await simulate({ seed, donors: 2 + (seed % 4), steps: 6, makePlan, limitMs: LIMIT_MS });
     expect(ending).toMatchObject({ problems: [], rollBacks: [] });
+  });
+
+  test('[RE50] [PL64] ends so where the plan that came by chance gathers each block once a pass', async () => {
+    const drawn = anyPlan(seededRandom(LAYERED_SEED));
+    const layered: boolean[] = [];
+    const makePlan: MakePlan = (...of) => {
+      const plan = drawn(...of);
+      layered.push(isLayered(plan));
+      return plan;
+    };
+    const ending = await simulate({ seed: LAYERED_SEED, donors: 2, steps: 6, makePlan, limitMs: LIMIT_MS });
+    expect(ending).toMatchObject({ problems: [], rollBacks: [] });
+    expect(layered[0]).toBe(true);
   });
 
   test('[RE50] computes the loss of the held-out text by the way', async () => {
