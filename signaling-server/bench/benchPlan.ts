@@ -1,8 +1,9 @@
 /**
  * `shoal bench plan`: how well the planner predicts, and what its plan gains. Four throttled headless donors, opened and
  * measured once, train one run under one plan after the other, the first one for practice; each plan's step is predicted
- * with what was known before it began, then measured. Between two plans the run stands still and a fixed matrix product
- * is timed: where this machine has become another, the plan is done again.
+ * with what was known before it began, then measured, and predicted again with how long its own pieces of work took: what is
+ * off before and right after is the machine, what is off in both is the model. Between two plans the run stands still and
+ * a fixed matrix product is timed: where this machine has become another, the plan is done again.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -197,13 +198,15 @@ class PlanBench {
       run.command('pause');
       await run.until(({ phase }) => phase === 'paused' || phase === 'diverged');
       const after = productMs() / asAdmitted;
+      const known = predictedSeconds(run.replanner, plan) ?? Number.NaN;
       const timed = store.steps(run.name, from).slice(0, steps);
       const medianSeconds = median(timed.map(({ seconds }) => seconds)) ?? Number.NaN;
       const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
       if (!steady && attempts < most) continue;
       return {
         ...{ name, plan: planText(plan, donors), predictedSeconds: predicted, medianSeconds },
-        ...{ ratio: predicted / medianSeconds, tokensPerSecond: (timed[0]?.tokens ?? 0) / medianSeconds },
+        ...{ ratio: predicted / medianSeconds, knownRatio: known / medianSeconds },
+        ...{ tokensPerSecond: (timed[0]?.tokens ?? 0) / medianSeconds },
         bytes: (timed[0]?.bytesDirect ?? 0) + (timed[0]?.bytesRelayed ?? 0),
         ...{ machine: [before, after], steady, attempts },
       };

@@ -18,6 +18,7 @@ export const PRACTICE = 'practice';
 export const KINDS = [
   ...['equal', 'stages', 'lanes', 'mixed', 'pair'],
   ...['1f1b', 'overlap', 'eager', 'eager-overlap', 'varuna', 'interleaved', 'breadth-first', 'chimera'],
+  ...['gathered', 'layered'],
   'auto',
 ];
 
@@ -69,7 +70,25 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
     const made = draft && planOf(costs, draft);
     return made ? { name, plan: made.plan } : [];
   });
-  return [{ name: 'equal', plan: equalSplit(model, samples, donors) }, ...drafted, ...orderedPlans(costs, places)];
+  return [
+    { name: 'equal', plan: equalSplit(model, samples, donors) },
+    ...drafted,
+    ...orderedPlans(costs, places),
+    ...gatheringPlans(costs, places),
+  ];
+}
+
+/** One stage whose donors gather its blocks from one another, each block once a micro-batch, and once for all of a pass. */
+function gatheringPlans(costs: ClusterCosts, places: readonly number[]): NamedPlan[] {
+  const draft = judge(costs, { groups: [places], microBatches: 2 * places.length, schedule: 'gpipe' })?.draft;
+  const made = draft && planOf(costs, draft)?.plan;
+  if (!made || places.length < 2) return [];
+  const gathered = { ...made, stages: made.stages.map((stage) => ({ ...stage, gathered: 1 as const })) };
+  const layered = { ...gathered, stages: gathered.stages.map((stage) => ({ ...stage, layered: true as const })) };
+  return [
+    { name: 'gathered', plan: gathered },
+    { name: 'layered', plan: layered },
+  ];
 }
 
 /** The same donors in every order: a stage each, or what the order asks for; as many micro-batches, so that all can be compared. */
@@ -123,8 +142,8 @@ function slowness(costs: ClusterCosts, place: number): number {
 export function planText({ stages, microBatches, schedule, warmup }: Plan, donors: readonly PeerId[]): string {
   const letter = (peer: PeerId): string => String(donors.indexOf(peer));
   const parts = stages.map(
-    ({ layers: [from, to], members }) =>
-      `[${from}, ${to}) ${members.map(({ peer, samples }) => `${letter(peer)}:${samples}`).join(' ')}`,
+    ({ layers: [from, to], gathered, layered, members }) =>
+      `[${from}, ${to}) ${gathered ? `gathered ${gathered} ${layered ? 'once a pass ' : ''}` : ''}${members.map(({ peer, samples }) => `${letter(peer)}:${samples}`).join(' ')}`,
   );
   return `${schedule}${warmup ? ` ${warmup}` : ''} ${microBatches.length} | ${parts.join(' | ')}`;
 }

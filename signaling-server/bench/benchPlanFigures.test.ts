@@ -4,7 +4,7 @@ import { type Measured, overRounds } from './benchPlanFigures.ts';
 
 const measured = (name: string, medianSeconds: number, predictedSeconds: number, machine: number): Measured => ({
   ...{ name, medianSeconds, predictedSeconds, machine: [machine, machine] },
-  ...{ plan: '', ratio: 1, tokensPerSecond: 1, bytes: 0, steady: true, attempts: 1 },
+  ...{ plan: '', ratio: 1, knownRatio: 1, tokensPerSecond: 1, bytes: 0, steady: true, attempts: 1 },
 });
 
 test('each plan beside the first one of the same round', () => {

@@ -8,6 +8,8 @@ export interface Measured {
   readonly medianSeconds: number;
   /** Predicted over measured. */
   readonly ratio: number;
+  /** The same, predicted once more with how long each piece of work took in the steps that were measured. */
+  readonly knownRatio: number;
   readonly tokensPerSecond: number;
   /** Of a step, sent from donor to donor. */
   readonly bytes: number;
@@ -32,9 +34,9 @@ export function summary(results: readonly Measured[]) {
 /** One measurement. */
 export function line(result: Measured | undefined): string {
   if (!result) return '';
-  const { name, plan, predictedSeconds, medianSeconds, ratio, tokensPerSecond, bytes } = result;
-  const { machine, steady, attempts } = result;
-  const seconds = `predicted ${predictedSeconds.toFixed(3)} s, measured ${medianSeconds.toFixed(3)} s, ratio ${ratio.toFixed(3)}`;
+  const { name, plan, predictedSeconds, medianSeconds, ratio, knownRatio } = result;
+  const { tokensPerSecond, bytes, machine, steady, attempts } = result;
+  const seconds = `predicted ${predictedSeconds.toFixed(3)} s, measured ${medianSeconds.toFixed(3)} s, ratio ${ratio.toFixed(3)}, by its own spans ${knownRatio.toFixed(3)}`;
   const product = `product ${machine.map((factor) => factor.toFixed(2)).join(' ')}${steady ? '' : ' NOT STEADY'}`;
   return `${name.padEnd(8)} ${seconds}, ${tokensPerSecond.toFixed(0)} tokens/s, ${bytes} bytes, ${product}, ${attempts}x  ${plan}`;
 }
