@@ -1,4 +1,5 @@
 /** Bytes from peer to peer, by their places: what a plan sends over each link, and each peer in all. */
+import { at } from '../base.ts';
 import { type ClusterCosts, downloadFrom, type PlannedPeer, uploadTo } from './clusterCosts.ts';
 
 export interface Flow {
@@ -63,4 +64,24 @@ export function flowSeconds(costs: ClusterCosts, place: number, sent: Flow, part
     return latency + seconds;
   };
   return Math.max(along(sent.from(place), uploadTo), along(sent.to(place), downloadFrom));
+}
+
+/** When all that is sent to a peer is there, where each sender begins as its work ends. */
+export function arrivedSeconds(
+  costs: ClusterCosts,
+  place: number,
+  sent: Flow,
+  begin: ReadonlyMap<number, number>,
+): number {
+  const own = at(costs.peers, place);
+  const parts = [...sent.to(place)].map(([from, bytes]) => ({ bytes, from, begins: begin.get(from) ?? 0 }));
+  let [seconds, latency] = [0, 0];
+  for (const { bytes, from, begins } of parts.toSorted((one, other) => one.begins - other.begins)) {
+    const { latencySeconds, bytesPerSecond } = costs.linkAt(place, from);
+    latency = Math.max(latency, latencySeconds);
+    seconds =
+      Math.max(seconds, begins) +
+      bytes / Math.min(downloadFrom(own, at(costs.peers, from)), bytesPerSecond ?? Infinity);
+  }
+  return seconds + latency;
 }

@@ -15,7 +15,7 @@ import { blocksOfStage } from '../model/model.ts';
 import { codedParts, holdsPart } from '../plan/codedState.ts';
 import { gatheringHome, keepersOf, type Plan, peers } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
-import type { Schedule } from '../schedule/action.ts';
+import type { Action, Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
@@ -26,7 +26,7 @@ import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts
 import type { Timeline } from '../timeline/timeline.ts';
 import { packedBytes } from '../wire.ts';
 import { type ClusterCosts, downloadFrom, type PlannedPeer, type StageShape, uploadTo } from './clusterCosts.ts';
-import { type Flow, flow, flowSeconds } from './flow.ts';
+import { arrivedSeconds, type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';
 import { sharedIn, turnLines, withoutTurns, withTurns } from './lines.ts';
 
@@ -180,21 +180,6 @@ function withExchange(
   return { ...times, exchange: { committedSeconds: committed, peers: exchange } };
 }
 
-/** When all that is sent to a peer is there, where each sender begins as its work ends. */
-function arrivedSeconds(costs: ClusterCosts, place: number, sent: Flow, begin: ReadonlyMap<number, number>): number {
-  const own = at(costs.peers, place);
-  const parts = [...sent.to(place)].map(([from, bytes]) => ({ bytes, from, begins: begin.get(from) ?? 0 }));
-  let [seconds, latency] = [0, 0];
-  for (const { bytes, from, begins } of parts.toSorted((one, other) => one.begins - other.begins)) {
-    const { latencySeconds, bytesPerSecond } = costs.linkAt(place, from);
-    latency = Math.max(latency, latencySeconds);
-    seconds =
-      Math.max(seconds, begins) +
-      bytes / Math.min(downloadFrom(own, at(costs.peers, from)), bytesPerSecond ?? Infinity);
-  }
-  return seconds + latency;
-}
-
 /** The plan, with turns on lines that its peers share where its step is shorter by them. */
 export function takingTurns(costs: ClusterCosts, plan: Plan): Plan {
   const plain = plan.lines ? withoutTurns(plan) : plan;
@@ -280,6 +265,15 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
       return found;
     };
   };
+  const restSeconds = (id: PeerId, seconds: number, action: Action): number => {
+    const peer = costs.peers[costs.placeOf(id)];
+    if (!peer || (action.op !== 'F' && action.op !== 'B')) return (peer?.rest ?? 0) * seconds;
+    const { op, stage, microBatch } = action;
+    const [gathering, shape] = [gathers.stages[stage], shapes[stage]];
+    if (!gathering || !shape) return peer.rest * seconds;
+    const again = op === 'B' ? costs.layerSeconds(peer, size(microBatch)) * inBackward(stage, id) : 0;
+    return gathering.restSeconds[op](peer, shape, size(microBatch)) + peer.rest * again;
+  };
   const links = new Map<number, LinkCost>();
   // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
   const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
@@ -316,7 +310,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
       rest: {
-        seconds: (peer: PeerId, seconds: number) => (costs.peers[costs.placeOf(peer)]?.rest ?? 0) * seconds,
+        seconds: restSeconds,
         slackSeconds: SLACK_SECONDS,
       },
     }),

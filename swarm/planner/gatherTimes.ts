@@ -29,9 +29,13 @@ interface Units {
   readonly head: Unit | null;
 }
 
+type SecondsOf = (peer: PlannedPeer, shape: StageShape, samples: number) => number;
+
 interface StageGathers {
-  readonly forwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
-  readonly backwardSeconds: (peer: PlannedPeer, shape: StageShape, samples: number) => number;
+  readonly forwardSeconds: SecondsOf;
+  readonly backwardSeconds: SecondsOf;
+  /** Of these seconds those after a forward's or a backward's outcome can leave: who rests does so while it waits too. */
+  readonly restSeconds: { readonly F: SecondsOf; readonly B: SecondsOf };
   /** What comes for one forward and for one backward, all of it one after the other. */
   readonly gatherSeconds: (op: 'F' | 'B', layers: number) => number;
   /** Until the gradient of a layer is with its keepers, and of the head, which is made with its forward; null: it is not here. */
@@ -130,35 +134,48 @@ function stageGathers(
   const layers = (count: number, piece: Piece): Piece[] => Array.from({ length: count }, () => piece);
   const together = samplesTogether(plan, stage);
   /** Of a micro-batch: of those that pass together its part, by its samples. */
-  const share = (peer: PlannedPeer, samples: number, pieces: (sizes: readonly number[]) => Piece[]): number => {
+  const share = (peer: PlannedPeer, samples: number, pieces: (sizes: readonly number[]) => Piece[]): Share => {
     const sizes = together(peer, samples);
     const all = sizes.reduce((sum, size) => sum + size, 0);
-    return (passSeconds(pieces(sizes), gathered) * samples) / all;
+    const own = pieces(sizes);
+    const atWork = own.map(({ compute, ...moved }) => ({ ...moved, compute: compute * (1 - peer.rest) }));
+    const until = passSeconds(atWork, gathered);
+    const rest = Math.max(0, own.reduce((sum, { compute }) => sum + compute, 0) - until);
+    return { seconds: ((until + rest) * samples) / all, rest: (rest * samples) / all };
   };
+  const forward = (peer: PlannedPeer, { layers: count }: StageShape, samples: number): Share =>
+    share(peer, samples, (sizes) => {
+      const seconds = (of: Partial<StageShape>) =>
+        sizes.reduce((sum, size) => sum + costs.forwardSeconds(peer, { ...shape, ...of }, size), 0);
+      const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });
+      if (embedding) pieces.unshift({ before: embedding.gather, compute: seconds({ first: true }), after: 0 });
+      // The head's backward runs with its forward.
+      if (head) pieces.push({ before: head.gather, compute: seconds({ last: true }), after: head.reduce });
+      return pieces;
+    });
+  const backward = (peer: PlannedPeer, { layers: count }: StageShape, samples: number): Share =>
+    share(peer, samples, (sizes) => {
+      const seconds = (of: Partial<StageShape>) =>
+        sizes.reduce((sum, size) => sum + costs.backwardSeconds(peer, { ...shape, ...of }, size), 0);
+      const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: layer.reduce });
+      // Its rows' gradients need no values.
+      if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
+      return pieces;
+    });
   return {
+    forwardSeconds: (...of) => forward(...of).seconds,
+    backwardSeconds: (...of) => backward(...of).seconds,
+    restSeconds: { F: (...of) => forward(...of).rest, B: (...of) => backward(...of).rest },
     sumSeconds: { layer: layer.reduce, head: head?.reduce ?? null },
     gatherSeconds: (op, count) =>
       layer.gather * count + (op === 'F' ? (embedding?.gather ?? 0) + (head?.gather ?? 0) : 0),
-    forwardSeconds: (peer, { layers: count }, samples) =>
-      share(peer, samples, (sizes) => {
-        const seconds = (of: Partial<StageShape>) =>
-          sizes.reduce((sum, size) => sum + costs.forwardSeconds(peer, { ...shape, ...of }, size), 0);
-        const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });
-        if (embedding) pieces.unshift({ before: embedding.gather, compute: seconds({ first: true }), after: 0 });
-        // The head's backward runs with its forward.
-        if (head) pieces.push({ before: head.gather, compute: seconds({ last: true }), after: head.reduce });
-        return pieces;
-      }),
-    backwardSeconds: (peer, { layers: count }, samples) =>
-      share(peer, samples, (sizes) => {
-        const seconds = (of: Partial<StageShape>) =>
-          sizes.reduce((sum, size) => sum + costs.backwardSeconds(peer, { ...shape, ...of }, size), 0);
-        const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: layer.reduce });
-        // Its rows' gradients need no values.
-        if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
-        return pieces;
-      }),
   };
+}
+
+/** Of what a pass takes, a micro-batch's part, and of that the rest at its end. */
+interface Share {
+  readonly seconds: number;
+  readonly rest: number;
 }
 
 /** The micro-batches that pass with one of so many samples. */

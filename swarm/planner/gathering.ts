@@ -125,10 +125,14 @@ export function timesAsLong(
   for (const place of group) {
     const peer = at(costs.peers, place);
     const pass = costs.passSeconds(peer, samples);
-    const [forward, backward] = [costs.layerSeconds(peer, samples), pass - costs.layerSeconds(peer, samples)];
+    const give = 1 - peer.rest;
+    const forward = give * costs.layerSeconds(peer, samples);
+    const backward = give * pass - forward;
     plain += 1 / pass;
-    // Values twice, gradients once.
-    longer += 1 / (gathered === 1 ? pass + 3 * gather : Math.max(forward, gather) + Math.max(backward, 2 * gather));
+    // Values twice, gradients once; who gives a share of its time rests meanwhile.
+    const until =
+      gathered === 1 ? give * pass + 3 * gather : Math.max(forward, gather) + Math.max(backward, 2 * gather);
+    longer += 1 / Math.max(pass, until);
   }
   return longer > 0 ? plain / longer : 1;
 }

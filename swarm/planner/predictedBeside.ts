@@ -35,7 +35,7 @@ function ofWork(plan: Plan, { times, gathers, timeline }: PredictedStep, span: S
   const { latencySeconds, bytesPerSecond } = times.link(peer, receiver, action);
   const bytes = (op === 'F' ? times.activationBytes : times.gradientBytes)(stage, microBatch);
   // Who gives a share of its time rests after it has handed on.
-  const sent = span.endSeconds - (times.rest?.seconds(peer, lengthSeconds(span)) ?? 0);
+  const sent = span.endSeconds - (times.rest?.seconds(peer, lengthSeconds(span), action) ?? 0);
   const endSeconds = sent + latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond);
   return [...found, { peer, action: { op: `SEND_${op}`, stage, microBatch }, startSeconds: sent, endSeconds }];
 }

@@ -39,7 +39,7 @@ export interface Costs {
 /** How peers rest that give a share of their time (SI9). */
 interface Rest {
   /** Of these seconds of a piece of work, those after its outcome can leave. */
-  readonly seconds: (peer: PeerId, seconds: number) => number;
+  readonly seconds: (peer: PeerId, seconds: number, action: Action) => number;
   /** Whoever had nothing to do for a while rests so much less after it, and no more. */
   readonly slackSeconds: number;
   /** When a peer is rested from the step before: at time 0 where this is absent, less than 0 for one that waited since. */
@@ -212,7 +212,8 @@ function start(run: Run, work: number, peer: number): void {
     startSeconds[work] = now;
     run.busy[peer] = 1;
     const seconds = run.seconds[work] ?? outside(run.seconds, work);
-    const done = now + seconds - (costs.rest?.seconds(peerAt(graph, peer), seconds) ?? 0);
+    const { action } = workOf(graph, work);
+    const done = now + seconds - (costs.rest?.seconds(peerAt(graph, peer), seconds, action) ?? 0);
     const free = done < now + seconds ? Math.max(done, rested(run, peer, seconds)) : done;
     if (done < free) addEvent(events, done, -work - 1);
     addEvent(events, free, work * 2);

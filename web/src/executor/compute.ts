@@ -66,6 +66,7 @@ export async function compute(
       if (++done % each === 0) tell(at(actions, done / each - 1));
     });
   };
-  await throttle.run(kind, submit, settled);
+  const idleBefore = gathering.idleSeconds;
+  await throttle.run(kind, submit, settled, () => gathering.idleSeconds - idleBefore);
   await passed;
 }

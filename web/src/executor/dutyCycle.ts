@@ -23,8 +23,11 @@ const ELSEWHERE = 0.25;
 export type WorkKind = ComputeKind | { readonly op: 'norms' | 'update' };
 
 export interface Throttle {
-  /** Submits work when the place before it is over. At less than full speed resolves when it is computed. */
-  run(kind: WorkKind, submit: () => void, settled: () => Promise<void>): Promise<void>;
+  /**
+   * Submits work when the place before it is over. At less than full speed resolves when it is computed. `idleSeconds`: of
+   * the time it took those in which the GPU had nothing to do, as others' parts of a layer were not here.
+   */
+  run(kind: WorkKind, submit: () => void, settled: () => Promise<void>, idleSeconds?: () => number): Promise<void>;
   /** Seconds that this work is taken to need alone; null: unknown, or nothing is spaced by it. */
   alone(kind: WorkKind): number | null;
 }
@@ -59,7 +62,12 @@ export class DutyCycle implements Throttle {
     this.#spacing = new Spacing(clock, SLACK_SECONDS);
   }
 
-  async run(kind: WorkKind, submit: () => void, settled: () => Promise<void>): Promise<void> {
+  async run(
+    kind: WorkKind,
+    submit: () => void,
+    settled: () => Promise<void>,
+    idleSeconds: () => number = () => 0,
+  ): Promise<void> {
     await this.#spacing.untilFree();
     const due = this.#clock.now();
     const known = this.#knownOf(kind);
@@ -74,7 +82,7 @@ export class DutyCycle implements Throttle {
       return;
     }
     await done;
-    learn(known, this.#clock.now() - begun);
+    learn(known, this.#clock.now() - begun - idleSeconds());
     this.#spacing.take(known.alone / this.speed, due);
   }
 

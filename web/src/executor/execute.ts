@@ -75,6 +75,7 @@ export class StepRun {
     const say = (to: PeerId, key: TensorKey) => this.#sendBeside([to], key, A_WORD, () => undefined);
     this.#turns = round === null ? new OwnTurns(role, step, { receive: around.receive, say }) : null;
     this.#gathering = new Gathering(role, step, round, {
+      now: around.now,
       receive: (key, from) => around.receive(key, from),
       send: (to, key, values) => this.#send(to, key, { take: async (use) => use(values) }),
       awaited: (action, coming) => this.#beside.until(action, coming),

@@ -27,6 +27,8 @@ import type { Receive } from './surroundings.ts';
 
 interface GatherWays {
   readonly receive: Receive;
+  /** Seconds. */
+  now(): number;
   /** Beside the step's work. */
   send(to: PeerId, key: TensorKey, values: Float32Array<ArrayBuffer>): void;
   /** What the members of its stage were asked for, until all of it is here. */
@@ -49,6 +51,7 @@ export class Gathering {
   /** Its own gradients on their way to its shards. */
   readonly #own = new Map<string, Handed>();
   #added: Promise<unknown> = Promise.resolve();
+  #idleSeconds = 0;
 
   constructor(role: Role, step: number, round: number | null, ways: GatherWays) {
     this.#role = role;
@@ -86,6 +89,11 @@ export class Gathering {
     return this.#passOccasions(index, 0, pass).length;
   }
 
+  /** How long passes so far waited for others' parts while the GPU had nothing to do. */
+  get idleSeconds(): number {
+    return this.#idleSeconds;
+  }
+
   /** Runs one pass of these micro-batches, ascending, unit by unit; with two places the next one comes while one is computed with. */
   async pass(
     index: number,
@@ -99,19 +107,33 @@ export class Gathering {
     const occasions = this.#passOccasions(index, at(microBatches, 0), pass);
     const isAhead = at(plan.stages, index).gathered === 2;
     let next = this.#fetch(units, occasions[0]);
+    let settled: Promise<number> = Promise.resolve(0);
     for (const [place, occasion] of occasions.entries()) {
-      for (const { block, range, values } of await next) stage.writeUnit?.(occasion.unit, block, range, values);
+      for (const { block, range, values } of await this.#waited(next, settled))
+        stage.writeUnit?.(occasion.unit, block, range, values);
       const following = occasions[place + 1];
       if (isAhead) next = this.#fetch(units, following);
       const makes = makesGradient(units, occasion);
       if (makes) stage.clearUnit?.(occasion.unit);
       for (const microBatch of microBatches) run(occasion.unit, microBatch);
+      settled = stage.settled().then(() => this.#ways.now());
+      settled.catch(() => undefined); // a lost device ends the step elsewhere
       if (makes) await this.#sendGradients(stage, at(units, occasion.unit), occasion);
       if (!isAhead) {
-        if (following) await stage.settled();
+        if (following) await settled;
         next = this.#fetch(units, following);
       }
     }
+  }
+
+  /** What comes; from when on the GPU is done with what was there before, nothing else is done. */
+  async #waited(coming: Promise<Pieces>, settled: Promise<number>): Promise<Pieces> {
+    const begun = this.#ways.now();
+    const pieces = await coming;
+    const here = this.#ways.now();
+    const done = await Promise.race([settled, Promise.resolve(here)]);
+    this.#idleSeconds += Math.max(0, here - Math.max(begun, done));
+    return pieces;
   }
 
   #passOccasions(index: number, microBatch: number, pass: 'F' | 'B'): Occasion[] {

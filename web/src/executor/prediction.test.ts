@@ -15,6 +15,8 @@ const SPEEDS = [0.32, 0.19, 0.13, 0.08];
 /** Of one sample through one layer, alone. */
 const [FORWARD, BACKWARD] = [0.005, 0.01];
 const LATENCY = 0.002;
+/** Of what a stage of all layers gathers one after the other: six units come, of which the head's gradients go; four come again, and five go. */
+const MOVED = { F: 7, B: 9 };
 const STEPS = 6;
 const BATCH = { samples: 16, sequence: 64 };
 
@@ -64,11 +66,18 @@ async function execute(costs: ClusterCosts, plan: Plan, speeds: readonly number[
       const planned = op === 'F' ? costs.forwardSeconds : costs.backwardSeconds;
       const alone = planned(own, shapeOf(plan, stage), samples) * cycle.speed;
       const layers = plan.stages[stage]?.layers ?? [0, 0];
+      const idle = plan.stages[stage]?.gathered ? MOVED[op] * LATENCY : 0;
       let done = Promise.resolve();
       const submit = (): void => {
-        done = clock.wait(alone);
+        done = clock.wait(alone + idle);
       };
-      await cycle.run({ op, layers, recomputed: 0, samples }, submit, () => done);
+      const kind = { op, layers, recomputed: 0, samples };
+      await cycle.run(
+        kind,
+        submit,
+        () => done,
+        () => idle,
+      );
       const to = op === 'F' ? stage + 1 : stage - 1;
       if (plan.stages[to]) void clock.wait(LATENCY).then(message(`${op}${to} ${microBatch}`).arrive);
     }
@@ -108,6 +117,7 @@ const PLANS: readonly [name: string, draft: Draft][] = [
   ['lanes', { groups: [[0, 1, 2, 3]], layers: [4], microBatches: 8, schedule: '1f1b' }],
   ['uneven lanes', { groups: [[0, 1, 2, 3]], layers: [4], microBatches: 'sized', schedule: '1f1b' }],
   ['lanes and stages', { groups: [[0, 2, 3], [1]], layers: [3, 1], microBatches: 8, schedule: 'gpipe' }],
+  ['lanes that gather', { groups: [[0, 1, 2, 3]], layers: [4], microBatches: 8, schedule: 'gpipe', gathered: [1] }],
   ['a pair', { groups: [[0], [1]], layers: [3, 1], microBatches: 4, schedule: '1f1b' }],
 ];
 

@@ -41,6 +41,31 @@ test('[LI5] at speed x the rate is x times the rate alone, however spans are str
   }
 });
 
+test('[LI14] a GPU that waits for layers within a span rests meanwhile', async () => {
+  const clock = new VirtualTime();
+  const cycle = new DutyCycle(clock);
+  cycle.speed = 0.25;
+  const spans = async (count: number, idleSeconds: number): Promise<number> => {
+    const begun = clock.time;
+    for (let i = 0; i < count; i++)
+      await cycle.run(
+        UPDATE,
+        () => {},
+        () => clock.wait(0.05 + idleSeconds),
+        () => idleSeconds,
+      );
+    return (clock.time - begun) / count;
+  };
+  let [hidden, longer] = [0, 0];
+  void (async () => {
+    hidden = await spans(50, 0.1);
+    longer = await spans(50, 0.3);
+  })();
+  await clock.run();
+  near(hidden, 0.2, 0.05);
+  near(longer, 0.35, 0.05);
+});
+
 test('[LI5] time spent waiting for others is little credit; full speed waits for nothing', async () => {
   const clock = new VirtualTime();
   const cycle = new DutyCycle(clock);
