@@ -50,7 +50,7 @@ export const LONG_RUN: BundledRun = {
   book: ADDRESSES,
   card: {
     purpose:
-      'Can people’s own computers train a language model together, without a data centre? This small one learns to write like two centuries of speeches, from noise to sentences. Whoever helps can download the model.',
+      'Can people’s own computers train a language model, without a data centre? This one learns to write speeches. Helpers can download it.',
     by: '',
     text: 'the State of the Union addresses of 1790 to 2021',
     licence: '',

@@ -5,7 +5,7 @@ import { PRESETS } from './preferences.ts';
 export function Presets({ speed: chosen, onChange }: { speed: number; onChange: (speed: number) => void }) {
   return (
     <fieldset class="presets">
-      <legend>How much of your GPU’s time</legend>
+      <legend>How much of your graphics chip (GPU) to lend</legend>
       {PRESETS.map(({ name, speed, note }) => (
         <button key={name} type="button" aria-pressed={chosen === speed} onClick={() => onChange(speed)}>
           {name}

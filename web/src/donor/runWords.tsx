@@ -46,7 +46,7 @@ export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
           {about && (
             <span class="whole soft small">
               {' '}
-              The model is {aboutText(about.parameters)} numbers (its parameters), which training adjusts.
+              Each step adjusts the model’s {aboutText(about.parameters)} numbers, its parameters.
             </span>
           )}
         </p>
