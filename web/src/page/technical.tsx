@@ -2,7 +2,7 @@
 export function Technical({ detail }: { readonly detail: string | null | undefined }) {
   if (!detail) return null;
   return (
-    <details class="small">
+    <details class="technical small">
       <summary>Technical details</summary>
       {detail}
     </details>
