@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { clusterProblem, searchProblem } from '../../swarm/autoplan/knownDonors.ts';
 import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
+import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -171,7 +172,7 @@ class PlanBench {
   /** With what is known before it runs. */
   async #plan(server: Server, name: string, donors: readonly PeerId[]): Promise<Plan> {
     const costs = costsOf(server, donors);
-    const { replanner } = server.run;
+    const replanner = undoubted(server);
     const problem = searchProblem(replanner.config, replanner.donors, donors);
     const { kind, replicas } = partsOf(name);
     const plan =
@@ -188,7 +189,7 @@ class PlanBench {
     const donors = peersOf(server);
     for (let attempts = 1; ; attempts++) {
       const plan = await this.#plan(server, name, donors);
-      const predicted = predictedSeconds(run.replanner, plan) ?? Number.NaN;
+      const predicted = predictedSeconds(undoubted(server), plan) ?? Number.NaN;
       const before = productMs() / asAdmitted;
       this.#current = plan;
       const from = run.committedSteps + WARM_UP_STEPS;
@@ -198,7 +199,7 @@ class PlanBench {
       run.command('pause');
       await run.until(({ phase }) => phase === 'paused' || phase === 'diverged');
       const after = productMs() / asAdmitted;
-      const known = predictedSeconds(run.replanner, plan) ?? Number.NaN;
+      const known = predictedSeconds(undoubted(server), plan) ?? Number.NaN;
       const timed = store.steps(run.name, from).slice(0, steps);
       const medianSeconds = median(timed.map(({ seconds }) => seconds)) ?? Number.NaN;
       const steady = Math.abs(before - 1) <= STEADY && Math.abs(after - 1) <= STEADY;
@@ -222,8 +223,13 @@ interface Trial {
   readonly attempts: number;
 }
 
-/** As they are known by now. */
-function costsOf({ run: { replanner } }: Server, donors: readonly PeerId[]): ClusterCosts {
+/** What is known of the donors by now. On a machine that others use steps swing, and nobody is to be taken for slower than it says. */
+function undoubted({ run: { replanner } }: Server): ReplannerState {
+  return { ...replanner, donors: replanner.donors.map((donor) => ({ ...donor, slowdown: 1 })) };
+}
+
+function costsOf(server: Server, donors: readonly PeerId[]): ClusterCosts {
+  const replanner = undoubted(server);
   return clusterCosts(clusterProblem(replanner.config, searchProblem(replanner.config, replanner.donors, donors)));
 }
 
