@@ -90,7 +90,7 @@ it.each([
   [['gpu', '--size', 'toString'], '--size: "toString" is unknown: expected xs, s, m, distilgpt2, gpt2-small'],
   [
     ['plan', '--plans', 'equal+1,equal+4'],
-    '--plans: "equal+4" is unknown: expected equal, stages, lanes, mixed, pair, 1f1b, overlap, eager, eager-overlap, varuna, interleaved, breadth-first, chimera, auto, alone 0, alone 1 and so on, and each with +0 to +3 replicas',
+    '--plans: "equal+4" is unknown: expected equal, stages, lanes, mixed, pair, 1f1b, overlap, eager, eager-overlap, varuna, interleaved, breadth-first, chimera, gathered, layered, auto, alone 0, alone 1 and so on, and each with +0 to +3 replicas',
   ],
   [
     ['memory', '--sequence', '1000000000'],
