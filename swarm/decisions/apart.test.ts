@@ -183,6 +183,26 @@ describe('two groups of donors', () => {
     expect(told).toEqual([...direct, ...relayed(0), 'met 4', ...relayed(1), 'met 8']);
   });
 
+  it.each([
+    ['of the attempt before, counts no second time', 1, '1: c d'],
+    ['of this attempt, counts', 2, '1: c'],
+    ['of a page that does not say which, counts', undefined, '1: c'],
+  ])('[IS51] one sends two others what nobody can read at a meeting: the second word of it, %s', (_, attempt, kept) => {
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }));
+    run.join('a', 'b', 'c', 'd');
+    const invited = (count: number): boolean => run.lines.filter((line) => / < meet 0/.test(line)).length === count;
+    while (!invited(4)) invariant(run.answerOne(), 'somebody answers');
+    const says = (name: string, of: { attempt?: number }) => {
+      const fault = { type: 'fault', epoch: 2, reason: 'badFrame', about: peerId('a'), detail: '' } as const;
+      run.tell({ type: 'donorSaid', peer: peerId(name), message: { ...fault, ...of } });
+    };
+    says('c', { attempt: 1 });
+    expect(invited(8)).toBe(true);
+    says('d', attempt === undefined ? {} : { attempt });
+    expect(run.groups).toEqual(['0: a b', kept]);
+    expect(run.trace(/^(refuse|back)/)).toEqual(kept === '1: c d' ? [] : ['refuse d tooLate', 'back from 4 to 0']);
+  });
+
   it('[IS51] what comes of a meeting is the same for all, or it is held again; who is alone with it goes', () => {
     const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');

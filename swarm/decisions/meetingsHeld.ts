@@ -182,7 +182,7 @@ export function lostWithin(deciding: Deciding, peer: PeerId, message: FaultMessa
 }
 
 /** It is nobody's fault at first: the meeting is begun again, through the server where their link was lost. */
-export function lostWay(deciding: Deciding, peer: PeerId, { about, reason }: FaultMessage): void {
+export function lostWay(deciding: Deciding, peer: PeerId, { about, reason, attempt }: FaultMessage): void {
   const { meetings } = deciding.apart;
   if (meetings.current === null) return;
   const again = reason === 'linkLost' && about !== undefined ? relayedWith(meetings, [peer, about]) : null;
@@ -194,6 +194,8 @@ export function lostWay(deciding: Deciding, peer: PeerId, { about, reason }: Fau
     deciding.effects.push({ type: 'log', level: 'warn', text });
     return;
   }
+  // Of one link both ends tell, of one bad packet all who got it: what is of an attempt before has counted against that.
+  if (attempt !== undefined && attempt !== meetings.current.attempt) return;
   fail(deciding, [peer], `${peer} and ${about} could not meet: ${reason}`);
 }
 

@@ -199,10 +199,9 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     digests: z.array(z.object({ block, range, digest })).max(65_536),
     ...{ bytesDirect: bytes, bytesRelayed: bytes },
   }),
-  /** This donor cannot go on with this epoch: `deviceLost`, `linkLost`, … with the peer it is about, where there is one. */
+  /** It cannot go on with this epoch, or this attempt at a meeting (an older page does not say which); about whom, where it is about one. */
   z.object({
-    type: z.literal('fault'),
-    epoch: count,
+    ...{ type: z.literal('fault'), epoch: count, attempt: count.optional() },
     reason: z.enum(FAULT_REASONS),
     about: peer.optional(),
     detail: sentence,

@@ -35,7 +35,7 @@ const isOutOfMemory = (error: unknown): boolean =>
   error instanceof RangeError && /allocation failed|out of memory/i.test(error.message);
 
 type Fault = readonly [reason: FaultReason, detail: string, about?: PeerId];
-type TellFault = (epoch: number, ...fault: Fault) => void;
+type TellFault = (epoch: number, ...fault: readonly [...Fault, attempt?: number]) => void;
 
 export class Epochs {
   readonly #tellFault: TellFault;
@@ -118,9 +118,9 @@ export class Epochs {
     }
   }
 
-  /** Something beside the epoch's steps failed, which goes on. */
-  tell({ number }: Pick<Epoch, 'number'>, fault: Fault): void {
-    this.#tellFault(number, ...fault);
+  /** An attempt at a meeting failed, not the epoch's steps, which go on. */
+  tell({ epoch, attempt }: { readonly epoch: number; readonly attempt: number }, [reason, detail, about]: Fault): void {
+    this.#tellFault(epoch, reason, detail, about, attempt);
   }
 
   #failed(epoch: Epoch, error: unknown): void {

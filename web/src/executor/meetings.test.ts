@@ -60,8 +60,8 @@ class Donor {
       sendFrame: async (to: PeerId, message: ArrayBuffer) => post.carry(peer, to, message),
       connect: async () => undefined,
     };
-    this.epochs = new Epochs((epoch, reason, detail, about) =>
-      page.sendServer({ type: 'fault', epoch, reason, detail, ...(about === undefined ? {} : { about }) }),
+    this.epochs = new Epochs((epoch, reason, detail, about, attempt) =>
+      page.sendServer({ type: 'fault', epoch, reason, detail, about, attempt }),
     );
     const traffic = new Traffic(STILL);
     this.meetings = new Meetings({
@@ -362,8 +362,8 @@ test('[IS45] a link that is lost on the way ends the attempt alone, told once; t
   b.lose(A);
   a.lose(peerId('stranger'));
   await a.settled();
-  expect(faults(a)).toEqual([{ type: 'fault', epoch: 1, reason: 'linkLost', detail: 'it closed', about: B }]);
-  expect(faults(b)).toEqual([{ type: 'fault', epoch: 2, reason: 'linkLost', detail: 'it closed', about: A }]);
+  const closed = { type: 'fault', reason: 'linkLost', detail: 'it closed', attempt: 0 };
+  expect([a, b].map(faults)).toEqual([[{ ...closed, epoch: 1, about: B }], [{ ...closed, epoch: 2, about: A }]]);
   expect(await Promise.all(donors.map((donor) => donor.shared()))).toEqual(before);
   const late = post.held;
   post.held = null;

@@ -212,7 +212,7 @@ export class Meetings {
   #fail({ abort, message }: Attempt, fault: ReturnType<typeof faultOf>): void {
     if (abort.signal.aborted) return;
     abort.abort(new Error('the meeting failed here'));
-    this.#parts.epochs.tell({ number: message.epoch }, fault);
+    this.#parts.epochs.tell(message, fault);
   }
 
   /** Of the packets of this peer, and of the values that it sends when the meeting is over. */

@@ -64,9 +64,9 @@ export class Session {
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
-    this.#epochs = new Epochs((epoch, reason, detail, about) => {
-      const message = { type: 'fault' as const, epoch, reason, detail: detail.slice(0, 2_000) };
-      parts.page.sendServer(about === undefined ? message : { ...message, about });
+    this.#epochs = new Epochs((epoch, reason, detail, about, attempt) => {
+      const of = { ...(about !== undefined && { about }), ...(attempt !== undefined && { attempt }) };
+      parts.page.sendServer({ type: 'fault', epoch, reason, detail: detail.slice(0, 2_000), ...of });
     });
     const clock = { now: parts.now, wait: parts.wait };
     this.#meter = new Meter(parts.now, (status) =>
