@@ -155,6 +155,33 @@ describe('by what the planner finds', () => {
     expect(donorsOf(run, 2).toSorted()).toEqual(['c', 'd']);
   });
 
+  it.each(['c', 'd'])(
+    '[IS85] both donors of an island are killed while it meets, %s first: it is met without what they did, and others do that',
+    (first) => {
+      const run = two();
+      for (const name of ['c', 'd']) run.join(name, 20, measured(0.001, SMALL));
+      const ofIsland = () => run.commits.filter(({ island }) => island === 2);
+      while (new Set(ofIsland().map(({ round }) => round)).size < 3) run.advance();
+      const kept = ofIsland().filter(({ round }) => round < (ofIsland().at(-1)?.round ?? 0));
+      for (const name of ['c', 'd']) run.silent.add(peerId(name));
+      while (run.state.apart.meetings.current === null) run.advance();
+      const [met, undone] = [run.meetings.length, ofIsland().slice(kept.length)];
+      expect(undone.length).toBeGreaterThan(0);
+      run.gone(first);
+      run.gone(first === 'c' ? 'd' : 'c');
+      expect(ofIsland()).toEqual(kept);
+      while (run.meetings.length === met) run.advance();
+      // That meeting is over, of those who are left.
+      expect(run.commits.every(({ number }) => !undone.some((one) => one.number === number))).toBe(true);
+      run.finish();
+      expectEach(run);
+      expect(ofIsland()).toEqual(kept);
+      expect(run.lines.filter((line) => line.startsWith('island'))).toEqual(['island 2 has ended']);
+      const others = epochs(run).filter((line) => /[ab]$/.test(line));
+      expect(others).toEqual(['epoch 0: a', 'epoch 1: b']);
+    },
+  );
+
   it('[IS88] one without room is taken into a group, where it is of use there', () => {
     const run = two();
     run.join('c', 20, measured(0.001, SMALL));
