@@ -49,6 +49,31 @@ describe('recompute', () => {
   );
 });
 
+test('[ST25] what a stage hands on has one place for all slots, where nobody on the same GPU takes it later', () => {
+  const saved = (layers: readonly [number, number], slots: number): number => {
+    const bytes = (keepsMade: boolean): number =>
+      stageBuffers(model, { layers, samples: 2, sequence: 16, slots, keepsMade }).reduce(
+        (sum, own) => sum + own.bytes,
+        0,
+      );
+    return bytes(true) - bytes(false);
+  };
+  for (const slots of [1, 3]) {
+    // The stream's gradient, and what leaves the layers.
+    for (const layers of [[0, 2], [1, 5]] as const) expect(saved(layers, slots)).toBe((slots - 1) * 2 * WIDTH * ROWS * 4); // biome-ignore format: one line
+    // A last stage has its loss's gradient at once, and goes back through the layers when it is its turn.
+    expect(saved([1, 6], slots)).toBe(0);
+  }
+  const [a, b] = [peerId('a'), peerId('b')];
+  const plan = equalSplit(model, 4, [a, b], { stages: 2 });
+  const [one, other] = plan.stages;
+  invariant(one && other, 'two stages');
+  const keeps = (tried: Plan): unknown[] => [...stagesOfPeer(tried, a, 16).values()].map(({ keepsMade }) => keepsMade);
+  expect(keeps(plan)).toEqual([undefined]);
+  expect(keeps({ ...plan, stages: [one, { ...other, members: one.members }] })).toEqual([true, true]);
+  expect(keeps({ ...plan, stages: [{ ...one, gathered: 2 }, other] })).toEqual([true]);
+});
+
 describe('halves', () => {
   const alone = peerId('alone');
   const plan = equalSplit(model, 4, [alone], { microBatches: 2 });

@@ -48,6 +48,8 @@ export interface StageSize {
   readonly slots: number;
   /** Layers whose activations are computed again in the backward; absent: none. */
   readonly recompute?: readonly number[];
+  /** What it makes for other stages lies with each micro-batch until a stage of the same peer takes it; absent: it has one place. */
+  readonly keepsMade?: boolean;
   /** Forwards come between a recompute and its backward: what it makes has a place of its own. */
   readonly recomputesAhead?: boolean;
   /** How the stream goes to and comes from other peers, over each link in one of these; absent: f32. */
@@ -196,6 +198,8 @@ export function stagesOfPeer(
   const wires = wiresOf(plan, peer, wire);
   const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
   const found = new Map<number, StageSize>();
+  const isIn = ({ members }: Plan['stages'][number]): boolean => members.some((member) => member.peer === peer);
+  const hasSeveral = plan.stages.filter(isIn).length > 1;
   plan.stages.forEach(({ layers, members, gathered }, stage) => {
     const member = members.find((candidate) => candidate.peer === peer);
     if (!member) return;
@@ -205,6 +209,7 @@ export function stagesOfPeer(
       sequence,
       slots: inFlight.get(peer)?.get(stage) ?? member.microBatches.length,
       recompute: member.recompute,
+      ...((hasSeveral || gathered) && { keepsMade: true }),
       ...(recomputesAhead(plan, stage, peer) && { recomputesAhead: true }),
       wires,
       compute,

@@ -5,7 +5,9 @@
  *
  * Gradients: rows that add a residual share one gradient buffer along the chain, so the gradient of the residual
  * stream is one buffer for a whole stage (`stream`), one for each micro-batch in flight since it waits between the
- * head's backward and the layers'. A gradient that is written twice is set first, then added to.
+ * head's backward and the layers'. A stage before the last one hands it on, as it does what leaves its layers, before it
+ * works on anything else: there both have one place for all micro-batches. A gradient that is written twice is set first,
+ * then added to.
  *
  * Logits: of all activations these alone are wide as the vocabulary. So the product that makes them and the loss, with
  * their backwards, are done for a run of rows at a time, and the gradients of all runs add up.
@@ -61,7 +63,7 @@ export interface Program {
   readonly kept: ReadonlyMap<string, number>;
   /** Same for the activations of a layer that its backward computes again. */
   readonly again: ReadonlyMap<string, number>;
-  /** Same for what lives only inside one action: gradients, the normalised stream of the head. */
+  /** Same for what is read before the next action: gradients, the normalised stream of the head, what is handed on. */
   readonly scratch: ReadonlyMap<string, number>;
   /** Same for what lives only inside one run of `lossRows` rows: the logits. */
   readonly logits: ReadonlyMap<string, number>;
@@ -164,12 +166,16 @@ interface ProgramOptions {
   readonly recompute?: readonly number[];
   readonly logitsBytes?: number;
   readonly compute?: Compute;
+  /** Another stage of the same peer takes what this one made, maybe after other work: each micro-batch keeps its own. */
+  readonly keepsMade?: boolean;
+  /** A stage that gathers works on all micro-batches unit by unit, between which the stream waits. */
+  readonly gathered?: number;
 }
 
 export function program(
   model: Model,
   layers: Range,
-  { recompute = [], logitsBytes, compute }: ProgramOptions = {},
+  { recompute = [], logitsBytes, compute, keepsMade, gathered }: ProgramOptions = {},
 ): Program {
   const first = layers[0] === 0;
   const last = layers[1] === model.layers;
@@ -193,16 +199,18 @@ export function program(
   invariant(product >= 0, 'a head makes logits and ends with their loss');
   const [head, loss] = [ending.slice(0, product), ending.slice(product)];
 
-  const kept = new Map<string, number>([[STREAM, model.width]]);
+  const made = new Set(last || keepsMade || gathered ? [] : [STREAM, stream]);
+  const kept = new Map<string, number>();
+  const scratch = new Map<string, number>([...made].map((name) => [name, model.width]));
+  if (made.size === 0) kept.set(STREAM, model.width);
   if (!first) kept.set(INPUT, model.width);
   const again = new Map<string, number>();
   for (const { operation, y } of body) {
-    if (y === null) continue;
+    if (y === null || made.has(y)) continue;
     const place = isAgain(y) ? again : kept;
     place.set(y, widthOf(operation, model));
     if (operation.op === 'linear' && operation.activation === 'gelu') place.set(`${y}.pre`, operation.outWidth);
   }
-  const scratch = new Map<string, number>();
   for (const { operation, y } of head) if (y !== null) scratch.set(y, widthOf(operation, model));
   const logits = new Map<string, number>();
   for (const { operation, y } of loss) if (y !== null) logits.set(y, widthOf(operation, model));

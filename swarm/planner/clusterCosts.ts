@@ -6,7 +6,7 @@
 
 import { got, invariant, type PeerId, peerId } from '../base.ts';
 import { type BufferLimit, type BufferLimits, excess, oversized } from '../memory/bufferLimits.ts';
-import { stageBuffers } from '../memory/memory.ts';
+import { type StageSize, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import type { CodedState, Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
@@ -285,7 +285,9 @@ function plannedPeer(
   };
 }
 
+type StageWork = Pick<StageSize, 'samples' | 'slots' | 'keepsMade'> & { readonly recomputed: number };
 const PRECISION_FLAG = { either: 0, f32: 4, f16: 8 } as const;
+const [KEEPS_FLAG, ALL_FLAGS] = [12, 24];
 
 /**
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
@@ -301,11 +303,12 @@ function stageMemory(model: Model, batch: ClusterProblem['batch']) {
   interface Kept {
     readonly compute: Compute | null;
     readonly wires: readonly WireEncoding[];
+    readonly keepsMade: boolean;
   }
   type SizeOf = (shape: StageShape, samples: number, recomputed: number, kept: Kept) => Size;
   const sought = [tightestWire(wire)];
   const known = new Map<number, Size>();
-  const measure: SizeOf = ({ first, last, layers }, samples, recomputed, { compute: own, wires }) => {
+  const measure: SizeOf = ({ first, last, layers }, samples, recomputed, { compute: own, wires, keepsMade }) => {
     // A middle stage of all layers, which is asked for as a measure, has the first one's bytes where there is no other room.
     const from = first ? 0 : last ? model.layers - layers : Math.min(1, model.layers - layers);
     invariant(from + layers <= model.layers, 'a stage has layers of the model');
@@ -313,12 +316,7 @@ function stageMemory(model: Model, batch: ClusterProblem['batch']) {
     const bytes = (slots: number, compute: Compute) =>
       stageBuffers(model, {
         layers: [from, from + layers],
-        samples,
-        sequence,
-        slots,
-        recompute,
-        wires,
-        compute,
+        ...{ samples, sequence, slots, recompute, wires, compute, keepsMade },
         ...(stateWire && { stateWire }),
       }).reduce((sum, buffer) => sum + buffer.bytes, 0);
     const most = (of: (compute: Compute) => number): number => Math.max(...(own ? [own] : either).map(of));
@@ -328,10 +326,14 @@ function stageMemory(model: Model, batch: ClusterProblem['batch']) {
     };
   };
   const size: SizeOf = (shape, samples, recomputed, kept) => {
-    const flags = (shape.first ? 1 : 0) + (shape.last ? 2 : 0) + PRECISION_FLAG[kept.compute ?? 'either'];
-    const written = kept.wires.reduce((sum, each) => sum + 12 * 2 ** WIRE_ENCODINGS.indexOf(each), 0);
+    const flags =
+      (shape.first ? 1 : 0) +
+      (shape.last ? 2 : 0) +
+      PRECISION_FLAG[kept.compute ?? 'either'] +
+      (kept.keepsMade ? KEEPS_FLAG : 0);
+    const written = kept.wires.reduce((sum, each) => sum + ALL_FLAGS * 2 ** WIRE_ENCODINGS.indexOf(each), 0);
     const most = model.layers + 1;
-    const key = ((samples * most + shape.layers) * most + recomputed) * 12 * 2 ** WIRE_ENCODINGS.length;
+    const key = ((samples * most + shape.layers) * most + recomputed) * ALL_FLAGS * 2 ** WIRE_ENCODINGS.length;
     const found = known.get(key + written + flags) ?? workOut(shape, samples, recomputed, kept);
     known.set(key + written + flags, found);
     return found;
@@ -360,11 +362,11 @@ function stageMemory(model: Model, batch: ClusterProblem['batch']) {
     /** `wires`: of the links of its peer; absent: as a plan is sought for. */
     stageBytes(
       shape: StageShape,
-      { samples, slots, recomputed }: { readonly samples: number; readonly slots: number; readonly recomputed: number },
+      { samples, slots, recomputed, keepsMade = false }: StageWork,
       compute: Compute | null,
       wires: readonly WireEncoding[] = sought,
     ): number {
-      const { fixed, slot } = size(shape, samples, recomputed, { compute, wires });
+      const { fixed, slot } = size(shape, samples, recomputed, { compute, wires, keepsMade });
       return fixed + slots * slot;
     },
     /** Of the layer that is computed again ahead of its backward, where others come between. */
@@ -383,7 +385,7 @@ function stageMemory(model: Model, batch: ClusterProblem['batch']) {
     /** Activations of one layer and one micro-batch in flight. */
     layerSlotBytes(samples: number, compute: Compute | null): number {
       const most = model.layers;
-      const kept = { compute, wires: sought };
+      const kept = { compute, wires: sought, keepsMade: true };
       const whole = size({ first: true, last: true, layers: most }, samples, 0, kept).slot;
       if (most < 2) return whole;
       return (whole - size({ first: true, last: false, layers: 1 }, samples, 0, kept).slot) / (most - 1);

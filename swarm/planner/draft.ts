@@ -173,7 +173,7 @@ export function memoryWith(
     let bytes = 0;
     const { sequence, wire = 'f32' } = costs.batch;
     const wires = ofAll ?? wiresOf(plan, id, wire);
-    for (const [stage, { samples, slots, recompute = [], recomputesAhead }] of stagesOfPeer(
+    for (const [stage, { samples, slots, recompute = [], recomputesAhead, keepsMade }] of stagesOfPeer(
       plan,
       id,
       sequence,
@@ -182,7 +182,7 @@ export function memoryWith(
       inFlight,
     )) {
       const shape = shapeOf(plan, stage);
-      const load = { samples, slots, recomputed: recompute.length };
+      const load = { samples, slots, recomputed: recompute.length, ...(keepsMade && { keepsMade }) };
       bytes += costs.memory.stageBytes(shape, load, compute, wires);
       if (recomputesAhead) bytes += costs.memory.aheadBytes(samples, compute);
       const { gathered } = plan.stages[stage] ?? {};

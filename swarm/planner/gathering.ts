@@ -51,7 +51,13 @@ function workOut(
 ): number {
   const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   const from = first ? 0 : model.layers - layers - (last ? 0 : 1);
-  const size = { layers: [from, from + layers] as const, samples: 1, sequence: batch.sequence, slots: 0 };
+  const size = {
+    layers: [from, from + layers] as const,
+    samples: 1,
+    sequence: batch.sequence,
+    slots: 0,
+    keepsMade: true,
+  };
   const bytes = (own: Compute, more: { readonly gathered?: Gathered }): number =>
     stageBuffers(model, { ...size, compute: own, ...more }).reduce((sum, buffer) => sum + buffer.bytes, 0);
   const spared = (own: Compute): number => Math.max(0, bytes(own, {}) - bytes(own, { gathered }));

@@ -122,7 +122,8 @@ function fitAnew(
   const recomputed = places.map(() => 0);
   const room = (member: number): number => {
     const peer = at(costs.peers, at(places, member));
-    const work = { samples: int(largest, member), slots: int(slots, member), recomputed: at(recomputed, member) };
+    const inFlight = { samples: int(largest, member), slots: int(slots, member), recomputed: at(recomputed, member) };
+    const work = { ...inFlight, keepsMade: gathered !== 0 };
     const bytes = costs.memory.stageBytes(shape, work, peer.compute) + costs.extraBytes(peer, shape.layers, work);
     const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
     return roomOf(costs, peer, needs) - bytes + spared - needs.beside;

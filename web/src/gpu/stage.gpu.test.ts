@@ -186,3 +186,44 @@ test('what WebGPU refuses to make rejects by name', async () => {
   await expect(failing).rejects.toThrow('our own');
   await expect(created(device, 'a row', () => device.createBuffer({ size: 16, usage }).size)).resolves.toBe(16);
 });
+
+test.each(['f32', 'int4'] as const)(
+  '[ST25] what a stage hands on as %s is the same to the bit, whether micro-batches in flight share a place for it or not',
+  async (encoding) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const { device, family } = dawn.value;
+    const three = modelFromConfig({
+      ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 32, n_positions: 32, vocab_size: 40 },
+    });
+    invariant(three.ok, 'a valid model');
+    const made = async (keepsMade: boolean): Promise<number[][]> => {
+      const size = { layers: [1, 2] as const, samples: 1, sequence: 32, slots: 3, recompute: [1], wires: [encoding], keepsMade }; // biome-ignore format: one line
+      const stage = await createStage(gpuOf({ device, family }), three.value, { size, globalBatch: 3, sizes: [1] });
+      const random = seededRandom(3);
+      const floats = (length: number) => Float32Array.from({ length }, () => random() - 0.5);
+      const streamOf = () => ({ encoding: 'f32', words: floats(32 * 32) }) as const;
+      const taken = async (reading: ReturnType<GpuStage['readOutput']>) =>
+        (await reading).take((words: Float32Array) => [...new Uint32Array(words.slice().buffer)]);
+      for (const { name, elements } of three.value.blocks)
+        if (name === 'layer.1') stage.writeValues(name, [0, elements], floats(elements));
+      const found: number[][] = [];
+      stage.begin();
+      for (const microBatch of [0, 1, 2]) {
+        stage.forward({ microBatch, samples: 1, input: streamOf(), tokens: null, evaluation: false, encoding });
+        found.push(await taken(stage.readOutput(microBatch)));
+      }
+      for (const microBatch of [1, 0, 2]) {
+        stage.recompute(microBatch);
+        stage.backward(microBatch, streamOf(), encoding);
+        found.push(await taken(stage.readInputGradient(microBatch)));
+        stage.free(microBatch);
+      }
+      found.push(await taken(stage.readGradient('layer.1', [0, 1000])));
+      stage.close();
+      return found;
+    };
+    const [shared, apart] = [await made(false), await made(true)];
+    expect(shared).toEqual(apart);
+    expect(shared.every((words) => words.some((word) => word !== 0))).toBe(true);
+  },
+);

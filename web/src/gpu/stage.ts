@@ -292,8 +292,11 @@ export class GpuStage implements Stage {
     const made = this.#made;
     invariant(made?.what === what && made.microBatch === microBatch, `the newest work made no ${what} to be read`);
     const isPacked = this.#launched(microBatch).packing.has(made.encoding);
-    const run = isPacked ? this.#packed(microBatch, made.encoding) : this.#streamOf(microBatch, name, made.encoding);
-    return this.#readbacks.read([run], this.proof);
+    invariant(isPacked || made.encoding === 'f32', `this stage is not made for ${made.encoding}`);
+    const source = isPacked ? this.#buffers.get(WIRE) : this.#bufferOf(microBatch, name);
+    const elements = this.#rows(microBatch) * this.#model.width;
+    const length = isPacked ? packedWords(made.encoding, elements) : elements;
+    return this.#readbacks.read([{ source, at: 0, length }], this.proof);
   }
 
   /** By which the gradient that is packed next is drawn. */
@@ -319,21 +322,9 @@ export class GpuStage implements Stage {
     return segmentsIn(this.#arena(block), range).map(({ at, length }) => ({ source, at, length }));
   }
 
-  #streamOf(microBatch: number, name: string, encoding: WireEncoding): Run {
-    invariant(encoding === 'f32', `this stage is not made for ${encoding}`);
-    const source = this.#buffers.get(`${this.#slot(microBatch)}/${name}`);
-    return { source, at: 0, length: this.#rows(microBatch) * this.#model.width };
-  }
-
-  /** Where a stream is packed, and how far. */
-  #packed(microBatch: number, encoding: WireEncoding): Run {
-    const elements = this.#rows(microBatch) * this.#model.width;
-    return { source: this.#buffers.get(WIRE), at: 0, length: packedWords(encoding, elements) };
-  }
-
   /** Puts the stream where this stage reads it, in this order of the queue; what is launched for that. */
   #take(given: Stream | Neighbour, microBatch: number, what: 'input' | 'gradient', { packing }: Launches) {
-    const target = this.#buffers.get(`${this.#slot(microBatch)}/${what === 'input' ? INPUT : STREAM}`);
+    const target = this.#bufferOf(microBatch, what === 'input' ? INPUT : STREAM);
     if ('stage' in given) {
       invariant(given.stage instanceof GpuStage, 'a stage of this device');
       given.stage.#copyTo(target, microBatch, what);
@@ -347,7 +338,8 @@ export class GpuStage implements Stage {
 
   /** What it has of a micro-batch, for the stage after or before it. */
   #copyTo(target: GPUBuffer, microBatch: number, what: 'input' | 'gradient'): void {
-    const source = this.#buffers.get(`${this.#slot(microBatch)}/${what === 'input' ? this.#program.output : STREAM}`);
+    invariant(!this.#program.scratch.has(STREAM), 'a stage beside others of its peer keeps what it made');
+    const source = this.#bufferOf(microBatch, what === 'input' ? this.#program.output : STREAM);
     const bytes = wholeWords(this.#rows(microBatch) * this.#model.width * ELEMENT_BYTES[this.#compute]);
     const encoder = this.#gpu.device.createCommandEncoder({ label: `hand over ${what} ${microBatch}` });
     encoder.copyBufferToBuffer(source, 0, target, 0, bytes);
@@ -382,6 +374,10 @@ export class GpuStage implements Stage {
     const slot = this.#slotOf.get(microBatch);
     invariant(slot !== undefined, `micro-batch ${microBatch} has no slot`);
     return `slot${slot}`;
+  }
+
+  #bufferOf(microBatch: number, name: string): GPUBuffer {
+    return this.#buffers.get(this.#program.scratch.has(name) ? name : `${this.#slot(microBatch)}/${name}`);
   }
 
   #launched(microBatch: number, unit?: number): Launches {
