@@ -111,7 +111,7 @@ function planned(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPla
   const found = plannedKeeping(problem, asked, 0, true);
   if (found.ok) return found;
   const others = [plannedKeeping(problem, asked, 0, false), plannedKeeping(problem, asked, ownersBytes(asked), true)];
-  return others.some(({ ok }) => ok) ? chosen(problem.cluster, others) : found;
+  return others.some(({ ok }) => ok) ? chosen(others) : found;
 }
 
 /** `kept` bytes of each element stay free. */
@@ -134,7 +134,7 @@ function plannedKeeping(
     const counted = overlaps ? (['expected', 'all'] as const) : (['expected'] as const);
     const groupings = counted.map((one) => groupsOf({ ...searched, counted: one }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
-    return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(problem.cluster, tried);
+    return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
   };
   if (rounds.count === 'auto') {
     const { roundSeconds } = rounds;
@@ -155,24 +155,18 @@ function plannedKeeping(
   return second.value.predicted.tokensPerSecond > first.value.predicted.tokensPerSecond ? second : first;
 }
 
-/**
- * Of those that are expected to do about as much, the one that does most while nobody leaves. What is expected goes by how long
- * donors stay: where that is an assumption, it may be a little less.
- */
-function chosen({ peers }: Cluster, tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
-  const enough = peers.some(({ meanSessionSeconds }) => meanSessionSeconds !== undefined)
-    ? ABOUT_AS_MUCH
-    : ABOUT_AS_MUCH_ASSUMED;
+/** Of those that are expected to do about as much, the one that does most while nobody leaves. */
+function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
   const plans = tried.flatMap((found) => (found.ok ? [found.value.predicted] : []));
   const most = Math.max(...plans.map(({ expectedTokensPerSecond }) => expectedTokensPerSecond));
   let best: Result<IslandPlan> | null = null;
   for (const found of tried) {
-    if (!found.ok || found.value.predicted.expectedTokensPerSecond < enough * most) continue;
+    if (!found.ok || found.value.predicted.expectedTokensPerSecond < ABOUT_AS_MUCH * most) continue;
     if (!best?.ok || found.value.predicted.tokensPerSecond > best.value.predicted.tokensPerSecond) best = found;
   }
   return best ?? at(tried, 0);
 }
-const [ABOUT_AS_MUCH, ABOUT_AS_MUCH_ASSUMED] = [0.9, 0.8];
+const ABOUT_AS_MUCH = 0.9;
 
 function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
   const known = new Map<number, ReturnType<CostsFor>>();
