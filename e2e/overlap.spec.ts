@@ -45,9 +45,11 @@ test('[IS83] a donor is killed while its island meets: who has the other copy me
   const report = join(temporaryFolder(), 'report.json');
   // The second donor is alone in its group: its line carries nothing but the meetings, for seconds each.
   const donors = ['--donor', 'speed=1', '--donor', 'upload=300kB/s', '--donor', 'speed=1'];
-  const { metrics } = await runSwarm(
+  const { metrics, stderr } = await runSwarm(
     ...[path, ...donors, '--replicas', '1', '--chaos', 'kill:0@10', '--report', report],
   );
+  // It was under way when the server heard of the loss.
+  expect(stderr).toContain('The meeting after round 0 is begun again without who left it.');
   expect(JSON.parse(readFileSync(report, 'utf8')).rollbacks).toEqual([]);
   expectLossesOf(path, metrics as readonly Required<Line>[]);
 });

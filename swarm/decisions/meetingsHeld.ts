@@ -47,7 +47,10 @@ export function meet(deciding: Deciding): boolean {
     goOnTogether(deciding, 'nobody is left who has what a group met with');
     return true;
   }
-  if (isOld || (current !== null && plans !== null && isWithoutSome(current, plans))) {
+  const isShort = current !== null && plans !== null && isWithoutSome(current, plans);
+  if (isOld || isShort) {
+    const text = `The meeting after round ${about?.round} is begun again without who left it.`;
+    if (isShort) deciding.effects.push({ type: 'log', level: 'warn', text });
     change(deciding, { ...apart.meetings, current: null });
     return true;
   }
