@@ -85,7 +85,7 @@ const BROKEN: ReadonlySet<FailureReason> = new Set(['insecure', 'noWebGpu', 'noW
 
 function costText(status: PublicStatus | null): string {
   const traffic = status?.minuteTraffic == null ? 'some internet traffic' : expectedMinuteText(status.minuteTraffic);
-  return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, no file is read. Stay as long as you like: pause or close the tab and it stops.`;
+  return `It costs you electricity, like a game does, and ${traffic}. Nothing is installed, and none of your files are read. Stay as long as you like: pause or close the tab and it stops.`;
 }
 
 /**

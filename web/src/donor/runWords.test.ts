@@ -7,7 +7,7 @@ test('[DO17] who trains the run is said in its operator’s words, else whose se
   expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'localhost:8080')).toBe('Run by class 7b.');
   for (const card of [null, EMPTY_CARD]) {
     expect(byText(card, 'shoal.example')).toBe('Run by whoever set up shoal.example.');
-    expect(byText(card, 'localhost:8080')).toBe('Its server runs on this computer.');
+    expect(byText(card, 'localhost:8080')).toBe('You run it yourself, from this computer.');
   }
 });
 

@@ -46,7 +46,7 @@ export function RunWords({ status, about, isShut, isLost }: RunWordsProps) {
           {about && (
             <span class="whole soft small">
               {' '}
-              Each step adjusts the model’s {aboutText(about.parameters)} numbers, its parameters.
+              The model is {aboutText(about.parameters)} numbers (parameters), which each step adjusts.
             </span>
           )}
         </p>
@@ -127,7 +127,7 @@ export function hereText(
 /** Who stands behind it, in the operator's words; else whoever the address belongs to. */
 export function byText(card: RunCard | null, host: string): string {
   if (card !== null && card.by !== '') return `Run by ${card.by}.`;
-  return isThisComputer(host) ? 'Its server runs on this computer.' : `Run by whoever set up ${host}.`;
+  return isThisComputer(host) ? 'You run it yourself, from this computer.' : `Run by whoever set up ${host}.`;
 }
 
 const progressText = ({ committedSteps, steps }: PublicStatus): string =>
