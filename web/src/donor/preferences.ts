@@ -53,7 +53,7 @@ export const DEFAULT_PREFERENCES: Preferences = {
 export const PRESETS = [
   { name: 'Gentle', speed: 0.25, note: 'cool and quiet' },
   { name: 'Balanced', speed: 0.6, note: 'you’ll hardly notice' },
-  { name: 'Full', speed: 1, note: 'as fast as it can' },
+  { name: 'Full', speed: 1, note: 'all it has, and warmer' },
 ] as const;
 
 /** What a newcomer gives: most of it, and the computer stays pleasant. */
