@@ -102,7 +102,8 @@ const WORDS: readonly Word[] = [
   ['a report', report, NOBODYS],
   ['an evaluation', () => ({ type: 'evaluated', losses: [], ...unasked() }), NOBODYS],
   ['an upload', () => ({ type: 'uploaded', shards: [], ...unasked() }), NOBODYS],
-  ['a fault', fault, NOBODYS],
+  // Its donor may have been let go a moment ago.
+  ['a fault', fault, OF_ADMITTED],
 ];
 
 describe.each(WORDS)('[CO33] %s', (_, word, outcomes) => {
