@@ -81,6 +81,20 @@ describe('[RE80] a broken connection', () => {
     await expectWhole(other);
   });
 
+  it('costs nothing where it is that of who computes alone, with the only state', async () => {
+    ({ url } = await servers.serve({ expectedDonors: 1, access: { trustProxy: ['127.0.0.1', '::1'] } }));
+    const donor = await ScriptedDonor.joined(url, { address: '192.0.2.1', lie: stops });
+    await donor.hears('start', ({ step }) => step === STOPS_AT);
+    const { peer, resumeKey: key } = donor.welcome;
+    donor.vanish();
+    const again = { resume: { peer, key }, address: '192.0.2.1', lie: onlyFrom(STOPS_AT) };
+    const back = await ScriptedDonor.joined(url, again);
+    expect(back.welcome.peer).toBe(peer);
+    await back.hears('standby', ({ state }) => state === 'finished');
+    const { store } = await servers.data();
+    expect(rollBacksSince(store, 'tiny', 0)).toEqual([]);
+  });
+
   it('is a loss where nobody comes in time', async () => {
     const { other, donor } = await atWork();
     donor.vanish();

@@ -1,6 +1,6 @@
 /**
  * Donors whose connection broke while this server lives: a network that fails for a moment, a proxy that is started again.
- * One whom a plan needs is waited for as long as one who is silent, and goes on with the same conversation over another
+ * One who has a part in a plan is waited for as long as one who is silent, and goes on with the same conversation over another
  * connection, whether or not this end has noticed that the old one is dead. Rules RE in SPEC.md.
  */
 import type { PeerId } from '../../swarm/base.ts';
@@ -14,7 +14,7 @@ interface ComebackOptions {
   readonly donors: ConnectedDonors;
   /** What proves that a tab was this peer. */
   readonly resumeKeyOf: (peer: PeerId) => string;
-  /** A plan needs it, and nothing but words goes over its connection: tensors that are lost nobody sends again. */
+  /** It has a part in a plan, and nothing but words goes over its connection: tensors that are lost nobody sends again. */
   mayBreak(peer: PeerId): boolean;
   lost(peer: PeerId, detail: string): void;
 }

@@ -55,8 +55,8 @@ export interface ReceptionHost {
   joined(connection: Connection): void;
   /** Limits, or what one says that may be planned for; a reason where it does not fit. */
   said(connection: Connection, message: RunMessage): RefusalReason | null;
-  /** Whether others lose steps if it vanishes now. */
-  isNeeded(peer: PeerId): boolean;
+  /** Who loses by it if it vanishes now; null: it has no part in a plan. */
+  missedBy(peer: PeerId): 'others' | 'nobody' | null;
   gone(peer: PeerId, detail: string): void;
   failed(error: unknown): void;
   countRefusal(reason: RefusalReason): void;
@@ -101,7 +101,7 @@ export class Reception implements DonorHost {
     this.#comebacks = new Comebacks({
       ...options,
       donors: this.#donors,
-      mayBreak: (peer) => !this.#closed && host.isNeeded(peer) && !options.network.relay.isUsedBy(peer),
+      mayBreak: (peer) => !this.#closed && host.missedBy(peer) !== null && !options.network.relay.isUsedBy(peer),
       lost: (peer, detail) => this.gone(peer, detail, false),
     });
   }
@@ -216,7 +216,7 @@ export class Reception implements DonorHost {
     connection?.breaks.over();
     if (this.#closed || connection === undefined) return;
     this.#donors.leave(peer);
-    if (isAtFault || this.#host.isNeeded(peer)) this.#lost(connection);
+    if (isAtFault || this.#host.missedBy(peer) === 'others') this.#lost(connection);
     this.#resumes.gone(peer);
     this.#joinDelays.gone(peer);
     this.#host.gone(peer, detail);
@@ -363,7 +363,7 @@ export class Reception implements DonorHost {
   #leaves(connection: Connection): void {
     const { peer } = connection;
     const isShort = this.#joinDelays.inForMs(peer, monotonicMs()) < SHORT_VISIT_MS;
-    if (isShort && this.#host.isNeeded(peer)) this.#lost(connection);
+    if (isShort && this.#host.missedBy(peer) === 'others') this.#lost(connection);
   }
 
   #convict(peer: PeerId): void {

@@ -13,7 +13,7 @@ import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
 import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
 import { planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
-import { isMissed } from '../../swarm/decisions/groups.ts';
+import { missing } from '../../swarm/decisions/groups.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
@@ -268,7 +268,7 @@ export class ActiveRun implements Observed {
       mayReturn: (peer) => awaitingGroup(this.#loop.state.groups, peer) !== null,
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
-      isNeeded: (peer) => isMissed(this.#loop.state.groups, peer),
+      missedBy: (peer) => missing(this.#loop.state.groups, peer),
       gone: (peer, detail) => this.#gone(peer, detail),
       failed: (error) => this.failed(error),
       countRefusal: (reason) => {

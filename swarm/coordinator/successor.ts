@@ -174,10 +174,11 @@ export function uncopiedSentence(blocks: readonly BlockName[]): string {
   return `Only one copy is left of ${first}${more}.`;
 }
 
-/** Others compute with it: where it is lost, so are their steps. */
-export function isNeeded(state: CoordinatorState, peer: PeerId): boolean {
+/** Who computes with it loses steps where it is lost; who computes alone may have the only state. Null: it has no part. */
+export function missedBy(state: CoordinatorState, peer: PeerId): 'others' | 'nobody' | null {
   const inForce = planInForce(state);
-  return inForce !== null && inForce.duties.length > 1 && dutiesIn(inForce, peer) !== undefined;
+  if (inForce === null || dutiesIn(inForce, peer) === undefined) return null;
+  return inForce.duties.length > 1 ? 'others' : 'nobody';
 }
 
 /** Everyone who was told of the epoch in progress: the plan's members, and those who hand over to them. */

@@ -10,7 +10,7 @@ import { groupsWished, seatsOf } from '../autoplan/wishes.ts';
 import { at, type PeerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import { type CoordinatorState, type Donor, isPlanningAnew } from '../coordinator/state.ts';
-import { isNeeded, willing } from '../coordinator/successor.ts';
+import { missedBy, willing } from '../coordinator/successor.ts';
 import { NO_ATTEMPTS } from '../coordinator/trouble.ts';
 import { stepsBefore } from '../islands/rounds.ts';
 import { type Plan, peers } from '../plan/plan.ts';
@@ -270,10 +270,11 @@ export const groupOf = (groups: readonly Group[], peer: PeerId): number =>
 export const stateOf = (groups: readonly Group[], peer: PeerId): CoordinatorState =>
   at(groups, groupOf(groups, peer)).coordinator;
 
-/** Others lose steps if it vanishes now, and it means to stay. */
-export function isMissed(groups: readonly Group[], peer: PeerId): boolean {
+/** Who loses by it if it vanishes now; null: it has no part, or does not mean to stay. */
+export function missing(groups: readonly Group[], peer: PeerId): ReturnType<typeof missedBy> {
   const state = stateOf(groups, peer);
-  return state.donors.some((donor) => donor.peer === peer && donor.wish === 'compute') && isNeeded(state, peer);
+  const stays = state.donors.some((donor) => donor.peer === peer && donor.wish === 'compute');
+  return stays ? missedBy(state, peer) : null;
 }
 
 /** A newcomer goes where the fewest are, or are waited for. */

@@ -7,7 +7,7 @@ import { isPair } from '../../../../swarm/coordinator/blame.ts';
 import { SILENCE } from '../../../../swarm/coordinator/deadlines.ts';
 import type { Pair } from '../../../../swarm/coordinator/events.ts';
 import { mayReturn } from '../../../../swarm/coordinator/returning.ts';
-import { isNeeded } from '../../../../swarm/coordinator/successor.ts';
+import { missedBy } from '../../../../swarm/coordinator/successor.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../../../../swarm/decisions/events.ts';
 import { NO_LIMITS } from '../../../../swarm/limits.ts';
 import { decodeFrame } from '../../../../swarm/messages/frame.ts';
@@ -173,7 +173,7 @@ export class SimulatedServer {
   }
 
   #mayBreak({ peer, isMeasured }: Connected): boolean {
-    return isMeasured && isNeeded(this.run.state, peer) && !this.#relaying.has(peer);
+    return isMeasured && missedBy(this.run.state, peer) !== null && !this.#relaying.has(peer);
   }
 
   #broke(from: Connected | null): void {
