@@ -270,7 +270,7 @@ export class Mesh {
     if (wasUsed) this.#lose(peer, 'the other end began anew');
   }
 
-  /** Whether it opened or not: the link closes unless a plan wants it by now. */
+  /** Whether it opened or not: the link closes unless it is a plan's by now. */
   #endProbe(peer: PeerId): void {
     const way = this.#ways.get(peer);
     if (way?.isProbe) way.link.close();
