@@ -12,7 +12,7 @@ import type { Log } from '../monitoring/log.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
 import { lockDataDirectory } from '../store/dataLock.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
-import { Journal } from './journal.ts';
+import { Journal, NOT_LEADING } from './journal.ts';
 import { UnreadableMessage } from './journalStream.ts';
 import { openLeases } from './lease.ts';
 import { connectNats } from './natsConnection.ts';
@@ -192,9 +192,11 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
       data,
       lead: async () => {
         const led = await journal.lead();
+        if (!led.ok) return led;
         // What was on its way to whoever led before.
-        if (led.ok) await sweepBlobs(store, blobs).catch(() => {});
-        return led;
+        await sweepBlobs(store, blobs).catch(() => {});
+        // Another may have begun to lead meanwhile: `onFenced` has said so already, and says it once.
+        return journal.isLeading ? led : refusal(NOT_LEADING);
       },
       onFenced: (listener) => journal.onFenced(listener),
       cutOff: (isCutOff) => {
