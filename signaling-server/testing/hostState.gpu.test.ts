@@ -1,13 +1,15 @@
 /** State in main memory on Dawn: the golden curve, what it takes on either side, and copies that are equal bit for bit. */
 import { expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, type PeerId, peerId } from '../../swarm/base.ts';
+import { at, invariant, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
 import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
 import { keepersOf, type Plan } from '../../swarm/plan/plan.ts';
 import { STATE_KINDS } from '../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import type { Compute } from '../../swarm/precision.ts';
-import { roleBytes } from '../../web/src/executor/role.ts';
+import type { MicroTokens } from '../../web/src/executor/engine.ts';
+import { type ReadState, roleBytes } from '../../web/src/executor/role.ts';
 import { canHalve } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { OneProcess } from '../../web/src/testing/oneProcess.ts';
@@ -29,6 +31,59 @@ function mixed(plan: Plan): Plan {
     })),
   };
 }
+
+/** So large that its update has to stop for other work. */
+const LARGE = { model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 64, n_positions: 16, vocab_size: 12_000 };
+
+test('[ST26] a step that begins while the update before it goes on in main memory has the same bits as after it', async () => {
+  const dawn = await dawnDevice();
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const parsed = modelFromConfig(LARGE);
+  invariant(parsed.ok, 'a valid model');
+  const model = parsed.value;
+  const { run } = await openGoldenCase('gpt2-tiny');
+  const train = { ...run.train, globalBatchSize: 2, sequenceLength: 16 };
+  const split = equalSplit(model, 2, [peerId('a')], { microBatches: 2 });
+  const plan: Plan = {
+    ...split,
+    state: split.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map((shard) => ({ ...shard, in: 'host' })),
+    })),
+  };
+  const read: ReadState = async (block, kind, [from, to]) => {
+    const random = seededRandom(block.length + from);
+    return Float32Array.from({ length: to - from }, () => (kind === 'value' ? (random() - 0.5) / 10 : 0));
+  };
+  const tokens = (step: number): MicroTokens => {
+    const random = seededRandom(step);
+    const [ids, targets] = [0, 1].map(() => Uint32Array.from({ length: 16 }, () => random() * 12_000));
+    return { ids: ids ?? new Uint32Array(), targets: targets ?? new Uint32Array() };
+  };
+  let begunWhileWriting = 0;
+  const trained = async (isAwaited: boolean) => {
+    const engine = gpuEngine(gpuOf(dawn.value), model, train);
+    const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
+    const { shards } = at(swarm.roles, 0);
+    const losses: number[] = [];
+    for (let step = 0; step < 4; step++) {
+      losses.push((await swarm.step(step)).loss);
+      const writing = shards.written?.(0, 'head') ?? null;
+      if (isAwaited) await writing;
+      else if (writing) begunWhileWriting++;
+    }
+    const state = await Promise.all(
+      model.blocks.map(({ name, elements }) => shards.readState(name, [0, elements], STATE_KINDS)),
+    );
+    swarm.close();
+    return { losses, state: state.map(({ buffer }) => Buffer.from(buffer).toString('base64')) };
+  };
+  const [beside, after] = [await trained(false), await trained(true)];
+  expect(begunWhileWriting).toBeGreaterThan(0);
+  expect(new Set(beside.losses).size).toBe(4);
+  expect(beside.losses).toEqual(after.losses);
+  expect(beside.state.every((one, index) => one === after.state[index])).toBe(true);
+});
 
 test.each([
   ['gpt2-tiny', 'f32'],

@@ -45,6 +45,19 @@ export interface ShardWork {
   readonly sumInPlace: boolean;
 }
 
+/** Its new values go from here to who computes with them, who waits for them. */
+export const isPassedOn = ({ isPrimary, isCoded, valuesStage, holders: all }: ShardWork): boolean =>
+  isPrimary && (isCoded || all.length > (valuesStage === null ? 0 : 1));
+
+/**
+ * What is in main memory, in the order in which it is updated: what others wait for, then what the next forward computes with,
+ * in its order.
+ */
+export const inUpdateOrder = <Of extends { readonly work: ShardWork }>(shards: readonly Of[]): Of[] =>
+  shards
+    .filter(({ work }) => work.in === 'host')
+    .sort((a, b) => Number(isPassedOn(b.work)) - Number(isPassedOn(a.work)));
+
 const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
   more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
 

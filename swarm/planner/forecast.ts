@@ -4,16 +4,15 @@
  * before it, updates and the new values after it, so the exchange is worked out beside the simulation:
  *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for),
  * each with one way to the server: the report goes up, the commit and the next step's start come down together.
- * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both. Who keeps
+ * What is updated in main memory is waited for where others compute with it, else by the next step's first forwards
+ * (hostUpdates.ts). Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both. Who keeps
  * state and computes nothing is waited for as everyone else.
  * A peer's upload is one line for all that it hands on, where no link of it is slower; its download is shared out evenly over
  * those who hand it something, which is on the safe side.
  */
-import { at, float, got, int, overlap, type PeerId, type Range } from '../base.ts';
+import { at, float, got, int, type PeerId } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { blocksOfStage } from '../model/model.ts';
-import { codedParts, holdsPart } from '../plan/codedState.ts';
-import { gatheringHome, keepersOf, type Plan, peers } from '../plan/plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
 import type { Action, Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
@@ -24,11 +23,12 @@ import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
 import type { Timeline } from '../timeline/timeline.ts';
-import { packedBytes } from '../wire.ts';
 import { type ClusterCosts, downloadFrom, type PlannedPeer, type StageShape, uploadTo } from './clusterCosts.ts';
 import { arrivedSeconds, type Flow, flow, flowSeconds } from './flow.ts';
 import { type Gathers, gathersOf } from './gatherTimes.ts';
+import { valuesAwaited } from './hostUpdates.ts';
 import { sharedIn, turnLines, withoutTurns, withTurns } from './lines.ts';
+import { stateExchange } from './stateExchange.ts';
 
 interface PeerForecast {
   readonly busySeconds: number;
@@ -47,13 +47,17 @@ export interface Forecast {
   };
 }
 
-/** Of one peer, in seconds: when its slices are sent, what that takes, its updates on the GPU and in main memory, its new values out and in. */
+/**
+ * Of one peer, in seconds: when its slices are sent, what that takes, its updates on the GPU and in main memory, of them what
+ * goes before its new values, and these out and in.
+ */
 interface Exchange {
   readonly place: number;
   readonly reportedSeconds: number;
   readonly reduce: number;
   readonly onGpu: number;
   readonly onHost: number;
+  readonly updated: number;
   readonly passed: number;
 }
 
@@ -85,7 +89,7 @@ function simulation(all: ClusterCosts, plan: Plan, built: Schedule): Simulation 
   const times = simulationCosts(costs, plan, pipeline, gathers);
   const step = (of: Costs) => {
     const ends = simulateEnds(graph, of, policy);
-    return { ends, forecast: withExchange(costs, graph, ends, { pipeline, gathered: gathers.sent, ...exchange }) };
+    return { ends, forecast: withExchange(costs, plan, graph, ends, { pipeline, gathers, ...exchange }) };
   };
   const { rest } = times;
   let current = { graph, gathers, times, ...step(times) };
@@ -124,18 +128,23 @@ export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = buil
 /** With the state that goes from peer to peer, of a step whose work ends then. */
 function withExchange(
   costs: ClusterCosts,
+  plan: Plan,
   graph: WorkGraph,
-  { seconds, endSeconds }: ReturnType<typeof simulateEnds>,
+  ends: ReturnType<typeof simulateEnds>,
   {
     pipeline,
-    gathered,
+    gathers,
     slices,
     values,
     copies,
     kept,
     hosted,
-  }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow; readonly gathered: Flow },
+    updates,
+  }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow; readonly gathers: Gathers },
 ): Forecast {
+  const { seconds, endSeconds } = ends;
+  const forwardSeconds = (peer: PlannedPeer, stage: number, shape: StageShape, samples: number): number =>
+    (gathers.stages[stage] ?? costs).forwardSeconds(peer, shape, samples);
   let committed = 0;
   let after = 0;
   let mostSlices = 0;
@@ -147,13 +156,18 @@ function withExchange(
     const inHost = hosted.get(place) ?? 0;
     const onGpu = costs.updateSeconds(peer, (kept.get(place) ?? 0) - inHost);
     const [summed, onHost] = [costs.hostSumSeconds(peer, inHost), costs.hostUpdateSeconds(peer, inHost)];
-    const [update, passed] = [Math.max(onGpu, onHost), flowSeconds(costs, place, values)];
-    exchange.push({ place, reportedSeconds, reduce, onGpu, onHost, passed });
+    const own = updates.get(peer.id) ?? null;
+    const elementSeconds = costs.hostUpdateSeconds(peer, 1);
+    const updated = Math.max(onGpu, (own?.passedOn ?? 0) * elementSeconds);
+    const passed = flowSeconds(costs, place, values);
+    const step = { plan, graph, ends, forwardSeconds };
+    const awaited = own && valuesAwaited(step, peer, own, elementSeconds, updated + passed);
+    exchange.push({ place, reportedSeconds, reduce, onGpu, onHost, updated, passed });
     committed = Math.max(committed, reportedSeconds + summed + peer.serverSeconds);
     mostSlices = Math.max(mostSlices, reduce + summed);
-    after = Math.max(after, peer.serverSeconds + update + passed);
-    const sent = [pipeline, gathered, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
-    found.set(peer.id, { busySeconds: busy + update, sentBytes: sent });
+    after = Math.max(after, peer.serverSeconds + updated + passed + (awaited ?? 0));
+    const sent = [pipeline, gathers.sent, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
+    found.set(peer.id, { busySeconds: busy + Math.max(onGpu, onHost), sentBytes: sent });
   };
   for (const [index, id] of graph.peers.entries()) {
     const place = costs.placeOf(id);
@@ -338,55 +352,4 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     activationBytes: (stage, id) => bytes(stage, stage + 1, id),
     gradientBytes: (stage, id) => bytes(stage, stage - 1, id),
   };
-}
-
-/** Gradient slices from every holder to the shard's keepers, values from its primary to holders, copies of them to replicas; elements that each one keeps, and those of them in main memory. */
-function stateExchange(costs: ClusterCosts, plan: Plan) {
-  const { model } = costs;
-  const [slices, values, copies] = [flow(), flow(), flow()];
-  const encoding = plan.stateWire ?? 'f32';
-  const [kept, hosted] = [new Map<number, number>(), new Map<number, number>()];
-  const uses = plan.stages.flatMap((stage) => {
-    const places = stage.members.map(({ peer }) => costs.placeOf(peer));
-    return blocksOfStage(model, stage.layers)
-      .filter(({ block }) => gatheringHome(plan, block) !== stage)
-      .map((use) => ({ ...use, places }));
-  });
-  const usesOf = new Map<string, typeof uses>();
-  for (const use of uses) usesOf.set(use.block, [...(usesOf.get(use.block) ?? []), use]);
-  for (const { block, shards } of plan.state) {
-    for (const shard of shards) {
-      const { range } = shard;
-      const primary = costs.placeOf(shard.peer);
-      const keepers = keepersOf(shard).map(costs.placeOf);
-      const elements = range[1] - range[0];
-      const codes = plan.stateWire && codedParts(usesOf.get(block) ?? [], range);
-      // Who computes with all of it gets its values anyway.
-      const served = new Set([primary]);
-      for (const keeper of keepers)
-        for (const of of shard.in === 'host' ? [kept, hosted] : [kept])
-          of.set(keeper, (of.get(keeper) ?? 0) + elements);
-      for (const { places, ranges } of usesOf.get(block) ?? []) {
-        const used = ranges.reduce((sum, part) => {
-          const [from, to] = overlap(part, range) ?? [0, 0];
-          return sum + to - from;
-        }, 0);
-        if (used === 0) continue;
-        const bytes = (parts: readonly Range[]): number =>
-          parts.reduce((sum, [from, to]) => sum + packedBytes(encoding, to - from), 0);
-        const own = ranges.map((part) => overlap(part, range)).filter((part) => part !== null);
-        const sent = bytes(own);
-        const back = codes ? bytes(codes.filter((part) => holdsPart({ ranges }, part))) : sent;
-        for (const holder of places) {
-          for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, sent);
-          if (holder !== primary) values.add(primary, holder, back);
-          if (used === elements) served.add(holder);
-        }
-      }
-      if (plan.stateWire) continue; // replicas update masters of their own
-      for (const keeper of keepers)
-        if (!served.has(keeper)) copies.add(primary, keeper, packedBytes(encoding, elements));
-    }
-  }
-  return { slices, values, copies, kept, hosted };
 }

@@ -30,6 +30,11 @@ const search = (problem: ClusterProblem) =>
   );
 const isInHost = ({ state }: Plan): boolean => state.some(({ shards }) => shards.some((shard) => shard.in === 'host'));
 
+const allInHost = (plan: Plan): Plan => ({
+  ...plan,
+  state: plan.state.map((one) => ({ ...one, shards: one.shards.map((shard) => ({ ...shard, in: 'host' })) })),
+});
+
 /** A peer that updates so many elements a second in main memory and on its GPU, with room for all in both. */
 function withSpeeds(speed: MainMemorySpeed, layerSeconds: number, ids = ['a'], hosts = ids): ClusterProblem {
   const measured = { forwardSecondsPerLayer: [layerSeconds], backwardSecondsPerLayer: [2 * layerSeconds] };
@@ -144,7 +149,8 @@ describe('main memory in a plan that is searched for', () => {
   });
 
   it('[CL50] [CL52] an element takes what was measured before the commit and after it, 10 and 15 ns where nothing was, beside what the GPU updates', () => {
-    const measured = { forwardSecondsPerLayer: [0.01], backwardSecondsPerLayer: [0.02] };
+    // So short that no forward hides anything.
+    const measured = { forwardSecondsPerLayer: [1e-12], backwardSecondsPerLayer: [2e-12] };
     const cluster = parseCluster({ peers: [{ id: 'a', memoryBytes: 1e9, hostBytes: 1e9, measured }] }, 'c.json');
     invariant(cluster.ok, 'a cluster');
     const plain = clusterCosts({ model, batch, cluster: cluster.value });
@@ -153,10 +159,7 @@ describe('main memory in a plan that is searched for', () => {
     const found = search({ model, batch, cluster: cluster.value, without: 'mainMemory' });
     invariant(found.ok, 'a plan');
     const { plan } = found.value;
-    const inHost: Plan = {
-      ...plan,
-      state: plan.state.map((one) => ({ ...one, shards: one.shards.map((shard) => ({ ...shard, in: 'host' })) })),
-    };
+    const inHost = allInHost(plan);
     const elements = model.blocks.reduce((sum, { elements: own }) => sum + own, 0);
     for (const [costs, secondsOfAll] of [
       [plain, 25e-9 * elements],
@@ -167,5 +170,26 @@ describe('main memory in a plan that is searched for', () => {
       const longer = forecast(costs, inHost).stepSeconds - forecast(costs, plan).stepSeconds;
       expect(longer + costs.updateSeconds(peer, elements)).toBeCloseTo(secondsOfAll, 9);
     }
+  });
+
+  it('[CL54] of what is updated in main memory the next forward hides all but what it begins with', () => {
+    const speed = { sumSeconds: 2 * NS, updateSeconds: 100 * NS };
+    const problem = withSpeeds(speed, 1);
+    const costs = clusterCosts(problem);
+    const found = search({ ...problem, without: 'mainMemory' });
+    const [peer] = costs.peers;
+    invariant(found.ok && peer, 'a plan of one peer');
+    const { plan } = found.value;
+    const [embedding = 0, layer = 0] = model.blocks.map(({ elements }) => elements);
+    const all = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+    const [first] = plan.microBatches;
+    invariant(first, 'a micro-batch');
+    const samples = first.samples[1] - first.samples[0];
+    const looked = costs.forwardSeconds(peer, { first: true, last: false, layers: 0 }, samples);
+    const longer = forecast(costs, allInHost(plan)).stepSeconds - forecast(costs, plan).stepSeconds;
+    // The tokens' rows are looked up in no time that would hide the first layer's update; each layer takes a second.
+    expect(looked).toBeLessThan(100 * NS * layer);
+    const waited = 100 * NS * (embedding + layer) - looked;
+    expect(longer + costs.updateSeconds(peer, all)).toBeCloseTo(2 * NS * all + waited, 9);
   });
 });

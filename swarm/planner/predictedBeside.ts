@@ -101,7 +101,7 @@ function firstLayerSum(
 /** Slices before the commit, updates and values after it. */
 function ofState(costs: ClusterCosts, plan: Plan, { forecast }: PredictedStep): BesideSpan[] {
   const { committedSeconds, peers } = forecast.exchange;
-  return peers.flatMap(({ place, reportedSeconds, reduce, onGpu, onHost, passed }) => {
+  return peers.flatMap(({ place, reportedSeconds, reduce, onGpu, onHost, updated, passed }) => {
     const { id: peer, serverSeconds } = at(costs.peers, place);
     const span = (action: BesideAction, startSeconds: number, seconds: number): BesideSpan => ({
       ...{ peer, action, startSeconds, endSeconds: startSeconds + seconds },
@@ -110,12 +110,11 @@ function ofState(costs: ClusterCosts, plan: Plan, { forecast }: PredictedStep): 
     const stage = plan.stages.findIndex(isOwn);
     const whole = plan.stages.findIndex((one) => isOwn(one) && !one.gathered);
     const begun = committedSeconds + serverSeconds;
-    const updated = begun + Math.max(onGpu, onHost);
     return [
       ...(whole < 0 ? [] : [span({ op: 'REDUCE', stage: whole }, reportedSeconds - reduce, reduce)]),
       span({ op: 'UPDATE' }, begun, onGpu),
       span({ op: 'UPDATE_HOST' }, begun, onHost),
-      span(stage < 0 ? { op: 'SEND_V' } : { op: 'GATHER', stage }, updated, passed),
+      span(stage < 0 ? { op: 'SEND_V' } : { op: 'GATHER', stage }, begun + updated, passed),
     ];
   });
 }

@@ -4,7 +4,8 @@
  * sum in main memory, c for AdamW there and g for AdamW on the GPU, x in main memory take
  *   t(x) = s·x + max(g·(k − x), c·x)
  * which falls until both end together, at x = k·g/(g + c), where g > s; where g is no more than s nothing is gained by the
- * first one. What lies there for want of room stays there. A step has one slowest peer before its commit and one after it, so
+ * first one. Of c·x the next step's first forward hides up to its own time h (hostUpdates.ts), so that with all of it hidden
+ * both end together at x = (k·g + h)/(g + c). What lies there for want of room stays there. A step has one slowest peer before its commit and one after it, so
  * that of all peers' cuts those stay without which it is longer.
  */
 import type { PeerId } from '../base.ts';
@@ -20,10 +21,14 @@ const LEAST_GAIN = 0.005;
 /** Of more peers all cuts stay, or none. */
 const MOST_TRIED = 16;
 
-/** Elements of the `kept` ones that lie in main memory where both updates end together; 0: it is shorter with none there. */
-export function sharedElements(costs: ClusterCosts, peer: PlannedPeer, kept: number): number {
+/**
+ * Elements of the `kept` ones that lie in main memory where both updates end together, that one after so much that is hidden;
+ * 0: it is shorter with none there.
+ */
+export function sharedElements(costs: ClusterCosts, peer: PlannedPeer, kept: number, hiddenSeconds = 0): number {
   const [onGpu, inHost] = [costs.updateSeconds(peer, kept), costs.hostUpdateSeconds(peer, kept)];
-  return onGpu > costs.hostSumSeconds(peer, kept) ? (kept * onGpu) / (onGpu + inHost) : 0;
+  if (onGpu <= costs.hostSumSeconds(peer, kept)) return 0;
+  return kept * Math.min(1, (onGpu + hiddenSeconds) / (onGpu + inHost));
 }
 
 /** The plan with a part of the state in main memory for the time that it saves; null: it saves none. */
@@ -32,11 +37,16 @@ export function withSharedUpdates(costs: ClusterCosts, plan: Plan): Plan | null 
   const bare = forecast(costs, plan).stepSeconds;
   const seconds = (of: Plan): number =>
     isRoomy(costs, of) ? forecast(costs, of).stepSeconds : Number.POSITIVE_INFINITY;
-  let cuts = costs.peers.flatMap((peer) => cutOf(costs, plan, peer));
-  if (cuts.length === 0) return null;
   let [best, least] = [plan, bare];
   // A cut shard takes more of a GPU than a whole one in its place: where that has no room, whole ones go.
-  for (const mayCut of [true, false]) {
+  for (const [isHidden, mayCut] of [
+    [false, true],
+    [false, false],
+    [true, true],
+    [true, false],
+  ] as const) {
+    let cuts = costs.peers.flatMap((peer) => cutOf(costs, plan, peer, isHidden ? firstForward(costs, plan, peer) : 0));
+    if (cuts.length === 0) continue;
     const made = (of: readonly Cut[]): Plan =>
       of.reduce((moved, { id, elements }) => moreInMainMemory(moved, id, elements, mayCut), plan);
     let tried = made(cuts);
@@ -68,12 +78,24 @@ interface Cut {
   readonly elements: number;
 }
 
-function cutOf(costs: ClusterCosts, plan: Plan, peer: PlannedPeer): Cut[] {
+/** Seconds of the longest that a peer's stages take for their first micro-batch. */
+function firstForward(costs: ClusterCosts, { stages, microBatches }: Plan, peer: PlannedPeer): number {
+  const seconds = stages.map(({ layers: [from, to], members }, stage) => {
+    const first = members.find(({ peer: id }) => id === peer.id)?.microBatches[0];
+    const samples = microBatches.find(({ id }) => id === first)?.samples;
+    if (!samples) return 0;
+    const shape = { first: stage === 0, last: stage === stages.length - 1, layers: to - from };
+    return costs.forwardSeconds(peer, shape, samples[1] - samples[0]);
+  });
+  return Math.max(...seconds);
+}
+
+function cutOf(costs: ClusterCosts, plan: Plan, peer: PlannedPeer, hiddenSeconds: number): Cut[] {
   const inHost = hostBytes(plan, peer.id, undefined) / HOST_ELEMENT_BYTES;
   let kept = 0;
   for (const { shards } of plan.state)
     for (const { peer: primary, range } of shards) if (primary === peer.id) kept += range[1] - range[0];
-  const wanted = Math.min(sharedElements(costs, peer, kept), costs.hostElements(peer));
+  const wanted = Math.min(sharedElements(costs, peer, kept, hiddenSeconds), costs.hostElements(peer));
   return wanted > inHost ? [{ id: peer.id, elements: wanted - inHost }] : [];
 }
 

@@ -15,21 +15,20 @@ interface Committed {
   readonly beside: BesideLog;
 }
 
-/** What lies in main memory is updated while the GPU updates its own: a span each. */
+/** What lies in main memory is updated while the GPU updates its own, and goes on beside what comes next: a span each. */
 export async function update(
   { role: { shards, kept }, around, beside }: Committed,
   scalars: UpdateScalars | null,
   settled: () => Promise<void>,
 ): Promise<void> {
   invariant(scalars, 'a step is committed before its update');
-  let updated: Promise<void> | undefined;
   const submit = (): void => {
-    updated = shards.update(scalars) ?? undefined;
-    if (kept.some((work) => work.in === 'host')) beside.until({ op: 'UPDATE_HOST' }, Promise.resolve(updated));
+    const updated = Promise.resolve(shards.update(scalars));
+    updated.catch(() => undefined); // whoever waits for a shard hears of it
+    if (kept.some((work) => work.in === 'host')) beside.until({ op: 'UPDATE_HOST' }, updated);
     if (kept.some((work) => work.in !== 'host')) beside.until({ op: 'UPDATE' }, settled());
   };
   await around.throttle.run({ op: 'update' }, submit, settled);
-  await updated;
 }
 
 export async function endTurn({ role, step, beside }: Committed, op: TurnEnd): Promise<void> {

@@ -1,11 +1,12 @@
 /**
  * One action on a micro-batch, or one on each of those that a layered pass has: in its place among what the donor's share of
- * its GPU allows, measured, and where its stage gathers unit by unit.
+ * its GPU allows, measured, and where its stage gathers, or its values are still being written, unit by unit.
  */
 import { at } from '../../../swarm/base.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
 import { begun, type MeasuredSpan } from '../../../swarm/timeline/measured.ts';
 import { kindOf, samplesOf } from './aloneSeconds.ts';
+import { asWritten, writingOf } from './asWritten.ts';
 import type { Stage } from './engine.ts';
 import type { Gathering } from './gathering.ts';
 import type { Role } from './role.ts';
@@ -33,6 +34,8 @@ export async function compute(
   const microBatches = actions.map(({ microBatch }) => microBatch);
   const samples = microBatches.reduce((sum, id) => sum + samplesOf(role.plan, id), 0);
   const kind = { ...kindOf(role, first, isEvaluation), samples };
+  const writing = first.op === 'F' ? writingOf(role, first.stage) : null;
+  if (isEvaluation) await Promise.all(writing ?? []);
   let passed: Promise<void> | undefined;
   const settled = async (): Promise<void> => {
     await passed;
@@ -53,9 +56,15 @@ export async function compute(
   };
   const submit = (): void => {
     submittedSeconds = now();
-    const { op, stage: index } = first;
+    const { op, stage: index, microBatch } = first;
+    if (writing && !isEvaluation) {
+      passed = asWritten({ stage, idle: gathering.idle, now }, writing, (block) => work(microBatch, block)).then(() =>
+        tell(first),
+      );
+      return;
+    }
     if (op === 'R' || !stage.units) {
-      work(first.microBatch);
+      work(microBatch);
       tell(first);
       return;
     }
@@ -66,7 +75,8 @@ export async function compute(
       if (++done % each === 0) tell(at(actions, done / each - 1));
     });
   };
-  const idleBefore = gathering.idleSeconds;
-  await throttle.run(kind, submit, settled, () => gathering.idleSeconds - idleBefore);
+  const { idle } = gathering;
+  const idleBefore = idle.seconds;
+  await throttle.run(kind, submit, settled, () => idle.seconds - idleBefore);
   await passed;
 }

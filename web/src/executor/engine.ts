@@ -35,6 +35,8 @@ export interface Stage {
    * unit then, each after its values are written. Absent: all is there.
    */
   readonly units?: readonly (readonly BlockUse[])[] | undefined;
+  /** Of a stage that has all, in the order of its forward, which can be done one by one: where some of it is still to come. */
+  readonly blocks?: readonly BlockName[];
   /** Clears the gradients of a unit, which is computed with next. */
   clearUnit?(unit: number): void;
   writeUnit?(unit: number, block: BlockName, range: Range, values: Float32Array): void;
@@ -44,7 +46,10 @@ export interface Stage {
    * missed of gradient sums is in them from the beginning.
    */
   begin(step: number, lossScale: number, withLeftOver?: boolean): void;
-  /** Takes the lowest slot that is free. `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a backward, or past the next forward. */
+  /**
+   * Takes the lowest slot that is free. `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a
+   * backward, or past the next forward. `unit`: of those, or of `blocks`.
+   */
   forward(work: ForwardWork, unit?: number): void;
   /** In a stage that recomputes layers: the first part of it, right before the micro-batch's backward. */
   recompute(microBatch: number): void;
@@ -106,11 +111,16 @@ export interface Shards {
     block: BlockName,
     shard: Range,
     pieces: readonly { readonly range: Range; readonly values: Float32Array }[],
-  ): void;
+  ): void | Promise<void>;
   /** Sum of squares of each shard's gradient, in the order of the plan's state. */
   sumSquares(): Promise<readonly ShardNorm[]>;
-  /** On the GPU it stands in the queue when this returns; what is in main memory is updated when it resolves. */
+  /**
+   * On the GPU it stands in the queue when this returns. What is in main memory is updated beside what comes next, until this
+   * resolves: whatever asks for a shard, or gives it something, waits for that shard.
+   */
   update(scalars: UpdateScalars): void | Promise<void>;
+  /** Until what a stage of this peer computes with of a block is what the newest update made; null: it is. */
+  written?(stage: number, block: BlockName): Promise<void> | null;
   readValues(block: BlockName, range: Range): Promise<Reading>;
   /**
    * As int8 codes, what the holders of a primary's values lack of them and then have: here too, in the stage that computes

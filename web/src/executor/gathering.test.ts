@@ -61,6 +61,6 @@ test.each([
       took = clock.now();
     })();
     await clock.run();
-    expect([gathering.idleSeconds, took]).toEqual([idleSeconds, passSeconds]);
+    expect([gathering.idle.seconds, took]).toEqual([idleSeconds, passSeconds]);
   },
 );

@@ -22,6 +22,7 @@ import {
 } from '../../../swarm/ways/gathers.ts';
 import type { TensorName } from '../../../swarm/ways/passage.ts';
 import type { Stage } from './engine.ts';
+import { IdleMeter } from './idleMeter.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
 
@@ -51,13 +52,15 @@ export class Gathering {
   /** Its own gradients on their way to its shards. */
   readonly #own = new Map<string, Handed>();
   #added: Promise<unknown> = Promise.resolve();
-  #idleSeconds = 0;
+  /** Of passes so far, while others' parts, or values that are still being written, came. */
+  readonly idle: IdleMeter;
 
   constructor(role: Role, step: number, round: number | null, ways: GatherWays) {
     this.#role = role;
     this.#step = step;
     this.#round = round;
     this.#ways = ways;
+    this.idle = new IdleMeter(() => ways.now());
   }
 
   /** Answers and adds from now on, until the step ends; in an evaluation until everyone has what it asks for. */
@@ -89,11 +92,6 @@ export class Gathering {
     return this.#passOccasions(index, 0, pass).length;
   }
 
-  /** How long passes so far waited for others' parts while the GPU had nothing to do. */
-  get idleSeconds(): number {
-    return this.#idleSeconds;
-  }
-
   /** Runs one pass of these micro-batches, ascending, unit by unit; with two places the next one comes while one is computed with. */
   async pass(
     index: number,
@@ -109,7 +107,7 @@ export class Gathering {
     let next = this.#fetch(units, occasions[0]);
     let settled: Promise<number> = Promise.resolve(0);
     for (const [place, occasion] of occasions.entries()) {
-      for (const { block, range, values } of await this.#waited(next, settled))
+      for (const { block, range, values } of await this.idle.until(next, settled))
         stage.writeUnit?.(occasion.unit, block, range, values);
       const following = occasions[place + 1];
       if (isAhead) next = this.#fetch(units, following);
@@ -124,16 +122,6 @@ export class Gathering {
         next = this.#fetch(units, following);
       }
     }
-  }
-
-  /** What comes; from when on the GPU is done with what was there before, nothing else is done. */
-  async #waited(coming: Promise<Pieces>, settled: Promise<number>): Promise<Pieces> {
-    const begun = this.#ways.now();
-    const pieces = await coming;
-    const here = this.#ways.now();
-    const done = await Promise.race([settled, Promise.resolve(here)]);
-    this.#idleSeconds += Math.max(0, here - Math.max(begun, done));
-    return pieces;
   }
 
   #passOccasions(index: number, microBatch: number, pass: 'F' | 'B'): Occasion[] {
@@ -230,7 +218,7 @@ export class Gathering {
         }),
       );
       this.#own.delete(keyText(this.#key(at(tensors, 0))));
-      shards.addReceived(block, range, pieces);
+      await shards.addReceived(block, range, pieces);
     }
   }
 

@@ -283,8 +283,8 @@ export class IslandShards implements Shards {
     return this.#gpu.addOwn(block, shard, stage);
   }
 
-  addReceived(...of: Parameters<Shards['addReceived']>): void {
-    this.#gpu.addReceived(...of);
+  addReceived(...of: Parameters<Shards['addReceived']>): void | Promise<void> {
+    return this.#gpu.addReceived(...of);
   }
 
   sumSquares(): Promise<readonly ShardNorm[]> {
@@ -293,6 +293,10 @@ export class IslandShards implements Shards {
 
   update(scalars: UpdateScalars): void | Promise<void> {
     return this.#gpu.update(scalars);
+  }
+
+  written(stage: number, block: BlockName): Promise<void> | null {
+    return this.#gpu.written?.(stage, block) ?? null;
   }
 
   readValues(block: BlockName, range: Range): Promise<Reading> {

@@ -42,6 +42,7 @@ export async function heldState({ epoch, stages, uses, shards, kinds, kept }: Ro
   }
   for (const [index, stage] of keptOnly ? [] : stages) {
     for (const use of got(uses, index)) {
+      await shards.written?.(index, use.block);
       for (const range of slices(use, [0, Number.POSITIVE_INFINITY])) {
         const values = await (await stage.readValues(use.block, range)).take((read) => read.slice());
         ranges.push({ block: use.block, kind: 'value', range, values });

@@ -110,7 +110,7 @@ export async function addSlices(
         }),
       );
       if (isCompared && !own) digests.push(...pieces.map(({ words }) => digestOf(words)));
-      shards.addReceived(block, range, pieces);
+      await shards.addReceived(block, range, pieces);
     }
     const all = isCompared ? whole(digests) : Promise.resolve(null);
     all.catch(() => undefined); // awaited with the report, unless what is received next fails first

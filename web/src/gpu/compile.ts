@@ -22,6 +22,8 @@ type Launched<Calls> = { readonly [Pass in keyof Calls]: readonly Launch[] };
 
 /** What a micro-batch does in a slot, as launches. */
 export interface Launches extends Launched<MicroBatchCalls> {
+  /** The forward, a list for each block. */
+  readonly blocks: readonly (readonly Launch[])[];
   readonly packing: ReadonlyMap<WireEncoding, Launched<Packing>>;
 }
 
@@ -36,7 +38,7 @@ export interface Compiled {
 export function pipelinesOf(gpu: Gpu, compute: Compute, slots: ReadonlyMap<string, SlotCalls>) {
   const { device, family, pipelines } = gpu;
   const all = new Set<KernelCall>();
-  for (const { packing, ...calls } of slots.values()) {
+  for (const { packing, blocks: _, ...calls } of slots.values()) {
     for (const passes of [calls, ...packing.values()]) for (const call of callsOf(passes)) all.add(call);
   }
   return Promise.all(
@@ -68,12 +70,13 @@ export async function compileCalls(
     return launch;
   };
   const launches = new Map<string, Launches>();
-  for (const [key, { packing, ...calls }] of slots) {
+  for (const [key, { packing, blocks, ...calls }] of slots) {
     launches.set(key, {
       forward: calls.forward.map(launchOf),
       evaluation: calls.evaluation.map(launchOf),
       recompute: calls.recompute.map(launchOf),
       backward: calls.backward.map(launchOf),
+      blocks: blocks.map((calls) => calls.map(launchOf)),
       packing: new Map(Array.from(packing, ([encoding, passes]) => [encoding, packingLaunches(passes, launchOf)])),
     });
   }
@@ -95,7 +98,7 @@ const packingLaunches = (passes: Packing, launchOf: (call: KernelCall) => Launch
 
 /** Frees what only the launches own. */
 export function closeCompiled({ launches }: Compiled): void {
-  for (const { packing, ...own } of launches.values()) {
+  for (const { packing, blocks: _, ...own } of launches.values()) {
     for (const passes of [own, ...packing.values()]) {
       for (const launch of Object.values<readonly Launch[]>({ ...passes }).flat()) launch.dimsBuffer.destroy();
     }

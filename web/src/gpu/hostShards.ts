@@ -1,14 +1,15 @@
 /**
  * Shards in main memory (PatrickStar, ZeRO-Offload): values, moments and the sum of gradients of some shards lie here, and
  * are updated here, so that of a parameter that the GPU computes with it has 8 bytes in place of 16. Those of the same peer
- * that lie on its GPU are updated there meanwhile. The arithmetic is float32's, one operation after the other, so that all
- * keepers of a shard have the same bits whatever their adapters.
+ * that lie on its GPU are updated there meanwhile, and the next step's first forward begins: a shard that goes on being updated
+ * makes wait who asks for it, or gives it something, and nobody else. The arithmetic is float32's, one operation after the
+ * other, so that all keepers of a shard have the same bits whatever their adapters.
  */
 import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
 import { packInt8Difference } from '../../../shaders/wire/packInt8.ts';
 import { got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import { type ShardWork, shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { inUpdateOrder, type ShardWork, shardsOf } from '../../../swarm/memory/shardMemory.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
 import { keptUses, type Plan } from '../../../swarm/plan/plan.ts';
@@ -29,6 +30,8 @@ interface HostShard {
   readonly sum: Float32Array;
   /** What those who are sent its values have of them. */
   readonly held: Float32Array | null;
+  /** What is done to it, and has to be over before anything else is; null: nothing. */
+  busy: Promise<void> | null;
 }
 
 interface HostParts {
@@ -57,6 +60,7 @@ export class HostShards implements Shards {
   /** Shards whose sum holds something of this step already. */
   readonly #begun = new Set<HostShard>();
   readonly #work = new LongWork();
+  #isClosed = false;
 
   constructor(gpu: Shards, parts: HostParts, kept: readonly ShardWork[]) {
     this.bytes = gpu.bytes;
@@ -68,7 +72,7 @@ export class HostShards implements Shards {
       .map((work): HostShard => {
         const plane = (): Float32Array => new Float32Array(work.range[1] - work.range[0]);
         const held = work.isPrimary && parts.plan.stateWire ? plane() : null;
-        return { work, planes: new Map(STATE_KINDS.map((kind) => [kind, plane()])), sum: plane(), held };
+        return { work, planes: new Map(STATE_KINDS.map((kind) => [kind, plane()])), sum: plane(), held, busy: null };
       });
     const { model, plan, stages } = parts;
     this.#uses = new Map([...stages].map(([index, stage]) => [stage, keptUses(model, plan, index)]));
@@ -92,6 +96,7 @@ export class HostShards implements Shards {
     if (!shard) return this.#gpu.addOwn(name, range, stage);
     const use = got(this.#uses, stage).find((one) => one.block === name);
     invariant(use, `a stage adds gradients of ${name}, which it does not use`);
+    await shard.busy;
     this.#begin(shard);
     for (const part of slices(use, range)) {
       const reading = await stage.readGradient(name, part);
@@ -99,19 +104,20 @@ export class HostShards implements Shards {
     }
   }
 
-  addReceived(name: BlockName, range: Range, pieces: Parameters<Shards['addReceived']>[2]): void {
+  async addReceived(name: BlockName, range: Range, pieces: Parameters<Shards['addReceived']>[2]): Promise<void> {
     const shard = this.#shard(name, range);
-    if (shard) {
-      this.#begin(shard);
-      for (const piece of pieces) add(shard, piece.range, piece.values);
-    } else this.#gpu.addReceived(name, range, pieces);
+    if (!shard) return this.#gpu.addReceived(name, range, pieces);
+    await shard.busy;
+    this.#begin(shard);
+    for (const piece of pieces) add(shard, piece.range, piece.values);
   }
 
   async sumSquares(): Promise<readonly ShardNorm[]> {
     const onGpu = this.#gpu.sumSquares();
     onGpu.catch(() => undefined); // awaited below
     const own = new Map<ShardWork, number>();
-    for (const { work, sum } of this.#shards) {
+    for (const { work, sum, busy } of this.#shards) {
+      await busy;
       own.set(work, sumOfSquares(sum));
       await this.#work.did(sum.length);
     }
@@ -125,7 +131,10 @@ export class HostShards implements Shards {
     });
   }
 
-  /** The GPU's are in its queue first: both are updated at the same time. */
+  /**
+   * The GPU's are in its queue first: both are updated at the same time. Of those in main memory what others wait for is first,
+   * then what the next forward computes with, in its order.
+   */
   async update(scalars: UpdateScalars): Promise<void> {
     const onGpu = this.#gpu.update(scalars);
     const { betas, epsilon, weightDecay } = this.#parts.optimizer;
@@ -133,8 +142,29 @@ export class HostShards implements Shards {
     const rates = { learningRate, clipScale, weightDecay, update };
     const words = adamwScalars({ ...rates, beta1: betas[0], beta2: betas[1], epsilon });
     invariant(words.length === ADAMW_SCALARS.length, 'scalars have their table');
-    for (const shard of this.#shards) await this.#update(shard, words);
+    const inOrder = inUpdateOrder(this.#shards);
+    let last: Promise<void> = Promise.all(inOrder.map(({ busy }) => busy)).then(() => undefined);
+    for (const shard of inOrder) {
+      last = last.then(() => this.#update(shard, words));
+      this.#occupy(shard, last);
+    }
+    await last;
     await onGpu;
+  }
+
+  #occupy(shard: HostShard, until: Promise<void>): void {
+    const busy = until.finally(() => {
+      if (shard.busy === busy) shard.busy = null;
+    });
+    busy.catch(() => undefined); // a lost device ends the step of whoever waits for it
+    shard.busy = busy;
+  }
+
+  written(stage: number, name: BlockName): Promise<void> | null {
+    const busy = this.#shards.flatMap(({ work, busy }) =>
+      work.block === name && work.valuesStage === stage && !work.isCoded && busy ? busy : [],
+    );
+    return busy.length === 0 ? null : Promise.all(busy).then(() => undefined);
   }
 
   async #update({ work, planes, sum }: HostShard, scalars: Float32Array): Promise<void> {
@@ -144,6 +174,7 @@ export class HostShards implements Shards {
       const tensor = overlap(work.range, [offset, offset + elements]);
       if (!tensor) continue;
       for (let from = tensor[0]; from < tensor[1]; from += UPDATED_ELEMENTS) {
+        if (this.#isClosed) return;
         const to = Math.min(from + UPDATED_ELEMENTS, tensor[1]);
         adamwInMemory(arrays, [from - first, to - first], shape.length >= 2, scalars);
         this.#show(work, [from, to], arrays.values.subarray(from - first, to - first));
@@ -161,6 +192,7 @@ export class HostShards implements Shards {
   async readValues(name: BlockName, range: Range): Promise<Reading> {
     const shard = this.#shard(name, range);
     if (!shard) return this.#gpu.readValues(name, range);
+    await shard.busy;
     const values = within(shard, 'value', range).slice();
     return { take: async (use) => use(values) };
   }
@@ -168,6 +200,7 @@ export class HostShards implements Shards {
   async packValues(name: BlockName, range: Range): Promise<Reading> {
     const shard = this.#shard(name, range);
     if (!shard) return this.#gpu.packValues(name, range);
+    await shard.busy;
     const { work, held } = shard;
     invariant(held, `no values of ${name} are sent from here as codes`);
     const n = range[1] - range[0];
@@ -182,6 +215,7 @@ export class HostShards implements Shards {
   async readState(name: BlockName, range: Range, kinds: readonly StateKind[]): Promise<Float32Array<ArrayBuffer>> {
     const shard = this.#shard(name, range);
     if (!shard) return this.#gpu.readState(name, range, kinds);
+    await shard.busy;
     const length = range[1] - range[0];
     const state = new Float32Array(kinds.length * length);
     for (const [place, kind] of kinds.entries()) state.set(within(shard, kind, range), place * length);
@@ -194,12 +228,18 @@ export class HostShards implements Shards {
       const part = shard.work.block === name ? overlap(shard.work.range, range) : null;
       if (!part) continue;
       const inside = values.subarray(part[0] - range[0], part[1] - range[0]);
-      within(shard, kind, part).set(inside);
-      if (kind === 'value') shard.held?.set(inside, part[0] - shard.work.range[0]);
+      if (shard.busy) {
+        const later = inside.slice();
+        this.#occupy(
+          shard,
+          shard.busy.then(() => take(shard, kind, part, later)),
+        );
+      } else take(shard, kind, part, inside);
     }
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#gpu.close();
   }
 
@@ -218,6 +258,11 @@ export class HostShards implements Shards {
 
 const within = ({ work, planes }: HostShard, kind: StateKind, [from, to]: Range): Float32Array<ArrayBuffer> =>
   got(planes, kind).subarray(from - work.range[0], to - work.range[0]) as Float32Array<ArrayBuffer>; // none is shared
+
+function take(shard: HostShard, kind: StateKind, part: Range, values: Float32Array): void {
+  within(shard, kind, part).set(values);
+  if (kind === 'value') shard.held?.set(values, part[0] - shard.work.range[0]);
+}
 
 const add = ({ work, sum }: HostShard, [from]: Range, values: Float32Array): void =>
   addTo(sum, from - work.range[0], values);

@@ -2,6 +2,7 @@
  * What a stage does for a micro-batch, as kernel calls in order: the rows of its program, forward and from the end. The
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
+import type { BlockName } from '../../../swarm/model/model.ts';
 import type { Program, Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import type { KernelCall } from './kernelCall.ts';
@@ -16,15 +17,27 @@ export interface MicroBatchCalls {
   readonly backward: readonly KernelCall[];
 }
 
-/** `aheadPlaces`: of the layer that is computed again ahead of its backward. */
-export function microBatchCalls(program: Program, places: Places, aheadPlaces: Places = places): MicroBatchCalls {
-  const { body, head, loss, backward: blocks } = program;
+/** The forward of a stage's body, a list for each block. */
+export function bodyCalls({ body }: Program, places: Places): KernelCall[][] {
+  const blocks = new Map<BlockName, KernelCall[]>();
+  for (const step of body) blocks.set(step.scope, [...(blocks.get(step.scope) ?? []), ...forward(step, places, false)]);
+  return [...blocks.values()];
+}
+
+/** `aheadPlaces`: of the layer that is computed again ahead of its backward. `body`: its forward. */
+export function microBatchCalls(
+  program: Program,
+  places: Places,
+  aheadPlaces: Places = places,
+  body: readonly (readonly KernelCall[])[] = bodyCalls(program, places),
+): MicroBatchCalls {
+  const { head, loss, backward: blocks } = program;
   const there = (steps: readonly Step[], at: Places, evaluation = false): KernelCall[] =>
     steps.flatMap((step) => forward(step, at, evaluation));
   const back = (steps: readonly Step[], at: Places): KernelCall[] => steps.flatMap((step) => backward(step, at));
   const runs = lossRuns(program, places);
   const losses = runs.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
-  const bodyForward = there(body, places);
+  const bodyForward = body.flat();
   const ahead = blocks.find(({ before }) => before.length > 0);
   const before = (block: Program['backward'][number]) => (block === ahead ? [] : there(block.before, places));
   return {

@@ -7,7 +7,7 @@ import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
-import { got, invariant, type Range } from '../../../swarm/base.ts';
+import { at, got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import { ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
@@ -122,20 +122,22 @@ export class GpuStage implements Stage {
     return this.#units?.uses;
   }
 
+  get blocks(): readonly BlockName[] {
+    const { body, head } = this.#program;
+    return this.#units ? [] : [...new Set([...body, ...head].map(({ scope }) => scope))];
+  }
+
   forward(work: ForwardWork, unit?: number): void {
     const { microBatch, evaluation, encoding } = work;
     const entered = unit === undefined || unit === 0 ? this.#enter(work) : [];
-    const launches = this.#launched(microBatch, unit);
-    const own = evaluation ? launches.evaluation : launches.forward;
-    const isLast = unit === undefined || unit === this.#lastUnit;
+    const launches = this.#launched(microBatch, this.#units ? unit : undefined);
+    const whole = evaluation ? launches.evaluation : launches.forward;
+    const own = unit === undefined || this.#units ? whole : at(launches.blocks, unit);
+    const isLast = unit === undefined || unit === (this.units ?? this.blocks).length - 1;
     this.#made = encoding && isLast ? { what: 'output', microBatch, encoding } : null;
     if (!this.#plan.size.recomputesAhead) this.#again = null; // a recomputed layer's forward has the same place
     const packed = isLast ? this.#packingOf(this.#launched(microBatch), encoding, 'packOutput') : [];
     this.#submit(`F${microBatch}`, [...entered, ...own, ...packed]);
-  }
-
-  get #lastUnit(): number {
-    return (this.units?.length ?? 0) - 1;
   }
 
   /** A micro-batch comes in: what is launched first. */

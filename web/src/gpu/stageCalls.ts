@@ -19,7 +19,8 @@ import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { type BufferSet, wholeWords } from './buffers.ts';
 import type { Gpu } from './device.ts';
-import { type MicroBatchCalls, microBatchCalls } from './microBatchCalls.ts';
+import type { KernelCall } from './kernelCall.ts';
+import { bodyCalls, type MicroBatchCalls, microBatchCalls } from './microBatchCalls.ts';
 import type { Places } from './operations.ts';
 import { encodingsOf, type Packing, packingOf } from './packing.ts';
 
@@ -35,6 +36,8 @@ export interface StagePlan {
 
 /** For one micro-batch size in one slot, and how the stream is packed by encoding. */
 export interface SlotCalls extends MicroBatchCalls {
+  /** The forward, a list for each block, in order; none of what is gathered. */
+  readonly blocks: readonly (readonly KernelCall[])[];
   readonly packing: ReadonlyMap<WireEncoding, Packing>;
 }
 
@@ -76,8 +79,12 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
       const encodings = encodingsOf(program, size.wires ?? [], compute);
       const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
       const own = size.gathered ? partOf(program, null) : program;
+      const body = bodyCalls(own, places);
+      const passes = microBatchCalls(own, places, size.recomputesAhead ? aheadPlaces(places) : places, body);
+      const rest = passes.forward.slice(body.flat().length);
       calls.set(slotKey(samples, slot), {
-        ...microBatchCalls(own, places, size.recomputesAhead ? aheadPlaces(places) : places),
+        ...passes,
+        blocks: program.last ? [...body, rest] : body,
         packing: new Map(packing),
       });
       for (const [unit, [first]] of unitsIn(parts).entries()) {
@@ -86,7 +93,7 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
         const there = { ...places, ...tensorsOf(parts, (block) => homes.get(block) ?? whole(block)) };
         calls.set(slotKey(samples, slot, unit), {
           ...microBatchCalls(partOf(program, first.block), there),
-          packing: new Map(),
+          ...{ blocks: [], packing: new Map() },
         });
       }
     }

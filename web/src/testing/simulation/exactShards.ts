@@ -1,7 +1,7 @@
 /** The shards of a peer on whole numbers: each update is shown to who holds it against the sequential run. */
 import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.ts';
 import { HOST_FLOATS } from '../../../../swarm/memory/memory.ts';
-import type { ShardWork } from '../../../../swarm/memory/shardMemory.ts';
+import { inUpdateOrder, type ShardWork } from '../../../../swarm/memory/shardMemory.ts';
 import type { BlockName } from '../../../../swarm/model/model.ts';
 import { FLOAT_BYTES, type StateKind } from '../../../../swarm/plan/stateKinds.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../../executor/engine.ts';
@@ -28,6 +28,8 @@ export interface Kept {
   parts: number;
   /** That a step adds: of each holder one, and of what is gathered of each micro-batch. */
   readonly expected: number;
+  /** In main memory: what is done to it. */
+  busy: Promise<void> | null;
   /** Of a replica that is late: the update that it has yet to do. */
   late: { readonly sum: Float64Array; readonly scalars: UpdateScalars } | null;
 }
@@ -68,19 +70,24 @@ export class ExactShards implements Shards {
     for (const shard of this.#shards) shard.parts = 0;
   }
 
-  addOwn(block: BlockName, range: Range, stage: Stage): void {
+  async addOwn(block: BlockName, range: Range, stage: Stage): Promise<void> {
     invariant(stage instanceof ExactStage, 'a stage of this engine');
-    this.#add(this.#shard(block, range), Float64Array.from(stage.gradient(block, range)));
+    const shard = this.#shard(block, range);
+    await shard.busy;
+    this.#add(shard, Float64Array.from(stage.gradient(block, range)));
   }
 
-  addReceived(block: BlockName, range: Range, pieces: Parameters<Shards['addReceived']>[2]): void {
+  async addReceived(block: BlockName, range: Range, pieces: Parameters<Shards['addReceived']>[2]): Promise<void> {
     const part = new Float64Array(range[1] - range[0]);
     for (const piece of pieces) part.set(piece.values, piece.range[0] - range[0]);
-    this.#add(this.#shard(block, range), part);
+    const shard = this.#shard(block, range);
+    await shard.busy;
+    this.#add(shard, part);
   }
 
   async sumSquares(): Promise<readonly ShardNorm[]> {
     this.#device.submit(this.#pace.smallMs);
+    for (const { busy } of this.#shards) await busy;
     const norms = this.#shards.map(({ work, sum, parts, expected }): ShardNorm => {
       invariant(parts === expected, `${parts} of ${expected} parts of ${work.block} are added`);
       return { block: work.block, range: work.range, sumSquares: sum.reduce((all, one) => all + squared(one), 0) };
@@ -90,27 +97,43 @@ export class ExactShards implements Shards {
     return norms;
   }
 
+  /** As `HostShards`: one after the other, while who asks for one that is not done waits. */
   async update(scalars: UpdateScalars): Promise<void> {
     this.#device.submit(this.#pace.updateMs(this.#elementsIn('gpu')));
-    this.#updateIn('gpu', scalars);
-    const inHost = this.#elementsIn('host');
-    if (inHost > 0) await this.#device.works(this.#pace.hostUpdateMs(inHost));
-    this.#updateIn('host', scalars);
+    for (const shard of this.#in('gpu')) this.#update(shard, scalars);
+    const inOrder = inUpdateOrder(this.#shards);
+    let last = Promise.resolve();
+    for (const shard of inOrder) {
+      last = last.then(async () => {
+        await this.#device.works(this.#pace.hostUpdateMs(shard.own.m.length));
+        this.#update(shard, scalars);
+      });
+      occupy(shard, last);
+    }
+    await last;
+  }
+
+  written(stage: number, block: BlockName): Promise<void> | null {
+    const busy = this.#shards.flatMap(({ work, busy }) =>
+      work.block === block && work.valuesStage === stage && !work.isCoded && busy ? busy : [],
+    );
+    return busy.length === 0 ? null : Promise.all(busy).then(() => undefined);
+  }
+
+  #in(place: ShardWork['in']): Kept[] {
+    return this.#shards.filter(({ work }) => work.in === place);
   }
 
   #elementsIn(place: ShardWork['in']): number {
-    return this.#shards.reduce((sum, { work, own }) => (work.in === place ? sum + own.m.length : sum), 0);
+    return this.#in(place).reduce((sum, { own }) => sum + own.m.length, 0);
   }
 
-  #updateIn(place: ShardWork['in'], scalars: UpdateScalars): void {
-    for (const shard of this.#shards) {
-      if (shard.work.in !== place) continue;
-      const { late } = shard;
-      const isLate = this.#otherwise.isReplicaLate && !shard.work.isPrimary;
-      if (isLate) shard.late = { sum: shard.sum, scalars };
-      if (!isLate) this.#apply(shard, shard.sum, scalars);
-      else if (late) this.#apply(shard, late.sum, late.scalars);
-    }
+  #update(shard: Kept, scalars: UpdateScalars): void {
+    const { late } = shard;
+    const isLate = this.#otherwise.isReplicaLate && !shard.work.isPrimary;
+    if (isLate) shard.late = { sum: shard.sum, scalars };
+    if (!isLate) this.#apply(shard, shard.sum, scalars);
+    else if (late) this.#apply(shard, late.sum, late.scalars);
   }
 
   #apply({ work, own, stage, shownTo }: Kept, sum: Float64Array, scalars: UpdateScalars): void {
@@ -128,6 +151,7 @@ export class ExactShards implements Shards {
       ({ work }) => work.block === block && work.range[0] <= range[0] && range[1] <= work.range[1],
     );
     invariant(shard, `no shard of ${block} here`);
+    await shard.busy;
     const [from] = shard.work.range;
     return this.#device.read(this.#stateOf(shard, 'value').slice(range[0] - from, range[1] - from));
   }
@@ -137,6 +161,7 @@ export class ExactShards implements Shards {
     const length = range[1] - range[0];
     const shard = this.#shard(block, range);
     const state = new Float32Array(kinds.length * length);
+    await shard.busy;
     for (const [index, kind] of kinds.entries()) {
       this.#device.submit(this.#pace.smallMs);
       await this.#device
@@ -151,8 +176,10 @@ export class ExactShards implements Shards {
       const { work } = shard;
       const part = work.block === block ? overlap(work.range, range) : null;
       if (!part) continue;
-      const inside = values.subarray(part[0] - range[0], part[1] - range[0]);
-      this.#stateOf(shard, kind).set(inside, part[0] - work.range[0]);
+      const inside = values.slice(part[0] - range[0], part[1] - range[0]);
+      const write = (): void => this.#stateOf(shard, kind).set(inside, part[0] - work.range[0]);
+      if (shard.busy === null) write();
+      else occupy(shard, shard.busy.then(write));
     }
   }
 
@@ -178,4 +205,11 @@ export class ExactShards implements Shards {
     invariant(found, `no shard of ${block} at ${range[0]} here`);
     return found;
   }
+}
+
+function occupy(shard: Kept, until: Promise<void>): void {
+  const busy = until.then(() => {
+    if (shard.busy === busy) shard.busy = null;
+  });
+  shard.busy = busy;
 }

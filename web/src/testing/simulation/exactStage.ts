@@ -61,6 +61,7 @@ export class ExactStage implements Stage {
   /** Of blocks that are not gathered. */
   readonly values: ReadonlyMap<BlockName, Values>;
   readonly units: readonly (readonly BlockUse[])[] | undefined;
+  readonly blocks: readonly BlockName[];
   readonly #device: Device;
   readonly #model: Model;
   readonly #size: StageSize;
@@ -87,6 +88,7 @@ export class ExactStage implements Stage {
     const { layers, gathered } = size;
     this.units = gathered ? unitsOf(model, layers, layers[0] === 0) : undefined;
     const uses = gathered ? wholeUses(model, layers) : blocksOfStage(model, layers);
+    this.blocks = this.units ? [] : this.#partsOf(undefined);
     this.values = new Map(uses.map(({ block }) => [block, this.#unknown(block)]));
   }
 
@@ -148,7 +150,7 @@ export class ExactStage implements Stage {
   #headForward(own: InFlight, unit: number | undefined, evaluation: boolean): void {
     own.z_N = headRows(this.#model, this.#values('embedding', unit), this.#values('head', unit), own.x, own.targets);
     // What is gathered goes again: its gradient is made while it is there.
-    if (unit !== undefined && !evaluation) own.headGradient = this.#headBackward(own);
+    if (this.units && !evaluation) own.headGradient = this.#headBackward(own);
   }
 
   #headBackward({ z_N, targets }: InFlight): Values {
@@ -265,7 +267,7 @@ export class ExactStage implements Stage {
   /** In the order of the forward: what is computed of the whole stage, or of one unit. */
   #partsOf(unit: number | undefined): BlockName[] {
     const { layers } = this.#size;
-    if (unit !== undefined) return [at(at(this.units ?? [], unit), 0).block];
+    if (unit !== undefined) return [this.units ? at(at(this.units, unit), 0).block : at(this.blocks, unit)];
     return [
       ...(layers[0] === 0 ? (['embedding'] as const) : []),
       ...Array.from({ length: layers[1] - layers[0] }, (_, index) => layerBlock(layers[0] + index)),
