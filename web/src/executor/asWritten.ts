@@ -30,7 +30,8 @@ export async function asWritten(
   writing: Writing,
   run: (block: number) => void,
 ): Promise<void> {
-  let settled: Promise<number> = Promise.resolve(now());
+  let settled = stage.settled().then(now);
+  settled.catch(() => undefined); // a lost device ends the step elsewhere
   for (const [block, written] of writing.entries()) {
     if (written) await idle.until(written, settled);
     run(block);

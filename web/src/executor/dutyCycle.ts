@@ -76,7 +76,7 @@ export class DutyCycle implements Throttle {
     const begun = this.#clock.now();
     this.#busy.begin();
     submit();
-    const done = settled().finally(() => this.#busy.end());
+    const done = settled().finally(() => this.#busy.end(idleSeconds()));
     if (this.speed === 1) {
       done.catch(() => undefined); // a lost device ends the step elsewhere
       return;

@@ -105,7 +105,8 @@ export class Gathering {
     const occasions = this.#passOccasions(index, at(microBatches, 0), pass);
     const isAhead = at(plan.stages, index).gathered === 2;
     let next = this.#fetch(units, occasions[0]);
-    let settled: Promise<number> = Promise.resolve(0);
+    let settled = stage.settled().then(() => this.#ways.now());
+    settled.catch(() => undefined); // a lost device ends the step elsewhere
     for (const [place, occasion] of occasions.entries()) {
       for (const { block, range, values } of await this.idle.until(next, settled))
         stage.writeUnit?.(occasion.unit, block, range, values);

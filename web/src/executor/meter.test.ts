@@ -34,6 +34,19 @@ test('work that overlaps in the queue is busy time once', () => {
   expect(busy.share).toBeCloseTo(5 / 6);
 });
 
+test('what work waited for, while the GPU stood still, is no busy time', () => {
+  let now = 0;
+  const busy = new BusyMeter(() => now);
+  busy.begin();
+  now = 4;
+  busy.end(3);
+  expect(busy.share).toBe(0.25);
+  busy.begin();
+  now = 8;
+  busy.end();
+  expect(busy.share).toBe(5 / 8);
+});
+
 test('the busy share forgets what is older than a minute', () => {
   let now = 0;
   const busy = new BusyMeter(() => now);

@@ -27,6 +27,8 @@ export class BusyMeter {
   #busy: Interval[] = [];
   #open = 0;
   #openSince = 0;
+  /** Of what is open, or was over meanwhile. */
+  #idleSeconds = 0;
   #firstAt: number | null = null;
 
   constructor(now: () => number) {
@@ -39,12 +41,15 @@ export class BusyMeter {
     this.#open += 1;
   }
 
-  end(): void {
+  /** `idleSeconds`: of this work those in which the GPU stood still. */
+  end(idleSeconds = 0): void {
     this.#open -= 1;
+    this.#idleSeconds += idleSeconds;
     if (this.#open > 0) return;
     const now = this.#now();
     this.#busy = this.#busy.filter(({ endSeconds }) => endSeconds > now - BUSY_WINDOW_SECONDS);
-    this.#busy.push({ startSeconds: this.#openSince, endSeconds: now });
+    this.#busy.push({ startSeconds: Math.min(now, this.#openSince + this.#idleSeconds), endSeconds: now });
+    this.#idleSeconds = 0;
   }
 
   /** Of the last minute, or of the time since the first work; null before. */
