@@ -1,9 +1,10 @@
 /** The limits that are asked for, against what the kernels use. */
 import { expect, test } from 'vitest';
+import { at } from '../swarm/base.ts';
 import { requiredLimits } from './deviceLimits.ts';
 import { LARGE_CASE, matmul } from './family/matmul.ts';
 import { GPU_CANDIDATES } from './family/tiles.ts';
-import { dimsBytes } from './kernel/kernel.ts';
+import { packDims, UNIFORM_BYTES } from './kernel/dims.ts';
 import { kernels } from './kernels.ts';
 
 /** WebGPU's guaranteed limits (the standard's table), but for a large adapter's two sizes. */
@@ -33,7 +34,8 @@ test('an adapter below what the kernels need is refused by name', () => {
 test('no kernel has more tensors, or longer dims, than is asked for', () => {
   for (const kernel of kernels) {
     expect(kernel.tensors.length, kernel.name).toBeLessThanOrEqual(8);
-    expect(dimsBytes(kernel), kernel.name).toBeLessThanOrEqual(256);
+    const dims = packDims(kernel, false, at(kernel.cases, 0));
+    expect(dims.byteLength, kernel.name).toBeLessThanOrEqual(UNIFORM_BYTES);
   }
 });
 

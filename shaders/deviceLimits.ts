@@ -24,7 +24,7 @@ const LIMITS: readonly LimitRow[] = [
   { name: 'maxBufferSize', want: 'most', why: 'an embedding table is one buffer; the default is 256 MiB' },
   { name: 'maxStorageBufferBindingSize', want: 'most', why: 'and one binding; the default is 128 MiB' },
   { name: 'maxStorageBuffersPerShaderStage', want: 8, why: 'a kernel has at most eight tensors' },
-  { name: 'maxBindGroups', want: 3, why: 'tensors, dims, box' },
+  { name: 'maxBindGroups', want: 2, why: 'tensors, dims' },
   { name: 'maxComputeWorkgroupsPerDimension', want: 65_535, why: 'larger grids are cut (grid.ts)' },
   {
     name: 'maxComputeInvocationsPerWorkgroup',

@@ -1,6 +1,6 @@
 // addInto.inBoxes for {n:4096}
-struct Dims { n: u32 }
-@group(1) @binding(0) var<uniform> dims: Dims;
+struct Dims { n: u32, firstX: u32, firstY: u32, firstZ: u32, groupsX: u32, groupsY: u32, groupsZ: u32 }
+var<immediate> dims: Dims;
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 fn load_x(i: u32) -> vec4f { return x[i]; }
 @group(0) @binding(1) var<storage, read_write> acc: array<vec4f>;
@@ -27,9 +27,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   item((group.y * groups.x + group.x) * 64u + local);
 }
 
-struct Box { first: vec3u, groups: vec3u }
-@group(2) @binding(0) var<uniform> box: Box;
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) local: u32) {
-  run(box.first + group, box.groups, local);
+  run(vec3u(dims.firstX, dims.firstY, dims.firstZ) + group, vec3u(dims.groupsX, dims.groupsY, dims.groupsZ), local);
 }

@@ -1,8 +1,12 @@
-/** Launches in boxes on Dawn: the same bits as in one dispatch, and a grid that one dispatch may not have. */
+/**
+ * Launches in boxes on Dawn: the same bits as in one dispatch, and a grid that one dispatch may not have. Both with dims as
+ * immediates and as a uniform.
+ */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { kernels } from '../kernels.ts';
-import { type DawnDevice, dawnDevice } from '../testing/dawn.ts';
+import { dawnDevice } from '../testing/dawn.ts';
+import { dimsPlace } from './dims.ts';
 import { type AdapterFamily, type Dims, kernel } from './kernel.ts';
 import { PipelineCache } from './launch.ts';
 import { readWrite, u32 } from './slots.ts';
@@ -10,6 +14,7 @@ import { caseArrays, runKernel } from './verify.ts';
 import { variantOf } from './watchdog.ts';
 
 const found = await dawnDevice();
+const plain = await dawnDevice('software', [], 'guaranteed');
 
 /** Adds workgroup, grid and invocation into one number an element, so that any wrong index shows. */
 const indices = kernel({
@@ -48,30 +53,37 @@ const CUT: readonly { readonly kernel: string; readonly family: AdapterFamily; r
 ];
 
 describe.skipIf(!found.ok)(`launches in boxes${found.ok ? '' : ` (skipped: ${found.reason})`}`, () => {
-  let dawn: DawnDevice;
-  let pipelines: PipelineCache;
+  const ways: { readonly device: GPUDevice; readonly pipelines: PipelineCache }[] = [];
   beforeAll(() => {
-    if (!found.ok) return;
-    dawn = found.value;
-    pipelines = new PipelineCache(dawn.device);
+    for (const opened of [found, plain])
+      if (opened.ok) ways.push({ device: opened.value.device, pipelines: new PipelineCache(opened.value.device) });
+  });
+
+  test('[KE49] one of the two devices has immediates', () => {
+    expect(ways.map(({ device }) => dimsPlace(device, indices, true))).toEqual(['immediate', 'uniform']);
   });
 
   test('a grid of 70,001 workgroups, more than one dispatch may have, meets every element once', async () => {
     const dims = { n: 140_001 };
-    const { y } = await runKernel(dawn.device, 'gpu', indices, dims, { y: new Uint32Array(dims.n) }, pipelines);
     const expected = new Uint32Array(dims.n);
     indices.cpu({ y: expected }, dims);
-    expect(y.findIndex((value, i) => value !== expected[i])).toBe(-1);
+    for (const { device, pipelines } of ways) {
+      const { y } = await runKernel(device, 'gpu', indices, dims, { y: new Uint32Array(dims.n) }, pipelines);
+      expect(y.findIndex((value, i) => value !== expected[i])).toBe(-1);
+    }
   });
 
   test.each(CUT)(
-    '$kernel ($family) in three boxes has the bits of one dispatch',
+    '[KE49] $kernel ($family) in three boxes has the bits of one dispatch, with immediates and without',
     async ({ kernel: name, family, dims }) => {
       const cut = kernels.find((candidate) => candidate.name === name);
       invariant(cut, `a kernel ${name}`);
       expect(variantOf(cut, family, dims, 3).inBoxes, 'is cut').toBe(true);
-      const run = (boxes: number) => runKernel(dawn.device, family, cut, dims, caseArrays(cut, dims), pipelines, boxes);
-      expect(await run(3)).toEqual(await run(1));
+      const bits = [];
+      for (const { device, pipelines } of ways)
+        for (const boxes of [1, 3])
+          bits.push(await runKernel(device, family, cut, dims, caseArrays(cut, dims), pipelines, boxes));
+      for (const found of bits) expect(found).toEqual(bits[0]);
     },
   );
 });

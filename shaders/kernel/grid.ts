@@ -1,19 +1,17 @@
 /**
  * The grid of workgroups of a launch, and its boxes: a grid that is larger than WebGPU allows, or takes longer than a
- * watchdog waits, is run box by box. A box runs the same text and reads from a uniform where it begins, so every workgroup
- * computes what it computes in one dispatch: a cut never changes a bit. A whole dispatch reads no such uniform.
+ * watchdog waits, is run box by box. A box runs the same text and has dims that say where it begins, so every workgroup
+ * computes what it computes in one dispatch: a cut never changes a bit. A whole dispatch has no such dims.
  */
 import { at, invariant } from '../../swarm/base.ts';
 
 /** WebGPU's guaranteed maxComputeWorkgroupsPerDimension. */
 export const MAX_WORKGROUPS_PER_DIMENSION = 65_535;
-/** Bytes of the uniform `@group(2) @binding(0)`: first workgroup, whole grid, each padded to four words. */
-export const BOX_BYTES = 32;
 
 export type Grid = readonly [number, number, number];
 
 /** `size` workgroups from `first` on. */
-interface Box {
+export interface Box {
   readonly first: Grid;
   readonly size: Grid;
 }
@@ -48,7 +46,3 @@ function spans(count: number, pieces: number): [number, number][] {
   const start = (piece: number): number => Math.floor((piece * count) / pieces);
   return Array.from({ length: pieces }, (_, piece) => [start(piece), start(piece + 1) - start(piece)]);
 }
-
-/** The uniform of a box. */
-export const boxData = (box: Box, grid: Grid): Uint32Array<ArrayBuffer> =>
-  Uint32Array.from([...box.first, 0, ...grid, 0]);

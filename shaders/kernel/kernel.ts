@@ -4,8 +4,8 @@
  * times it and the donor's admission check.
  *
  * The WGSL says nothing of bindings: text.ts declares tensors and dims from the table and gives the body `load_NAME(i)`
- * and `store_NAME(i, value)`, whatever a tensor's numbers are kept as. What varies with the plan is a dim, a field of the
- * uniform `dims`; what is tuned stands in the text.
+ * and `store_NAME(i, value)`, whatever a tensor's numbers are kept as. What varies with the plan is a dim, a field of
+ * `dims` (dims.ts); what is tuned stands in the text.
  *
  * A tensor's name ends with its shape, one letter for each dim (`x_NC`: N rows of C), in the table, in WGSL and in the
  * reference alike; tensors without one are flat. The letters: N rows (samples × positions), C width of the stream,
@@ -110,19 +110,3 @@ export const inTextFor = (kernel: Kernel, dims: Dims): Kernel => ({
   ...kernel,
   source: (family) => kernel.source(family, dims),
 });
-
-/** Bytes of the dims uniform: four a field, rounded up to 16. */
-export const dimsBytes = (kernel: Kernel): number => Math.max(16, Math.ceil(kernel.dims.length / 4) * 16);
-
-/** Packs dims by the kernel's table; a missing field is our own error. */
-export function packDims(kernel: Kernel, dims: Dims): ArrayBuffer {
-  const bytes = new ArrayBuffer(dimsBytes(kernel));
-  const view = new DataView(bytes);
-  kernel.dims.forEach(({ name, type }, index) => {
-    const value = dims[name];
-    if (value === undefined) throw new Error(`invariant violated: ${kernel.name} needs the dim ${name}`);
-    if (type === 'u32') view.setUint32(index * 4, value, true);
-    else view.setFloat32(index * 4, value, true);
-  });
-  return bytes;
-}

@@ -1,5 +1,5 @@
 /** Launching and comparing kernels, with one that doubles its input. */
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { dawnDevice } from '../testing/dawn.ts';
 import { type Kernel, kernel } from './kernel.ts';
 import { compileKernel, createLaunch, encodeLaunch, PipelineCache, updateDims } from './launch.ts';
@@ -36,13 +36,15 @@ const made = (name: string, statement: string): Kernel<'x' | 'y', 'count' | 'fac
 const DIMS = { count: 4, factor: 2 };
 const WHOLE = { family: 'gpu', inBoxes: false } as const;
 const scale = made('scale', 'store_y(i, dims.factor * load_x(i));');
-const found = await dawnDevice();
+const immediates = await dawnDevice();
+const uniforms = await dawnDevice('software', [], 'guaranteed');
 
-describe.skipIf(!found.ok)(`launches${found.ok ? '' : ` (skipped: ${found.reason})`}`, () => {
-  let device: GPUDevice;
-  beforeAll(() => {
-    if (found.ok) device = found.value.device;
-  });
+describe.each([
+  ['immediates', immediates],
+  ['a uniform', uniforms],
+] as const)('launches whose dims are %s', (_way, found) => {
+  if (!found.ok) return it.skip(`skipped: ${found.reason}`);
+  const { device } = found.value;
 
   it('finds a right kernel right at every size', async () => {
     for (const count of [1, 64, 65]) {

@@ -1,15 +1,13 @@
 /**
  * From a kernel's table to something a compute pass can run. The binding table alone says what the layouts are, so a
- * launch (pipeline, two bind groups, workgroup counts) is made once when a plan arrives and encoded any number of times
+ * launch (pipeline, bind groups, workgroup counts) is made once when a plan arrives and encoded any number of times
  * without allocating.
  */
 import { invariant } from '../../swarm/base.ts';
-import { BOX_BYTES, boxData, boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
-import { type AdapterFamily, type Dims, dimsBytes, type Kernel, packDims } from './kernel.ts';
+import { boxDims, type DimsPlace, dimsPlace, IMMEDIATE_BYTES, packDims, UNIFORM_BYTES } from './dims.ts';
+import { boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
+import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
 import { textKey, textOf, type Variant } from './text.ts';
-
-/** WebGPU's guaranteed minUniformBufferOffsetAlignment: a launch's dims and its boxes' uniforms share one buffer. */
-const UNIFORM_ALIGNMENT_BYTES = 256;
 
 /** The stretch of a buffer that a slot is bound to; offsets are multiples of 256 bytes. Default: the whole buffer. */
 export interface BufferSlice {
@@ -23,36 +21,40 @@ export interface Launch {
   /** As it was made. */
   readonly dims: Dims;
   readonly pipeline: GPUComputePipeline;
+  readonly variant: Variant;
   readonly tensors: GPUBindGroup;
-  readonly dimsGroup: GPUBindGroup;
-  /** The dims, and behind them where each box of the grid begins. */
-  readonly dimsBuffer: GPUBuffer;
-  readonly dispatches: readonly BoxedDispatch[];
+  /** Null: the dims are immediates. */
+  readonly dimsBuffer: GPUBuffer | null;
+  readonly dispatches: readonly Dispatch[];
   /** Predicted time of all dispatches; 0: nobody asked (watchdog.ts). */
   readonly seconds: number;
 }
 
 /** One dispatch of a launch: the whole grid, or a box of it. */
-interface BoxedDispatch {
+interface Dispatch {
   readonly size: Grid;
-  readonly box: GPUBindGroup | null;
+  /** The dims that only a box has. */
+  readonly box: Dims;
+  /** All of its dims, as the GPU has them. */
+  readonly packed: Uint8Array<ArrayBuffer>;
+  /** Null: the dims are immediates. */
+  readonly dimsGroup: GPUBindGroup | null;
 }
 
 interface Layouts {
   readonly tensors: GPUBindGroupLayout;
-  readonly dims: GPUBindGroupLayout;
-  readonly box: GPUBindGroupLayout;
+  /** Null: the dims are immediates. */
+  readonly dims: GPUBindGroupLayout | null;
   readonly pipeline: GPUPipelineLayout;
-  readonly pipelineInBoxes: GPUPipelineLayout;
 }
 
 /** Kernels with the same sequence of accesses share layouts. */
 const layoutsOfDevice = new WeakMap<GPUDevice, Map<string, Layouts>>();
 
-function layouts(device: GPUDevice, kernel: Kernel): Layouts {
+function layouts(device: GPUDevice, kernel: Kernel, place: DimsPlace): Layouts {
   const known = layoutsOfDevice.get(device) ?? new Map<string, Layouts>();
   layoutsOfDevice.set(device, known);
-  const key = kernel.tensors.map(({ access }) => (access === 'read' ? 'r' : 'w')).join('');
+  const key = `${place} ${kernel.tensors.map(({ access }) => (access === 'read' ? 'r' : 'w')).join('')}`;
   const found = known.get(key);
   if (found) return found;
   const tensors = device.createBindGroupLayout({
@@ -63,22 +65,24 @@ function layouts(device: GPUDevice, kernel: Kernel): Layouts {
       buffer: { type: access === 'read' ? 'read-only-storage' : 'storage' },
     })),
   });
-  const uniform = (label: string) =>
-    device.createBindGroupLayout({
-      label,
+  const immediate = (): Layouts => ({
+    tensors,
+    dims: null,
+    pipeline: device.createPipelineLayout({
+      label: `kernel ${key}`,
+      bindGroupLayouts: [tensors],
+      immediateSize: IMMEDIATE_BYTES,
+    }),
+  });
+  const uniform = (): Layouts => {
+    const dims = device.createBindGroupLayout({
+      label: 'dims',
       entries: [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: 'uniform' } }],
     });
-  const dims = uniform('dims');
-  const box = uniform('box');
-  const pipelineOf = (label: string, ...bindGroupLayouts: GPUBindGroupLayout[]) =>
-    device.createPipelineLayout({ label: `${label} ${key}`, bindGroupLayouts });
-  const made: Layouts = {
-    tensors,
-    dims,
-    box,
-    pipeline: pipelineOf('kernel', tensors, dims),
-    pipelineInBoxes: pipelineOf('kernel in boxes', tensors, dims, box),
+    const bindGroupLayouts = [tensors, dims];
+    return { tensors, dims, pipeline: device.createPipelineLayout({ label: `kernel ${key}`, bindGroupLayouts }) };
   };
+  const made = place === 'immediate' ? immediate() : uniform();
   known.set(key, made);
   return made;
 }
@@ -93,13 +97,13 @@ export async function compileKernel(
   const label = `${kernel.name} ${textKey(kernel, dims, variant)}`;
   // The module's own error is repeated, in better words, by the rejection below: keep it from the uncaptured handler.
   device.pushErrorScope('validation');
-  const module = device.createShaderModule({ label, code: textOf(kernel, dims, variant) });
+  const place = dimsPlace(device, kernel, variant.inBoxes);
+  const module = device.createShaderModule({ label, code: textOf(kernel, dims, variant, place) });
   const moduleError = device.popErrorScope();
-  const { pipeline, pipelineInBoxes } = layouts(device, kernel);
   try {
     return await device.createComputePipelineAsync({
       label,
-      layout: variant.inBoxes ? pipelineInBoxes : pipeline,
+      layout: layouts(device, kernel, place).pipeline,
       compute: { module, entryPoint: 'main' },
     });
   } catch (cause) {
@@ -169,48 +173,66 @@ export function createLaunch({
 }: LaunchRequest): Launch {
   const name = label === undefined ? kernel.name : `${kernel.name} (${label})`;
   const grid = kernel.source(variant.family, dims).workgroups(dims);
-  const boxes = variant.inBoxes ? boxesOf(grid, least) : [];
   for (const count of variant.inBoxes ? [] : grid) {
     invariant(count >= 1 && count <= MAX_WORKGROUPS_PER_DIMENSION, `${name} wants ${grid.join('×')} workgroups`);
   }
-  const { tensors: tensorsLayout, dims: dimsLayout, box: boxLayout } = layouts(device, kernel);
-  const dimsSize = dimsBytes(kernel);
-  invariant(dimsSize <= UNIFORM_ALIGNMENT_BYTES, `${name} has ${dimsSize} bytes of dims`);
-  const dimsBuffer = device.createBuffer({
-    label: `${name} dims`,
-    size: boxes.length === 0 ? dimsSize : boxes.length * UNIFORM_ALIGNMENT_BYTES + BOX_BYTES,
-    usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
-  });
-  device.queue.writeBuffer(dimsBuffer, 0, packDims(kernel, dims));
+  const layout = layouts(device, kernel, dimsPlace(device, kernel, variant.inBoxes));
   const tensors = device.createBindGroup({
     label: `${name} tensors`,
-    layout: tensorsLayout,
+    layout: layout.tensors,
     entries: kernel.tensors.map((slot, binding) => {
       const slice = buffers[slot.name];
       invariant(slice, `${name} needs a buffer for ${slot.name}`);
       return { binding, resource: slice };
     }),
   });
-  const dimsGroup = device.createBindGroup({
-    label: `${name} dims`,
-    layout: dimsLayout,
-    entries: [{ binding: 0, resource: { buffer: dimsBuffer, offset: 0, size: dimsSize } }],
+  const parts = variant.inBoxes
+    ? boxesOf(grid, least).map((box) => ({ size: box.size, box: boxDims(box, grid) }))
+    : [{ size: grid, box: {} }];
+  const dimsBuffer =
+    layout.dims &&
+    device.createBuffer({
+      label: `${name} dims`,
+      size: parts.length * UNIFORM_BYTES,
+      usage: GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST,
+    });
+  const dispatches = parts.map(({ size, box }, index): Dispatch => {
+    const packed = new Uint8Array(packDims(kernel, variant.inBoxes, { ...dims, ...box }));
+    if (!layout.dims || !dimsBuffer) return { size, box, packed, dimsGroup: null };
+    const resource = { buffer: dimsBuffer, offset: index * UNIFORM_BYTES, size: packed.byteLength };
+    const dimsGroup = device.createBindGroup({
+      label: `${name} dims`,
+      layout: layout.dims,
+      entries: [{ binding: 0, resource }],
+    });
+    return { size, box, packed, dimsGroup };
   });
-  const dispatches: readonly BoxedDispatch[] = variant.inBoxes
-    ? boxes.map((box, index) => {
-        const offset = (index + 1) * UNIFORM_ALIGNMENT_BYTES;
-        device.queue.writeBuffer(dimsBuffer, offset, boxData(box, grid));
-        const entries = [{ binding: 0, resource: { buffer: dimsBuffer, offset, size: BOX_BYTES } }];
-        return { size: box.size, box: device.createBindGroup({ label: `${name} box`, layout: boxLayout, entries }) };
-      })
-    : [{ size: grid, box: null }];
-  return { kernel, dims, pipeline, tensors, dimsGroup, dimsBuffer, dispatches, seconds };
+  const launch = { kernel, dims, pipeline, variant, tensors, dimsBuffer, dispatches, seconds };
+  updateDims(device, launch, dims);
+  return launch;
 }
 
-/** Changes what varies from step to step (a learning rate, a clip scale). The workgroup counts stay as they are. */
+/**
+ * Changes what varies from step to step (a learning rate, a clip scale) for what is submitted from now on. The workgroup
+ * counts stay as they are.
+ */
 export function updateDims(device: GPUDevice, launch: Launch, dims: Dims): void {
-  device.queue.writeBuffer(launch.dimsBuffer, 0, packDims(launch.kernel, dims));
+  const { kernel, variant, dimsBuffer } = launch;
+  for (const [index, { packed, box }] of launch.dispatches.entries()) {
+    packed.set(new Uint8Array(packDims(kernel, variant.inBoxes, { ...dims, ...box })));
+    if (dimsBuffer) device.queue.writeBuffer(dimsBuffer, index * UNIFORM_BYTES, packed);
+  }
 }
+
+/** The launch of one dispatch with other dims, which take another grid: its own dims change, too. */
+export function resized(device: GPUDevice, launch: Launch, dims: Dims): Launch {
+  updateDims(device, launch, dims);
+  const size = launch.kernel.source(launch.variant.family, dims).workgroups(dims);
+  return { ...launch, dispatches: launch.dispatches.map((dispatch) => ({ ...dispatch, size })) };
+}
+
+/** Frees what only a launch owns. */
+export const closeLaunch = ({ dimsBuffer }: Launch): void => dimsBuffer?.destroy();
 
 /** All dispatches of a launch, or those from `from` up to `to`. */
 export function encodeLaunch(
@@ -221,9 +243,9 @@ export function encodeLaunch(
 ): void {
   pass.setPipeline(launch.pipeline);
   pass.setBindGroup(0, launch.tensors);
-  pass.setBindGroup(1, launch.dimsGroup);
-  for (const { size, box } of launch.dispatches.slice(from, to)) {
-    if (box) pass.setBindGroup(2, box);
+  for (const { size, packed, dimsGroup } of launch.dispatches.slice(from, to)) {
+    if (dimsGroup) pass.setBindGroup(1, dimsGroup);
+    else pass.setImmediates(0, packed);
     pass.dispatchWorkgroups(...size);
   }
 }

@@ -6,7 +6,7 @@
 import { at, invariant, normal, seededRandom } from '../../swarm/base.ts';
 import { halfBits, halfValue } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Drawn, Kernel, TensorSlot } from './kernel.ts';
-import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from './launch.ts';
+import { type BufferSlice, closeLaunch, createLaunch, encodeLaunch, type PipelineCache } from './launch.ts';
 import { emptyWaitOf, mapped } from './queueWait.ts';
 import { differenceAt } from './verify.ts';
 import { chooseLaunch } from './watchdog.ts';
@@ -75,7 +75,6 @@ export async function compareSampled(
   }
   const drawn = sampled.draw(arrays as Arrays, dims, seededRandom(SEED), count);
   const launch = createLaunch({ device, pipeline, kernel, variant, boxes, seconds, buffers, dims, label: 'sampled' });
-  owned.push(launch.dimsBuffer);
   const readback = device.createBuffer({
     label: `sampled ${kernel.name} readback`,
     size: 4 * drawn.length,
@@ -117,6 +116,7 @@ export async function compareSampled(
     }
     return { ...worst, seconds };
   } finally {
+    closeLaunch(launch);
     for (const buffer of owned) buffer.destroy();
   }
 }

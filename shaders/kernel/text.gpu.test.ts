@@ -1,4 +1,4 @@
-/** Every text of every case is one that Tint takes, halves and boxes too: on Dawn's null adapter, which runs nothing. */
+/** Every text of every case is one that Tint takes, halves, boxes and immediates too: on Dawn's null adapter, which runs nothing. */
 import { expect, test } from 'vitest';
 import { matmul } from '../family/matmul.ts';
 import { kernels } from '../kernels.ts';
@@ -11,10 +11,11 @@ const sliced = matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: 
 const forGpus = [...kernels, sliced].flatMap((kernel) => [kernel, inHalves(kernel)]);
 
 test.each([
-  { family: 'software', table: kernels },
-  { family: 'gpu', table: forGpus },
-] as const)('$family: texts of $table.length kernels', async ({ family, table }) => {
-  const device = await nullDevice();
+  { family: 'software', table: kernels, place: 'immediate' },
+  { family: 'gpu', table: forGpus, place: 'immediate' },
+  { family: 'gpu', table: forGpus, place: 'uniform' },
+] as const)('$family: texts of $table.length kernels, dims: $place', async ({ family, table, place }) => {
+  const device = await nullDevice(place);
   if (!device.ok) throw new Error(device.reason);
   const pipelines = new PipelineCache(device.value);
   const compile = (kernel: Kernel, inBoxes: boolean) =>

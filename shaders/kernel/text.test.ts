@@ -1,12 +1,13 @@
 /**
  * The WGSL that runs, in golden/ for a case of every kernel: for software adapters, for GPUs, for GPUs over halves, and
- * one in boxes. `npx vitest run --project unit shaders/kernel/text.test.ts -u` writes the files anew.
+ * one in boxes with immediates. `npx vitest run --project unit shaders/kernel/text.test.ts -u` writes the files anew.
  */
 import { describe, expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';
 import { addInto } from '../arrays/addInto.ts';
 import { matmul } from '../family/matmul.ts';
 import { kernels } from '../kernels.ts';
+import type { DimsPlace } from './dims.ts';
 import { inHalves } from './inHalves.ts';
 import type { Dims, Kernel } from './kernel.ts';
 import { textKey, textOf, type Variant } from './text.ts';
@@ -24,10 +25,10 @@ function shown(kernel: Kernel): Dims {
 
 /** A text that both families share is one file. */
 const files = new Map<string, string>();
-function show(kernel: Kernel, variant: Variant, suffix: string): void {
+function show(kernel: Kernel, variant: Variant, suffix: string, place?: DimsPlace): void {
   const dims = shown(kernel);
   const said = `// ${kernel.name}${suffix} for ${JSON.stringify(dims).replaceAll('"', '')}\n`;
-  files.set(`${kernel.name}${suffix}.wgsl`, said + textOf(kernel, dims, variant));
+  files.set(`${kernel.name}${suffix}.wgsl`, said + textOf(kernel, dims, variant, place));
 }
 for (const kernel of kernels) {
   const isShared = textOf(kernel, shown(kernel), SOFTWARE) === textOf(kernel, shown(kernel), GPU);
@@ -36,7 +37,7 @@ for (const kernel of kernels) {
 }
 show(sliced, GPU, '.gpu');
 for (const kernel of overHalves) show(kernel, GPU, '');
-show(addInto, { family: 'gpu', inBoxes: true }, '.inBoxes');
+show(addInto, { family: 'gpu', inBoxes: true }, '.inBoxes', 'immediate');
 
 test.each([...files.keys()])('golden/%s', async (name) => {
   await expect(files.get(name)).toMatchFileSnapshot(`../golden/${name}`);

@@ -8,8 +8,9 @@
  * it becomes, so the stores say it themselves.
  */
 import { invariant } from '../../swarm/base.ts';
+import { type DimsPlace, dimSlots } from './dims.ts';
 import { LARGEST_HALF } from './half.ts';
-import type { AdapterFamily, Dims, Kernel, Source, TensorSlot, Width } from './kernel.ts';
+import type { AdapterFamily, DimSlot, Dims, Kernel, Source, TensorSlot, Width } from './kernel.ts';
 
 /** Which of a kernel's texts a launch runs. */
 export interface Variant {
@@ -25,13 +26,13 @@ export function textKey(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant
   return [key, ...(halves.length > 0 ? ['halves', ...halves] : []), ...(inBoxes ? ['in boxes'] : [])].join(' ');
 }
 
-export function textOf(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant): string {
+export function textOf(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant, place: DimsPlace = 'uniform'): string {
   const source = kernel.source(family, dims);
   const halves = kernel.tensors.some(({ type }) => type === 'f16');
   const directives = new Set([...(halves ? ['enable f16;'] : []), ...(source.directives ?? [])]);
   return [
     ...directives,
-    ...(kernel.dims.length > 0 ? dimsText(kernel) : []),
+    ...dimsText(dimSlots(kernel, inBoxes), place),
     ...kernel.tensors.map((slot, binding) => tensorText(slot, binding, widthOf(source, slot))),
     ...(halves ? [STORED_AS_HALVES] : []),
     source.body(),
@@ -39,10 +40,15 @@ export function textOf(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant)
   ].join('\n');
 }
 
-const dimsText = ({ dims }: Kernel): string[] => [
-  `struct Dims { ${dims.map(({ name, type }) => `${name}: ${type}`).join(', ')} }`,
-  '@group(1) @binding(0) var<uniform> dims: Dims;',
-];
+const DECLARED: Readonly<Record<DimsPlace, string>> = {
+  immediate: 'var<immediate> dims: Dims;',
+  uniform: '@group(1) @binding(0) var<uniform> dims: Dims;',
+};
+
+function dimsText(slots: readonly DimSlot[], place: DimsPlace): string[] {
+  const fields = slots.map(({ name, type }) => `${name}: ${type}`);
+  return fields.length > 0 ? [`struct Dims { ${fields.join(', ')} }`, DECLARED[place]] : [];
+}
 
 function widthOf({ width }: Source, slot: TensorSlot): Width {
   if (slot.type === 'u32') return 1;
@@ -71,8 +77,8 @@ const STORED_AS_HALVES = `const LARGEST_HALF = ${LARGEST_HALF}.0;
 fn as_half1(x: f32) -> f16 { return f16(select(x, x * 0x1p127, abs(x) > LARGEST_HALF)); }
 fn as_half4(x: vec4f) -> vec4h { return vec4h(select(x, x * 0x1p127, abs(x) > vec4f(LARGEST_HALF))); }`;
 
-const IN_BOXES = `struct Box { first: vec3u, groups: vec3u }
-@group(2) @binding(0) var<uniform> box: Box;`;
+const IN_BOXES =
+  'vec3u(dims.firstX, dims.firstY, dims.firstZ) + group, vec3u(dims.groupsX, dims.groupsY, dims.groupsZ)';
 
 function entryText({ workgroupSize, takesSubgroup }: Source, inBoxes: boolean): string {
   const parameters = [
@@ -81,8 +87,8 @@ function entryText({ workgroupSize, takesSubgroup }: Source, inBoxes: boolean): 
     '@builtin(local_invocation_index) local: u32',
     ...(takesSubgroup ? ['@builtin(subgroup_id) subgroup: u32'] : []),
   ];
-  const place = inBoxes ? 'box.first + group, box.groups' : 'group, groups';
-  return `${inBoxes ? `${IN_BOXES}\n` : ''}@compute @workgroup_size(${workgroupSize})
+  const place = inBoxes ? IN_BOXES : 'group, groups';
+  return `@compute @workgroup_size(${workgroupSize})
 fn main(${parameters.join(', ')}) {
   run(${place}, local${takesSubgroup ? ', subgroup' : ''});
 }

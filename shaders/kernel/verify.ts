@@ -6,7 +6,7 @@
 import { invariant, normal, seededRandom } from '../../swarm/base.ts';
 import { halfBits, halfValue, LARGEST_HALF } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
-import { type BufferSlice, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
+import { type BufferSlice, closeLaunch, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
 import { mapped } from './queueWait.ts';
 import { textKey } from './text.ts';
 import { variantOf } from './watchdog.ts';
@@ -95,7 +95,6 @@ export async function runKernel<Tensor extends string>(
     buffers[name] = { buffer, offset: 0, size: Math.max(4, values.byteLength) };
   }
   const launch = createLaunch({ device, pipeline, kernel, variant, buffers, dims, boxes, label: 'verify' });
-  owned.push(launch.dimsBuffer);
   const pass = encoder.beginComputePass({ label: `verify ${kernel.name}` });
   encodeLaunch(pass, launch);
   pass.end();
@@ -126,6 +125,7 @@ export async function runKernel<Tensor extends string>(
     }
     return outputs as Arrays<Tensor>;
   } finally {
+    closeLaunch(launch);
     for (const buffer of owned) buffer.destroy();
   }
 }

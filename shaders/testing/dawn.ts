@@ -13,6 +13,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { requiredLimits, WANTED_FEATURES } from '../deviceLimits.ts';
 import { adapterFamily, type GpuClass, gpuClassOf } from '../family/adapterFamily.ts';
 import { type MatrixUnit, matrixUnits } from '../family/matrixUnit.ts';
+import { allowImmediates, type DimsPlace } from '../kernel/dims.ts';
 import type { AdapterFamily } from '../kernel/kernel.ts';
 
 export interface DawnDevice {
@@ -121,7 +122,8 @@ function compileAtOnce(device: GPUDevice): void {
 
 /**
  * A new device of the process's adapter, with subgroups, timestamps, f16 and matrix units where there are any. `features` of
- * Dawn are the first caller's. `guaranteed`: with no more than WebGPU's word for every limit, as a phone has them.
+ * Dawn are the first caller's. `guaranteed`: with no more than WebGPU's word for every limit, as a phone has them, and
+ * without immediates.
  */
 export async function dawnDevice(
   driver: DawnDriver = 'software',
@@ -144,6 +146,7 @@ export async function dawnDevice(
     requiredFeatures: WANTED_FEATURES.filter((name) => adapter.features.has(name)),
     requiredLimits: limited === 'most' ? limits.value : {},
   });
+  if (limited === 'most') allowImmediates(device, gpu.value);
   if (driver === 'software') compileAtOnce(device);
   const { info } = adapter;
   return success({
@@ -157,12 +160,14 @@ export async function dawnDevice(
 }
 
 /** A device that takes what WGSL and WebGPU allow, with every feature, and runs nothing. */
-export async function nullDevice(): Promise<Result<GPUDevice>> {
+export async function nullDevice(place: DimsPlace = 'immediate'): Promise<Result<GPUDevice>> {
   nullInstance ??= createDawn(['backend=null', ...TOGGLES]);
   const gpu = await nullInstance;
   if (!gpu.ok) return gpu;
   const adapter = await gpu.value.requestAdapter();
   if (!adapter) return refusal('Dawn has no null adapter');
   const requiredFeatures = WANTED_FEATURES.filter((name) => adapter.features.has(name));
-  return success(await adapter.requestDevice({ label: 'Dawn, null', requiredFeatures }));
+  const device = await adapter.requestDevice({ label: 'Dawn, null', requiredFeatures });
+  if (place === 'immediate') allowImmediates(device, gpu.value);
+  return success(device);
 }

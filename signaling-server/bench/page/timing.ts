@@ -7,7 +7,13 @@ import { copyIn } from '../../../shaders/arrays/copy.ts';
 import { matmul } from '../../../shaders/family/matmul.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
-import { type BufferSlice, createLaunch, encodeLaunch, type PipelineCache } from '../../../shaders/kernel/launch.ts';
+import {
+  type BufferSlice,
+  closeLaunch,
+  createLaunch,
+  encodeLaunch,
+  type PipelineCache,
+} from '../../../shaders/kernel/launch.ts';
 import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { caseArrays, stored } from '../../../shaders/kernel/verify.ts';
 import { chooseLaunch, learnRates } from '../../../shaders/kernel/watchdog.ts';
@@ -54,12 +60,12 @@ export async function timeKernel(
     );
     return createLaunch({ device, pipeline, kernel, ...choice, buffers, dims });
   });
-  owned.push(launch.dimsBuffer);
   const ms = await timeEach(device, kernel.name, (encoder, count) => {
     const pass = encoder.beginComputePass();
     for (let i = 0; i < count; i++) encodeLaunch(pass, launch);
     pass.end();
   });
+  closeLaunch(launch);
   for (const buffer of owned) buffer.destroy();
   return ms;
 }

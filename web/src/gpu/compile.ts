@@ -5,7 +5,7 @@
 
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims } from '../../../shaders/kernel/kernel.ts';
-import { createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { invariant } from '../../../swarm/base.ts';
@@ -100,7 +100,9 @@ const packingLaunches = (passes: Packing, launchOf: (call: KernelCall) => Launch
 export function closeCompiled({ launches }: Compiled): void {
   for (const { packing, blocks: _, ...own } of launches.values()) {
     for (const passes of [own, ...packing.values()]) {
-      for (const launch of Object.values<readonly Launch[]>({ ...passes }).flat()) launch.dimsBuffer.destroy();
+      Object.values<readonly Launch[]>({ ...passes })
+        .flat()
+        .forEach(closeLaunch);
     }
   }
 }

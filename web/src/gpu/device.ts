@@ -3,6 +3,7 @@
 import { requiredLimits, WANTED_FEATURES } from '../../../shaders/deviceLimits.ts';
 import { adapterFamily, type GpuClass, gpuClassOf } from '../../../shaders/family/adapterFamily.ts';
 import { type MatrixUnit, matrixUnits } from '../../../shaders/family/matrixUnit.ts';
+import { allowImmediates } from '../../../shaders/kernel/dims.ts';
 import type { AdapterFamily } from '../../../shaders/kernel/kernel.ts';
 import type { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { measureEmptyWait } from '../../../shaders/kernel/queueWait.ts';
@@ -71,6 +72,7 @@ export async function openDevice(gpu: GPU | undefined, browser: string, clock: C
     requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
     requiredLimits: limits.value,
   });
+  allowImmediates(device, gpu);
   await measureEmptyWait(device, clock.now);
   const family = adapterFamily(adapter.info, device.features);
   return success({

@@ -6,7 +6,7 @@
 import { copyIn } from '../../../shaders/arrays/copy.ts';
 import { halfValue } from '../../../shaders/kernel/half.ts';
 import { inHalves } from '../../../shaders/kernel/inHalves.ts';
-import { createLaunch, encodeLaunch, type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
+import { closeLaunch, createLaunch, encodeLaunch, type Launch, resized } from '../../../shaders/kernel/launch.ts';
 import type { Variant } from '../../../shaders/kernel/text.ts';
 import { at, outside, type Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/model/layout.ts';
@@ -20,7 +20,6 @@ const kernel = inHalves(copyIn);
 const ANY = { n: 1, offset: 1 };
 
 interface HalfLaunches {
-  readonly variant: Variant;
   readonly launches: readonly Launch[];
   readonly partHalves: number;
 }
@@ -28,15 +27,13 @@ interface HalfLaunches {
 export class HalfWriter {
   readonly #device: GPUDevice;
   readonly #staging: GPUBuffer;
-  readonly #variant: Variant;
   /** One for each part of the target that the device binds, of so many halves. */
   readonly #launches: readonly Launch[];
   readonly #partHalves: number;
 
-  private constructor(device: GPUDevice, staging: GPUBuffer, { variant, launches, partHalves }: HalfLaunches) {
+  private constructor(device: GPUDevice, staging: GPUBuffer, { launches, partHalves }: HalfLaunches) {
     this.#device = device;
     this.#staging = staging;
-    this.#variant = variant;
     this.#launches = launches;
     this.#partHalves = partHalves;
   }
@@ -55,7 +52,7 @@ export class HalfWriter {
       const request = { device, pipeline, kernel, variant, buffers, dims: ANY, label: target.label };
       launches.push(await created(device, 'the writer of halves', () => createLaunch(request)));
     }
-    return new HalfWriter(device, staging, { variant, launches, partHalves: cut[0]?.length ?? 0 });
+    return new HalfWriter(device, staging, { launches, partHalves: cut[0]?.length ?? 0 });
   }
 
   /** Puts `values`, which begin at element `first` of a block, where these segments lie. */
@@ -74,19 +71,17 @@ export class HalfWriter {
 
   #writePart(part: number, offset: number, values: Float32Array<ArrayBuffer>): void {
     const n = values.length;
-    const launch = at(this.#launches, part);
+    const launch = resized(this.#device, at(this.#launches, part), { n, offset });
     this.#device.queue.writeBuffer(this.#staging, 0, values);
-    updateDims(this.#device, launch, { n, offset });
-    const size = kernel.source(this.#variant.family, ANY).workgroups({ n, offset });
     const encoder = this.#device.createCommandEncoder({ label: 'values' });
     const pass = encoder.beginComputePass({ label: 'values' });
-    encodeLaunch(pass, { ...launch, dispatches: [{ size, box: null }] });
+    encodeLaunch(pass, launch);
     pass.end();
     this.#device.queue.submit([encoder.finish()]);
   }
 
   close(): void {
-    for (const { dimsBuffer } of this.#launches) dimsBuffer.destroy();
+    this.#launches.forEach(closeLaunch);
   }
 }
 

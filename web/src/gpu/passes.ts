@@ -4,7 +4,7 @@
  * made: a driver that is out of memory may drop a submit without a word.
  */
 import { countPass } from '../../../shaders/arrays/countPass.ts';
-import { createLaunch, encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { closeLaunch, createLaunch, encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { submitsOf } from '../../../shaders/kernel/watchdog.ts';
 import { created, type Proof } from './buffers.ts';
 import type { Gpu } from './device.ts';
@@ -44,6 +44,6 @@ export class Passes {
   }
 
   close(): void {
-    this.#count.dimsBuffer.destroy();
+    closeLaunch(this.#count);
   }
 }

@@ -5,7 +5,7 @@
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { inHalves } from '../../../shaders/kernel/inHalves.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
-import { type BufferSlice, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { type BufferSlice, closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
@@ -49,7 +49,7 @@ export const incomingName = ({ isGathered }: Pick<ShardWork, 'isGathered'>, key:
   isGathered ? GATHERED_INCOMING : `incoming/${key}`;
 
 export function closeLaunches({ launches: { add, norm, update } }: Shard): void {
-  for (const { dimsBuffer } of [...add, ...norm, ...update]) dimsBuffer.destroy();
+  [...add, ...norm, ...update].forEach(closeLaunch);
 }
 
 /** What shards are made of; `buffers` are those of all of them. */

@@ -5,7 +5,7 @@
  */
 
 import type { Kernel } from '../../../shaders/kernel/kernel.ts';
-import { createLaunch, type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
+import { closeLaunch, createLaunch, type Launch, resized } from '../../../shaders/kernel/launch.ts';
 import type { Variant } from '../../../shaders/kernel/text.ts';
 import { addInt8 } from '../../../shaders/wire/addInt8.ts';
 import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8.ts';
@@ -50,13 +50,11 @@ class Coder {
   of(n: number): Launch {
     const launch = this.#launches[n % 4 === 0 ? 0 : 1];
     invariant(launch, 'a coder has two launches');
-    updateDims(this.#gpu.device, launch, { n });
-    const size = launch.kernel.source(this.#gpu.family, { n }).workgroups({ n });
-    return { ...launch, dispatches: [{ size, box: null }] };
+    return resized(this.#gpu.device, launch, { n });
   }
 
   close(): void {
-    for (const { dimsBuffer } of this.#launches) dimsBuffer.destroy();
+    this.#launches.forEach(closeLaunch);
   }
 }
 

@@ -2,7 +2,7 @@
  * How fast this GPU updates state: AdamW, as a shard has it done, over more elements than a launch costs. So what lies in main
  * memory can be cut where both end together.
  */
-import { createLaunch, encodeLaunch } from '../../../shaders/kernel/launch.ts';
+import { closeLaunch, createLaunch, encodeLaunch } from '../../../shaders/kernel/launch.ts';
 import { emptyWaitOf, queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { ADAMW_SCALARS, adamw } from '../../../shaders/update/adamw.ts';
@@ -44,7 +44,7 @@ export async function updateSpeed(
     };
     const work = { forward: update, backward: () => undefined, settled: () => queueDone(device) };
     const { forwardSeconds } = await timePasses(work, emptyWaitOf(device), now);
-    launch.dimsBuffer.destroy();
+    closeLaunch(launch);
     buffers.close();
     return forwardSeconds / ELEMENTS;
   } catch (error) {
