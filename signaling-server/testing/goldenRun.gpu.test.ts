@@ -3,14 +3,14 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type DawnDevice, dawnDevice } from '../../shaders/testing/dawn.ts';
 import { at, invariant, type Range } from '../../swarm/base.ts';
 import { block } from '../../swarm/model/model.ts';
-import { LOGITS_BYTES } from '../../swarm/model/program.ts';
+import { LOGITS_BYTES, RUN_BYTES } from '../../swarm/model/program.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { GpuStage } from '../../web/src/gpu/stage.ts';
 import { Solo } from '../../web/src/testing/solo.ts';
 import { openWeights } from '../weights/weights.ts';
 import { goldenFolder, openGoldenCase } from './goldenCase.ts';
 
-/** So little that logits are made 64 rows at a time. */
+/** So little that logits are made, and the ends of layers done, 64 rows at a time. */
 const FEW_BYTES = 1;
 const FEW_ROWS = 64;
 
@@ -19,6 +19,13 @@ function lossesOf(solo: Solo): number {
   const [stage] = solo.role.stages.values();
   invariant(stage instanceof GpuStage, 'a stage on a GPU');
   return stage.launchesOf(0).forward.filter(({ kernel }) => kernel.name === 'crossEntropy').length;
+}
+
+/** Times that a backward of micro-batch 0 works on the end of a Llama layer. */
+function swiGlusOf(solo: Solo): number {
+  const [stage] = solo.role.stages.values();
+  invariant(stage instanceof GpuStage, 'a stage on a GPU');
+  return stage.launchesOf(0).backward.filter(({ kernel }) => kernel.name === 'swiGlu.backward').length;
 }
 
 let dawn: Awaited<ReturnType<typeof dawnDevice>>;
@@ -30,6 +37,8 @@ describe('a stage trains as the float64 trainer does', () => {
   const cases = [
     ['gpt2-tiny', 1, [], LOGITS_BYTES],
     ['gpt2-tiny', 3, [0, 1, 2, 3], LOGITS_BYTES],
+    ['gpt2-tiny', 1, [0, 2], LOGITS_BYTES, FEW_BYTES],
+    ['llama-tiny', 3, [0, 1], LOGITS_BYTES, FEW_BYTES],
     ['odd-gpt2', 2, [1, 4], LOGITS_BYTES],
     ['odd-gpt2', 1, [], FEW_BYTES],
     ['untied-gpt2', 1, [], LOGITS_BYTES],
@@ -39,14 +48,14 @@ describe('a stage trains as the float64 trainer does', () => {
     ['tied-llama', 1, [], FEW_BYTES],
   ] as const;
   test.each(cases)(
-    '[ST1] [ST3] [ST4] %s in %i micro-batches, layers %j computed again, at most %i bytes of logits',
-    async (name, microBatches, recompute, logitsBytes) => {
+    '[ST1] [ST3] [ST4] [ST28] %s in %i micro-batches, layers %j computed again, at most %i bytes of logits',
+    async (name, microBatches, recompute, logitsBytes, runBytes: number = RUN_BYTES) => {
       if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
       const device: DawnDevice = dawn.value;
       const { run, model, weights, expected, readState: read, tokens } = await openGoldenCase(name);
       const engine = gpuEngine(gpuOf(device), model, run.train);
       const solo = await Solo.open({
-        engine: { ...engine, stage: (size, ...rest) => engine.stage({ ...size, logitsBytes }, ...rest) },
+        engine: { ...engine, stage: (size, ...rest) => engine.stage({ ...size, logitsBytes, runBytes }, ...rest) },
         model,
         train: run.train,
         microBatches,
@@ -61,6 +70,8 @@ describe('a stage trains as the float64 trainer does', () => {
       }
       const rows = Math.ceil(run.train.globalBatchSize / microBatches) * run.train.sequenceLength;
       expect(lossesOf(solo)).toBe(logitsBytes === FEW_BYTES ? Math.ceil(rows / FEW_ROWS) : 1);
+      const runs = runBytes === FEW_BYTES ? Math.ceil(rows / FEW_ROWS) : 1;
+      expect(swiGlusOf(solo)).toBe(run.model.model_type === 'llama' ? model.layers * runs : 0);
       const final = await openWeights(new URL('final.safetensors', goldenFolder(name)).pathname, model);
       if (!final.ok) throw new Error(final.reason);
       for (const { name: blockName, elements } of model.blocks) {

@@ -59,8 +59,8 @@ test('[ST25] what a stage hands on has one place for all slots, where nobody on 
     return bytes(true) - bytes(false);
   };
   for (const slots of [1, 3]) {
-    // The stream's gradient, and what leaves the layers.
-    for (const layers of [[0, 2], [1, 5]] as const) expect(saved(layers, slots)).toBe((slots - 1) * 2 * WIDTH * ROWS * 4); // biome-ignore format: one line
+    // The stream's gradient, and what leaves the layers: both have one place.
+    for (const layers of [[0, 2], [1, 5]] as const) expect(saved(layers, slots)).toBe((2 * slots - 1) * WIDTH * ROWS * 4); // biome-ignore format: one line
     // A last stage has its loss's gradient at once, and goes back through the layers when it is its turn.
     expect(saved([1, 6], slots)).toBe(0);
   }
@@ -72,6 +72,47 @@ test('[ST25] what a stage hands on has one place for all slots, where nobody on 
   expect(keeps(plan)).toEqual([undefined]);
   expect(keeps({ ...plan, stages: [one, { ...other, members: one.members }] })).toEqual([true, true]);
   expect(keeps({ ...plan, stages: [{ ...one, gathered: 2 }, other] })).toEqual([true]);
+});
+
+test('[ST27] gradients that are never there at once share a place, and so do what leaves the layers and the gradient of the stream', () => {
+  const size = { layers: [1, 5] as const, samples: 2, sequence: 16, slots: 0 };
+  const places = stageBuffers(model, size).filter(({ name }) => /^(stream|gradient\/)/.test(name));
+  // Those of both norms, of attention's output; of qkv and the inner product.
+  const widths = { stream: WIDTH, 'gradient/0': WIDTH, 'gradient/1': 4 * WIDTH };
+  expect(places.map(({ name, bytes }) => [name, bytes])).toEqual(
+    Object.entries(widths).map(([name, width]) => [name, 4 * ROWS * width]),
+  );
+  expect(stageBuffers(model, size).some(({ name }) => name === 'layer.4/y')).toBe(false);
+});
+
+test('[ST28] where layers are computed again, what lives inside a run of rows of their ends has room for a run', () => {
+  const RUN = 64;
+  const bytes = (rows: number, recompute: readonly number[], runBytes?: number): number =>
+    stageBuffers(model, {
+      ...{ layers: [1, 5], samples: rows / 16, sequence: 16, slots: 2, recompute },
+      ...(runBytes !== undefined && { runBytes }),
+    }).reduce((sum, own) => sum + own.bytes, 0);
+  // The inner product before and after GELU; its gradient, which else has the place of that of qkv.
+  const saved = (rows: number): number => 4 * WIDTH * (8 * (rows - RUN) + 4 * rows - (3 * rows + 4 * RUN));
+  for (const rows of [128, 256])
+    for (const recompute of [[1], [1, 2, 3, 4]]) expect(bytes(rows, recompute) - bytes(rows, recompute, 1)).toBe(saved(rows)); // biome-ignore format: one line
+  expect(bytes(256, [], 1)).toBe(bytes(256, []));
+  expect(bytes(64, [1], 1)).toBe(bytes(64, [1]));
+});
+
+test('what goes out written in few bytes needs no more room to be read', () => {
+  const readbackOf = (layers: readonly [number, number], wires?: readonly WireEncoding[]): number | undefined =>
+    stageBuffers(model, { layers, samples: 64, sequence: 16, slots: 1, ...(wires && { wires }) }).find(
+      ({ name }) => name === 'readback/0',
+    )?.bytes;
+  const stream = 4 * 64 * 16 * WIDTH;
+  const slice = 4 * Math.max(...model.blocks.map(({ elements }) => elements));
+  expect(stream).toBeGreaterThan(slice);
+  for (const wires of [undefined, ['f32'], ['int4', 'f32']] as const)
+    expect(readbackOf([1, 5], wires)).toBe(stream + 4);
+  expect(readbackOf([1, 5], ['int4', 'f16'])).toBe(Math.max(stream / 2, slice) + 4);
+  expect(readbackOf([1, 5], ['int4'])).toBe(slice + 4);
+  expect(readbackOf([0, 6])).toBe(slice + 4);
 });
 
 describe('halves', () => {

@@ -62,6 +62,8 @@ export interface StageSize {
   readonly stateWire?: CodedState;
   /** Most bytes of logits at once, in place of LOGITS_BYTES: for tests. */
   readonly logitsBytes?: number;
+  /** Most bytes of the widest activation of a run of a layer's end, in place of RUN_BYTES: for tests. */
+  readonly runBytes?: number;
 }
 
 /** Everything a stage keeps: values, gradients, activations for each slot, scratch, and the way out. */
@@ -94,12 +96,20 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   if (size.stateWire)
     specs.push(storage(CODEC_FLOATS, largestSlice), storage(CODEC_CODES, packedWords(size.stateWire, largestSlice)));
   specs.push(storage(PASSES, 1));
-  const outgoing = Math.max(rows * model.width, largestSlice);
+  const outgoing = Math.max(streamWords(work, rows * model.width, size.wires), largestSlice);
   for (let i = 0; i < READBACKS; i++) {
     specs.push(readback(`readback/${i}`, outgoing + 1));
     if (work.last) specs.push(readback(`lossReadback/${i}`, rows + 1));
   }
   return specs;
+}
+
+/** Of the stream as it goes out, written in any of these. */
+function streamWords({ first, last }: Program, stream: number, wires: readonly WireEncoding[] = []): number {
+  if (first && last) return 0;
+  return wires.length === 0
+    ? stream
+    : Math.max(...wires.map((wire) => (wire === 'f32' ? stream : packedWords(wire, stream))));
 }
 
 function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): BufferSpec[] {
@@ -167,7 +177,13 @@ export function sharedBuffers(
 ): BufferSpec[] {
   const rows = samples * sequence;
   const keep = keeping(compute);
-  const specs = [...work.scratch].map(([name, width]) => keep(name, rows * width));
+  const widths = new Map<string, number>();
+  for (const [name, width] of work.scratch) {
+    const place = work.places.get(name) ?? name;
+    widths.set(place, Math.max(widths.get(place) ?? 0, width));
+  }
+  const specs = [...widths].map(([name, width]) => keep(name, rows * width));
+  for (const [name, width] of work.inRuns) specs.push(keep(name, Math.min(rows, work.runRows) * width));
   for (const [name, width] of work.logits) specs.push(keep(name, Math.min(rows, work.lossRows) * width));
   const again = againBuffers(work, rows, keep);
   specs.push(...again);
@@ -221,13 +237,24 @@ export function stagesOfPeer(
 }
 
 /** The encodings of a peer's links, for all of its stages alike: the run's own, and those that the plan names. */
-export function wiresOf(plan: Pick<Plan, 'links'>, peer: PeerId, wire: RunWire): WireEncoding[] {
+export function wiresOf(plan: Pick<Plan, 'links' | 'stages'>, peer: PeerId, wire: RunWire): WireEncoding[] {
   const between = wireBetween(plan, wire);
   const named = (plan.links ?? []).flatMap(({ from, to, wire: own }) =>
     own !== undefined && (from === peer || to === peer) ? [between(from, to)] : [],
   );
+  const isPlain = (other: PeerId): boolean => between(peer, other) === 'f32' || between(other, peer) === 'f32';
   const all = new Set(wire === 'auto' ? named : [wire, ...named]);
+  if (wire === 'auto' && all.size > 0 && streamPartners(plan, peer).some(isPlain)) all.add('f32');
   return WIRE_ENCODINGS.filter((encoding) => all.has(encoding));
+}
+
+/** To whom a peer hands a stream, or from whom it takes one. */
+function streamPartners({ stages }: Pick<Plan, 'stages'>, peer: PeerId): PeerId[] {
+  return stages.flatMap(({ members }, stage) => {
+    const own = new Set(members.find((member) => member.peer === peer)?.microBatches ?? []);
+    const beside = [...(stages[stage - 1]?.members ?? []), ...(stages[stage + 1]?.members ?? [])];
+    return beside.flatMap((other) => (other.microBatches.some((id) => own.has(id)) ? [other.peer] : []));
+  });
 }
 
 /**

@@ -11,6 +11,12 @@
  *
  * Logits: of all activations these alone are wide as the vocabulary. So the product that makes them and the loss, with
  * their backwards, are done for a run of rows at a time, and the gradients of all runs add up.
+ *
+ * A stage that computes layers again does the same with the end of each layer, whose activations are its widest: all
+ * behind the last norm works on each row alone. What lives only inside a run has room for a run.
+ *
+ * Places: gradients that are never there at once lie in one place, and so do what leaves a stage's layers and the
+ * gradient of its stream, where both are handed on.
  */
 import { invariant, type Range } from '../base.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
@@ -23,6 +29,8 @@ export const STREAM = 'stream';
 export const INPUT = 'input';
 /** Most bytes that logits take, while 64 rows of floats take no more (a vocabulary of 262,144). */
 export const LOGITS_BYTES = 64 * 2 ** 20;
+/** Most bytes of the widest activation that a run of a layer's end takes. */
+export const RUN_BYTES = 32 * 2 ** 20;
 /** Scope of what a layer's backward computes again: its activations have one place for all such layers and slots. */
 const AGAIN = 'again';
 
@@ -50,13 +58,15 @@ export interface Program {
   readonly last: boolean;
   /** Embedding (first stage) and layers. */
   readonly body: readonly Step[];
-  /** The backward of the body, last block first. Where a layer is recomputed its rows but the last come `before`. */
-  readonly backward: readonly { readonly before: readonly Step[]; readonly rows: readonly Step[] }[];
+  /** The backward of the body, last block first. */
+  readonly backward: readonly BlockSteps[];
   /** Final norm (last stage): its forward, all of the loss's and its backward run in one go. */
   readonly head: readonly Step[];
   /** Logits and loss (last stage): forward and backward of `lossRows` rows, then of the next ones. */
   readonly loss: readonly Step[];
   readonly lossRows: number;
+  /** Rows of a run of a layer's end; 0: no block has one. */
+  readonly runRows: number;
   /** The stream as it leaves the layers. */
   readonly output: string;
   /** Width in elements a row, of every activation kept from forward to backward. Extra ones (statistics) are the engine's. */
@@ -67,16 +77,44 @@ export interface Program {
   readonly scratch: ReadonlyMap<string, number>;
   /** Same for what lives only inside one run of `lossRows` rows: the logits. */
   readonly logits: ReadonlyMap<string, number>;
+  /** Same for what lives only inside one run of `runRows` rows. */
+  readonly inRuns: ReadonlyMap<string, number>;
+  /** Where those of `scratch` lie that share a place with others. */
+  readonly places: ReadonlyMap<string, string>;
+}
+
+/** A block from its end. Where it is computed again its rows but the last come `before`, those of its `end` in their run. */
+interface BlockSteps {
+  readonly before: readonly Step[];
+  readonly rows: readonly Step[];
+  /** What goes by runs of rows, in forward order, behind all `rows`. */
+  readonly end: readonly Step[];
+  readonly isAgain: boolean;
 }
 
 /**
- * Rows whose logits fit: a power of two, so that most micro-batches divide by it and no tile of a product is cut. On a
- * GPU each run reads and adds to the whole gradient of the head's matrix, which 256 rows pay for: hence not fewer bytes.
+ * Rows of a run, of whose widest activation so many bytes are there: a power of two, so that most micro-batches divide by it
+ * and no tile of a product is cut. On a GPU each run reads and adds to the whole gradient of a matrix, which 256 rows pay
+ * for: hence no fewer bytes of logits, nor of what a layer's end makes.
  */
-function lossRows(vocabulary: number, bytes = LOGITS_BYTES, compute: Compute = 'f32'): number {
+function rowsIn(bytes: number, width: number, compute: Compute = 'f32'): number {
   // A part of a tensor that starts at a multiple of so many rows starts where a binding may.
   const aligned = alignmentOf(compute);
-  return Math.max(aligned, 2 ** Math.floor(Math.log2(bytes / (ELEMENT_BYTES[compute] * vocabulary))));
+  return Math.max(aligned, 2 ** Math.floor(Math.log2(bytes / (ELEMENT_BYTES[compute] * width))));
+}
+
+/** The last rows of a layer, each of which works on every row of its input alone, where they make something in between. */
+export function endOf(layer: readonly Operation[]): readonly Operation[] {
+  const other = layer.findLastIndex(({ op }) => op !== 'linear' && op !== 'swiGlu');
+  const end = layer.slice(other + 1);
+  return end.length > 1 ? end : [];
+}
+
+/** Rows of a run of a layer's end, for a micro-batch of so many rows in a stage that computes layers again; 0: it is done whole. */
+export function runRowsOf(model: Model, rows: number, compute?: Compute, bytes = RUN_BYTES): number {
+  const widths = model.layers > 0 ? endOf(model.layer(0)).map((operation) => widthOf(operation, model)) : [];
+  const most = rowsIn(bytes, Math.max(1, ...widths.slice(0, -1)), compute);
+  return widths.length > 0 && most < rows ? most : 0;
 }
 
 const input = (operation: Operation): string | null => {
@@ -166,27 +204,42 @@ interface ProgramOptions {
   readonly recompute?: readonly number[];
   readonly logitsBytes?: number;
   readonly compute?: Compute;
+  /** Of the largest micro-batch. */
+  readonly samples?: number;
+  readonly sequence?: number;
+  /** Most bytes of a run's widest activation, in place of RUN_BYTES: for tests. */
+  readonly runBytes?: number;
   /** Another stage of the same peer takes what this one made, maybe after other work: each micro-batch keeps its own. */
   readonly keepsMade?: boolean;
   /** A stage that gathers works on all micro-batches unit by unit, between which the stream waits. */
   readonly gathered?: number;
 }
 
-export function program(
-  model: Model,
-  layers: Range,
-  { recompute = [], logitsBytes, compute, keepsMade, gathered }: ProgramOptions = {},
-): Program {
+export function program(model: Model, layers: Range, options: ProgramOptions = {}): Program {
+  const { recompute = [], logitsBytes, compute, samples = 0, sequence = 0, runBytes, keepsMade, gathered } = options;
   const first = layers[0] === 0;
   const last = layers[1] === model.layers;
   const body: Step[] = [];
-  const backward: Program['backward'][number][] = [];
+  const backward: BlockSteps[] = [];
+  const runRows = recompute.length > 0 ? runRowsOf(model, samples * sequence, compute, runBytes) : 0;
+  const inRuns = new Map<string, number>();
   let stream = INPUT;
   const append = (scope: BlockName, rows: readonly Operation[], isRecomputed = false): void => {
     const steps = bind(scope, rows, stream, isRecomputed);
     body.push(...steps);
+    const end = runRows > 0 && isLayer(scope) ? steps.slice(steps.length - endOf(rows).length) : [];
+    const whole = steps.slice(0, steps.length - end.length);
     // What the last row leaves is the next block's input, and kept for it.
-    backward.unshift({ before: isRecomputed ? steps.slice(0, -1) : [], rows: steps.toReversed() });
+    const before = end.length > 0 ? whole : steps.slice(0, -1);
+    backward.unshift({ before: isRecomputed ? before : [], rows: whole.toReversed(), end, isAgain: isRecomputed });
+    for (const { operation, y, dy } of end.slice(0, -1)) {
+      if (y === null || dy === null) continue;
+      const width = widthOf(operation, model);
+      inRuns.set(dy, width);
+      if (!isRecomputed) continue;
+      inRuns.set(y, width);
+      if (operation.op === 'linear' && operation.activation === 'gelu') inRuns.set(`${y}.pre`, width);
+    }
     const written = steps.at(-1)?.y;
     invariant(written, `${scope} leaves no stream`);
     stream = written;
@@ -206,7 +259,7 @@ export function program(
   if (!first) kept.set(INPUT, model.width);
   const again = new Map<string, number>();
   for (const { operation, y } of body) {
-    if (y === null || made.has(y)) continue;
+    if (y === null || made.has(y) || inRuns.has(y)) continue;
     const place = isAgain(y) ? again : kept;
     place.set(y, widthOf(operation, model));
     if (operation.op === 'linear' && operation.activation === 'gelu') place.set(`${y}.pre`, operation.outWidth);
@@ -215,7 +268,7 @@ export function program(
   const logits = new Map<string, number>();
   for (const { operation, y } of loss) if (y !== null) logits.set(y, widthOf(operation, model));
   for (const { x, dx } of [...body, ...ending]) {
-    if (x === null || dx === null || kept.has(dx) || scratch.has(dx) || logits.has(dx)) continue;
+    if (x === null || dx === null || kept.has(dx) || scratch.has(dx) || logits.has(dx) || inRuns.has(dx)) continue;
     const width = kept.get(x) ?? again.get(x) ?? scratch.get(x);
     invariant(width !== undefined, `nothing writes ${x}`);
     scratch.set(dx, width);
@@ -228,11 +281,36 @@ export function program(
     backward,
     head,
     loss,
-    lossRows: lossRows(model.vocabulary, logitsBytes, compute),
+    lossRows: rowsIn(logitsBytes ?? LOGITS_BYTES, model.vocabulary, compute),
+    runRows,
     output: stream,
     kept,
     again,
     scratch,
     logits,
+    inRuns,
+    places: new Map([...sharedPlaces(body, scratch), ...[...made].map((name) => [name, STREAM] as const)]),
   };
+}
+
+const isLayer = (scope: BlockName): boolean => scope !== 'embedding' && scope !== 'head';
+
+/**
+ * Gradients of what a layer makes, each in the first place that is free: from the last row that reads what it is the
+ * gradient of, which writes it first, back to the row that made that.
+ */
+function sharedPlaces(body: readonly Step[], scratch: ReadonlyMap<string, number>): Map<string, string> {
+  const [layer] = body.flatMap(({ scope }) => (isLayer(scope) ? [scope] : []));
+  const steps = body.filter(({ scope }) => scope === layer);
+  const found = new Map<string, string>();
+  const ends: number[] = [];
+  for (const [made, { dy }] of steps.entries()) {
+    if (dy === null || dy === STREAM || found.has(dy) || !scratch.has(dy)) continue;
+    const read = steps.findLastIndex(({ dx }) => dx === dy);
+    const free = ends.findIndex((end) => end < made);
+    const place = free < 0 ? ends.length : free;
+    ends[place] = read;
+    found.set(dy, `gradient/${place}`);
+  }
+  return found;
 }

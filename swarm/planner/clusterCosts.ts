@@ -8,6 +8,7 @@ import { got, invariant, type PeerId, peerId } from '../base.ts';
 import { type BufferLimit, type BufferLimits, excess, oversized } from '../memory/bufferLimits.ts';
 import { type StageSize, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
+import { endOf, runRowsOf } from '../model/program.ts';
 import type { CodedState, Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
@@ -137,6 +138,7 @@ export function clusterCosts(problem: ClusterProblem) {
   const { model, batch, cluster, shares, computes, serverSeconds, mainMemory, without, planeBytes = 0 } = problem;
   const { sequence, wire = 'f32' } = batch;
   const layerFlops = Math.max(1, flops(model.layer(0), sequence));
+  const wholeShare = 1 - flops(endOf(model.layer(0)), sequence) / layerFlops;
   const headLayers = flops(model.head, sequence) / layerFlops;
   const embeddingLayers = (2 * model.width * sequence) / layerFlops;
   const buffers = largestBuffers(model, batch, cluster.peers);
@@ -204,6 +206,8 @@ export function clusterCosts(problem: ClusterProblem) {
     backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
       time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
     layerSeconds: (peer: PlannedPeer, samples: number): number => time(peer.forward, samples),
+    /** Of a layer that is computed again ahead of its backward: what goes by runs of rows is done in that. */
+    aheadShare: (samples: number): number => (runRowsOf(model, samples * sequence, batch.compute) > 0 ? wholeShare : 1),
     /** Forward and backward of a stage take as long as so many layers take there and back. */
     stageLayers: ({ first, last, layers }: StageShape): number =>
       layers + (first ? embeddingLayers : 0) + (last ? headLayers : 0),

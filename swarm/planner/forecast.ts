@@ -19,7 +19,7 @@ import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
 import { policyOf, policyWork } from '../schedule/ownOrder.ts';
-import { againAhead, againInBackward } from '../schedule/recompute.ts';
+import { againAhead } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
 import type { Timeline } from '../timeline/timeline.ts';
@@ -253,9 +253,12 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
   const last = plan.stages.length - 1;
   const inOrder = policyOf(plan) === null;
   const isApart = (stage: number): boolean => inOrder || (plan.schedule === 'varuna' && stage < last);
-  const inBackward = (stage: number, peer: PeerId): number => {
-    const layers = againBy(stage, peer);
-    return isApart(stage) ? againInBackward(layers) : layers.length;
+  /** Of what is gathered the first layer is ahead of its backward in name only. */
+  const early = (stage: number, peer: PeerId, samples: number): number =>
+    againAhead(againBy(stage, peer)) * (gathers.stages[stage] ? 1 : costs.aheadShare(samples));
+  const inBackward = (stage: number, peer: PeerId, samples: number): number => {
+    const layers = againBy(stage, peer).length;
+    return isApart(stage) ? layers - early(stage, peer, samples) : layers;
   };
   const sampleBytes = costs.sampleBytesIn(plan);
   const owners = plan.stages.map(
@@ -285,7 +288,7 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     const { op, stage, microBatch } = action;
     const [gathering, shape] = [gathers.stages[stage], shapes[stage]];
     if (!gathering || !shape) return peer.rest * seconds;
-    const again = op === 'B' ? costs.layerSeconds(peer, size(microBatch)) * inBackward(stage, id) : 0;
+    const again = op === 'B' ? costs.layerSeconds(peer, size(microBatch)) * inBackward(stage, id, size(microBatch)) : 0;
     return gathering.restSeconds[op](peer, shape, size(microBatch)) + peer.rest * again;
   };
   const links = new Map<number, LinkCost>();
@@ -315,12 +318,12 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     backwardSeconds: timed(
       (peer, shape, samples, stage) =>
         (gathers.stages[stage] ?? costs).backwardSeconds(peer, shape, samples) +
-        costs.layerSeconds(peer, samples) * inBackward(stage, peer.id),
+        costs.layerSeconds(peer, samples) * inBackward(stage, peer.id, samples),
     ),
     recomputeSeconds: timed(
       (peer, _, samples, stage) =>
         // What is gathered is computed again when it is there for its backward.
-        costs.layerSeconds(peer, samples) * againAhead(againBy(stage, peer.id)),
+        costs.layerSeconds(peer, samples) * early(stage, peer.id, samples),
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
       rest: {

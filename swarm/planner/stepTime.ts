@@ -221,9 +221,10 @@ function paceOf(
         const longer = gathered ? timesAsLong(costs, places, size, gathered, together) : 1;
         const layer = longer * costs.layerSeconds(peer, size);
         forward[kind] = longer * costs.forwardSeconds(peer, shape, size);
-        backward[kind] = longer * costs.backwardSeconds(peer, shape, size) + layer * Math.max(0, twice - 1);
         // Of the layers that are computed again the first one is done while the gradient is on its way.
-        ahead[kind] = layer * Math.min(1, twice);
+        const early = Math.min(1, twice) * (gathered ? 1 : costs.aheadShare(size));
+        backward[kind] = longer * costs.backwardSeconds(peer, shape, size) + layer * (twice - early);
+        ahead[kind] = layer * early;
       }
     }
   }

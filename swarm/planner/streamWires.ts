@@ -83,16 +83,12 @@ export function withChosenWires(
   if (order.length === 0) return plan;
   const least = stepSeconds(written(chosen));
   const limit = Math.max(least, Math.min(AS_FAST * least, longestSeconds));
-  // float32 takes no room of its own.
-  const mayBe = (encoding: WireEncoding, { from, to }: StreamLink): boolean =>
-    encoding === 'f32' || (isRoomy(from) && isRoomy(to));
+  const mayBe = ({ from, to }: StreamLink): boolean => isRoomy(from) && isRoomy(to);
   let done = 0;
   for (const encoding of WIRE_ENCODINGS) {
     if (encoding === tightest) break;
     const upTo = (count: number): WireEncoding[] =>
-      chosen.map((own, index) =>
-        index >= done && index < count && mayBe(encoding, at(order, index)) ? encoding : own,
-      );
+      chosen.map((own, index) => (index >= done && index < count && mayBe(at(order, index)) ? encoding : own));
     let [from, to] = [done, order.length];
     while (from < to) {
       const middle = Math.ceil((from + to) / 2);

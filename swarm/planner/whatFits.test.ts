@@ -58,12 +58,12 @@ it.each([
 });
 
 it('[CL10] all three ways are said where there are three, and the largest of each', () => {
-  const words = refusalOf(problemOf([1.43e7, 1.23e7], 3, 256));
+  const words = refusalOf(problemOf([1.38e7, 1.18e7], 3, 256));
   expect(words).toMatch(
     /a model of \d layers? instead of 3; or samples of \d+ tokens instead of 256; or \d+ more donors? like/,
   );
   const [, fewer] = /a model of (\d+) layer/.exec(words) ?? [];
-  expect(isPlanned(problemOf([1.43e7, 1.23e7], Number(fewer) + 1, 256))).toBe(false);
+  expect(isPlanned(problemOf([1.38e7, 1.18e7], Number(fewer) + 1, 256))).toBe(false);
 });
 
 it('[CL10] where nothing of the kind helps, that is said', () => {

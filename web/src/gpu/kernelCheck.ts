@@ -80,8 +80,11 @@ export function kernelCases(
     ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
   });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
+  /** Where layers are computed again their ends may go by runs of rows. */
+  const inRuns = ({ samples, sequence }: Places) =>
+    program(model, [0, 1], { recompute: [0], samples, sequence, compute });
   const callsOf = (places: Places): KernelCall[] =>
-    ends.flatMap((end) => [
+    [...ends, inRuns(places)].flatMap((end) => [
       ...Object.values<readonly KernelCall[]>({ ...microBatchCalls(end, places) }).flat(),
       ...encodingsOf(end, wires, compute).flatMap((encoding) =>
         Object.values<readonly KernelCall[]>({ ...packingOf(end, places, encoding) }).flat(),

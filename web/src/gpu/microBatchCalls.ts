@@ -2,7 +2,6 @@
  * What a stage does for a micro-batch, as kernel calls in order: the rows of its program, forward and from the end. The
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
-import type { BlockName } from '../../../swarm/model/model.ts';
 import type { Program, Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import type { KernelCall } from './kernelCall.ts';
@@ -17,11 +16,16 @@ export interface MicroBatchCalls {
   readonly backward: readonly KernelCall[];
 }
 
-/** The forward of a stage's body, a list for each block. */
-export function bodyCalls({ body }: Program, places: Places): KernelCall[][] {
-  const blocks = new Map<BlockName, KernelCall[]>();
-  for (const step of body) blocks.set(step.scope, [...(blocks.get(step.scope) ?? []), ...forward(step, places, false)]);
-  return [...blocks.values()];
+/** The forward of a stage's body, a list for each block, in order. */
+export function bodyCalls(program: Program, places: Places): KernelCall[][] {
+  const there = (steps: readonly Step[], at: Places): KernelCall[] => steps.flatMap((step) => forward(step, at, false));
+  const runs = layerRuns(program, places);
+  return program.backward
+    .toReversed()
+    .map(({ rows, end, isAgain }) => [
+      ...there(rows.toReversed(), places),
+      ...(isAgain ? runs : [places]).flatMap((run) => there(end, run)),
+    ]);
 }
 
 /** `aheadPlaces`: of the layer that is computed again ahead of its backward. `body`: its forward. */
@@ -35,44 +39,69 @@ export function microBatchCalls(
   const there = (steps: readonly Step[], at: Places, evaluation = false): KernelCall[] =>
     steps.flatMap((step) => forward(step, at, evaluation));
   const back = (steps: readonly Step[], at: Places): KernelCall[] => steps.flatMap((step) => backward(step, at));
-  const runs = lossRuns(program, places);
-  const losses = runs.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
+  const lossesRuns = lossRuns(program, places);
+  const losses = lossesRuns.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
+  const runs = layerRuns(program, places);
   const bodyForward = body.flat();
+  const endBackward = ({ end, isAgain }: Program['backward'][number]): KernelCall[] =>
+    (end.length === 0 ? [] : runs).flatMap((run) => [
+      ...(isAgain ? there(end.slice(0, -1), run) : []),
+      ...back(end.toReversed(), run),
+    ]);
   const ahead = blocks.find(({ before }) => before.length > 0);
   const before = (block: Program['backward'][number]) => (block === ahead ? [] : there(block.before, places));
   return {
     forward: [...bodyForward, ...there(head, places), ...losses, ...back(head.toReversed(), places)],
-    evaluation: [...bodyForward, ...there(head, places, true), ...runs.flatMap((run) => there(loss, run, true))],
+    evaluation: [...bodyForward, ...there(head, places, true), ...lossesRuns.flatMap((run) => there(loss, run, true))],
     recompute: there(ahead?.before ?? [], aheadPlaces),
     backward: blocks.flatMap((block) => [
       ...before(block),
+      ...endBackward(block),
       ...back(block.rows, block === ahead ? aheadPlaces : places),
     ]),
   };
 }
 
-/** Places for each run of the loss's rows: all logits lie at the start of their buffer, of all else a run has its part. */
+/** Of the rows of layers' ends; none where no layer has one. */
+const layerRuns = (program: Program, places: Places): Places[] =>
+  program.backward.some(({ end }) => end.length > 0) ? runsOf(program, places, program.runRows) : [];
+
+/** Of the loss's rows, each with what nobody uses meanwhile. */
 function lossRuns(program: Program, places: Places): Places[] {
-  const { lossRows, kept, scratch, logits } = program;
-  const runs: Places[] = [];
   const unused = unusedByLoss(program, places);
-  for (let from = 0; from < places.rows; from += lossRows) {
-    const rows = Math.min(lossRows, places.rows - from);
+  return runsOf(program, places, program.lossRows).map((run) => ({ ...run, unused }));
+}
+
+/** Places for each run of rows: what lives only inside a run lies at the start of its buffer, of all else a run has its part. */
+function runsOf(program: Program, places: Places, most: number): Places[] {
+  const { kept, again, scratch, logits, inRuns } = program;
+  const runs: Places[] = [];
+  for (let from = 0; from < places.rows; from += most) {
+    const rows = Math.min(most, places.rows - from);
     const buffer: Places['buffer'] = (name) => {
       const { buffer: whole } = places.buffer(name);
-      const width = logits.get(name) ?? kept.get(name) ?? scratch.get(name);
+      const own = logits.get(name) ?? inRuns.get(name);
+      const width = own ?? kept.get(name) ?? again.get(name) ?? scratch.get(name);
       // Targets and losses are one word a row.
       const rowBytes = width === undefined ? 4 : width * places.elementBytes;
-      return { buffer: whole, offset: logits.has(name) ? 0 : from * rowBytes, size: wholeWords(rows * rowBytes) };
+      return { buffer: whole, offset: own !== undefined ? 0 : from * rowBytes, size: wholeWords(rows * rowBytes) };
     };
-    runs.push({ ...places, rows, buffer, unused });
+    runs.push({ ...places, rows, buffer });
   }
   return runs;
 }
 
-/** The widest of what is written in backwards alone, and not in that of the head. */
-function unusedByLoss({ scratch, head, loss }: Program, { rows, elementBytes, buffer }: Places): Places['unused'] {
-  const used = new Set([...head, ...loss].flatMap(({ x, y, dx, dy }) => [x, y, dx, dy]));
-  const [widest] = [...scratch].filter(([name]) => !used.has(name)).toSorted(([, a], [, b]) => b - a);
-  return widest && { place: buffer(widest[0]), bytes: rows * widest[1] * elementBytes };
+/** The largest of what is written in backwards alone, and not in that of the head. */
+function unusedByLoss(
+  { scratch, inRuns, runRows, places: shared, head, loss }: Program,
+  { rows, elementBytes, buffer }: Places,
+): Places['unused'] {
+  const placeOf = (name: string): string => shared.get(name) ?? name;
+  const used = new Set([...head, ...loss].flatMap(({ x, y, dx, dy }) => [x, y, dx, dy].map((name) => name && placeOf(name)))); // biome-ignore format: one line
+  const elements = [
+    ...[...scratch].map(([name, width]) => [name, rows * width] as const),
+    ...[...inRuns].map(([name, width]) => [name, Math.min(rows, runRows) * width] as const),
+  ];
+  const [largest] = elements.filter(([name]) => !used.has(placeOf(name))).toSorted(([, a], [, b]) => b - a);
+  return largest && { place: buffer(largest[0]), bytes: largest[1] * elementBytes };
 }

@@ -379,7 +379,8 @@ export class GpuStage implements Stage {
   }
 
   #bufferOf(microBatch: number, name: string): GPUBuffer {
-    return this.#buffers.get(this.#program.scratch.has(name) ? name : `${this.#slot(microBatch)}/${name}`);
+    const { scratch, places } = this.#program;
+    return this.#buffers.get(scratch.has(name) ? (places.get(name) ?? name) : `${this.#slot(microBatch)}/${name}`);
   }
 
   #launched(microBatch: number, unit?: number): Launches {

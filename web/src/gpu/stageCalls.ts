@@ -80,7 +80,7 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
       const packing = encodings.map((wire) => [wire, packingOf(program, places, wire, isScaled)] as const);
       const own = size.gathered ? partOf(program, null) : program;
       const body = bodyCalls(own, places);
-      const passes = microBatchCalls(own, places, size.recomputesAhead ? aheadPlaces(places) : places, body);
+      const passes = microBatchCalls(own, places, size.recomputesAhead ? aheadPlaces(program, places) : places, body);
       const rest = passes.forward.slice(body.flat().length);
       calls.set(slotKey(samples, slot), {
         ...passes,
@@ -102,9 +102,9 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
 }
 
 /** Where a layer lies that was computed again, until its backward: what is computed meanwhile has the place of all. */
-const aheadPlaces = (places: Places): Places => ({
+const aheadPlaces = ({ inRuns }: Program, places: Places): Places => ({
   ...places,
-  buffer: (name) => places.buffer(isAgain(name) ? aheadName(name) : name),
+  buffer: (name) => places.buffer(isAgain(name) && !inRuns.has(name) ? aheadName(name) : name),
 });
 
 /** The rows of one block, null: none. Its buffers are those of the whole. */
@@ -183,7 +183,10 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     bindingBytes,
     family,
     gpuClass,
-    buffer: (name) => ({ buffer: buffers.get(names.has(name) ? name : `slot${slot}/${name}`) }),
+    buffer: (name) => {
+      const place = program.places.get(name) ?? name;
+      return { buffer: buffers.get(names.has(place) ? place : `slot${slot}/${name}`) };
+    },
     ...tensorsOf(parts, wholeTensor(parts)),
   };
 }
