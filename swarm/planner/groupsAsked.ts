@@ -15,8 +15,8 @@ export interface GroupsAsked {
   readonly roundSeconds: number;
   /** Bytes that a donor receives at a meeting, an element of its stages. */
   readonly publishedBytes: number;
-  /** What a group is worth goes by the chance that it lives to its meeting, or by its tokens alone. */
-  readonly counted: 'expected' | 'all';
+  /** What a group is worth goes by its tokens times the chance that it lives to its meeting, to this power: 0 is tokens alone. */
+  readonly caution: number;
   /** May pipelines have the overlapping warm-up? It takes memory. */
   readonly overlaps: boolean;
 }
@@ -28,5 +28,5 @@ export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seco
 }
 
 /** By which a group's tokens count. */
-export const weightOf = ({ costs, roundSeconds, counted }: GroupsAsked, places: readonly number[]): number =>
-  counted === 'all' ? 1 : chanceOfAll(costs, places, roundSeconds);
+export const weightOf = ({ costs, roundSeconds, caution }: GroupsAsked, places: readonly number[]): number =>
+  caution === 0 ? 1 : chanceOfAll(costs, places, caution * roundSeconds);

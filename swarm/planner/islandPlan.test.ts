@@ -10,6 +10,7 @@ import type { RunWire } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf } from './draft.ts';
+import { weightOf } from './groupsAsked.ts';
 import { groupOf, groupsOf } from './islandGroups.ts';
 import { meetingOf } from './islandMeeting.ts';
 import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
@@ -101,6 +102,15 @@ describe('islands', () => {
     expect(planned(turned)).toEqual(planned(cluster));
   });
 
+  test('[IS31] count by their chance to live to their meeting, by a power of it, or by their tokens alone', () => {
+    const costs = clusterCosts({ ...problemOf(randomCluster(11, 5)), planeBytes: 8 });
+    const asked = { costs, roundSeconds: 600, publishedBytes: 1, overlaps: true };
+    const weight = (caution: number): number => weightOf({ ...asked, caution }, [0, 1, 3]);
+    expect(weight(0)).toBe(1);
+    expect(weight(1)).toBeLessThan(0.7);
+    expect(weight(0.5) ** 2).toBeCloseTo(weight(1), 12);
+  });
+
   test.each([11, 12, 13, 14])('[IS31] are worth about as much as the best of all groupings: cluster %d', (seed) => {
     const cluster = randomCluster(seed, 5);
     const asked = {
@@ -108,7 +118,7 @@ describe('islands', () => {
       roundSeconds: 60,
       publishedBytes: 1,
       overlaps: true,
-      counted: 'expected' as const,
+      caution: 1,
     };
     const worth = (members: readonly number[]): number => groupOf(asked, members)?.worth ?? 0;
     const best = Math.max(

@@ -81,7 +81,7 @@ export function planGroups(
   const { roundSeconds } = asked.rounds;
   const searched = { costs, overlaps: true, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 };
   const teams = groups.flatMap((names) => {
-    const group = groupOf({ ...searched, counted: 'all' }, names.map(costs.placeOf));
+    const group = groupOf({ ...searched, caution: 0 }, names.map(costs.placeOf));
     return (group && teamOf(costsFor, group, 1)) ?? [];
   });
   return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, teams, { roundSeconds });
@@ -131,8 +131,7 @@ function plannedKeeping(
   ): Result<IslandPlan> => {
     const published = publishedBytes(asked, 64) / 64;
     const searched = { costs, overlaps, roundSeconds, publishedBytes: published };
-    const counted = overlaps ? (['expected', 'all'] as const) : (['expected'] as const);
-    const groupings = counted.map((one) => groupsOf({ ...searched, counted: one }).groups);
+    const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
     return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
   };
@@ -167,6 +166,8 @@ function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
   return best ?? at(tried, 0);
 }
 const ABOUT_AS_MUCH = 0.9;
+/** Groups are sought for what is expected of them, for what they do while nobody leaves, and for some of both. */
+const CAUTIONS = [1, 0.5, 0];
 
 function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
   const known = new Map<number, ReturnType<CostsFor>>();
