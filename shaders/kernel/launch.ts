@@ -224,10 +224,10 @@ export function updateDims(device: GPUDevice, launch: Launch, dims: Dims): void 
   }
 }
 
-/** The launch of one dispatch with other dims, which take another grid: its own dims change, too. */
+/** The launch of one dispatch with other dims, in the text that it has, which take another grid: its own dims change, too. */
 export function resized(device: GPUDevice, launch: Launch, dims: Dims): Launch {
   updateDims(device, launch, dims);
-  const size = launch.kernel.source(launch.variant.family, dims).workgroups(dims);
+  const size = launch.kernel.source(launch.variant.family, launch.dims).workgroups(dims);
   return { ...launch, dispatches: launch.dispatches.map((dispatch) => ({ ...dispatch, size })) };
 }
 
