@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { peerId } from '../base.ts';
+import { invariant, peerId } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { LinkReport } from '../messages/profile.ts';
+import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { clusterAtHand } from './atHand.ts';
@@ -50,6 +51,28 @@ describe('a donor’s times', () => {
     const shape = { first: false, last: false, layers: 3 };
     expect(seconds({ op: 'F', shape, recomputed: 0, samples: 2 })).toBe(9);
     expect(seconds({ op: 'B', shape, recomputed: 2, samples: 2 })).toBe(3 * 6 + 2 * 3);
+  });
+
+  it('[ST28] where a layer’s end goes by runs of rows, R computes the rest of it ahead of its backward, which computes that', () => {
+    const parsed = modelFromConfig({
+      ...{ model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: 64, n_positions: 1024, vocab_size: 256 },
+    });
+    invariant(parsed.ok, 'a valid model');
+    const seconds = workSeconds(parsed.value, { samples: 64, sequence: 1024 }, profile([1, 2, 4], [2, 3, 6]));
+    const shape = { first: false, last: false, layers: 1 };
+    // A row of the widest activation is 1 KiB: 32 MiB hold 32,768 rows of it.
+    for (const [samples, isInRuns] of [
+      [32, false],
+      [64, true],
+    ] as const) {
+      const layer = seconds({ op: 'F', shape, recomputed: 0, samples });
+      const ahead = seconds({ op: 'R', shape, recomputed: 1, samples });
+      const [bare, rest] = [{}, { isAhead: true } as const].map((how) =>
+        seconds({ op: 'B', shape, recomputed: 0, samples, ...how }),
+      );
+      expect(ahead < layer).toBe(isInRuns);
+      expect(ahead + (rest ?? 0) - (bare ?? 0)).toBeCloseTo(layer, 9);
+    }
   });
 });
 

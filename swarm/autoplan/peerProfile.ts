@@ -14,6 +14,7 @@ import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
+import { againAhead, againInBackward } from '../schedule/recompute.ts';
 import type { RunWire } from '../wire.ts';
 import { measuredRate } from './lines.ts';
 
@@ -125,6 +126,8 @@ export interface StageWork {
   readonly shape: StageShape;
   /** Layers that its backward computes again. */
   readonly recomputed: number;
+  /** One more was computed again ahead of it, but for what goes by runs of rows (ST28). */
+  readonly isAhead?: true;
   readonly samples: number;
 }
 
@@ -141,8 +144,17 @@ export interface Batch {
   readonly islands?: Islands;
 }
 
+/** What a backward has to do with the layers that its stage computes again. */
+export const recomputedBy = (again: readonly number[]): Pick<StageWork, 'recomputed' | 'isAhead'> => ({
+  recomputed: againInBackward(again),
+  ...(againAhead(again) > 0 && { isAhead: true }),
+});
+
+/** A stage's work, or `recomputed` layers computed again ahead of a backward. */
+type Work = Omit<StageWork, 'op'> & { readonly op: Op | 'R' };
+
 /** Seconds that this profile predicts for a piece of work, alone and at full speed. */
-export function workSeconds(model: Model, batch: Batch, profile: PeerProfile): (work: StageWork) => number {
+export function workSeconds(model: Model, batch: Batch, profile: PeerProfile): (work: Work) => number {
   const cluster: Cluster = {
     peers: [
       {
@@ -155,10 +167,12 @@ export function workSeconds(model: Model, batch: Batch, profile: PeerProfile): (
   const costs = clusterCosts({ model, batch, cluster });
   const peer = costs.peers.find(({ id }) => id === peerId('this'));
   invariant(peer, 'a cluster of one peer has one');
-  return ({ op, shape, recomputed, samples }) =>
-    op === 'F'
-      ? costs.forwardSeconds(peer, shape, samples)
-      : costs.backwardSeconds(peer, shape, samples) + recomputed * costs.layerSeconds(peer, samples);
+  return ({ op, shape, recomputed, isAhead, samples }) => {
+    if (op === 'F') return costs.forwardSeconds(peer, shape, samples);
+    const [layer, ahead] = [costs.layerSeconds(peer, samples), costs.aheadShare(samples)];
+    if (op === 'R') return recomputed * layer * ahead;
+    return costs.backwardSeconds(peer, shape, samples) + (recomputed + (isAhead ? 1 - ahead : 0)) * layer;
+  };
 }
 
 /** The profile with what was measured in place of what was known of the same work. `ratio`: measured over admitted. */

@@ -37,7 +37,7 @@ test('[CL17] a slow donor with memory computes nothing and keeps the state that 
   const run = new PlannedRun();
   run.joins(B, profile(0.5));
   // Its values, gradients and one sample's activations fit, its moments do not.
-  run.joins(A, profile(0.005), { ...NO_LIMITS, memoryBytes: 5_900_000 });
+  run.joins(A, profile(0.005), { ...NO_LIMITS, memoryBytes: 5_600_000 });
   expect(problems(model, batch, run.plan as Plan)).toEqual([]);
   expect([samplesOf(run.plan, A), samplesOf(run.plan, B)]).toEqual([batch.samples * model.layers, 0]);
   const primaries = run.plan?.state.flatMap(({ shards }) => shards.map(({ peer }) => peer));

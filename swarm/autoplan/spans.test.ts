@@ -35,7 +35,14 @@ describe('spans of a report', () => {
   it('[ST8] [AP1] of a recompute are none of the backward, which computes all layers but one again', () => {
     const firstTwo = plan.stages.flatMap(({ layers: [from] }) => [from, from + 1]);
     const [work] = workDone(recomputing(plan, firstTwo), A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
-    expect(work).toEqual({ op: 'B', shape: { ...inner, first: true }, recomputed: 1, samples: 2, seconds: 3 });
+    expect(work).toEqual({
+      op: 'B',
+      shape: { ...inner, first: true },
+      recomputed: 1,
+      isAhead: true,
+      samples: 2,
+      seconds: 3,
+    });
   });
 
   it('[AP1] that are of no work of the plan are passed over', () => {

@@ -6,10 +6,9 @@
 import { at, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
-import { againInBackward } from '../schedule/recompute.ts';
 import { measuredSpans, type ReportedSpan } from '../timeline/measured.ts';
 import { lengthSeconds } from '../timeline/timeline.ts';
-import { type Batch, type PeerProfile, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
+import { type Batch, type PeerProfile, recomputedBy, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
 
 const SPANS_KEPT = 24;
 /** The first spans of a plan are those of buffers that warm up. */
@@ -34,13 +33,12 @@ export function workDone(plan: Plan, peer: PeerId, spans: readonly ReportedSpan[
     const [from, to] = planned.layers;
     const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
     const again = planned.members.find((member) => member.peer === peer)?.recompute ?? [];
-    const recomputed = op === 'B' ? againInBackward(again) : 0;
-    return [{ op, shape, recomputed, samples, seconds }];
+    return [{ op, shape, ...(op === 'B' ? recomputedBy(again) : { recomputed: 0 }), samples, seconds }];
   });
 }
 
-const kindOf = ({ op, shape, recomputed, samples }: StageWork): string =>
-  `${op} ${samples} ${shape.layers} ${shape.first} ${shape.last} ${recomputed}`;
+const kindOf = ({ op, shape, recomputed, isAhead, samples }: StageWork): string =>
+  `${op} ${samples} ${shape.layers} ${shape.first} ${shape.last} ${recomputed} ${isAhead}`;
 
 /** The newest spans of one donor, by what was done. */
 export type NewestSpans = readonly { readonly work: StageWork; readonly seconds: readonly number[] }[];

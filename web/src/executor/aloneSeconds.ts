@@ -2,14 +2,20 @@
  * How long a piece of this donor's work takes when nothing else runs on the machine, before it was ever done: from the
  * layer times of the admission, which are measured alone, by the costs that the planner plans with.
  */
-import { admittedProfile, hasTimes, type StageWork, workSeconds } from '../../../swarm/autoplan/peerProfile.ts';
+import {
+  admittedProfile,
+  hasTimes,
+  recomputedBy,
+  type StageWork,
+  workSeconds,
+} from '../../../swarm/autoplan/peerProfile.ts';
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import type { Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { ComputeAction } from '../../../swarm/schedule/action.ts';
-import { againAhead, againInBackward } from '../../../swarm/schedule/recompute.ts';
+import { againAhead } from '../../../swarm/schedule/recompute.ts';
 
 /** What is done on a micro-batch, as far as its time depends on it. */
 export interface ComputeKind extends Omit<StageWork, 'op' | 'shape'> {
@@ -36,7 +42,7 @@ export function kindOf(
   const work = { layers: planned.layers, samples: samplesOf(plan, microBatch) };
   if (isEvaluation) return { ...work, op: 'evaluation', recomputed: 0 };
   if (op === 'R') return { ...work, op, recomputed: againAhead(recompute) };
-  return op === 'B' ? { ...work, op, recomputed: againInBackward(recompute) } : { ...work, op: 'F', recomputed: 0 };
+  return op === 'B' ? { ...work, op, ...recomputedBy(recompute) } : { ...work, op: 'F', recomputed: 0 };
 }
 
 /** Seconds; null: unknown. */
@@ -49,13 +55,9 @@ export function admittedSeconds(model: Model, train: Train, measured: Profile): 
   if (!hasTimes(profile)) return UNKNOWN;
   const batch = { samples: train.globalBatchSize, sequence: train.sequenceLength };
   const secondsOf = workSeconds(model, batch, profile);
-  return ({ op, layers: [from, to], recomputed, samples }) => {
-    if (op === 'R') {
-      const layer = secondsOf({ op: 'F', shape: { first: false, last: false, layers: 1 }, recomputed: 0, samples });
-      return recomputed * layer;
-    }
+  return ({ op, layers: [from, to], samples, ...again }) => {
     const isEvaluation = op === 'evaluation'; // it has no gradient of the head
     const shape = { first: from === 0, last: to === model.layers && !isEvaluation, layers: to - from };
-    return secondsOf({ op: isEvaluation ? 'F' : op, shape, recomputed, samples });
+    return secondsOf({ op: isEvaluation ? 'F' : op, shape, samples, ...again });
   };
 }
