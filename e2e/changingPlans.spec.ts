@@ -39,12 +39,8 @@ interface Case {
 
 const scheduled = (donors: number, atEnd: number, ...schedule: readonly string[]): Case => ({
   name: `${schedule.join(' ')} of ${donors}`,
-  ...{
-    donors,
-    atEnd,
-    does: [],
-    options: () => ['--donors', String(donors), '--replicas', '1', '--schedule', ...schedule],
-  },
+  ...{ donors, atEnd, does: [] },
+  options: () => ['--donors', String(donors), '--replicas', '1', '--schedule', ...schedule],
 });
 
 const placed = (name: string, make: StatePlan, ...does: readonly string[]): Case => ({

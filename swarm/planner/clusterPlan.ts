@@ -222,7 +222,7 @@ function hostReasons({ costs, withoutMainMemory }: Search, { plan }: Candidate):
   const who = kept.map(({ id, bytes }) => `${id} (${bytesText(bytes)})`).slice(0, MOST_NAMED);
   const more = kept.length > who.length ? ` and ${counted(kept.length - who.length, 'other')}` : '';
   const update = Math.max(...kept.map(({ peer, bytes }) => costs.hostUpdateSeconds(peer, bytes / HOST_ELEMENT_BYTES)));
-  const hosted = `with ${who.join(', ')}${more}, which is updated in up to ${seconds(update)}, beside other GPUs' work and the next step's first forwards`;
+  const hosted = `with ${who.join(', ')}${more}, which is updated in up to ${seconds(update)}, beside what GPUs do meanwhile`;
   const alone = onGpusAlone(costs, plan);
   if (alone)
     return [

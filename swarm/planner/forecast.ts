@@ -5,8 +5,8 @@
  *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for),
  * each with one way to the server: the report goes up, the commit and the next step's start come down together.
  * What is updated in main memory is waited for where others compute with it, else by the next step's first forwards
- * (hostUpdates.ts). Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both. Who keeps
- * state and computes nothing is waited for as everyone else.
+ * (hostUpdates.ts). Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried
+ * both. Who keeps state and computes nothing is waited for as everyone else.
  * A peer's upload is one line for all that it hands on, where no link of it is slower; its download is shared out evenly over
  * those who hand it something, which is on the safe side.
  */

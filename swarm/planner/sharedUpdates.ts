@@ -5,15 +5,15 @@
  *   t(x) = s·x + max(g·(k − x), c·x)
  * which falls until both end together, at x = k·g/(g + c), where g > s; where g is no more than s nothing is gained by the
  * first one. Of c·x the next step's first forward hides up to its own time h (hostUpdates.ts), so that with all of it hidden
- * both end together at x = (k·g + h)/(g + c). What lies there for want of room stays there. A step has one slowest peer before its commit and one after it, so
- * that of all peers' cuts those stay without which it is longer.
+ * both end together at x = (k·g + h)/(g + c). What lies there for want of room stays there. A step has one slowest peer before
+ * its commit and one after it, so that of all peers' cuts those stay without which it is longer.
  */
 import type { PeerId } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { ClusterCosts, PlannedPeer } from './clusterCosts.ts';
 import { memoryOf } from './draft.ts';
-import { forecast } from './forecast.ts';
+import { forecast, shapeOf } from './forecast.ts';
 import { HOST_ELEMENT_BYTES, moreInMainMemory } from './mainMemory.ts';
 
 /** A step that is not shorter by so much is not worth what comes and goes over the bus. */
@@ -79,13 +79,12 @@ interface Cut {
 }
 
 /** Seconds of the longest that a peer's stages take for their first micro-batch. */
-function firstForward(costs: ClusterCosts, { stages, microBatches }: Plan, peer: PlannedPeer): number {
-  const seconds = stages.map(({ layers: [from, to], members }, stage) => {
+function firstForward(costs: ClusterCosts, plan: Plan, peer: PlannedPeer): number {
+  const seconds = plan.stages.map(({ members }, stage) => {
     const first = members.find(({ peer: id }) => id === peer.id)?.microBatches[0];
-    const samples = microBatches.find(({ id }) => id === first)?.samples;
+    const samples = plan.microBatches.find(({ id }) => id === first)?.samples;
     if (!samples) return 0;
-    const shape = { first: stage === 0, last: stage === stages.length - 1, layers: to - from };
-    return costs.forwardSeconds(peer, shape, samples[1] - samples[0]);
+    return costs.forwardSeconds(peer, shapeOf(plan, stage), samples[1] - samples[0]);
   });
   return Math.max(...seconds);
 }

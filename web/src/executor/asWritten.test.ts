@@ -17,7 +17,7 @@ test('[ST26] a forward goes block by block, each when its values are written, an
   const stage = { settled: () => Promise.resolve() } as Pick<Stage, 'settled'> as Stage;
   const done: number[] = [];
   let isOver = false;
-  void asWritten({ stage, idle, now }, [null, second, third, null], (block) => done.push(block)).then(() => {
+  void asWritten({ stage, idle }, [null, second, third, null], (block) => done.push(block)).then(() => {
     isOver = true;
   });
   await turns();

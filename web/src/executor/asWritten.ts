@@ -20,23 +20,14 @@ export function writingOf({ stages, shards }: Role, index: number): Writing | nu
 interface Ways {
   readonly stage: Stage;
   readonly idle: IdleMeter;
-  /** Seconds. */
-  now(): number;
 }
 
 /** Resolves when all blocks stand in the GPU's queue. */
-export async function asWritten(
-  { stage, idle, now }: Ways,
-  writing: Writing,
-  run: (block: number) => void,
-): Promise<void> {
-  let settled = stage.settled().then(now);
-  settled.catch(() => undefined); // a lost device ends the step elsewhere
+export async function asWritten({ stage, idle }: Ways, writing: Writing, run: (block: number) => void): Promise<void> {
+  let settled = idle.doneAt(stage.settled());
   for (const [block, written] of writing.entries()) {
     if (written) await idle.until(written, settled);
     run(block);
-    if (!writing[block + 1]) continue;
-    settled = stage.settled().then(now);
-    settled.catch(() => undefined); // a lost device ends the step elsewhere
+    if (writing[block + 1]) settled = idle.doneAt(stage.settled());
   }
 }

@@ -58,7 +58,7 @@ export async function compute(
     submittedSeconds = now();
     const { op, stage: index, microBatch } = first;
     if (writing && !isEvaluation) {
-      passed = asWritten({ stage, idle: gathering.idle, now }, writing, (block) => work(microBatch, block)).then(() =>
+      passed = asWritten({ stage, idle: gathering.idle }, writing, (block) => work(microBatch, block)).then(() =>
         tell(first),
       );
       return;

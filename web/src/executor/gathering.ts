@@ -105,8 +105,7 @@ export class Gathering {
     const occasions = this.#passOccasions(index, at(microBatches, 0), pass);
     const isAhead = at(plan.stages, index).gathered === 2;
     let next = this.#fetch(units, occasions[0]);
-    let settled = stage.settled().then(() => this.#ways.now());
-    settled.catch(() => undefined); // a lost device ends the step elsewhere
+    let settled = this.idle.doneAt(stage.settled());
     for (const [place, occasion] of occasions.entries()) {
       for (const { block, range, values } of await this.idle.until(next, settled))
         stage.writeUnit?.(occasion.unit, block, range, values);
@@ -115,8 +114,7 @@ export class Gathering {
       const makes = makesGradient(units, occasion);
       if (makes) stage.clearUnit?.(occasion.unit);
       for (const microBatch of microBatches) run(occasion.unit, microBatch);
-      settled = stage.settled().then(() => this.#ways.now());
-      settled.catch(() => undefined); // a lost device ends the step elsewhere
+      settled = this.idle.doneAt(stage.settled());
       if (makes) await this.#sendGradients(stage, at(units, occasion.unit), occasion);
       if (!isAhead) {
         if (following) await settled;

@@ -12,6 +12,13 @@ export class IdleMeter {
     return this.#seconds;
   }
 
+  /** When the GPU is done, in seconds. */
+  doneAt(settled: Promise<void>): Promise<number> {
+    const done = settled.then(this.#now);
+    done.catch(() => undefined); // a lost device ends the step elsewhere
+    return done;
+  }
+
   /** What comes. `settled`: when the GPU is done with what was there before, in seconds; nothing else is done meanwhile. */
   async until<T>(coming: Promise<T>, settled: Promise<number>): Promise<T> {
     const begun = this.#now();

@@ -40,6 +40,7 @@ export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Prom
 
 export class GpuStage implements Stage {
   readonly bytes: number;
+  readonly blocks: readonly BlockName[];
   readonly #gpu: Gpu;
   readonly #model: Model;
   readonly #plan: StagePlan;
@@ -81,6 +82,8 @@ export class GpuStage implements Stage {
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
     this.#units = plan.size.gathered ? new StageUnits(gpu, model, plan, this.#buffers) : null;
+    const { body, head } = this.#program;
+    this.blocks = this.#units ? [] : [...new Set([...body, ...head].map(({ scope }) => scope))];
     this.#writeRotary();
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
@@ -120,11 +123,6 @@ export class GpuStage implements Stage {
 
   get units(): Stage['units'] {
     return this.#units?.uses;
-  }
-
-  get blocks(): readonly BlockName[] {
-    const { body, head } = this.#program;
-    return this.#units ? [] : [...new Set([...body, ...head].map(({ scope }) => scope))];
   }
 
   forward(work: ForwardWork, unit?: number): void {

@@ -32,17 +32,8 @@ export function exactEngine(device: Device, witness: Witness, model: Model, othe
         const elements = work.range[1] - work.range[0];
         const state = { value: unknown(elements), m: unknown(elements), v: unknown(elements) };
         const expected = work.holders.length + sharesOf(model, plan, work);
-        return {
-          work,
-          own: state,
-          stage,
-          shownTo,
-          expected,
-          sum: new Float64Array(elements),
-          parts: 0,
-          late: null,
-          busy: null,
-        };
+        const sum = new Float64Array(elements);
+        return { work, own: state, stage, shownTo, expected, sum, parts: 0, late: null, busy: null };
       });
       return new ExactShards(device, witness, kept, otherwise);
     },
