@@ -1,6 +1,6 @@
 /** Which form of a kernel a device runs. */
 import { expect, test } from 'vitest';
-import { matmul } from './family/matmul.ts';
+import { matmul, ofHalves } from './family/matmul.ts';
 import type { MatrixUnit } from './family/matrixUnit.ts';
 import { forDevice } from './forDevice.ts';
 import { inHalves } from './kernel/inHalves.ts';
@@ -16,11 +16,25 @@ const floats: MatrixUnit = { component: 'f32', m: 8, n: 8, k: 8, lanes: 32 };
 test('a unit multiplies what the run computes with, or is left alone', () => {
   expect(forDevice({ units: [] }, 'f32', product)).toBe(product);
   expect(forDevice({ units: [halves] }, 'f32', product)).toBe(product);
-  expect(forDevice({ units: [floats] }, 'f16', product)).toBe(inHalves(product));
+  expect(forDevice({ units: [floats] }, 'f16', product)).toBe(inHalves(ofHalves(product)));
   expect(textOf(forDevice({ units: [floats, halves] }, 'f32', product), dims, GPU)).toContain('right<f32, 8, 8>');
   const code = textOf(forDevice({ units: [floats, halves] }, 'f16', product), dims, GPU);
   expect(code).toContain('right<f16, 16, 16>');
   expect(code).toContain('b: array<vec4h>');
+});
+
+test('[MP10] halves are multiplied as halves, eight at a time, but for weight gradients and sums over a vocabulary', () => {
+  const code = (layout: 'NN' | 'NT' | 'TN', K: number, slices?: true): string =>
+    textOf(forDevice({ units: [] }, 'f16', matmul({ layout, ...(slices && { slices }) })), { ...dims, K, S: 128 }, GPU);
+  for (const layout of ['NN', 'NT'] as const) {
+    expect(code(layout, 200)).toContain('aStrip: array<vec4h');
+    // 16 steps in a stretch: the sums get their halves twice.
+    expect(code(layout, 200).match(/s0_0 \+= vec4f\(h0_0\)/g)).toHaveLength(2);
+    expect(code(layout, 50_257)).toContain('aStrip: array<vec4f');
+  }
+  expect(code('TN', 200)).toContain('aStrip: array<vec4f');
+  expect(code('NN', 200, true)).toContain('aStrip: array<vec4f');
+  expect(textOf(forDevice({ units: [] }, 'f32', matmul({ layout: 'NN' })), dims, GPU)).not.toContain('vec4h');
 });
 
 test('it is nothing to kernels that are no products, nor to software adapters', () => {

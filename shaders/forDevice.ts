@@ -4,8 +4,9 @@
  * donor always makes the same bits.
  */
 import type { Compute } from '../swarm/precision.ts';
+import { inStepsOf } from './attention/attention.ts';
 import type { GpuClass } from './family/adapterFamily.ts';
-import { inTilesOf, onMatrixUnit } from './family/matmul.ts';
+import { inTilesOf, ofHalves, onMatrixUnit } from './family/matmul.ts';
 import type { MatrixUnit } from './family/matrixUnit.ts';
 import { inHalves } from './kernel/inHalves.ts';
 import type { Kernel } from './kernel/kernel.ts';
@@ -19,6 +20,7 @@ export interface DeviceTraits {
 
 export function forDevice({ units, gpuClass = 'usual' }: DeviceTraits, compute: Compute, kernel: Kernel): Kernel {
   const unit = units.find(({ component }) => component === compute);
-  const placed = unit ? onMatrixUnit(kernel, unit) : inTilesOf(kernel, gpuClass);
-  return compute === 'f16' ? inHalves(placed) : placed;
+  const own = inStepsOf(kernel, gpuClass);
+  const placed = unit ? onMatrixUnit(own, unit) : inTilesOf(own, gpuClass);
+  return compute === 'f16' ? inHalves(unit ? placed : ofHalves(placed)) : placed;
 }

@@ -1,5 +1,6 @@
 /** What a driver gets of the products and of attention: no accumulator is indexed, nothing is bounded in a loop. */
 import { describe, expect, test } from 'vitest';
+import { inStepsOf } from './attention/attention.ts';
 import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
 import { attentionForward } from './attention/attentionForward.ts';
@@ -34,7 +35,12 @@ const scalars = PRODUCTS.map(([layout, epilogue]): [string, string] => [
   gpu(matmul({ layout, epilogue }), { M: 33, N: 37, K: 29 }),
 ]);
 const attention = [attentionForward, attentionBackwardQuery, attentionBackwardKeyValue].flatMap((kernel) =>
-  [20, 64, 80, 128].map((D): [string, string] => [`${kernel.name} ${D}`, gpu(kernel, { B: 1, T: 512, H: 2, K: 2, D })]),
+  (['usual', 'wide'] as const).flatMap((gpuClass) =>
+    [20, 64, 80, 128].map((D): [string, string] => [
+      `${kernel.name} ${D} ${gpuClass}`,
+      gpu(inStepsOf(kernel, gpuClass), { B: 1, T: 512, H: 2, K: 2, D }),
+    ]),
+  ),
 );
 /** Of a table in pieces, read one by one; and an input's gradient in slices. */
 const shallow = { gpu: { rows: 32, columns: 32, depth: 4, ownRows: 4, ownColumns: 4 } };

@@ -21,12 +21,13 @@
  */
 
 import { at } from '../../swarm/base.ts';
-import type { AdapterFamily, Arrays, Dims, Source } from '../kernel/kernel.ts';
+import type { GpuClass } from '../family/adapterFamily.ts';
+import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { constantsText, lanePrelude, laneWidth } from '../kernel/lanes.ts';
 import { u32 } from '../kernel/slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
-import { STRIP, scoresText, type Teams, TILE, weightedText } from './tileSteps.ts';
+import { STRIP, scoresText, type Teams, TILE, type WrittenOut, weightedText } from './tileSteps.ts';
 import tilesOfFloats from './tilesOfFloats.wgsl?raw';
 import tilesOfLanes from './tilesOfLanes.wgsl?raw';
 
@@ -65,7 +66,24 @@ interface AttentionBody {
   readonly gpuTeams?: Teams;
   /** Whose rows an invocation takes: heads of queries, or of keys and values. */
   readonly heads: 'H' | 'K';
+  /** How much of a tile's steps is written out for a GPU. */
+  readonly writtenOut: WrittenOut;
 }
+
+const ofWide = new WeakMap<object, object>();
+
+/** Of a kernel of tiles: on GPUs of many registers, whose drivers compile fast, all steps of a tile are written out. */
+export function attentionKernel<Tensor extends string, Case extends string>(
+  make: (writtenOut: WrittenOut) => Kernel<Tensor, Case>,
+): Kernel<Tensor, Case> {
+  const usual = make('some');
+  ofWide.set(usual, make('all'));
+  return usual;
+}
+
+/** The same kernel as a class of GPUs gets it; itself where it is none of these. */
+export const inStepsOf = (kernel: Kernel, gpuClass: GpuClass): Kernel =>
+  gpuClass === 'wide' ? ((ofWide.get(kernel) as Kernel | undefined) ?? kernel) : kernel;
 
 /** A GPU's invocations of a tile, or of a team, as in attentionTiles.wgsl. */
 const TILE_INVOCATIONS = 64;
@@ -86,17 +104,17 @@ export function attentionSource(body: AttentionBody, family: AdapterFamily, D: n
   const { chunks, slice: softwareSlice } = cutOfHead(D);
   const isGpu = family === 'gpu';
   const slice = isGpu ? STRIP * Math.min(Math.ceil(chunks / STRIP), MOST_STRIPS) : softwareSlice;
-  const { gpuTeams = 1 } = body;
+  const { gpuTeams = 1, writtenOut } = body;
   const [heads, rows] = isGpu ? [1, TILE] : [HEADS, ROWS];
   // In the text, since they are lengths of arrays too.
   const cut = constantsText({ HEADS: heads, CHUNKS: chunks, SLICE: slice });
   return {
-    key: `${body.name} by ${width} ${family} ${D}`,
+    key: `${body.name} by ${width} ${family} ${D}${isGpu ? ` ${writtenOut}` : ''}`,
     width,
     workgroupSize: isGpu ? gpuTeams * TILE_INVOCATIONS : HEADS,
     body: () => {
       const tile = width === 4 ? tilesOfLanes : tilesOfFloats;
-      const steps = scoresText(chunks, gpuTeams) + weightedText(gpuTeams);
+      const steps = scoresText(chunks, gpuTeams, writtenOut) + weightedText(gpuTeams, writtenOut);
       return lanePrelude(width) + tile + cut + code + (isGpu ? tiles + steps : '') + body.code[family];
     },
     workgroups: (dims) => [

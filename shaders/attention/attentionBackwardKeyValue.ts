@@ -12,6 +12,7 @@ import {
   type AttentionDims,
   attentionForwardCpu,
   attentionGradients,
+  attentionKernel,
   attentionPlace,
   attentionSizes,
   attentionSlack,
@@ -52,68 +53,70 @@ function rowOfKey(
   return { dk_D, dv_D };
 }
 
-export const attentionBackwardKeyValue = kernel({
-  name: 'attention.backwardKeyValue',
-  tensors: [
-    half(read('qkv_BTED')),
-    by(1, read('lse_BHT')),
-    by(1, read('delta_BHT')),
-    half(read('dy_BTHD')),
-    half(readWrite('dqkv_BTED')),
-  ],
-  dims: ATTENTION_DIMS,
-  sizes: attentionSizes,
-  source: (family, { D }) => {
-    const isApart = 2 * Math.ceil(cutOfHead(D).chunks / STRIP) > MOST_STRIPS;
-    const code = { gpu: shared + tiles + (isApart ? apart : together), software: shared + software };
-    const gpuTeams = isApart ? 2 : 1;
-    return attentionSource({ name: 'attention.backwardKeyValue', code, gpuTeams, heads: 'K' }, family, D);
-  },
-  cpu(arrays, dims) {
-    const { B, T, H, K } = dims;
-    for (let b = 0; b < B; b++) {
-      for (let keyHead = 0; keyHead < K; keyHead++) {
-        const own = attentionPlace(dims, b, (keyHead * H) / K);
-        for (let j = 0; j < T; j++) {
-          const { dk_D, dv_D } = rowOfKey(arrays, dims, [b, keyHead, j]);
-          dk_D.forEach((dk, d) => {
-            arrays.dqkv_BTED[own.k(j, d)] = dk;
-            arrays.dqkv_BTED[own.v(j, d)] = at(dv_D, d);
-          });
+export const attentionBackwardKeyValue = attentionKernel((writtenOut) =>
+  kernel({
+    name: 'attention.backwardKeyValue',
+    tensors: [
+      half(read('qkv_BTED')),
+      by(1, read('lse_BHT')),
+      by(1, read('delta_BHT')),
+      half(read('dy_BTHD')),
+      half(readWrite('dqkv_BTED')),
+    ],
+    dims: ATTENTION_DIMS,
+    sizes: attentionSizes,
+    source: (family, { D }) => {
+      const isApart = 2 * Math.ceil(cutOfHead(D).chunks / STRIP) > MOST_STRIPS;
+      const code = { gpu: shared + tiles + (isApart ? apart : together), software: shared + software };
+      const gpuTeams = isApart ? 2 : 1;
+      return attentionSource({ name: 'attention.backwardKeyValue', code, gpuTeams, heads: 'K', writtenOut }, family, D);
+    },
+    cpu(arrays, dims) {
+      const { B, T, H, K } = dims;
+      for (let b = 0; b < B; b++) {
+        for (let keyHead = 0; keyHead < K; keyHead++) {
+          const own = attentionPlace(dims, b, (keyHead * H) / K);
+          for (let j = 0; j < T; j++) {
+            const { dk_D, dv_D } = rowOfKey(arrays, dims, [b, keyHead, j]);
+            dk_D.forEach((dk, d) => {
+              arrays.dqkv_BTED[own.k(j, d)] = dk;
+              arrays.dqkv_BTED[own.v(j, d)] = at(dv_D, d);
+            });
+          }
         }
       }
-    }
-  },
-  sampled: {
-    spread: attentionSpread,
-    draw: (arrays, dims, random, count) =>
-      drawRows(dims, dims.K, random, count / 2).flatMap(([b, keyHead, j]) => {
-        const own = attentionPlace(dims, b, (keyHead * dims.H) / dims.K);
-        const { dk_D, dv_D } = rowOfKey(arrays, dims, [b, keyHead, j]);
-        const drawn = (index: number, value: number) => ({ tensor: 'dqkv_BTED' as const, index, value });
-        return [
-          ...Array.from(dk_D, (dk, d) => drawn(own.k(j, d), dk)),
-          ...Array.from(dv_D, (dv, d) => drawn(own.v(j, d), dv)),
-        ];
-      }),
-    slack: attentionSlack,
-  },
-  cases: ATTENTION_CASES,
-  fill({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD }, dims) {
-    const y_BTHD = new Float32Array(dy_BTHD.length);
-    attentionForwardCpu({ qkv_BTED, y_BTHD, lse_BHT }, dims);
-    const { B, T, H, D } = dims;
-    for (let n = 0; n < B * T; n++) {
-      for (let h = 0; h < H; h++) {
-        const row = attentionPlace(dims, Math.floor(n / T), h).row(n % T);
-        delta_BHT[row] = 0;
-        for (let c = (n * H + h) * D; c < (n * H + h + 1) * D; c++) delta_BHT[row] += at(dy_BTHD, c) * at(y_BTHD, c);
+    },
+    sampled: {
+      spread: attentionSpread,
+      draw: (arrays, dims, random, count) =>
+        drawRows(dims, dims.K, random, count / 2).flatMap(([b, keyHead, j]) => {
+          const own = attentionPlace(dims, b, (keyHead * dims.H) / dims.K);
+          const { dk_D, dv_D } = rowOfKey(arrays, dims, [b, keyHead, j]);
+          const drawn = (index: number, value: number) => ({ tensor: 'dqkv_BTED' as const, index, value });
+          return [
+            ...Array.from(dk_D, (dk, d) => drawn(own.k(j, d), dk)),
+            ...Array.from(dv_D, (dv, d) => drawn(own.v(j, d), dv)),
+          ];
+        }),
+      slack: attentionSlack,
+    },
+    cases: ATTENTION_CASES,
+    fill({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD }, dims) {
+      const y_BTHD = new Float32Array(dy_BTHD.length);
+      attentionForwardCpu({ qkv_BTED, y_BTHD, lse_BHT }, dims);
+      const { B, T, H, D } = dims;
+      for (let n = 0; n < B * T; n++) {
+        for (let h = 0; h < H; h++) {
+          const row = attentionPlace(dims, Math.floor(n / T), h).row(n % T);
+          delta_BHT[row] = 0;
+          for (let c = (n * H + h) * D; c < (n * H + h + 1) * D; c++) delta_BHT[row] += at(dy_BTHD, c) * at(y_BTHD, c);
+        }
       }
-    }
-  },
-  tolerance: { absolute: 2e-5, relative: 3e-6 },
-  cost: ({ B, T, H, K, D }) => ({
-    flops: 4 * B * H * T * (T + 1) * D,
-    bytes: 4 * B * T * ((2 * H + 4 * K) * D + 2 * H),
+    },
+    tolerance: { absolute: 2e-5, relative: 3e-6 },
+    cost: ({ B, T, H, K, D }) => ({
+      flops: 4 * B * H * T * (T + 1) * D,
+      bytes: 4 * B * T * ((2 * H + 4 * K) * D + 2 * H),
+    }),
   }),
-});
+);

@@ -12,6 +12,7 @@ import {
   type AttentionDims,
   attentionForwardCpu,
   attentionGradients,
+  attentionKernel,
   attentionPlace,
   attentionSizes,
   attentionSlack,
@@ -49,64 +50,67 @@ function rowOfQuery(
   );
 }
 
-export const attentionBackwardQuery = kernel({
-  name: 'attention.backwardQuery',
-  tensors: [
-    half(read('qkv_BTED')),
-    half(read('y_BTHD')),
-    by(1, read('lse_BHT')),
-    half(read('dy_BTHD')),
-    by(1, readWrite('delta_BHT')),
-    half(readWrite('dqkv_BTED')),
-  ],
-  dims: ATTENTION_DIMS,
-  sizes: attentionSizes,
-  source: (family, { D }) =>
-    attentionSource(
-      {
-        name: 'attention.backwardQuery',
-        code: { gpu: shared + gpu, software: shared + queries + software },
-        heads: 'H',
-      },
-      family,
-      D,
-    ),
-  cpu(arrays, dims) {
-    const { y_BTHD, dy_BTHD, delta_BHT, dqkv_BTED } = arrays;
-    const { B, T, H } = dims;
-    for (let b = 0; b < B; b++) {
-      for (let h = 0; h < H; h++) {
-        const place = attentionPlace(dims, b, h);
-        for (let i = 0; i < T; i++) delta_BHT[place.row(i)] = deltaOf({ y_BTHD, dy_BTHD }, dims, [b, h, i]);
-        for (let i = 0; i < T; i++) {
-          rowOfQuery(arrays, delta_BHT, dims, [b, h, i]).forEach((dq, d) => {
-            dqkv_BTED[place.q(i, d)] = dq;
-          });
+export const attentionBackwardQuery = attentionKernel((writtenOut) =>
+  kernel({
+    name: 'attention.backwardQuery',
+    tensors: [
+      half(read('qkv_BTED')),
+      half(read('y_BTHD')),
+      by(1, read('lse_BHT')),
+      half(read('dy_BTHD')),
+      by(1, readWrite('delta_BHT')),
+      half(readWrite('dqkv_BTED')),
+    ],
+    dims: ATTENTION_DIMS,
+    sizes: attentionSizes,
+    source: (family, { D }) =>
+      attentionSource(
+        {
+          name: 'attention.backwardQuery',
+          code: { gpu: shared + gpu, software: shared + queries + software },
+          heads: 'H',
+          writtenOut,
+        },
+        family,
+        D,
+      ),
+    cpu(arrays, dims) {
+      const { y_BTHD, dy_BTHD, delta_BHT, dqkv_BTED } = arrays;
+      const { B, T, H } = dims;
+      for (let b = 0; b < B; b++) {
+        for (let h = 0; h < H; h++) {
+          const place = attentionPlace(dims, b, h);
+          for (let i = 0; i < T; i++) delta_BHT[place.row(i)] = deltaOf({ y_BTHD, dy_BTHD }, dims, [b, h, i]);
+          for (let i = 0; i < T; i++) {
+            rowOfQuery(arrays, delta_BHT, dims, [b, h, i]).forEach((dq, d) => {
+              dqkv_BTED[place.q(i, d)] = dq;
+            });
+          }
         }
       }
-    }
-  },
-  sampled: {
-    spread: attentionSpread,
-    draw: (arrays, dims, random, count) =>
-      drawRows(dims, dims.H, random, count).flatMap(([b, h, i]) => {
-        const place = attentionPlace(dims, b, h);
-        const value = deltaOf(arrays, dims, [b, h, i]);
-        const delta_BHT = new Float64Array(place.row(i) + 1) as unknown as Float32Array; // of all, row i alone is read
-        delta_BHT[place.row(i)] = value;
-        const dq_D = rowOfQuery(arrays, delta_BHT, dims, [b, h, i]);
-        return [
-          { tensor: 'delta_BHT' as const, index: place.row(i), value },
-          ...dq_D.map((dq, d) => ({ tensor: 'dqkv_BTED' as const, index: place.q(i, d), value: dq })),
-        ];
-      }),
-    slack: attentionSlack,
-  },
-  cases: ATTENTION_CASES,
-  fill: attentionForwardCpu,
-  tolerance: { absolute: 1e-5, relative: 3e-6 },
-  cost: ({ B, T, H, K, D }) => ({
-    flops: 3 * B * H * T * (T + 1) * D,
-    bytes: 4 * B * T * ((4 * H + 2 * K) * D + 2 * H),
+    },
+    sampled: {
+      spread: attentionSpread,
+      draw: (arrays, dims, random, count) =>
+        drawRows(dims, dims.H, random, count).flatMap(([b, h, i]) => {
+          const place = attentionPlace(dims, b, h);
+          const value = deltaOf(arrays, dims, [b, h, i]);
+          const delta_BHT = new Float64Array(place.row(i) + 1) as unknown as Float32Array; // of all, row i alone is read
+          delta_BHT[place.row(i)] = value;
+          const dq_D = rowOfQuery(arrays, delta_BHT, dims, [b, h, i]);
+          return [
+            { tensor: 'delta_BHT' as const, index: place.row(i), value },
+            ...dq_D.map((dq, d) => ({ tensor: 'dqkv_BTED' as const, index: place.q(i, d), value: dq })),
+          ];
+        }),
+      slack: attentionSlack,
+    },
+    cases: ATTENTION_CASES,
+    fill: attentionForwardCpu,
+    tolerance: { absolute: 1e-5, relative: 3e-6 },
+    cost: ({ B, T, H, K, D }) => ({
+      flops: 3 * B * H * T * (T + 1) * D,
+      bytes: 4 * B * T * ((4 * H + 2 * K) * D + 2 * H),
+    }),
   }),
-});
+);

@@ -44,6 +44,8 @@ interface MatmulForm {
   readonly unit?: MatrixUnit;
   /** Of the adapter; absent: the usual one. */
   readonly gpuClass?: GpuClass;
+  /** The operands are halves: they are multiplied as such where that is precise enough (family/gpu.ts). */
+  readonly halves?: true;
   /** On GPUs: the sums of each slice of K (family/slices.ts). */
   readonly slices?: true;
   /** A (of NT: C) is some columns of a wider matrix. */
@@ -86,7 +88,7 @@ export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims, slices
 }
 
 function sourceOf(
-  { layout, epilogue = {}, tried = {}, unit, gpuClass, slices }: MatmulForm,
+  { layout, epilogue = {}, tried = {}, unit, gpuClass, halves, slices }: MatmulForm,
   family: AdapterFamily,
   dims: Dims,
 ): Source {
@@ -105,7 +107,7 @@ function sourceOf(
       workgroups: (actual) => softwareWorkgroups(tile, shapeOf(actual).M, N),
     };
   }
-  const plain = gpuTile(product, M, { gpuClass, tried: tried.gpu });
+  const plain = gpuTile(product, M, { gpuClass, halves, tried: tried.gpu });
   const tile = unit ? matrixTile(product, M, unit, tried.matrix) : plain;
   const size = [
     layout === 'TN' ? `m${M}` : `k${K}`,
@@ -113,7 +115,9 @@ function sourceOf(
     ...(P === undefined ? [] : [`p${P}`]),
     `${tile.rows}x${tile.columns}x${tile.depth}`,
   ];
-  const own = unit ? [] : [`${plain.ownRows}x${plain.ownColumns}`, ...(plain.prefetch ? ['ahead'] : [])];
+  const { ownRows, ownColumns, prefetch, halfSteps } = plain;
+  const strips = halfSteps === undefined ? [] : [`of ${halfSteps} halves`];
+  const own = unit ? [] : [`${ownRows}x${ownColumns}`, ...(prefetch ? ['ahead'] : []), ...strips];
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
     key: [...form, ...size, ...own, ...units].join(' '),
@@ -166,6 +170,13 @@ function fill({ b, pre_MN }: Partial<Arrays<ProductTensor>>, dims: Dims, random:
   for (let i = 0; b && i < b.length; i++) b[i] = normal(random) / Math.sqrt(K);
   for (let i = 0; pre_MN && i < pre_MN.length; i++) pre_MN[i] = 4 * normal(random);
 }
+
+/**
+ * Of a sum of size 1 whose products are added up eight by eight in halves: each addition is off by 2^-12 of what is there, at
+ * most. Of K/8 eights, whose parts are of size √(i/K), that is 2^-12·√(36/8) = 5e-4 together: of all the elements of a
+ * matrix one in a million is five times as far off.
+ */
+const HALVES_TOLERANCE = 5e-3;
 
 /** Every remainder: of four (vec4 or scalar rows), of a panel (64 and 128 steps, 32 columns), of a tile (32 and 64). */
 const CASES: readonly Shape[] = [
@@ -228,6 +239,12 @@ export function onMatrixUnit(kernel: Kernel, unit: MatrixUnit): Kernel {
   return form ? matmul({ ...form, unit }) : kernel;
 }
 
+/** The same kernel multiplying halves, which its operands have to be; itself where it is no product. */
+export function ofHalves(kernel: Kernel): Kernel {
+  const form = forms.get(kernel);
+  return form ? matmul({ ...form, halves: true }) : kernel;
+}
+
 /** The same kernel in the tiles of a class of GPUs; itself where it is no product. */
 export function inTilesOf(kernel: Kernel, gpuClass: GpuClass): Kernel {
   const form = gpuClass === 'usual' ? undefined : forms.get(kernel);
@@ -270,7 +287,7 @@ function makeMatmul(form: MatmulForm): Kernel {
     },
     cases: casesOf(form),
     fill,
-    tolerance: { absolute: 1e-5, relative: 1e-5 },
+    tolerance: { absolute: form.halves ? HALVES_TOLERANCE : 1e-5, relative: 1e-5 },
     cost: (dims) => {
       const { M, N, K } = shapeOf(dims);
       const elements = Object.values(sizes(form, dims)).reduce((sum, count) => sum + count, 0);

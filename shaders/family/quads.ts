@@ -1,6 +1,6 @@
 /**
  * How the operands of a tile of C come to workgroup memory where invocations multiply: in strips of quads, four
- * neighbouring rows of C (columns, for B) at one step of K. An operand whose rows in storage run along the side is
+ * neighbouring rows of C (columns, for B) at one step of K, floats or halves. An operand whose rows in storage run along the side is
  * copied; of one whose rows run along K an invocation loads four rows by four steps and turns them over in registers, so
  * that every store is a whole quad: WGSL lets a store to one component write its neighbours.
  *
@@ -12,6 +12,7 @@ import type { LaneWidth } from '../kernel/lanes.ts';
 import type { GpuTile } from './epilogue.ts';
 import type { Product } from './product.ts';
 import { LAST_STEP } from './slices.ts';
+import type { GpuShape } from './tiles.ts';
 import { aRow, bRow, dimText, plus, range, widths } from './widths.ts';
 
 /** One quad more than a step holds, so that the turned stores of neighbours lie in different banks. */
@@ -20,6 +21,7 @@ const PADDING_QUADS = 1;
 /** A strip of an operand: `quads` times four rows of C (columns, for B) by `depth` steps of K. */
 export interface QuadStrip {
   readonly operand: 'a' | 'b';
+  readonly quad: 'vec4f' | 'vec4h';
   /** Of the operand's rows in storage: floats read at once, and their length. */
   readonly width: LaneWidth;
   readonly rowLength: number;
@@ -38,13 +40,16 @@ export interface QuadStrip {
   readonly kLimit: string | null;
 }
 
-export function quadStrips(product: Product, tile: GpuTile): [QuadStrip, QuadStrip] {
+type StripTile = GpuTile & Pick<GpuShape, 'halfSteps'>;
+
+export function quadStrips(product: Product, tile: StripTile): [QuadStrip, QuadStrip] {
   const { layout, m, n, k, slices } = product;
-  const { depth } = tile;
+  const { depth, halfSteps } = tile;
+  const quad: QuadStrip['quad'] = halfSteps === undefined ? 'vec4f' : 'vec4h';
   const width = widths(product);
   const kLimit = k !== 'runtime' && k % depth === 0 ? null : lastStepText(product);
   const strip = (operand: 'a' | 'b', side: number, dim: number | 'runtime') => ({
-    ...{ operand, depth, kLimit: slices ? LAST_STEP : kLimit, width: width[operand], quads: side / 4 },
+    ...{ operand, quad, depth, kLimit: slices ? LAST_STEP : kLimit, width: width[operand], quads: side / 4 },
     pitch: side / 4 + PADDING_QUADS,
     lastQuad: dim === 'runtime' ? 0 : dim / 4 - 1,
     limit: dim !== 'runtime' && dim % side === 0 ? null : dimText(dim, 'M'),
@@ -58,11 +63,15 @@ export function quadStrips(product: Product, tile: GpuTile): [QuadStrip, QuadStr
 /** Where the steps of a workgroup end. */
 export const lastStepText = ({ k, slices }: Product): string => (slices ? LAST_STEP : dimText(k, 'K'));
 
+const QUAD_BYTES = { vec4f: 16, vec4h: 8 } as const;
+
 export const quadBytes = (both: readonly QuadStrip[]): number =>
-  both.reduce((sum, { depth, pitch }) => sum + 16 * depth * pitch, 0);
+  both.reduce((sum, { quad, depth, pitch }) => sum + QUAD_BYTES[quad] * depth * pitch, 0);
 
 export const quadMemoryText = (both: readonly QuadStrip[]): string =>
-  both.map(({ operand, depth, pitch }) => `var<workgroup> ${operand}Strip: array<vec4f, ${depth * pitch}>;\n`).join('');
+  both
+    .map(({ operand, quad, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${quad}, ${depth * pitch}>;\n`)
+    .join('');
 
 /** Steps of K that one turn of an invocation loads: a block of four rows by four steps, or a quad. */
 const stepsAtOnce = ({ alongDepth, width }: QuadStrip): 1 | 4 => (alongDepth && width === 4 ? 4 : 1);
@@ -92,7 +101,7 @@ export interface Stage {
 export function stageOf(both: readonly QuadStrip[], invocations: number): Stage {
   const turns = turnsOf(both, invocations);
   const valuesOf = (some: readonly Turn[]): string[] =>
-    some.flatMap(({ strip, name }) => range(stepsAtOnce(strip)).map((j) => `${name}_${j} = vec4f();`));
+    some.flatMap(({ strip, name }) => range(stepsAtOnce(strip)).map((j) => `${name}_${j} = ${strip.quad}();`));
   return {
     places: turns.flatMap(placeText),
     values: valuesOf(turns).map((line) => `var ${line}`),
@@ -156,7 +165,8 @@ function loadText({ strip, name, below }: Turn, k: string): string[] {
             .map((j) => `load_${operand}(${place(j)})`)
             .join(', ')})`,
         ];
-  const sets = values.map((value, j) => `${name}_${j} = ${value};`);
+  const kept = strip.quad === 'vec4h' ? values.map((value) => `vec4h(${value})`) : values;
+  const sets = kept.map((value, j) => `${name}_${j} = ${value};`);
   const conditions = [
     ...(below === null ? [] : [`${name}Index < ${below}u`]),
     ...(kLimit === null ? [] : [`${step} < ${kLimit}`]),
@@ -173,7 +183,7 @@ function storeText({ strip, name, below }: Turn): string[] {
       ? ['x', 'y', 'z', 'w'].map((part, step) =>
           set(
             step,
-            `vec4f(${range(4)
+            `${strip.quad}(${range(4)
               .map((j) => `${name}_${j}.${part}`)
               .join(', ')})`,
           ),

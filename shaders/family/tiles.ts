@@ -29,6 +29,8 @@ export interface GpuShape {
   readonly ownColumns: number;
   /** The next stretch of K is loaded while one is multiplied. */
   readonly prefetch?: true;
+  /** Of strips of halves: so many products are added in halves before they go to a sum. */
+  readonly halfSteps?: number;
 }
 
 /** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */

@@ -1,6 +1,7 @@
 /** Every kernel over halves against its CPU reference, on an adapter that has shader-f16 (llvmpipe, or a GPU). */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { embedForward } from '../embedding/embedForward.ts';
+import { forDevice } from '../forDevice.ts';
 import { kernels } from '../kernels.ts';
 import { type DawnDevice, dawnDevice } from '../testing/dawn.ts';
 import { inHalves } from './inHalves.ts';
@@ -23,7 +24,7 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
   });
 
   const changed = kernels
-    .map((kernel) => inHalves(kernel))
+    .map((kernel) => forDevice({ units: [] }, 'f16', kernel))
     .filter((kernel) => kernel.tensors.some(({ type }) => type === 'f16'));
   test.each(caseTable(changed))('$title', async ({ kernel, dims }) => {
     const comparison = await compareKernel(dawn.device, 'gpu', kernel, dims, { pipelines });

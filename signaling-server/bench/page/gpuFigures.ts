@@ -6,6 +6,7 @@
 import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
 import { attentionForward } from '../../../shaders/attention/attentionForward.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { adamw } from '../../../shaders/update/adamw.ts';
@@ -107,7 +108,8 @@ async function stepFigures(
   invariant(losses.every(Number.isFinite), `the losses of ${name} are numbers`);
   const tokens = size.batch * size.sequence;
   const flops = 6 * parameters * tokens + 12 * size.layers * size.width * size.sequence * tokens;
-  const ms = (kernel: Kernel, dims: Dims) => timeKernel(opened, kernel, dims, pipelines, { zeros: true });
+  const ms = (kernel: Kernel, dims: Dims) =>
+    timeKernel(opened, forDevice(opened, 'f32', kernel), dims, pipelines, { zeros: true });
   const attention = { B: size.batch, T: size.sequence, H: size.heads, K: size.heads, D: size.width / size.heads };
   const share = async (...kernels: readonly Kernel[]): Promise<number> => {
     let [sum, time] = [0, 0];
