@@ -27,9 +27,10 @@ export function adapterFamily(info: AdapterTraits, features: { has(name: string)
 /**
  * How many elements of a product one invocation of a GPU can keep in registers, beside what it needs anyway. `wide`: 8×8
  * (NVIDIA and AMD: 255 of them an invocation, at the price of fewer invocations). `usual`: 8×4 (Apple's and Intel's spill
- * above that; also whoever does not say what it is). `narrow`: 4×4, phones.
+ * above that; also whoever does not say what it is). `narrow`: 4×4, phones. `cpu`: no GPU (llvmpipe, WARP), which has sixteen
+ * and no workgroup memory that is nearer than the rest.
  */
-export type GpuClass = 'wide' | 'usual' | 'narrow';
+export type GpuClass = 'wide' | 'usual' | 'narrow' | 'cpu';
 
 /** Vendors as Dawn and Safari name them; a browser that says none has the class that suits most. */
 const CLASS_OF_VENDOR: Readonly<Record<string, GpuClass>> = {
@@ -37,5 +38,8 @@ const CLASS_OF_VENDOR: Readonly<Record<string, GpuClass>> = {
   ...{ arm: 'narrow', qualcomm: 'narrow', 'img-tec': 'narrow', samsung: 'narrow' },
 };
 
-export const gpuClassOf = ({ vendor = '' }: AdapterTraits): GpuClass =>
-  CLASS_OF_VENDOR[vendor.toLowerCase()] ?? 'usual';
+/** SwiftShader has the other family; its tests with this one are those of the usual GPU. Firefox says no vendor, but this. */
+export const gpuClassOf = ({ vendor = '', architecture, isFallbackAdapter }: AdapterTraits): GpuClass =>
+  isFallbackAdapter === true && architecture !== 'swiftshader'
+    ? 'cpu'
+    : (CLASS_OF_VENDOR[vendor.toLowerCase()] ?? 'usual');

@@ -63,9 +63,10 @@ export function gpuTile(
   const halfSteps = halves ? halfStepsOf(product) : null;
   const size = slices && gpuClass === 'wide' ? BUSY_WIDE_TILES : largeTiles(m, n);
   const shape = tried ?? ruleFor(GPU_TILES[gpuClass], layout, size);
-  const { rows, columns, depth, ownRows, ownColumns, prefetch } = shape;
+  const { rows, columns, depth, ownRows, ownColumns, prefetch, direct } = shape;
   const most = k === 'runtime' ? depth : Math.min(depth, Math.ceil(k / 4) * 4);
   const tile = { rows, columns, depth: most, ownRows, ownColumns, ...(prefetch && { prefetch }) };
+  if (direct) return { ...tile, direct };
   return halfSteps === null ? tile : { ...tile, halfSteps };
 }
 
@@ -77,6 +78,7 @@ export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [nu
 
 /** Of what keeps a GPU busy, how much the workgroups of this product are, uncut. */
 export function busyShare(product: Product, m: number, gpuClass: GpuClass = 'usual'): number {
+  if (gpuClass === 'cpu') return 1;
   if (gpuClass === 'wide') return largeTiles(m, product.n) / BUSY_WIDE_TILES;
   const [x, y] = gpuWorkgroups(gpuTile(product, m, { gpuClass }), m, product.n);
   return (x * y) / BUSY_WORKGROUPS;

@@ -4,7 +4,7 @@ import type { AdapterFamily, Dims, Kernel } from '../kernel/kernel.ts';
 import { PipelineCache } from '../kernel/launch.ts';
 import { caseArrays, compareKernel, compareOutputs, runKernel } from '../kernel/verify.ts';
 import { dawnDevice } from '../testing/dawn.ts';
-import { LARGE_CASE, matmul } from './matmul.ts';
+import { LARGE_CASE, type MatmulForm, matmul } from './matmul.ts';
 import type { Epilogue, Layout } from './product.ts';
 import { GPU_CANDIDATES } from './tiles.ts';
 
@@ -26,18 +26,18 @@ const GRADIENT_EPILOGUES: readonly Epilogue[] = [
 ];
 const LAYOUTS: readonly Layout[] = ['NN', 'NT', 'TN'];
 /** Products in slices, which only GPUs make. */
-const SLICED = [
-  matmul({ layout: 'TN', slices: true }),
-  matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true }),
-  matmul({ layout: 'NN', slices: true }),
-  matmul({ layout: 'NN', slices: true, ofWider: true }),
-].map((kernel) => ({ kernel, cases: kernel.cases }));
+const SLICED: readonly MatmulForm[] = [
+  { layout: 'TN', slices: true },
+  { layout: 'TN', epilogue: { biasGradient: true }, slices: true },
+  { layout: 'NN', slices: true },
+  { layout: 'NN', slices: true, ofWider: true },
+];
 /** Of tables in pieces. */
-const OF_WIDER = [
-  matmul({ layout: 'NT', ofWider: true }),
-  matmul({ layout: 'NN', ofWider: true }),
-  matmul({ layout: 'NN', epilogue: { accumulate: true }, ofWider: true }),
-  matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
+const OF_WIDER: readonly MatmulForm[] = [
+  { layout: 'NT', ofWider: true },
+  { layout: 'NN', ofWider: true },
+  { layout: 'NN', epilogue: { accumulate: true }, ofWider: true },
+  { layout: 'TN', epilogue: { accumulate: true }, ofWider: true },
 ];
 const FORMS = LAYOUTS.flatMap((layout) =>
   (layout === 'TN' ? GRADIENT_EPILOGUES : EPILOGUES).map((epilogue) => ({ layout, epilogue })),
@@ -59,7 +59,7 @@ function casesOf(kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): rea
  */
 const SHALLOW = new Map(GPU_CANDIDATES.map((gpu) => ({ ...gpu, depth: 4 })).map((gpu) => [JSON.stringify(gpu), gpu]));
 const TRIED = [...SHALLOW.values()].flatMap((gpu) =>
-  LAYOUTS.map((layout) => ({ layout, gpu, ahead: gpu.prefetch ? ', loaded ahead' : '' })),
+  LAYOUTS.map((layout) => ({ layout, gpu, how: gpu.prefetch ? ', loaded ahead' : gpu.direct ? ', direct' : '' })),
 );
 const TRIED_CASES: readonly Dims[] = [
   { M: 37, N: 132, K: 42 },
@@ -86,12 +86,23 @@ describe.skipIf(!found.ok)(
           const kernel = matmul(form);
           return { kernel, cases: casesOf(kernel, family, form.epilogue) };
         });
-        const parts = OF_WIDER.map((kernel) => ({
-          kernel,
-          cases: family === 'gpu' ? kernel.cases.slice(1, 4) : kernel.cases,
-        }));
+        const parts = OF_WIDER.map((form) => {
+          const kernel = matmul(form);
+          return { kernel, cases: family === 'gpu' ? kernel.cases.slice(1, 4) : kernel.cases };
+        });
+        const wholeOf = (form: MatmulForm) => ({ kernel: matmul(form), cases: matmul(form).cases });
+        const sliced = family === 'gpu' ? SLICED.map(wholeOf) : [];
+        /** As a CPU runs them: every case of every form. */
+        const direct =
+          family === 'gpu'
+            ? [...FORMS, ...OF_WIDER, ...SLICED].map((form) => wholeOf({ ...form, gpuClass: 'cpu' }))
+            : [];
+        const listed = [
+          ...[...all, ...parts, ...sliced].map((one) => ({ ...one, how: '' })),
+          ...direct.map((one) => ({ ...one, how: ', direct,' })),
+        ];
         it.runIf(family === 'gpu').each(TRIED)(
-          '[KE41] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each$ahead: the same bits',
+          '[KE41] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each$how: the same bits',
           async ({ layout, gpu }) => {
             if (!found.ok) return;
             const { device } = found.value;
@@ -120,8 +131,8 @@ describe.skipIf(!found.ok)(
             }
           },
         );
-        for (const { kernel, cases } of [...all, ...parts, ...(family === 'gpu' ? SLICED : [])]) {
-          it(`${kernel.name} equals its reference in ${cases.length} cases`, async () => {
+        for (const { kernel, cases, how } of listed) {
+          it(`${kernel.name}${how} equals its reference in ${cases.length} cases`, async () => {
             if (!found.ok) return;
             const { device } = found.value;
             await pipelines.precompile(

@@ -149,6 +149,17 @@ describe('a weight gradient in slices', () => {
     }
   });
 
+  it('[ST6] is not cut for a CPU, whose products use no workgroup memory and wait at no barrier', () => {
+    const cutter = { family: 'gpu', gpuClass: 'cpu', roomBytes: 2 ** 40 } as const;
+    expect(weightGradientSlices({ M: 128, N: 128, K: 4096 }, false, cutter).count).toBe(1);
+    expect(inputGradientSlices({ M: 64, N: 64, K: 50_257 }, cutter).count).toBe(1);
+    for (const layout of ['NN', 'NT', 'TN'] as const) {
+      const kernel = matmul({ layout, gpuClass: 'cpu' });
+      const code = textOf(kernel, { M: 128, N: 128, K: 128 }, { family: 'gpu', inBoxes: false });
+      expect(code).not.toMatch(/workgroupBarrier|var<workgroup>/);
+    }
+  });
+
   it('[ST6] is cut further for GPUs of many registers: until there are 1,024 tiles of 64×64', () => {
     const wide = (M: number, N: number, K: number) =>
       weightGradientSlices({ M, N, K }, false, { family: 'gpu', gpuClass: 'wide', roomBytes: 2 ** 40 }).count;

@@ -10,6 +10,7 @@ import { at, invariant, normal, type Random } from '../../swarm/base.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { u32 } from '../kernel/slots.ts';
 import { type GpuClass, SOFTWARE_LANES } from './adapterFamily.ts';
+import { directText } from './direct.ts';
 import { busyShare, gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import {
@@ -36,7 +37,7 @@ export interface Tried {
   readonly matrix?: Pick<MatrixRule, 'side' | 'depthBytes'>;
 }
 
-interface MatmulForm {
+export interface MatmulForm {
   readonly layout: Layout;
   readonly epilogue?: Epilogue;
   readonly tried?: Tried;
@@ -115,13 +116,17 @@ function sourceOf(
     ...(P === undefined ? [] : [`p${P}`]),
     `${tile.rows}x${tile.columns}x${tile.depth}`,
   ];
-  const { ownRows, ownColumns, prefetch, halfSteps } = plain;
-  const strips = halfSteps === undefined ? [] : [`of ${halfSteps} halves`];
-  const own = unit ? [] : [`${ownRows}x${ownColumns}`, ...(prefetch ? ['ahead'] : []), ...strips];
+  const { ownRows, ownColumns, prefetch, direct, halfSteps } = plain;
+  const staged = [
+    ...(prefetch ? ['ahead'] : []),
+    ...(direct ? ['direct'] : []),
+    ...(halfSteps === undefined ? [] : [`of ${halfSteps} halves`]),
+  ];
+  const own = unit ? [] : [`${ownRows}x${ownColumns}`, ...staged];
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
     key: [...form, ...size, ...own, ...units].join(' '),
-    body: () => (unit ? matrixText(product, tile, unit) : gpuText(product, plain)),
+    body: () => (unit ? matrixText(product, tile, unit) : (plain.direct ? directText : gpuText)(product, plain)),
     width: tensorWidths((unit ? matrixWidths : widths)(product)),
     workgroupSize: unit ? matrixInvocations(tile, unit) : gpuInvocations(plain),
     ...(unit ? { directives: matrixDirectives(unit), takesSubgroup: true } : {}),

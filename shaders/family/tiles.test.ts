@@ -63,8 +63,8 @@ describe.each(LAYOUTS)('%s', (layout) => {
 });
 
 test('[KE40] no tile takes more registers of an invocation than its class of GPUs has, nor more memory than any has', () => {
-  const most = { wide: 64, usual: 32, narrow: 16 } as const;
-  const classes = ['wide', 'usual', 'narrow'] as const;
+  const most = { wide: 64, usual: 32, narrow: 16, cpu: 16 } as const;
+  const classes = ['wide', 'usual', 'narrow', 'cpu'] as const;
   for (const gpuClass of classes) {
     for (const shape of GPU_TILES[gpuClass]) {
       expect(shape.ownRows * shape.ownColumns).toBeLessThanOrEqual(most[gpuClass]);

@@ -31,6 +31,8 @@ export interface GpuShape {
   readonly prefetch?: true;
   /** Of strips of halves: so many products are added in halves before they go to a sum. */
   readonly halfSteps?: number;
+  /** Nothing is staged: each invocation reads its operands from storage (direct.ts). */
+  readonly direct?: true;
 }
 
 /** `from`: tiles of 64×64 elements in C. Below so many, smaller tiles keep more of a GPU busy. */
@@ -61,6 +63,9 @@ const WIDE_TALL: GpuShape = ahead({ rows: 128, columns: 64, depth: 16, ownRows: 
 const WIDE_SQUARE: GpuShape = ahead({ rows: 64, columns: 64, depth: 16, ownRows: 8, ownColumns: 8 });
 const HALF_SQUARE: GpuShape = ahead({ rows: 64, columns: 64, depth: 16, ownRows: 8, ownColumns: 4 });
 
+/** llvmpipe's compiler takes twice as long for twice as many loads. */
+const DIRECT: GpuShape = { rows: 32, columns: 32, depth: 4, ownRows: 4, ownColumns: 4, direct: true };
+
 const ofSmallGrids: readonly GpuRule[] = [
   { layouts: ALL, from: 64, ...SQUARE },
   { layouts: ALL, from: 0, ...SMALL },
@@ -81,6 +86,7 @@ export const GPU_TILES: Readonly<Record<GpuClass, readonly GpuRule[]>> = {
   ],
   usual: ofTallTiles,
   narrow: ofSmallGrids,
+  cpu: [{ layouts: ALL, from: 0, ...DIRECT }],
 };
 
 /**
@@ -111,6 +117,7 @@ export const GPU_CANDIDATES: readonly GpuShape[] = [
   WIDE_TALL,
   LARGE,
   ahead(LARGE),
+  DIRECT,
 ];
 export const MATRIX_CANDIDATES: readonly Pick<MatrixRule, 'side' | 'depthBytes'>[] = [
   { side: 32, depthBytes: 32 },

@@ -256,6 +256,7 @@ test.each([
   ['software', 'usual'],
   ['gpu', 'usual'],
   ['gpu', 'wide'],
+  ['gpu', 'cpu'],
 ] as const)(
   '[AD2] %s, %s class: every text that a micro-batch of any size runs is one that is compared',
   (family, gpuClass) => {
@@ -291,7 +292,7 @@ test.each([
     none.buffer.destroy();
     expect(run.size).toBeGreaterThan(15);
     expect([...run].filter((key) => !checked.has(key))).toEqual([]);
-    const largest = { software: 'matmul', usual: '128x64x16 8x4', wide: '128x64x16 8x8' }[
+    const largest = { software: 'matmul', usual: '128x64x16 8x4', wide: '128x64x16 8x8', cpu: 'direct' }[
       family === 'gpu' ? gpuClass : family
     ];
     expect([...run].filter((key) => key.includes(largest)).length).toBeGreaterThan(0);
