@@ -5,6 +5,7 @@ import type { MatrixUnit } from './family/matrixUnit.ts';
 import { forDevice } from './forDevice.ts';
 import { inHalves } from './kernel/inHalves.ts';
 import { textKey, textOf } from './kernel/text.ts';
+import { kernels } from './kernels.ts';
 import { sumSquares } from './update/sumSquares.ts';
 
 const product = matmul({ layout: 'NN', epilogue: { bias: true } });
@@ -49,4 +50,15 @@ test('its text has a key of its own for every unit, and the rows of a micro-batc
   const keys = [floats, halves, { ...halves, n: 8 }, { ...halves, lanes: 64 }].map((unit) => key(unit));
   expect(new Set([...keys, textKey(product, dims, GPU)]).size).toBe(5);
   expect(key(halves, 38)).toBe(key(halves));
+});
+
+test('a CPU that runs the kernels for GPUs has no text with workgroup memory, a barrier or subgroups', () => {
+  for (const kernel of kernels) {
+    for (const compute of ['f32', 'f16'] as const) {
+      const own = forDevice({ units: [], gpuClass: 'cpu' }, compute, kernel);
+      expect(forDevice({ units: [], gpuClass: 'cpu' }, compute, kernel)).toBe(own);
+      for (const dims of kernel.cases)
+        expect(textOf(own, dims, GPU), own.name).not.toMatch(/var<workgroup>|Barrier\(|subgroup|quadSwap/);
+    }
+  }
 });

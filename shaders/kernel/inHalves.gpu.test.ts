@@ -23,10 +23,13 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
     pipelines = new PipelineCache(dawn.device);
   });
 
-  const changed = kernels
-    .map((kernel) => forDevice({ units: [] }, 'f16', kernel))
-    .filter((kernel) => kernel.tensors.some(({ type }) => type === 'f16'));
-  test.each(caseTable(changed))('$title', async ({ kernel, dims }) => {
+  const table = (['usual', 'cpu'] as const).flatMap((gpuClass) => {
+    const changed = kernels
+      .map((kernel) => forDevice({ units: [], gpuClass }, 'f16', kernel))
+      .filter((kernel) => kernel.tensors.some(({ type }) => type === 'f16'));
+    return caseTable(changed).map((row) => ({ ...row, title: `${gpuClass} class: ${row.title}` }));
+  });
+  test.each(table)('$title', async ({ kernel, dims }) => {
     const comparison = await compareKernel(dawn.device, 'gpu', kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
   });
