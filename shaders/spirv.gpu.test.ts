@@ -25,7 +25,7 @@ const SHAPES = new Map(
 );
 const products = [...SHAPES.values()].flatMap((shape) =>
   PRODUCTS.map(([layout, epilogue]): [string, string] => [
-    `${layout} ${Object.values(shape).join(' ')}`,
+    `${layout} ${Object.entries(shape).flat().join(' ')}`,
     gpu(matmul({ layout, epilogue, tried: { gpu: shape } }), { M: 1024, N: 768, K: 260 }),
   ]),
 );

@@ -92,7 +92,7 @@ describe.skipIf(!found.ok)(
         });
         const wholeOf = (form: MatmulForm) => ({ kernel: matmul(form), cases: matmul(form).cases });
         const sliced = family === 'gpu' ? SLICED.map(wholeOf) : [];
-        /** As a CPU runs them: every case of every form. */
+        /** [KE50] As a CPU runs them: every case of every form. */
         const direct =
           family === 'gpu'
             ? [...FORMS, ...OF_WIDER, ...SLICED].map((form) => wholeOf({ ...form, gpuClass: 'cpu' }))
