@@ -1,6 +1,6 @@
 /**
- * A kernel whose activations and weights are stored as f16: its table says so, and text.ts loads and stores them. Kernels
- * for software adapters have no such form: SwiftShader has no shader-f16.
+ * A kernel whose activations and weights are stored as f16: its table says so, and text.ts loads and stores them. The
+ * software family has no such form: SwiftShader has no shader-f16.
  */
 import { invariant } from '../../swarm/base.ts';
 import { halfBits, halfValue } from './half.ts';
