@@ -19,7 +19,7 @@ function uploaded(state: Float32Array<ArrayBuffer>) {
   const near = (copy: Float32Array) => {
     const { sums } = sketchOf(5, RANGE[0], copy, 3);
     const word = { block: 'head', range: RANGE, hash: '0'.repeat(64), seed: 5, sums: sums.map((one) => [...one]) };
-    return isUploadNear(blobs, 3, { primaryHash: 'f'.repeat(64), copy: word });
+    return isUploadNear(blobs, 3, { uploadedHash: 'f'.repeat(64), copy: word });
   };
   return { near, held: () => held };
 }

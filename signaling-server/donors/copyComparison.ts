@@ -1,4 +1,4 @@
-/** What a primary uploaded of a shard, added up as its replica added up what it has. */
+/** What was uploaded of a shard, added up as another keeper added up what it has. */
 import type { CoordinatorEvent, CopyComparison, Effect } from '../../swarm/coordinator/events.ts';
 import { savedKinds } from '../../swarm/plan/stateKinds.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
@@ -18,12 +18,12 @@ type CopyCompared = Extract<CoordinatorEvent, { type: 'copyCompared' }>;
 export async function compareCopy(
   blobs: Blobs,
   { train }: Pick<RunFile, 'train'>,
-  { type: _, islands, primaryHash, copy, ...of }: CompareCopy,
+  { type: _, islands, uploadedHash, copy, ...of }: CompareCopy,
   loop: { dispatch(event: CopyCompared): void },
 ): Promise<void> {
   let isNear = true;
   try {
-    isNear = await isUploadNear(blobs, savedKinds(train.islands, islands).length, { primaryHash, copy });
+    isNear = await isUploadNear(blobs, savedKinds(train.islands, islands).length, { uploadedHash, copy });
   } finally {
     loop.dispatch({ type: 'copyCompared', ...of, isNear });
   }
@@ -33,17 +33,17 @@ export async function compareCopy(
 export async function isUploadNear(
   blobs: Blobs,
   kinds: number,
-  { primaryHash, copy }: Pick<CopyComparison, 'primaryHash' | 'copy'>,
+  { uploadedHash, copy }: Pick<CopyComparison, 'uploadedHash' | 'copy'>,
 ): Promise<boolean> {
   const [from, to] = copy.range;
   const elements = to - from;
   const sketching = new Sketching(copy.seed, kinds);
-  const letGo = blobs.hold([primaryHash]);
+  const letGo = blobs.hold([uploadedHash]);
   try {
     for (let kind = 0; kind < kinds; kind++)
       for (let start = 0; start < elements; start += PIECE_ELEMENTS) {
         const [first, last] = [kind * elements + start, kind * elements + Math.min(elements, start + PIECE_ELEMENTS)];
-        const { buffer, byteOffset } = await blobs.readRange(primaryHash, FLOAT_BYTES * first, FLOAT_BYTES * last);
+        const { buffer, byteOffset } = await blobs.readRange(uploadedHash, FLOAT_BYTES * first, FLOAT_BYTES * last);
         sketching.add(
           kind,
           from + start,

@@ -221,6 +221,35 @@ it('[SV50] two uploads of NaN cost a donor its place and the run nothing: others
   }
 });
 
+it('[RE88] where a replica uploads a shard it is taken from that one alone; where that is excused, from the primary', async () => {
+  servers = new TinyServers({ steps: 10 });
+  const blobs = await openBlobs(join(servers.folder, 'blobs'));
+  const store = storeOn(new DatabaseSync(':memory:'));
+  const values = await blobs.put(new Uint8Array(4));
+  const manifest = { step: 0, shards: [{ block: 'head', range: [0, 1], hash: values, moments: false }] };
+  store.addRun('tiny', 'hash', JSON.stringify({ data: { shards: [] }, evaluation: null }), JSON.stringify(manifest), 0);
+  const [a, b] = [peerId('a'), peerId('b')];
+  const shards = [{ peer: a, replicas: [b], uploader: b, range: [0, 1] }];
+  store.saveEpoch('tiny', 1, 0, JSON.stringify({ state: [{ block: 'head', shards }] }), '');
+  const run = parseRunFile(tinyRunFile({ steps: 10 }), 'run.json');
+  invariant(run.ok, 'it is a run file');
+  const uploads = new Uploads({ store, blobs, name: 'tiny', train: run.value.train });
+  const taken = (peer: typeof a, step: number): Promise<string> => {
+    const bytes = new Uint8Array(Float32Array.of(step * 1e-4, 0, 0).buffer);
+    const upload = { epoch: 1, step, block: 'head', range: [0, 1] } as const;
+    return uploads
+      .take(peer, upload, { sizeBytes: bytes.length, chunks: Readable.from([bytes]) }, () => {})
+      .then(
+        () => 'taken',
+        (error: Error) => error.message,
+      );
+  };
+  for (const peer of [a, b]) await uploads.asked(peer, { epoch: 1, step: 1 });
+  expect([await taken(a, 1), await taken(b, 1)]).toEqual(['no such upload was asked for', 'taken']);
+  for (const peer of [a, b]) await uploads.asked(peer, { epoch: 1, step: 2, excused: [b] });
+  expect([await taken(a, 2), await taken(b, 2)]).toEqual(['taken', 'no such upload was asked for']);
+});
+
 it('[SV13] uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
   servers = new TinyServers({ steps: 1_000 });
   const blobs = await openBlobs(join(servers.folder, 'blobs'));

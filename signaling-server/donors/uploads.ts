@@ -7,10 +7,11 @@ import type { PeerId, Range } from '../../swarm/base.ts';
 import { PENDING_CHECKPOINTS } from '../../swarm/coordinator/checkpoint.ts';
 import { shardKey } from '../../swarm/coordinator/state.ts';
 import { progressOf } from '../../swarm/islands/progress.ts';
-import type { PeerMessage } from '../../swarm/messages/messages.ts';
+import type { PeerMessage, ServerMessage } from '../../swarm/messages/messages.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { FLOAT_BYTES, type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
+import { uploadsOf } from '../../swarm/plan/uploader.ts';
 import { implausible } from '../../swarm/run/plausibleState.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
@@ -33,6 +34,9 @@ interface Request {
   readonly epoch: number;
   readonly step: number;
 }
+
+/** Uploaders of the plan in whose place the primaries upload. */
+type Excused = Pick<Extract<ServerMessage, { type: 'save' }>, 'excused'>;
 
 export interface Upload extends Request {
   readonly block: string;
@@ -102,26 +106,23 @@ export class Uploads {
   }
 
   /** A checkpoint is asked of a donor. Resolves when what is over is off the disk. */
-  async asked(peer: PeerId, { epoch, step }: Request): Promise<void> {
+  async asked(peer: PeerId, { epoch, step, excused }: Request & Excused): Promise<void> {
     const request: Request = { epoch, step };
     const key = requestKey(request);
     if (this.#newest.at(-1) !== key) this.#newest = [...this.#newest, key].slice(-PENDING_CHECKPOINTS);
     const known = [...(this.#asked.get(peer) ?? [])].filter(([of]) => this.#newest.includes(of) && of !== key);
-    this.#asked.set(peer, new Map([...known, [key, this.#shardsOf(peer, request.epoch)]]));
+    this.#asked.set(peer, new Map([...known, [key, this.#shardsOf(peer, epoch, excused)]]));
     const over = [...this.#requests].flatMap(([hash, of]) => (this.#newest.includes(of) ? [] : hash));
     for (const hash of over) this.#requests.delete(hash);
     if (over.length > 0) await sweepBlobs(this.#of.store, this.#of.blobs, over);
   }
 
-  #shardsOf(peer: PeerId, epoch: number): Map<string, Asked> {
+  #shardsOf(peer: PeerId, epoch: number, excused: Excused['excused']): Map<string, Asked> {
     const plan = this.#of.store.epoch(this.#of.name, epoch)?.plan;
-    const { state, islands } = JSON.parse(plan ?? '{"state":[]}') as Pick<Plan, 'state' | 'islands'>; // the store's own words
-    const kinds = savedKinds(this.#of.train.islands, islands);
-    const own = state.flatMap(({ block, shards }) =>
-      shards.flatMap((shard) => (shard.peer === peer ? { block, range: shard.range } : [])),
-    );
+    const stored = JSON.parse(plan ?? '{"state":[]}') as Pick<Plan, 'state' | 'islands'>; // the store's own words
+    const kinds = savedKinds(this.#of.train.islands, stored.islands);
     return new Map(
-      own.map((shard) => [
+      uploadsOf(stored, peer, excused).map((shard) => [
         shardKey(shard.block, shard.range),
         { ...shard, kinds, times: 0, wrong: 0, mostBytes: 0, hashes: new Set() },
       ]),

@@ -117,7 +117,7 @@ const uploading = (uploads: Uploads): RunObserver => ({
     if (effect.type !== 'send') return;
     const { to, message } = effect;
     if (message.type === 'committed' && message.checkpoint)
-      return uploads.asked(to, { epoch: message.epoch, step: message.step + 1 });
+      return uploads.asked(to, { ...message, step: message.step + 1 });
     if (message.type === 'save') return uploads.asked(to, message);
   },
 });

@@ -21,6 +21,7 @@ import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../swarm/model/model.ts';
 import { keepersOf, type Plan, peers, type Shard } from '../../swarm/plan/plan.ts';
+import { uploaderOf, uploadsOf } from '../../swarm/plan/uploader.ts';
 import { sketchOf } from '../../swarm/run/stateSketch.ts';
 import { comparedShards, onlySent } from '../../swarm/ways/compared.ts';
 import { scriptedSpans } from './scriptedSpans.ts';
@@ -268,10 +269,11 @@ export class ScriptedDonor {
       case 'evaluate':
         return this.#evaluate(message.epoch, message.step);
       case 'committed':
-        if (message.checkpoint && this.#options.uploads !== false) await this.#upload(message.epoch, message.step + 1);
+        if (message.checkpoint && this.#options.uploads !== false)
+          await this.#upload({ ...message, step: message.step + 1 });
         return;
       case 'save':
-        return this.#upload(message.epoch, message.step);
+        return this.#upload(message);
     }
   }
 
@@ -285,12 +287,6 @@ export class ScriptedDonor {
   #last(plan: Plan) {
     const own = plan.stages.at(-1)?.members.find(({ peer }) => peer === this.welcome.peer)?.microBatches ?? [];
     return plan.microBatches.filter(({ id }) => own.includes(id));
-  }
-
-  #shards(plan: Plan) {
-    return plan.state.flatMap(({ block, shards }) =>
-      shards.flatMap(({ peer, range }) => (peer === this.welcome.peer ? { block, range } : [])),
-    );
   }
 
   #reportedShards(plan: Plan, step: number): ReportMessage['shards'] {
@@ -346,11 +342,11 @@ export class ScriptedDonor {
     this.say({ type: 'evaluated', epoch, step, losses });
   }
 
-  async #upload(epoch: number, step: number): Promise<void> {
+  async #upload({ epoch, step, excused }: Omit<Said<'save'>, 'type'>): Promise<void> {
     const plan = this.#planOf(epoch);
     if (plan === null) return;
     const shards = [];
-    for (const { block, range } of this.#shards(plan)) {
+    for (const { block, range } of uploadsOf(plan, this.welcome.peer, excused)) {
       const shard = { epoch, step, block, range };
       const state = this.#options.forge?.(this.stateOf(step, block, range));
       let response = await this.upload(shard, state).catch(() => null);
@@ -365,8 +361,10 @@ export class ScriptedDonor {
       shards.push({ block, range, hash });
     }
     const copies = plan.state.flatMap(({ block, shards: all }) =>
-      all.flatMap(({ range, replicas }) => {
-        if (!replicas.includes(this.welcome.peer)) return [];
+      all.flatMap((one) => {
+        const { peer } = this.welcome;
+        if (!keepersOf(one).includes(peer) || uploaderOf(one, excused) === peer) return [];
+        const { range } = one;
         const state = this.stateOf(step, block, range);
         const digest = createHash('sha256').update(new Uint8Array(state.buffer, state.byteOffset, state.byteLength));
         const { sums } = sketchOf(SEED, range[0], state, 3);

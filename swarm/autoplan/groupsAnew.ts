@@ -9,9 +9,10 @@ import type { Cluster } from '../planner/cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from '../planner/clusterCosts.ts';
 import { type IslandPlan, planGroups, planIslands } from '../planner/islandPlan.ts';
 import { islandsAsked } from '../planner/plannedRun.ts';
+import { savingSeconds } from '../planner/uploaders.ts';
 import { clusterProblem, type PlanningConfig, type SearchProblem } from './knownDonors.ts';
 import { UNMEASURED_LINK } from './lines.ts';
-import { isWorth, loadingSeconds, savingSeconds } from './worth.ts';
+import { isWorth, loadingSeconds } from './worth.ts';
 
 export type Groups = readonly (readonly PeerId[])[];
 

@@ -7,8 +7,9 @@ import type { Plan } from '../plan/plan.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
+import { savingSeconds } from '../planner/uploaders.ts';
 import { besideSeconds, type Pace } from './pace.ts';
-import { isWorth, movingSeconds, savingSeconds } from './worth.ts';
+import { isWorth, movingSeconds } from './worth.ts';
 
 interface Verdict {
   readonly isWorth: boolean;

@@ -6,16 +6,14 @@ import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { loadedBytes, transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
-import { FLOAT_BYTES, savedKinds, stateKinds } from '../plan/stateKinds.ts';
+import { FLOAT_BYTES, stateKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
+import { secondsFor } from '../planner/uploaders.ts';
 import { UNMEASURED_LINK } from './lines.ts';
 
 const GAIN_STEPS = 100;
 /** Predictions are no better than that. */
 const LEAST_GAIN = 0.05;
-
-/** No bytes take no time, whatever carries them. */
-const secondsFor = (bytes: number, bytesPerSecond: number): number => (bytes === 0 ? 0 : bytes / bytesPerSecond);
 
 /** Until the slowest peer has sent and received what the hand-over moves. */
 export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, after: Plan): number {
@@ -48,15 +46,6 @@ export const loadingSeconds = ({ peers, model, batch }: Pick<ClusterCosts, 'peer
     const rate = Math.min(download, UNMEASURED_LINK.bytesPerSecond);
     return Math.max(most, secondsFor(loadedBytes(model, batch.islands, plan, id), rate));
   }, 0);
-
-/** Until every primary has uploaded what it has of a checkpoint. */
-export function savingSeconds({ peers, batch }: Pick<ClusterCosts, 'peers' | 'batch'>, { state }: Plan): number {
-  const elements = new Map<PeerId, number>();
-  for (const { shards } of state)
-    for (const { peer, range } of shards) elements.set(peer, (elements.get(peer) ?? 0) + range[1] - range[0]);
-  const bytes = savedKinds(batch.islands).length * FLOAT_BYTES;
-  return Math.max(0, ...peers.map(({ id, upload }) => secondsFor((elements.get(id) ?? 0) * bytes, upload)));
-}
 
 interface Change {
   readonly nowSeconds: number;

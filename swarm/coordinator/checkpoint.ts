@@ -1,14 +1,25 @@
 /**
- * Checkpoints on their way: a commit asks for one, the primaries upload their shards while training goes on, and the
- * one whose last shard came in is the newest from then on. A checkpoint is keyed by (epoch, step), so an upload of an
+ * Checkpoints on their way: a commit asks for one, of each shard a keeper uploads it while training goes on (its primary, or
+ * the replica that the plan names), and the one whose last shard came in is the newest from then on. A checkpoint is keyed by (epoch, step), so an upload of an
  * abandoned plan can never complete another one's.
  */
 import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
-import type { Plan, Shard } from '../plan/plan.ts';
+import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
+import { uploaderOf, uploadsOf } from '../plan/uploader.ts';
 import type { LossScale } from '../precision.ts';
-import { contested, expectedCopies, isAwaited, judged, withCopies, withVerdict } from './copies.ts';
+import {
+  contested,
+  excusedIn,
+  expectedCopies,
+  isAwaited,
+  isPrimaryCompared,
+  judged,
+  primariesAwaited,
+  withCopies,
+  withVerdict,
+} from './copies.ts';
 import { allowedFor, allowedMs, DEADLINES, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
 import { withWork } from './progress.ts';
@@ -22,30 +33,39 @@ export const PENDING_CHECKPOINTS = 3;
 
 type UploadedMessage = Extract<PeerMessage, { type: 'uploaded' }>;
 
-/** Call after the commit: the checkpoint is that of `committedSteps`. */
-export function expectCheckpoint(transition: Transition, inForce: PlanInForce): void {
+/** Call after the commit: the checkpoint is that of `committedSteps`. Who is excused from uploading it, for whoever asks. */
+export function expectCheckpoint(
+  transition: Transition,
+  inForce: PlanInForce,
+): { readonly excused?: readonly PeerId[] } {
   const { epoch, plan } = inForce;
   const { committedSteps: step, lossScale, pending } = transition.state;
+  const excused = excusedIn(inForce);
   const expected = {
     step,
     epoch,
     plan,
     lossScale,
     hashes: {},
-    copies: expectedCopies(inForce),
+    excused,
+    copies: expectedCopies(inForce, excused),
     askedAt: transition.now,
     tookMs: null,
   };
   change(transition, { pending: [...pending, expected].slice(-PENDING_CHECKPOINTS) });
+  return excused.length > 0 ? { excused } : {};
 }
 
-/** Primaries whose shards of it are not all in. */
+/** Without whom it does not count: who has a shard of it yet to send, or its word on what a replica uploads. */
 export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
-  ...new Set(
-    pending.plan.state.flatMap(({ block, shards }) =>
-      shards.flatMap(({ peer, range }) => (Object.hasOwn(pending.hashes, shardKey(block, range)) ? [] : peer)),
+  ...new Set([
+    ...pending.plan.state.flatMap(({ block, shards }) =>
+      shards.flatMap((shard) =>
+        Object.hasOwn(pending.hashes, shardKey(block, shard.range)) ? [] : uploaderOf(shard, pending.excused),
+      ),
     ),
-  ),
+    ...primariesAwaited(pending),
+  ]),
 ];
 
 /**
@@ -54,7 +74,10 @@ export const uploadsMissing = (pending: PendingCheckpoint): PeerId[] => [
  */
 export function silentUploads({ state, now }: Transition, phase: Watched, pending: PendingCheckpoint): PeerId[] {
   const owing = uploadsMissing(pending);
-  const asked = new Set(pending.plan.state.flatMap(({ shards }) => shards.map(({ peer }) => peer)));
+  const { plan, excused } = pending;
+  const asked = new Set(
+    plan.state.flatMap(({ shards }) => shards.flatMap((shard) => [shard.peer, uploaderOf(shard, excused)])),
+  );
   if (pending.tookMs === null || 2 * owing.length > asked.size) return [];
   const quiet = allowedMs(DEADLINES.lastUploads, pending.tookMs);
   const silent = owing.filter((peer) =>
@@ -88,12 +111,11 @@ export function awaitedCheckpoint(transition: Transition): PendingCheckpoint | u
 /** Until when its uploads of a checkpoint may come on, whatever it sends. */
 function latestUpload(
   { train, own: islands }: CoordinatorConfig,
-  { plan, askedAt }: PendingCheckpoint,
+  { plan, excused, askedAt }: PendingCheckpoint,
   peer: PeerId,
   allowed: number,
 ): number {
-  const own = plan.state.flatMap(({ shards }) => shards.filter((shard) => shard.peer === peer));
-  const elements = own.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  const elements = uploadsOf(plan, peer, excused).reduce((sum, { range: [from, to] }) => sum + to - from, 0);
   return askedAt + allowed + longestUploadMs(elements * savedKinds(train.islands, islands).length * FLOAT_BYTES);
 }
 
@@ -122,8 +144,9 @@ export function takeUpload(transition: Transition, peer: PeerId, message: Upload
     const isAhead = message.step > state.committedSteps && !mayBeAhead;
     return message.epoch > state.epoch || isAhead ? 'wrong' : 'old';
   }
-  const own = keysOf(pending.plan, ({ peer: primary }) => primary === peer);
-  const kept = keysOf(pending.plan, ({ replicas }) => replicas.includes(peer));
+  const { plan, excused } = pending;
+  const own = keysOf(plan, (shard) => uploaderOf(shard, excused) === peer);
+  const kept = keysOf(plan, (shard) => keepersOf(shard).includes(peer) && uploaderOf(shard, excused) !== peer);
   const uploaded = message.shards.map(({ block, range, hash }) => [shardKey(block, range), hash] as const);
   const copies = message.copies ?? [];
   const isStray = uploaded.some(([key]) => !own.has(key));
@@ -165,7 +188,11 @@ type Settled = 'open' | 'stored' | 'contested';
 export function settleCheckpoint(transition: Transition, isWaived = false): [Settled, PendingCheckpoint | null] {
   const { pending } = transition.state;
   const whole = pending.findLast(
-    (one) => !one.isOwnWhole && uploadsMissing(one).length === 0 && (isWaived || !isAwaited(transition, one)),
+    (one) =>
+      !one.isOwnWhole &&
+      uploadsMissing(one).length === 0 &&
+      !isPrimaryCompared(one) &&
+      (isWaived || !isAwaited(transition, one)),
   );
   if (whole === undefined) return ['open', null];
   if (contested(whole).length > 0) {

@@ -138,8 +138,8 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     phase: { ...phase, inForce: after },
   });
   forgive(transition);
-  if (checkpoint) expectCheckpoint(transition, after);
-  const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, checkpoint } as const;
+  const asked = { checkpoint, ...(checkpoint && expectCheckpoint(transition, after)) };
+  const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, ...asked } as const;
   send(transition, membersOf(inForce), message);
   if (settleDisputes(transition, phase) || dismissLate(transition, late)) return;
   boundary(transition);

@@ -1,9 +1,10 @@
 /** What comes of a checkpoint that is whole: it counts, or its keepers have not the same state, and somebody is to blame. */
 import { partnersOf, remember, throwOut } from './blame.ts';
 import { settleCheckpoint } from './checkpoint.ts';
+import { type Difference, differencesIn } from './copies.ts';
 import { boundary, considerInterruption, planOn } from './planInForce.ts';
 import { withStale } from './replicas.ts';
-import { dutiesIn, type ExpectedCopy, keeperKey, type PendingCheckpoint } from './state.ts';
+import { dutiesIn, keeperKey, type PendingCheckpoint } from './state.ts';
 import { keepersLive } from './successor.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
@@ -23,21 +24,21 @@ export function considerCheckpoint(transition: Transition, isWaived = false) {
 }
 
 /**
- * Two have not the same state of a shard. Whoever differs from two goes. Else the replica gets the shard anew; the second
- * time it goes. True: somebody went.
+ * Two have not the same state of a shard. Whoever differs from two goes. Else the replica, of two replicas the later one,
+ * gets the shard anew; the second time it goes. True: somebody went.
  */
-function blameCopies(transition: Transition, { copies }: PendingCheckpoint): boolean {
-  const differing = copies.filter(({ verdict }) => verdict === 'differs');
-  const pairs = new Map(differing.map(({ primary, replica }) => [`${primary} ${replica}`, { primary, replica }]));
-  for (const { primary, replica } of pairs.values()) {
+function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boolean {
+  const differing = differencesIn(checkpoint);
+  const pairs = new Map(differing.map((one) => [`${one.senior} ${one.junior}`, one]));
+  for (const { senior, junior } of pairs.values()) {
     const before = transition.state.faults.some(
-      ({ of, peer, about }) => of === 'state' && peer === primary && about === replica,
+      ({ of, peer, about }) => of === 'state' && peer === senior && about === junior,
     );
-    const found = remember(transition, 'state', primary, replica).filter(({ of }) => of === 'state');
-    const detail = `${primary} and ${replica} have different copies of the same part of the state`;
+    const found = remember(transition, 'state', senior, junior).filter(({ of }) => of === 'state');
+    const detail = `${senior} and ${junior} have different copies of the same part of the state`;
     log(transition, 'warn', `${detail}.`);
-    const culprit = [primary, replica].find((peer) => partnersOf(found, peer).size > 1 && donorOf(transition, peer));
-    const goes = culprit ?? (before && donorOf(transition, replica) ? replica : undefined);
+    const culprit = [senior, junior].find((peer) => partnersOf(found, peer).size > 1 && donorOf(transition, peer));
+    const goes = culprit ?? (before && donorOf(transition, junior) ? junior : undefined);
     if (goes === undefined) continue;
     throwOut(transition, goes, detail, culprit === undefined ? detail : `${goes} differs from several: ${detail}`);
     return true;
@@ -47,12 +48,12 @@ function blameCopies(transition: Transition, { copies }: PendingCheckpoint): boo
 }
 
 /** What they keep of these is asked for no more, until they have it anew. */
-function lay(transition: Transition, differing: readonly ExpectedCopy[]) {
+function lay(transition: Transition, differing: readonly Difference[]) {
   const { phase } = transition.state;
   if (!('inForce' in phase)) return;
   const { inForce } = phase;
-  const lost = differing.flatMap(({ key, replica }) =>
-    dutiesIn(inForce, replica)?.replica.includes(key) ? keeperKey(replica, key) : [],
+  const lost = differing.flatMap(({ key, junior }) =>
+    dutiesIn(inForce, junior)?.replica.includes(key) ? keeperKey(junior, key) : [],
   );
   change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, lost) } } });
 }

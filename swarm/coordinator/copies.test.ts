@@ -84,7 +84,7 @@ describe('a checkpoint', () => {
     uploaded(swarm, 'c', otherBits());
     expect(swarm.run.store.checkpoint).toBe(0);
     const asked = swarm.compared(() => true);
-    expect(asked.map(({ key, replica, primaryHash, copy }) => [key, replica, primaryHash, copy.hash])).toEqual(
+    expect(asked.map(({ key, keeper, uploadedHash, copy }) => [key, keeper, uploadedHash, copy.hash])).toEqual(
       ['embedding', 'layer.0', 'layer.1', 'layer.2', 'layer.3', 'head'].map((block) => [
         ...[`${block}/0-10`, 'c', '2'.padStart(64, '0'), OTHER],
       ]),

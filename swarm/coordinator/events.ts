@@ -5,7 +5,8 @@
  */
 import type { PeerId, Range } from '../base.ts';
 import type { Free } from '../islands/giving.ts';
-import type { CopyWord, LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
+import type { CopyWord } from '../messages/checkpointWords.ts';
+import type { LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { BlockName } from '../model/model.ts';
@@ -218,7 +219,7 @@ export type CoordinatorEvent =
   /** What `compareCopy` came to. */
   | ({ readonly type: 'copyCompared'; readonly isNear: boolean } & Omit<
       CopyComparison,
-      'islands' | 'primaryHash' | 'copy'
+      'islands' | 'uploadedHash' | 'copy'
     >)
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
@@ -324,8 +325,8 @@ export interface CopyComparison {
   readonly step: number;
   /** By `shardKey`. */
   readonly key: string;
-  readonly replica: PeerId;
-  readonly primaryHash: string;
+  readonly keeper: PeerId;
+  readonly uploadedHash: string;
   readonly copy: CopyWord;
 }
 
@@ -348,7 +349,7 @@ export type Effect =
     }
   /** What went through the server in this epoch between those whom it watches is wanted: answered at once by `relaySaw`. */
   | { readonly type: 'relayAsked'; readonly epoch: number }
-  /** What its primary uploaded of a shard is held against a copy that is not the same bit for bit. */
+  /** What was uploaded of a shard is held against what another keeper has, which is not the same bit for bit. */
   | ({ readonly type: 'compareCopy' } & CopyComparison)
   | { readonly type: 'storeEvaluation'; readonly committedSteps: number; readonly loss: number }
   /** The newest checkpoint from now on: `step` steps are in it; every shard of the plan, in the plan's order. */

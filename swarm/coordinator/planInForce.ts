@@ -352,9 +352,9 @@ function save(transition: Transition, inForce: PlanInForce) {
 
 /** Of all who have a part in it. */
 export function askForCheckpoint(transition: Transition, inForce: PlanInForce) {
-  expectCheckpoint(transition, inForce);
+  const asked = expectCheckpoint(transition, inForce);
   const { committedSteps: step } = transition.state;
-  send(transition, membersOf(inForce), { type: 'save', epoch: inForce.epoch, step });
+  send(transition, membersOf(inForce), { type: 'save', epoch: inForce.epoch, step, ...asked });
 }
 
 function awaitCheckpoint(transition: Transition, inForce: PlanInForce) {

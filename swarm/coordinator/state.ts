@@ -4,7 +4,8 @@
  * state. Rules CO in SPEC.md.
  */
 import { invariant, type PeerId, type Range } from '../base.ts';
-import type { CopyWord, EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
+import type { CopyWord } from '../messages/checkpointWords.ts';
+import type { EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { Filling } from '../plan/lateCopies.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
@@ -234,12 +235,13 @@ type Phase =
   | { readonly name: 'diverged'; readonly sentence: string }
   | { readonly name: 'stopped' };
 
-/** What a replica has of a shard at the step of a checkpoint, against what its primary uploaded. */
+/** What a keeper has of a shard at the step of a checkpoint, against what another one of its keepers uploaded. */
 export interface ExpectedCopy {
   /** By `shardKey`. */
   readonly key: string;
   readonly primary: PeerId;
-  readonly replica: PeerId;
+  readonly uploader: PeerId;
+  readonly keeper: PeerId;
   readonly said: CopyWord | null;
   /** comparing: the server is adding up what was uploaded. */
   readonly verdict: 'open' | 'comparing' | 'same' | 'differs';
@@ -254,7 +256,9 @@ export interface PendingCheckpoint {
   readonly lossScale: LossScale | null;
   /** By `shardKey`. */
   readonly hashes: Readonly<Record<string, string>>;
-  /** Of replicas that were current then. */
+  /** Uploaders of the plan in whose place the primaries upload: their copies were not known to be current. */
+  readonly excused: readonly PeerId[];
+  /** Of keepers whose state was current then. */
   readonly copies: readonly ExpectedCopy[];
   readonly askedAt: number;
   /** How long its newest part took; null: none is in. */

@@ -12,6 +12,7 @@ import { dismiss, remember } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, silentUploads, uploading, uploadsMissing } from './checkpoint.ts';
 import { withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
+import { isPrimaryCompared } from './copies.ts';
 import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
@@ -282,6 +283,8 @@ function expirePhase(transition: Transition) {
       if (phase.name === 'holding' && phase.awaits !== 'checkpoint') return;
       const pending = awaited(transition, phase);
       const lost = pending === undefined ? [] : withoutWaiting(phase, uploadsMissing(pending));
+      if (pending !== undefined && lost.length === 0 && isPrimaryCompared(pending))
+        return change(transition, { phase: { ...phase, deadline: transition.now + LOOK_AGAIN_MS } });
       if (pending !== undefined && lost.length === 0) return considerCheckpoint(transition, true);
       const reason = `${lost.join(', ')} did not upload in time`;
       dismiss(transition, lost, reason);

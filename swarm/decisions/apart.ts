@@ -71,7 +71,7 @@ export function tell(deciding: Deciding, event: ToldEvent) {
     case 'uploading':
       return tellGroup(deciding, groupOf(groups, event.peer), both(event));
     case 'copyCompared':
-      return tellGroup(deciding, groupOf(groups, event.replica), both(event));
+      return tellGroup(deciding, groupOf(groups, event.keeper), both(event));
     case 'sliceRelayed':
     case 'unsoundRelayed':
       return tellGroup(deciding, groupOf(groups, event.from), both(event));

@@ -22,9 +22,8 @@ import {
 } from '../fields.ts';
 import { limitsSchema } from '../limits.ts';
 import { blockStates, islandList, planSchema } from '../plan/plan.ts';
-import { MOST_STATE_KINDS } from '../plan/stateKinds.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
-import { SKETCH_SUMS } from '../run/stateSketch.ts';
+import { copySchema, excused } from './checkpointWords.ts';
 import { adapterSchema, linkReportSchema, profileSchema, rate } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
@@ -92,13 +91,6 @@ const stepProgress = z.object({
   hasReported: z.boolean(),
 });
 export type StepProgress = z.infer<typeof stepProgress>;
-
-/** What a replica has of a shard, at the step of a checkpoint: its SHA-256, and the sums of `StateSketch` by a seed of its own choice. */
-const copySchema = z.object({
-  ...{ block, range, hash, seed: count },
-  sums: z.array(z.array(z.number()).length(SKETCH_SUMS)).max(MOST_STATE_KINDS),
-});
-export type CopyWord = z.infer<typeof copySchema>;
 
 /** `met`: of a donor of one of several groups, the steps that stood at the last meeting that is in its state. */
 const standing = z.object({ epoch: count, step: count, met: count.optional() });
@@ -187,7 +179,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     /** Steps committed before this state: checkpoint s+1 is the state after step s. */
     step: count,
     shards: z.array(z.object({ block, range, hash })).max(65_536),
-    /** What it has of shards that it is a replica of. Absent: it is of none. */
+    /** What it has of shards that it keeps and others upload. Absent: there are none. */
     copies: z.array(copySchema).max(65_536).optional(),
   }),
   /**
@@ -325,9 +317,10 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     learningRate: z.number(),
     /** Upload the shards after this update, as checkpoint `step + 1`. */
     checkpoint: z.boolean(),
+    excused,
   }),
   /** Upload the shards as they stand at this boundary, as checkpoint `step`: what the commit asked for went with a donor. */
-  z.object({ type: z.literal('save'), epoch: count, step: count }),
+  z.object({ type: z.literal('save'), epoch: count, step: count, excused }),
   /**
    * Every group has ended this round: send each other what the islands changed, and work out what comes of it. `epoch`: of the
    * plan that this donor is in. `attempt` rises with every meeting of the run that is begun.

@@ -9,6 +9,7 @@ import type { BlockName, Model } from '../model/model.ts';
 import { holdings, type Transfer, without } from './handover.ts';
 import { keepersOf, type Plan, peers } from './plan.ts';
 import type { StateKind } from './stateKinds.ts';
+import { keptBy } from './uploader.ts';
 
 /** A replica that does not have its shard yet. */
 export interface LateCopy {
@@ -51,10 +52,13 @@ export function withoutLate(plan: Plan, late: readonly LateCopy[]): Plan {
     late.some((copy) => copy.to === peer && copy.block === block && copy.range[0] === range[0]);
   const state = plan.state.map(({ block, shards }) => ({
     block,
-    shards: shards.map((shard) => ({
-      ...shard,
-      replicas: shard.replicas.filter((peer) => !isLate(peer, block, shard.range)),
-    })),
+    shards: shards.map((shard) =>
+      keptBy(
+        shard,
+        shard.peer,
+        shard.replicas.filter((peer) => !isLate(peer, block, shard.range)),
+      ),
+    ),
   }));
   return { ...plan, state };
 }

@@ -236,6 +236,12 @@ describe('problems', () => {
       'PL10 shard [0, 41) of embedding has replica b more than once',
     ],
     [
+      '[PL28] an uploader that is no replica',
+      'state.0.shards.0.uploader',
+      a,
+      'PL28 shard [0, 41) of embedding is uploaded by a, who is none of its replicas',
+    ],
+    [
       '[PL11] an unknown schedule',
       'schedule',
       'zigzag',

@@ -68,6 +68,8 @@ export interface Shard {
   /** Elements of the block. */
   readonly range: Range;
   readonly replicas: readonly PeerId[];
+  /** The replica that uploads it for checkpoints; absent: the primary does. */
+  readonly uploader?: PeerId;
   /** All of its keepers have it in main memory and update it there; absent: on their GPUs. */
   readonly in?: 'host';
 }
@@ -105,7 +107,10 @@ const blockName = z
 /** A number in 16 bits, in frames. */
 export const islandList = z.array(count.max(0xffff)).min(1).max(MOST_ISLANDS);
 const shard: z.ZodType<Shard> = z
-  .object({ peer, range, replicas: z.array(peer).default([]), in: z.enum(['gpu', 'host']).default('gpu') })
+  .object({
+    ...{ peer, range, replicas: z.array(peer).default([]), uploader: peer.exactOptional() },
+    in: z.enum(['gpu', 'host']).default('gpu'),
+  })
   // The default is said by no field: then equal plans are equal.
   .transform(({ in: place, ...others }) => (place === 'host' ? { ...others, in: place } : others));
 export const blockStates: z.ZodType<readonly BlockState[]> = z.array(
@@ -340,10 +345,12 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
           'PL18',
           `${block} is gathered by the members of its stage, but ${peer}, who is none, keeps a part of it`,
         );
-    for (const { peer, range, replicas } of shards) {
+    for (const { peer, range, replicas, uploader } of shards) {
       const place = `shard [${range.join(', ')}) of ${block}`;
       if (replicas.includes(peer)) report('PL10', `${place} has its primary ${peer} as a replica too`);
       for (const twice of doubles(replicas)) report('PL10', `${place} has replica ${twice} more than once`);
+      if (uploader !== undefined && !replicas.includes(uploader))
+        report('PL28', `${place} is uploaded by ${uploader}, who is none of its replicas`);
     }
   }
   return found;

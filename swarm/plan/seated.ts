@@ -16,7 +16,10 @@ export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
     })),
     state: plan.state.map(({ block, shards }) => ({
       block,
-      shards: shards.map((shard) => ({ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) })),
+      shards: shards.map(({ uploader, ...shard }) => ({
+        ...{ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) },
+        ...(uploader && { uploader: of(uploader) }),
+      })),
     })),
     ...(plan.links && { links: plan.links.map((link) => ({ ...link, from: of(link.from), to: of(link.to) })) }),
     ...(plan.lines && { lines: plan.lines.map((line) => line.map(of)) }),

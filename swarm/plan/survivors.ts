@@ -4,6 +4,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { Plan, Shard } from './plan.ts';
+import { keptBy } from './uploader.ts';
 
 /** The plan with every shard at its first keeper that has it; null: a shard is left with nobody. */
 export function survivors(plan: Plan, has: (peer: PeerId, block: string, shard: Shard) => boolean): Plan | null {
@@ -12,7 +13,7 @@ export function survivors(plan: Plan, has: (peer: PeerId, block: string, shard: 
     block,
     shards: shards.flatMap((shard) => {
       const [peer, ...replicas] = [shard.peer, ...shard.replicas].filter((keeper) => has(keeper, block, shard));
-      if (peer !== undefined) return { ...shard, peer, replicas };
+      if (peer !== undefined) return keptBy(shard, peer, replicas);
       isWhole = false;
       return [];
     }),

@@ -15,6 +15,7 @@ import {
   type Shard,
 } from '../plan/plan.ts';
 import { cutUpTo } from '../plan/shardCuts.ts';
+import { keptBy } from '../plan/uploader.ts';
 import type { Islands } from '../run/runFile.ts';
 
 /** Shards are cut at multiples of this many elements, the alignment of tensors on a GPU. */
@@ -87,7 +88,7 @@ export function withoutReplicas(plan: Plan, isWithin: IsWithin = () => true): Pl
       const isNext = last?.peer === peer && last.in === shard.in && last.range[1] === range[0];
       const whole: Shard | null = isNext ? { ...last, range: [last.range[0], range[1]] } : null;
       if (whole && isWithin(block, whole)) merged[merged.length - 1] = whole;
-      else merged.push({ ...shard, replicas: [] });
+      else merged.push(keptBy(shard, peer, []));
     }
     return { block, shards: merged };
   });
@@ -118,7 +119,7 @@ export function withReplicas(placing: Placing): Plan {
 }
 
 /** A shard on its way to its replicas. */
-interface Piece extends Omit<Shard, 'range' | 'replicas'> {
+interface Piece extends Omit<Shard, 'range' | 'replicas' | 'uploader'> {
   readonly block: BlockName;
   range: Range;
   readonly replicas: PeerId[];

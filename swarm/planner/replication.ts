@@ -21,6 +21,7 @@ import { type Forecast, forecast } from './forecast.ts';
 import { type HostMemory, hostRoom } from './mainMemory.ts';
 import type { Reason } from './reason.ts';
 import { type Placing, type ReplicaWish, withinBuffers, withoutReplicas, withReplicas } from './replicas.ts';
+import { uploadReasons, withUploaders } from './uploaders.ts';
 
 /** Copies of each shard beside its primary, where nobody says how many. */
 const DEFAULT_REPLICAS = 1;
@@ -169,9 +170,10 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
       continue;
     }
     const memory = memoryOf(costs, placed, built);
+    const uploaded = withUploaders(costs, placed);
     const lack = shortfall(placed, wish.count, candidates.length, growth);
-    const reasons = [...costReasons(placed, predicted, bare), ...lack];
-    return { plan: placed, forecast: predicted, memory, reasons };
+    const reasons = [...costReasons(placed, predicted, bare), ...uploadReasons(costs, uploaded), ...lack];
+    return { plan: uploaded, forecast: predicted, memory, reasons };
   }
 }
 

@@ -6,6 +6,7 @@ import { acceptedModel } from '../model/acceptedModel.ts';
 import type { BlockName } from '../model/model.ts';
 import { keepersOf, type Plan, peers, type Shard } from '../plan/plan.ts';
 import { STATE_KINDS } from '../plan/stateKinds.ts';
+import { uploaderOf } from '../plan/uploader.ts';
 import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { comparedShards, onlySent, sliceName } from '../ways/compared.ts';
 
@@ -13,7 +14,13 @@ import { comparedShards, onlySent, sliceName } from '../ways/compared.ts';
 interface Part {
   readonly losses: readonly { microBatch: number; lossSum: number }[];
   /** As primary or replica; the names of its slices where somebody else has it too. */
-  readonly shards: readonly { block: BlockName; range: Range; isPrimary: boolean; slices: readonly string[] | null }[];
+  readonly shards: readonly {
+    block: BlockName;
+    range: Range;
+    isPrimary: boolean;
+    shard: Shard;
+    slices: readonly string[] | null;
+  }[];
   readonly sent: readonly string[];
 }
 type Run = Pick<CoordinatorConfig, 'model'>;
@@ -42,7 +49,7 @@ function partOf(run: Run, peer: PeerId, plan: Plan): Part {
       shards.flatMap((shard) => {
         const { peer: primary, range } = shard;
         const isKeeper = keepersOf(shard).includes(peer);
-        return isKeeper ? { block, range, isPrimary: primary === peer, slices: slicesOf(shard) } : [];
+        return isKeeper ? { block, range, isPrimary: primary === peer, shard, slices: slicesOf(shard) } : [];
       }),
     ),
     sent: onlySent(compared, peer).map(sliceName),
@@ -84,8 +91,8 @@ export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessag
         : { type: 'evaluated', epoch: message.epoch, step: message.step, losses: [...losses] };
     case 'save':
     case 'committed': {
-      const own = shards.filter(({ isPrimary }) => isPrimary);
-      const others = shards.filter(({ isPrimary }) => !isPrimary);
+      const own = shards.filter(({ shard }) => uploaderOf(shard, message.excused) === peer);
+      const others = shards.filter((one) => !own.includes(one));
       const isAsked = message.type === 'save' || message.checkpoint;
       if (!isAsked || shards.length === 0) return null;
       const step = message.type === 'save' ? message.step : message.step + 1;

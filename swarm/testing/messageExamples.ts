@@ -116,7 +116,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'warm', number: 3, epoch: 2, step: 2, plan: PLAN },
   { type: 'start', epoch: 1, step: 2 },
   { type: 'evaluate', epoch: 1, step: 2 },
-  { type: 'save', epoch: 1, step: 2 },
+  { type: 'save', epoch: 1, step: 2, excused: [A] },
   { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
   {
     ...{ type: 'meet', epoch: 1, round: 0, attempt: 2, steps: [2, 1], relayed: [B] },

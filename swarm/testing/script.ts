@@ -146,8 +146,8 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       const asked = comparisons;
       comparisons = [];
       for (const one of asked) {
-        const { epoch, step, key, replica } = one;
-        event({ type: 'copyCompared', epoch, step, key, replica, isNear: isNear(one) });
+        const { epoch, step, key, keeper } = one;
+        event({ type: 'copyCompared', epoch, step, key, keeper, isNear: isNear(one) });
       }
       return asked;
     },

@@ -13,17 +13,18 @@ const STATE = Float32Array.from({ length: 3_000 }, (_, i) => Math.sin(i) / (1 + 
 const sha256 = (state: Float32Array<ArrayBuffer>) =>
   createHash('sha256').update(new Uint8Array(state.buffer)).digest('hex');
 
-const kept = (keepers: readonly PeerId[], isPrimary: boolean) => ({
-  block: 'layer.0',
-  range: RANGE,
-  keepers,
-  isPrimary,
-});
+/** Of one shard, at these keepers; `uploader`: a replica that uploads it. */
+const roleOf = (peer: PeerId, [primary, ...replicas]: readonly PeerId[], uploader?: PeerId): Role => {
+  const keepers = [primary, ...replicas];
+  const shard = { peer: primary, range: RANGE, replicas, ...(uploader && { uploader }) };
+  const shards = { readState: async () => STATE.slice() };
+  const plan = { state: [{ block: 'layer.0', shards: [shard] }] };
+  const kept = [{ block: 'layer.0', range: RANGE, keepers, isPrimary: peer === primary }];
+  return { kept, shards, saved: STATE_KINDS, plan, peer } as unknown as Role; // what a checkpoint asks of it
+};
 
 test('[RE84] a replica tells the hash that its primary’s upload has where the bits are the same, and its sums', async () => {
   const [a, b] = [peerId('a'), peerId('b')];
-  const saved = STATE_KINDS;
-  const shards = { readState: async () => STATE.slice() };
   const uploads: string[] = [];
   const said: PeerMessage[] = [];
   const tell = (message: PeerMessage) => void said.push(message);
@@ -33,9 +34,7 @@ test('[RE84] a replica tells the hash that its primary’s upload has where the 
       return sha256(state);
     },
   };
-  const primary = { kept: [kept([a, b], true)], shards, saved } as unknown as Role; // what a checkpoint asks of it
-  const replica = { kept: [kept([a, b], false)], shards, saved } as unknown as Role;
-  for (const role of [primary, replica]) {
+  for (const role of [roleOf(a, [a, b]), roleOf(b, [a, b])]) {
     const checkpointing = new Checkpointing();
     await new Promise<void>((resolve) => {
       const told = (message: PeerMessage) => resolve(tell(message));
@@ -63,8 +62,7 @@ test('[RE25] the next checkpoint does not wait for an upload that nobody answers
       return step === 4 ? new Promise<string>(() => {}) : Promise.resolve(sha256(STATE));
     },
   };
-  const shards = { readState: async () => STATE.slice() };
-  const primary = { kept: [kept([peerId('a')], true)], shards } as unknown as Role; // what a checkpoint asks of it
+  const primary = roleOf(peerId('a'), [peerId('a')]);
   const checkpointing = new Checkpointing();
   await checkpointing.save(primary, { epoch: 1, step: 4 }, files, () => {});
   const said = await new Promise<PeerMessage>((resolve) => {
@@ -73,4 +71,29 @@ test('[RE25] the next checkpoint does not wait for an upload that nobody answers
   expect(said).toMatchObject({ type: 'uploaded', epoch: 2, step: 5 });
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
   expect(asked).toEqual([4, 5]);
+});
+
+test('[RE89] where a replica uploads its primary tells what it has, but where that one is excused', async () => {
+  const [a, b] = [peerId('a'), peerId('b')];
+  const words = async (excused?: PeerId[]) =>
+    Promise.all(
+      [a, b].map(async (peer) => {
+        const said = await new Promise<PeerMessage>((resolve) => {
+          const asked = { epoch: 1, step: 4, ...(excused && { excused }) };
+          const files = { upload: async (state: Float32Array<ArrayBuffer>) => sha256(state) };
+          void new Checkpointing().save(roleOf(peer, [a, b], b), asked, files, resolve);
+        });
+        if (said.type !== 'uploaded') throw new Error('it tells what it has');
+        return [said.shards.map(({ hash }) => hash), said.copies?.map(({ hash }) => hash) ?? []];
+      }),
+    );
+  const hash = sha256(STATE);
+  expect(await words()).toEqual([
+    [[], [hash]],
+    [[hash], []],
+  ]);
+  expect(await words([b])).toEqual([
+    [[hash], []],
+    [[], [hash]],
+  ]);
 });

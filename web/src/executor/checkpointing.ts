@@ -1,15 +1,20 @@
 /**
  * This peer's part of a checkpoint: each shard that it keeps is copied aside while nothing is computed. While training goes
- * on, what it is a replica of is summed up, and what it is the primary of uploaded, one after the other.
+ * on, what it is to upload is uploaded, one after the other, and all else summed up first.
  */
 import type { Range } from '../../../swarm/base.ts';
-import type { CopyWord, PeerMessage } from '../../../swarm/messages/messages.ts';
+import type { CopyWord } from '../../../swarm/messages/checkpointWords.ts';
+import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
+import { uploadsOf } from '../../../swarm/plan/uploader.ts';
 import { Sketching } from '../../../swarm/run/stateSketch.ts';
 import { abortable } from './inbox.ts';
 import { LongWork } from './longWork.ts';
 import type { Role } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
+
+/** The state after `step` steps. */
+type Asked = Omit<Extract<ServerMessage, { type: 'save' }>, 'type'>;
 
 export class Checkpointing {
   #upload: Promise<void> = Promise.resolve();
@@ -17,8 +22,8 @@ export class Checkpointing {
 
   /** Resolves when the state after `step` steps stands aside. `uploaded` is told to the server when all of it is there. */
   async save(
-    { kept, shards, saved, late }: Role,
-    { epoch, step }: { readonly epoch: number; readonly step: number },
+    { kept, shards, saved, late, plan, peer }: Role,
+    { epoch, step, excused }: Asked,
     files: Pick<RunFiles, 'upload'>,
     tell: (message: PeerMessage) => void,
   ): Promise<void> {
@@ -30,10 +35,12 @@ export class Checkpointing {
     const stored: { block: BlockName; range: Range; hash: string }[] = [];
     const copies: CopyWord[] = [];
     // First: it is quick, and then nothing of it lies here any more.
-    for (const { block, range, isPrimary } of kept.toSorted((a, b) => Number(a.isPrimary) - Number(b.isPrimary))) {
+    const own = new Set(uploadsOf(plan, peer, excused).map(({ block, range }) => `${block} ${range}`));
+    const parts = kept.map(({ block, range }) => ({ block, range, isUploaded: own.has(`${block} ${range}`) }));
+    for (const { block, range, isUploaded } of parts.toSorted((a, b) => Number(a.isUploaded) - Number(b.isUploaded))) {
       if (late?.lacks(block, range)) continue;
       const state = await shards.readState(block, range, saved);
-      if (!isPrimary) {
+      if (!isUploaded) {
         this.#upload = this.#upload.then(async () => void copies.push(await wordOf(block, range, state, saved.length)));
         continue;
       }

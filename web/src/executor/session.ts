@@ -107,7 +107,7 @@ export class Session {
       case 'committed':
         return this.#committed(message);
       case 'save':
-        return this.#epochs.enqueue(message.epoch, () => this.#save(message.epoch, message.step));
+        return this.#epochs.enqueue(message.epoch, () => this.#save(message));
       case 'meet':
         return this.#meetings.meet(message);
       case 'meetingOver':
@@ -303,13 +303,13 @@ export class Session {
     this.#meter.show({ activity: 'waiting' });
   }
 
-  #committed({ epoch, step, clipScale, learningRate, checkpoint }: Omit<Message<'committed'>, 'type'>): void {
+  #committed({ epoch, step, checkpoint, excused, ...rates }: Omit<Message<'committed'>, 'type'>): void {
     const { current } = this.#epochs;
     const { role } = this.#holding;
     if (current?.number !== epoch || !role || !this.#run) return;
     const { train } = this.#run.facts;
     if (!this.#turns.isNext(train, this.#holding.committedStep, role.plan.islands, step)) return;
-    const scalars = { learningRate, clipScale, time: this.#turns.of(train, step).time };
+    const scalars = { ...rates, time: this.#turns.of(train, step).time };
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (SC21).
       if (!this.#holding.hasAdded(step + 1)) return;
@@ -320,13 +320,13 @@ export class Session {
     }
     this.#holding.committed(step + 1);
     this.#commits.arrived(epoch, step, scalars);
-    if (checkpoint) this.#epochs.enqueueAlways(() => this.#save(epoch, step + 1));
+    if (checkpoint) this.#epochs.enqueueAlways(() => this.#save({ epoch, step: step + 1, excused }));
   }
 
-  async #save(epoch: number, step: number): Promise<void> {
+  async #save(asked: Omit<Message<'save'>, 'type'>): Promise<void> {
     const { run, role } = this.#atWork();
-    if (!this.#holding.isWhole || this.#holding.step !== step) return; // the update failed, or the role is another by now
-    await this.#checkpointing.save(role, { epoch, step }, run.files, this.#parts.page.sendServer);
+    if (!this.#holding.isWhole || this.#holding.step !== asked.step) return; // the update failed, or the role is another by now
+    await this.#checkpointing.save(role, asked, run.files, this.#parts.page.sendServer);
   }
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {

@@ -320,10 +320,8 @@ export class SimulatedServer {
         break;
       case 'compareCopy': {
         // Whole numbers have no rounding.
-        const { epoch, step, key, replica } = effect;
-        this.#process.after(0, () =>
-          this.#happened({ type: 'copyCompared', epoch, step, key, replica, isNear: false }),
-        );
+        const { epoch, step, key, keeper } = effect;
+        this.#process.after(0, () => this.#happened({ type: 'copyCompared', epoch, step, key, keeper, isNear: false }));
         break;
       }
       case 'search': {
