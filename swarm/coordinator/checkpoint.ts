@@ -14,7 +14,6 @@ import {
   excusedIn,
   expectedCopies,
   isAwaited,
-  isPrimaryCompared,
   judged,
   primariesAwaited,
   withCopies,
@@ -188,11 +187,7 @@ type Settled = 'open' | 'stored' | 'contested';
 export function settleCheckpoint(transition: Transition, isWaived = false): [Settled, PendingCheckpoint | null] {
   const { pending } = transition.state;
   const whole = pending.findLast(
-    (one) =>
-      !one.isOwnWhole &&
-      uploadsMissing(one).length === 0 &&
-      !isPrimaryCompared(one) &&
-      (isWaived || !isAwaited(transition, one)),
+    (one) => !one.isOwnWhole && uploadsMissing(one).length === 0 && (isWaived || !isAwaited(transition, one)),
   );
   if (whole === undefined) return ['open', null];
   if (contested(whole).length > 0) {

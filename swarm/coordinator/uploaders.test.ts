@@ -5,6 +5,7 @@ import { answer } from '../testing/honestDonor.ts';
 import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { type Script, script } from '../testing/script.ts';
 import type { DonorMessage } from './events.ts';
+import { nextDeadline } from './state.ts';
 
 type Uploaded = Extract<DonorMessage, { type: 'uploaded' }>;
 type Word = NonNullable<Uploaded['copies']>[number];
@@ -136,7 +137,7 @@ describe('what a replica uploads', () => {
     for (const name of ['c', 'd', 'a', 'b'])
       uploaded(swarm, name, (lies as Partial<Record<string, (said: Uploaded) => Uploaded>>)[name]);
     swarm.compared(() => false);
-    expect(refusals(swarm)).toEqual([`refuse ${culprit} faulty`]);
+    expect([refusals(swarm), checkpointOf(swarm)]).toEqual([[`refuse ${culprit} faulty`], 0]);
     swarm.settle();
     expect([swarm.run.ended, swarm.run.store.generation, swarm.run.store.commits.length]).toEqual(['finished', 0, 8]);
   });
@@ -175,6 +176,7 @@ describe('what a replica uploads', () => {
     expect(swarm.run.state.phase.name).toBe('holding');
     swarm.expire();
     expect([swarm.run.state.phase.name, checkpointOf(swarm)]).toEqual(['holding', 0]);
+    expect(nextDeadline(swarm.run.state)).toBeGreaterThan(swarm.now());
     swarm.compared(() => true);
     expect(checkpointOf(swarm)).toBe(2);
   });

@@ -117,9 +117,9 @@ function sooner(
   return null;
 }
 
-/** Who shares a line has no other one. */
+/** Who shares a line has the same part of it. */
 const isClearlyBetter = (other: PlannedPeer, primary: PlannedPeer): boolean =>
-  other.upload >= CLEARLY_BETTER * primary.upload && (other.line === null || other.line.name !== primary.line?.name);
+  other.upload >= CLEARLY_BETTER * primary.upload;
 
 /** What other uploaders are for; none where there are none. */
 export function uploadReasons(lines: Lines, plan: Plan): Reason[] {

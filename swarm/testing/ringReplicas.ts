@@ -1,4 +1,4 @@
-/** For tests: a plan with so many replicas of each shard, at the peers that follow its primary in the plan's order. */
+/** For tests: a plan with so many replicas of each shard, at the peers that follow its primary in the plan's order; the first of them uploads every second one. */
 import { got } from '../base.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 
@@ -11,7 +11,11 @@ export function ringReplicas(plan: Plan, count: number): Plan {
     ...plan,
     state: plan.state.map(({ block, shards }) => ({
       block,
-      shards: shards.map((shard) => ({ ...shard, replicas: after(got(places, shard.peer)) })),
+      shards: shards.map((shard) => {
+        const replicas = after(got(places, shard.peer));
+        const [uploader] = got(places, shard.peer) % 2 === 0 ? replicas : [];
+        return { ...shard, replicas, ...(uploader && { uploader }) };
+      }),
     })),
   };
 }

@@ -50,7 +50,7 @@ export const pipeline: MakePlan = (model, samples, peers) => {
   return { stages, microBatches, state, schedule: '1f1b' };
 };
 
-/** Anyone anywhere, and state too: here and there gathered, each block once a pass now and then, or in main memory. */
+/** Anyone anywhere, and state too: here and there gathered, each block once a pass now and then, or in main memory. A replica uploads where there is one. */
 export const anyPlan =
   (random: Random): MakePlan =>
   (model, samples, members) => {
@@ -58,8 +58,20 @@ export const anyPlan =
     const apart = { ...often, gathered: 0.3, apart: 0.2, layered: 0.2 };
     const drawn = randomPlanFor(random, model, samples, members, apart);
     // Who gathers nothing may be left with nothing, and all who were expected have a part.
-    return peers(drawn).length === members.length ? drawn : randomPlanFor(random, model, samples, members, often);
+    const whole = peers(drawn).length === members.length;
+    return uploadedByReplicas(whole ? drawn : randomPlanFor(random, model, samples, members, often));
   };
+
+const uploadedByReplicas = (plan: Plan): Plan => ({
+  ...plan,
+  state: plan.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map((shard): Shard => {
+      const uploader = shard.replicas.at(-1);
+      return { ...shard, ...(uploader && { uploader }) };
+    }),
+  })),
+});
 
 /**
  * Two stages, the first gathers, one layer at a time or two as the donors are many; each primary of a later one has its
