@@ -1,20 +1,35 @@
 /** What groups of donors are sought for, and the chance that one lives to its meeting. */
 import { at } from '../base.ts';
+import type { MeetingSettings } from '../islands/outer.ts';
+import { blocksOfStage, type Model } from '../model/model.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
+import { OWNERS, publishedBytes, saidBytes } from './islandMeeting.ts';
 
 /** How long a donor stays where nobody says. */
 export const SESSION_SECONDS = 3600;
-/** A donor's part of a meeting may take so much of a round; whom it takes longer begins the next one late. */
+/** A donor alone, or of lanes, may take so much of a round to receive its part of a meeting; whom it takes longer begins the next one late. */
 export const MEETING_PART = 1 / 5;
+/** What is waited for at a meeting is taken to be so much of a round's steps while groups are sought. */
+const WAITED_PART = 1 / 12;
+/** But no less than what the donor in the middle takes for so many layers. */
+const WAITED_LAYERS = 2;
 /** Stages of a pipeline: with more of them one of its donors is always about to leave. */
 export const MOST_STAGES = 16;
+
+/** A donor's part of a meeting. */
+export interface Meets {
+  /** Bytes that it sends, and receives, an element of its stages. */
+  readonly sent: number;
+  readonly received: number;
+  /** So long is waited for it. */
+  readonly waitedSeconds: number;
+}
 
 export interface GroupsAsked {
   readonly costs: ClusterCosts;
   /** A round's steps. */
   readonly roundSeconds: number;
-  /** Bytes that a donor receives at a meeting, an element of its stages. */
-  readonly publishedBytes: number;
+  readonly meets: Meets;
   /** What a group is worth goes by its tokens times the chance that it lives to its meeting, to this power: 0 is tokens alone. */
   readonly caution: number;
   /** May pipelines have the overlapping warm-up? It takes memory. */
@@ -30,3 +45,24 @@ export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seco
 /** By which a group's tokens count. */
 export const weightOf = ({ costs, roundSeconds, caution }: GroupsAsked, places: readonly number[]): number =>
   caution === 0 ? 1 : chanceOfAll(costs, places, caution * roundSeconds);
+
+export function meetsOf(
+  { model, peers }: ClusterCosts,
+  settings: Pick<MeetingSettings, 'exchange' | 'publish'>,
+  roundSeconds: number,
+): Meets {
+  const layer = layerElements(model);
+  const sent = (OWNERS * saidBytes(settings, layer)) / layer;
+  const received = publishedBytes(settings, layer) / layer;
+  const times = peers.map(
+    ({ upload, download }) => WAITED_LAYERS * layer * Math.max(sent / upload, received / download),
+  );
+  const middle = times.sort((a, b) => a - b)[times.length >> 1] ?? 0;
+  return { sent, received, waitedSeconds: Math.max(roundSeconds * WAITED_PART, middle) };
+}
+
+/** Elements of a layer, and those that a stage of layers computes with. */
+export const layerElements = ({ blocks }: Model): number =>
+  blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1;
+export const elementsOf = ({ model }: ClusterCosts, layers: readonly [number, number]): number =>
+  blocksOfStage(model, layers).reduce((sum, { ranges }) => ranges.reduce((own, [from, to]) => own + to - from, sum), 0);

@@ -5,11 +5,11 @@
  * grouping: fast links inside, slow ones between), and are bettered by exchanges, as long as the work lasts.
  */
 import { at, type Random, seededRandom } from '../base.ts';
-import { blocksOfStage } from '../model/model.ts';
 import { type ClusterCosts, type PlannedPeer, remembered } from './clusterCosts.ts';
-import { type GroupsAsked, MEETING_PART, MOST_STAGES, weightOf } from './groupsAsked.ts';
-import { chainsOf } from './islandChains.ts';
+import { elementsOf, type GroupsAsked, MEETING_PART, MOST_STAGES, weightOf } from './groupsAsked.ts';
+import { type Chain, chainsOf } from './islandChains.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
+import { judgedChains } from './judgedChains.ts';
 import { DRAFT_SCHEDULES } from './layout.ts';
 import { mostLayers } from './stageFit.ts';
 
@@ -47,19 +47,22 @@ export function groupsOf(asked: GroupsAsked): Grouping {
     known.set(key, made);
     return made;
   };
-  const chains = asked.overlaps ? groupsOfChains(asked) : [];
-  for (const chain of chains) known.set(chain.places.toSorted((a, b) => a - b).join(), chain);
   const first = beginning(costs, group);
-  const better =
-    worthOfAll(chains) > worthOfAll(first.groups) ? { groups: chains, idle: idleOf(costs, chains) } : first;
-  return bettered(costs, better, group);
+  const chains = asked.overlaps ? chainsOf(asked) : [];
+  const piped = groupsOfChains(asked, chains);
+  if (worthOfAll(piped) <= worthOfAll(first.groups)) return bettered(costs, first, group);
+  const better = groupsOfChains(asked, judgedChains(asked, chains));
+  const groups = worthOfAll(better) > worthOfAll(piped) ? better : piped;
+  return { groups: groups.toSorted(byWorth), idle: idleOf(costs, groups) };
 }
 
+/** The best first. */
+const byWorth = (a: Group, b: Group): number => b.worth - a.worth || at(a.places, 0) - at(b.places, 0);
 const worthOfAll = (groups: readonly Group[]): number => groups.reduce((sum, { worth }) => sum + worth, 0);
 
 /** Pipelines alone, each judged as a draft. */
-const groupsOfChains = (asked: GroupsAsked): Group[] =>
-  chainsOf(asked).flatMap(({ places, layers }) => {
+const groupsOfChains = (asked: GroupsAsked, chains: readonly Chain[]): Group[] =>
+  chains.flatMap(({ places, layers }) => {
     const groups = places.map((place) => [place]);
     const { samples } = asked.costs.batch;
     const overlapping = { groups, microBatches: samples, schedule: '1f1b', warmup: 'overlap' } as const;
@@ -134,20 +137,16 @@ function chains({ peers }: ClusterCosts, members: readonly number[]): number[][]
 const lineOf = ({ upload, download }: PlannedPeer): number => Math.min(upload, download);
 
 /** Seconds until the slowest line has brought what its donor receives at a meeting. */
-function receivingSeconds({ costs, publishedBytes }: GroupsAsked, { draft }: Judged): number {
+function receivingSeconds({ costs, meets }: GroupsAsked, { draft }: Judged): number {
   let [from, most] = [0, 0];
   for (const [stage, places] of draft.groups.entries()) {
     const layers = [from, from + at(draft.layers, stage)] as const;
     from = layers[1];
-    const bytes = publishedBytes * elementsOf(costs, layers);
+    const bytes = meets.received * elementsOf(costs, layers);
     for (const place of places) most = Math.max(most, bytes / at(costs.peers, place).download);
   }
   return most;
 }
-
-/** Elements that a stage computes with. */
-export const elementsOf = ({ model }: ClusterCosts, layers: readonly [number, number]): number =>
-  blocksOfStage(model, layers).reduce((sum, { ranges }) => ranges.reduce((own, [from, to]) => own + to - from, sum), 0);
 
 /**
  * Alone whoever can be. The others from the best line on, each with the roomiest of those of the best links to it: of the
@@ -248,7 +247,7 @@ function bettered(costs: ClusterCosts, { groups, idle }: Grouping, group: MakeGr
   }
   const used = best.slice(0, -1).flatMap((members) => group(members) ?? []);
   return {
-    groups: used.toSorted((a, b) => b.worth - a.worth || at(a.places, 0) - at(b.places, 0)),
+    groups: used.toSorted(byWorth),
     idle: idleOf(costs, used),
   };
 }

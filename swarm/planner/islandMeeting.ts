@@ -11,7 +11,7 @@ import { packedBytes } from '../wire.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 
 /** Owner and its copy. */
-const OWNERS = 2;
+export const OWNERS = 2;
 /** From the round's end to the next one's beginning messages go to and fro so often: packets, digests, roster, outcome. */
 const MESSAGES = 6;
 /** Of CPU work an element: a packet made, the outer step, what is published. Measured, 10 M elements in 0.3 s. */

@@ -10,7 +10,7 @@ import type { RunWire } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf } from './draft.ts';
-import { weightOf } from './groupsAsked.ts';
+import { meetsOf, weightOf } from './groupsAsked.ts';
 import { groupOf, groupsOf } from './islandGroups.ts';
 import { meetingOf } from './islandMeeting.ts';
 import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
@@ -104,7 +104,7 @@ describe('islands', () => {
 
   test('[IS31] count by their chance to live to their meeting, by a power of it, or by their tokens alone', () => {
     const costs = clusterCosts({ ...problemOf(randomCluster(11, 5)), planeBytes: 8 });
-    const asked = { costs, roundSeconds: 600, publishedBytes: 1, overlaps: true };
+    const asked = { costs, roundSeconds: 600, meets: meetsOf(costs, ASKED, 600), overlaps: true };
     const weight = (caution: number): number => weightOf({ ...asked, caution }, [0, 1, 3]);
     expect(weight(0)).toBe(1);
     expect(weight(1)).toBeLessThan(0.7);
@@ -113,10 +113,11 @@ describe('islands', () => {
 
   test.each([11, 12, 13, 14])('[IS31] are worth about as much as the best of all groupings: cluster %d', (seed) => {
     const cluster = randomCluster(seed, 5);
+    const costs = clusterCosts({ ...problemOf(cluster), planeBytes: 8 });
     const asked = {
-      costs: clusterCosts({ ...problemOf(cluster), planeBytes: 8 }),
+      costs,
       roundSeconds: 60,
-      publishedBytes: 1,
+      meets: { sent: 1, received: 1, waitedSeconds: 12 },
       overlaps: true,
       caution: 1,
     };
@@ -168,6 +169,13 @@ describe('islands', () => {
       ['a', 'c'],
       ['b', 'd'],
     ]);
+  });
+
+  test('[IS32] a round is over when the last step that ends within it has ended', () => {
+    const { islands, predicted } = planned(clusterOf([...'ab'].map((id) => ({ id, ...roomy }))));
+    const ends = islands.map(({ predicted: own }) => own.stepsPerRound * own.stepSeconds);
+    expect(Math.max(...ends)).toBeLessThan(60);
+    expect(predicted.roundSeconds - predicted.meetingSeconds).toBeCloseTo(Math.max(...ends), 9);
   });
 
   test('[IS32] a line that is too slow costs its own island steps, not the others', () => {

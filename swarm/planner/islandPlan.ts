@@ -11,9 +11,9 @@ import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
-import { chanceOfAll } from './groupsAsked.ts';
+import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, publishedBytes } from './islandMeeting.ts';
+import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part } from './islandMeeting.ts';
 import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
@@ -79,7 +79,7 @@ export function planGroups(
   const costsFor = costsIn(problem, asked, 0);
   const { planned: costs, own } = costsFor(1);
   const { roundSeconds } = asked.rounds;
-  const searched = { costs, overlaps: true, roundSeconds, publishedBytes: publishedBytes(asked, 64) / 64 };
+  const searched = { costs, overlaps: true, roundSeconds, meets: meetsOf(costs, asked, roundSeconds) };
   const teams = groups.flatMap((names) => {
     const group = groupOf({ ...searched, caution: 0 }, names.map(costs.placeOf));
     return (group && teamOf(costsFor, group, 1)) ?? [];
@@ -129,8 +129,7 @@ function plannedKeeping(
     roundSeconds: number,
     made: (groups: readonly Group[]) => Result<IslandPlan>,
   ): Result<IslandPlan> => {
-    const published = publishedBytes(asked, 64) / 64;
-    const searched = { costs, overlaps, roundSeconds, publishedBytes: published };
+    const searched = { costs, overlaps, roundSeconds, meets: meetsOf(costs, asked, roundSeconds) };
     const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
     return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
@@ -165,9 +164,9 @@ function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
   }
   return best ?? at(tried, 0);
 }
-const ABOUT_AS_MUCH = 0.9;
-/** Groups are sought for what is expected of them, for what they do while nobody leaves, and for some of both. */
-const CAUTIONS = [1, 0.5, 0];
+const ABOUT_AS_MUCH = 0.75;
+/** Groups are sought for what they do while nobody leaves, and for some of what is expected of them. */
+const CAUTIONS = [0.5, 0.05, 0];
 
 function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
   const known = new Map<number, ReturnType<CostsFor>>();
@@ -297,7 +296,7 @@ interface Round {
 }
 
 /**
- * Steps as long as the time lasts. Whom a meeting's outcome reaches later than the others begins late: how many are waited
+ * Steps as long as the time lasts; the round is over when the last of them ends. Whom a meeting's outcome reaches later than the others begins late: how many are waited
  * for is what makes most steps a second.
  */
 function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
@@ -305,7 +304,12 @@ function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: numb
     const meetingSeconds = waiting + meeting.besideSeconds;
     const left = teams.map(({ group }) => Math.max(0, stepsSeconds - Math.max(0, group.receiving - waiting)));
     const steps = teams.map(({ forecast }, i) => Math.floor(at(left, i) / forecast.stepSeconds));
-    return { seconds: stepsSeconds + meetingSeconds, meetingSeconds, steps, stepsSeconds: left };
+    // Nobody has another step then (IS66).
+    const over = Math.max(
+      ...teams.map(({ forecast }, i) => stepsSeconds - at(left, i) + at(steps, i) * forecast.stepSeconds),
+    );
+    const own = left.map((seconds) => Math.max(0, seconds - stepsSeconds + over));
+    return { seconds: over + meetingSeconds, meetingSeconds, steps, stepsSeconds: own };
   };
   const rate = ({ steps, seconds }: Round): number => steps.reduce((sum, own) => sum + own, 0) / seconds;
   let best = after(meeting.sendingSeconds);

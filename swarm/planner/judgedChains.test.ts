@@ -1,0 +1,96 @@
+import { describe, expect, test } from 'vitest';
+import { at, invariant, seededRandom } from '../base.ts';
+import { modelFromConfig } from '../model/families.ts';
+import { scales } from './chainScale.ts';
+import { parseCluster } from './cluster.ts';
+import { clusterCosts } from './clusterCosts.ts';
+import type { GroupsAsked } from './groupsAsked.ts';
+import { judge } from './judge.ts';
+import { judgedChains } from './judgedChains.ts';
+
+const made = modelFromConfig({
+  ...{ model_type: 'gpt2', n_layer: 4, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256 },
+  tie_word_embeddings: false,
+});
+invariant(made.ok, 'a model');
+const MODEL = made.value;
+const LAYER = at(MODEL.blocks, 1).elements;
+const ROUND_SECONDS = 1;
+
+/** Nobody has room for the model alone, anyone for two layers. */
+function askedOf(seed: number, count: number, slowest: object = {}): GroupsAsked {
+  const random = seededRandom(seed);
+  const peers = Array.from({ length: count }, (_, i) => ({
+    ...{ id: `p${i}`, memoryBytes: LAYER * (60 + 20 * random()) + 2.5e6, flopsPerSecond: 2e9 * 4 ** random() },
+    ...{ uploadBytesPerSecond: 2e6 * 3 ** random(), downloadBytesPerSecond: 1e7 },
+    ...(i === 0 ? slowest : {}),
+  }));
+  const cluster = parseCluster({ peers, links: { default: { latencySeconds: 0.002 } } }, 'it');
+  invariant(cluster.ok, 'a cluster');
+  const batch = { samples: 8, sequence: 64 };
+  const costs = clusterCosts({ model: MODEL, batch, cluster: cluster.value, planeBytes: 8 });
+  const meets = { sent: 0.06, received: 1, waitedSeconds: ROUND_SECONDS / 12 };
+  return { costs, roundSeconds: ROUND_SECONDS, meets, caution: 0, overlaps: true };
+}
+
+/** Whole steps of a pipeline in a round. */
+function stepsOf(asked: GroupsAsked, places: readonly number[]): number {
+  const weigh = scales(asked);
+  const [layers, timed] = [weigh.layers(places), weigh.timed(places)];
+  if (timed === null) return 0;
+  const sketch = { groups: places.map((place) => [place]), layers, microBatches: asked.costs.batch.samples };
+  const found = judge(asked.costs, { ...sketch, schedule: '1f1b', warmup: 'overlap' });
+  return found === null || found.missingBytes > 0 ? 0 : Math.floor(timed.ownSeconds / found.seconds);
+}
+
+/** The most steps of all ways to put these into pipelines, each in every order. */
+function mostSteps(asked: GroupsAsked, items: readonly number[]): number {
+  const known = new Map<string, number>();
+  const best = (left: readonly number[]): number => {
+    const [first, ...rest] = left;
+    if (first === undefined) return 0;
+    const found = known.get(left.join());
+    if (found !== undefined) return found;
+    let most = best(rest);
+    for (let set = 0; set < 2 ** rest.length; set++) {
+      const others = rest.filter((_, i) => (set >> i) & 1);
+      const steps = Math.max(...orders([first, ...others]).map((places) => stepsOf(asked, places)));
+      most = Math.max(most, steps + best(rest.filter((place) => !others.includes(place))));
+    }
+    known.set(left.join(), most);
+    return most;
+  };
+  return best(items);
+}
+
+const orders = (items: readonly number[]): number[][] =>
+  items.length === 0
+    ? [[]]
+    : items.flatMap((one) => orders(items.filter((other) => other !== one)).map((rest) => [one, ...rest]));
+
+describe('pipelines by what they really take', () => {
+  test.each([1, 2, 3, 4])('[IS31] end as many whole steps as the best of all there are: cluster %d', (seed) => {
+    const asked = askedOf(seed, 5);
+    const best = mostSteps(asked, [0, 1, 2, 3, 4]);
+    const chains = judgedChains(asked, []);
+    const found = chains.reduce((sum, { places }) => sum + stepsOf(asked, places), 0);
+    expect(best).toBeGreaterThan(5);
+    expect(found).toBe(best);
+    const members = chains.flatMap(({ places }) => places);
+    expect(new Set(members).size).toBe(members.length);
+  });
+
+  test('[IS31] who would keep everybody waiting for its packets is in none, who receives late has less of a round', () => {
+    const { meets, ...rest } = askedOf(1, 4);
+    const whole = scales({ ...rest, meets });
+    const [before = 0, after = 0] = whole.layers([0, 1]);
+    // The embedding's table and positions; the last norm and the head's table.
+    const most = Math.max(before * LAYER + 256 * 64 + 64 * 64, after * LAYER + 2 * 64 + 256 * 64);
+    // Lines of 2 to 6 MB a second.
+    const none = scales({ ...rest, meets: { ...meets, waitedSeconds: (0.99 * 0.06 * most) / 6e6 } });
+    expect(whole.timed([0, 1])).not.toBeNull();
+    expect(none.timed([0, 1])?.ownSeconds).toBe(0);
+    const late = scales({ ...rest, meets: { ...meets, received: 20 } }).timed([0, 1]);
+    expect(late?.ownSeconds).toBeCloseTo(ROUND_SECONDS - ((20 * most) / 1e7 - ROUND_SECONDS / 12), 9);
+  });
+});
