@@ -165,8 +165,8 @@ function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
   return best ?? at(tried, 0);
 }
 const ABOUT_AS_MUCH = 0.75;
-/** Groups are sought for what they do while nobody leaves, and for some of what is expected of them. */
-const CAUTIONS = [0.5, 0.05, 0];
+/** Groups are sought for more or less of what is expected of them: with none, donors would be taken who bring nearly nothing. */
+const CAUTIONS = [0.5, 0.1, 0.05];
 
 function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
   const known = new Map<number, ReturnType<CostsFor>>();
