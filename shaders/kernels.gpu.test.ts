@@ -3,8 +3,10 @@
  * Neither family's variants of these kernels use subgroups, so any adapter runs both.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
+import { inStepsOf } from './attention/attention.ts';
 import type { AdapterFamily } from './kernel/kernel.ts';
 import { PipelineCache } from './kernel/launch.ts';
+import { textKey } from './kernel/text.ts';
 import { caseArrays, caseTable, compareKernel, runKernel } from './kernel/verify.ts';
 import { kernels } from './kernels.ts';
 import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
@@ -12,6 +14,8 @@ import { sumSquares } from './update/sumSquares.ts';
 
 // The matrix product has tests of its own, for every layout and epilogue: matmul.gpu.test.ts.
 const others = kernels.filter(({ name }) => !name.startsWith('matmul'));
+
+const ON_GPU = { family: 'gpu', inBoxes: false } as const;
 
 const found = await dawnDevice();
 const skipped = found.ok ? '' : ` (skipped: ${found.reason})`;
@@ -33,6 +37,21 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
     const comparison = await compareKernel(dawn.device, family, kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
   });
+
+  const attention = others.filter(({ name }) => name.startsWith('attention'));
+  // Heads of one team and of two, a strip that is short, tiles that are.
+  const widths = [64, 80].flatMap((D) => attention.map((kernel) => ({ kernel, D })));
+  test.each(widths)(
+    '[KE51] $kernel.name with all steps written out, heads of $D: the same bits',
+    async ({ kernel, D }) => {
+      const dims = { B: 1, T: 70, H: 2, K: 1, D };
+      const arrays = caseArrays(kernel, dims);
+      const whole = inStepsOf(kernel, 'wide');
+      expect(textKey(whole, dims, ON_GPU)).not.toBe(textKey(kernel, dims, ON_GPU));
+      const [some, all] = [kernel, whole].map((one) => runKernel(dawn.device, 'gpu', one, dims, arrays, pipelines));
+      expect(await all).toEqual(await some);
+    },
+  );
 
   test.each(families)('%s: the norm of two million elements is good to 1e-6', async (family) => {
     const dims = { n: 2_000_003, accumulate: 0 };

@@ -27,7 +27,8 @@ export type Teams = 1 | 2;
  * makes that of its own lanes, every other two.
  */
 export function scoresText(chunks: number, teams: Teams, writtenOut: WrittenOut): string {
-  const steps = Math.min(LANES_AT_ONCE[writtenOut], chunks, STRIP / teams);
+  // Of two teams each would have other lanes, and sums other bits.
+  const steps = Math.min(LANES_AT_ONCE[teams === 1 ? writtenOut : 'some'], chunks);
   const four = (memory: string, first: string, k: number): string =>
     `Tile(${range(4)
       .map((i) => `${memory}[${plus(first, i * SIDE * PITCH + k)}]`)
