@@ -25,6 +25,7 @@ interface GpuOptions {
   readonly adapter: 'gpu' | 'dawn';
   readonly compute: Compute;
   readonly toggles: readonly string[];
+  readonly units: boolean;
   readonly tune?: boolean;
   readonly json?: boolean;
 }
@@ -59,6 +60,7 @@ export function gpuBench(command: Command): Command {
         .argParser(togglesOf)
         .default([], 'none'),
     )
+    .option('--no-units', 'leave matrix units alone, which browsers do not offer yet')
     .option('--tune', 'also try every tile on every product of the last model, and print the best')
     .option('--json', 'one JSON document on standard output')
     .action(gpu);
@@ -84,9 +86,10 @@ function togglesOf(text: string): string[] {
   return names;
 }
 
-async function gpu({ size, steps, peak, adapter, compute, toggles, tune, json }: GpuOptions): Promise<void> {
+async function gpu({ size, steps, peak, adapter, compute, toggles, units, tune, json }: GpuOptions): Promise<void> {
   const begun = performance.now();
-  const work = async (opened: OpenDevice) => {
+  const work = async (found: OpenDevice) => {
+    const opened = units ? found : { ...found, units: [] };
     const asked = { steps, memoryBytes: totalmem(), compute, endsAt: begun + MODELS_END_MS };
     const figures = need(await benchGpu(opened, size, asked), failed);
     const last = size.slice(-1);
