@@ -1,6 +1,7 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import type { Command } from 'commander';
 import { got, type PeerId, type Result, rounded, success } from '../../swarm/base.ts';
+import { mostOfRound } from '../../swarm/islands/giving.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
@@ -72,6 +73,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
         islands: planned.value,
         synchronous: search(problemOf(of)),
         wire: plainWire(run.precision.wire),
+        mostSteps: islands.rounds.count === 'auto' ? mostOfRound(run.train.steps) : null,
       });
     };
     const after = need(answerFor(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));

@@ -62,6 +62,10 @@ it('[IS33] says what islands do beside one swarm, as one document', async () => 
     (sum: number, { predicted }: { predicted: { stepsPerRound: number } }) => sum + predicted.stepsPerRound,
     0,
   );
+  // More than a twentieth of the run's 1,000.
+  expect(steps).toBeGreaterThan(50);
+  expect(answer.reasons[1]).toContain(`A round here has ${steps} steps`);
+  expect(answer.reasons[1]).toContain('of 50 at most');
   expect((steps * 8 * 64) / answer.predicted.roundSeconds).toBeCloseTo(answer.predicted.tokensPerSecond, 6);
   expect(Object.keys(answer.synchronous)).toEqual(['stepSeconds', 'tokensPerSecond']);
   // `warmup` stands beside the schedule where it overlaps.

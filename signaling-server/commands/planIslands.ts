@@ -15,6 +15,8 @@ export interface IslandAnswer {
   readonly synchronous: Result<ClusterPlan>;
   /** Of a link of which a plan says nothing. */
   readonly wire: WireEncoding;
+  /** Of the run, whose rounds are no longer than so many; null: as many as fit into a round. */
+  readonly mostSteps: number | null;
 }
 
 const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
@@ -29,6 +31,15 @@ function verdict({ islands, synchronous }: IslandAnswer): string {
   return own > tokensPerSecond
     ? `${one}; islands ${times}${why(islands, synchronous.value)}.`
     : `${one}; islands ${times}: without train.islands this run is faster.`;
+}
+
+/** The predicted rate is that of whole rounds, which a short run does not have. */
+function shortened({ islands: { islands }, mostSteps }: IslandAnswer): string[] {
+  const steps = islands.reduce((sum, { predicted }) => sum + predicted.stepsPerRound, 0);
+  if (mostSteps === null || steps <= mostSteps) return [];
+  return [
+    `A round here has ${counted(steps, 'step')}: a run of so few steps as this one has shorter rounds, of ${mostSteps} at most, and so meets more often and does less.`,
+  ];
 }
 
 /** In one swarm donors send at every step; one that is a donor alone sends nothing, and islands are more who compute. */
@@ -77,7 +88,7 @@ export function islandDocument(answer: IslandAnswer) {
         }
       : null,
     idle,
-    reasons: [verdict(answer), ...reasons.map(reasonText)],
+    reasons: [verdict(answer), ...shortened(answer), ...reasons.map(reasonText)],
   };
 }
 
@@ -105,6 +116,7 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
     `Counting that donors leave in the middle of a round, ${rate(predicted.expectedTokensPerSecond)} are expected.`,
     ...(was === undefined ? [] : [`before the change: ${was}`]),
     verdict(answer),
+    ...shortened(answer),
     ...about(true),
     ...aligned([head, ...rows], '  '),
     ...about(false),
