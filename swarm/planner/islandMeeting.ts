@@ -98,6 +98,26 @@ export function meetingOf(
   };
 }
 
+/**
+ * Seconds that each part takes as runs meet (IS42): a primary sends its packets, one for each of the `turns` islands of its
+ * group, to whoever keeps that range in any other group.
+ */
+export function toEveryGroup(
+  costs: ClusterCosts,
+  settings: MeetingSettings,
+  groups: readonly { readonly parts: readonly Part[]; readonly turns: number }[],
+): number[] {
+  const islands = groups.reduce((sum, { turns }) => sum + turns, 0);
+  return groups.flatMap(({ parts, turns }) =>
+    parts.map(({ place, primary, held }) => {
+      const { upload, download } = at(costs.peers, place);
+      const sends = turns * (groups.length - 1) * saidBytes(settings, primary);
+      const gets = (islands - turns) * saidBytes(settings, held);
+      return Math.max(sends / upload, gets / download);
+    }),
+  );
+}
+
 const [LONGEST_SECONDS, HALVINGS] = [1e9, 60];
 
 /** What goes from each owner to each donor over their link alone. */

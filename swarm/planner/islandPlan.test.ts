@@ -12,7 +12,7 @@ import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf } from './draft.ts';
 import { meetsOf, weightOf } from './groupsAsked.ts';
 import { groupOf, groupsOf } from './islandGroups.ts';
-import { meetingOf } from './islandMeeting.ts';
+import { meetingOf, toEveryGroup } from './islandMeeting.ts';
 import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
 import { parsePlannedRun } from './plannedRun.ts';
 
@@ -67,6 +67,40 @@ function randomCluster(seed: number, count: number): Cluster {
   }));
   return clusterOf(peers, { bytesPerSecond: 1e6, windowBytes: 1e5 });
 }
+
+test('[IS42] what a meeting takes each donor today: its packets to every other group, by its uplink or its downlink', () => {
+  const peers = [1e3, 2e3, 4e3].map((uploadBytesPerSecond, i) => {
+    const downloadBytesPerSecond = i === 2 ? 500 : 1e5;
+    return {
+      id: `p${i}`,
+      memoryBytes: ELEMENTS * 40,
+      flopsPerSecond: 2e9,
+      uploadBytesPerSecond,
+      downloadBytesPerSecond,
+    };
+  });
+  const costs = clusterCosts(problemOf(clusterOf(peers)));
+  // Ten runs of 4,096: of each 64 elements of 14 bits, and two floats.
+  const packet = 10 * ((64 * 14) / 8 + 8);
+  const groups = peers.map((_, place) => ({ turns: 1, parts: [{ place, primary: 40_960, held: 40_960, free: 0 }] }));
+  expect(toEveryGroup(costs, ASKED, groups)).toEqual([(2 * packet) / 1e3, (2 * packet) / 2e3, (2 * packet) / 500]);
+  // An owner of nothing says all it has to two owners; here to seven others.
+  const line = (uploadBytesPerSecond: number, i: number) => ({
+    ...{
+      id: `q${i}`,
+      memoryBytes: ELEMENTS * 60,
+      flopsPerSecond: 2e9,
+      uploadBytesPerSecond,
+      downloadBytesPerSecond: 1e6,
+    },
+  });
+  const words = (uploads: readonly number[]): string =>
+    planned(clusterOf(uploads.map(line)))
+      .reasons.map(({ text }) => text)
+      .join();
+  expect(words([3e3, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 1e6])).toContain('every donor still sends to every other island');
+  expect(words([1e6, 1e6])).not.toContain('still sends');
+});
 
 describe('islands', () => {
   test.each([1, 2, 3, 4, 5, 6])('[IS30] are sound: cluster %d', (seed) => {

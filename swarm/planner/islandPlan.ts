@@ -13,9 +13,9 @@ import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part } from './islandMeeting.ts';
+import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, toEveryGroup } from './islandMeeting.ts';
 import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
-import { idleOf, summary, teamWords } from './islandWords.ts';
+import { idleOf, meetingWords, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
@@ -282,7 +282,11 @@ function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[],
     ),
     predicted,
     idle: idleOf(costs, used),
-    reasons: [...summary(costs, exacted), ...teamWords(exacted, round.steps, predicted.owners)],
+    reasons: [
+      ...summary(costs, exacted),
+      ...meetingWords(round.meetingSeconds, toEveryGroup(costs, asked, teams)),
+      ...teamWords(exacted, round.steps, predicted.owners),
+    ],
   });
 }
 

@@ -25,6 +25,15 @@ export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
   ].map((text) => ({ peer: null, text }));
 }
 
+/** What runs do not do yet as it is planned; `seconds`: of each donor, as they meet today. */
+export function meetingWords(planned: number, seconds: readonly number[]): Reason[] {
+  const sorted = seconds.toSorted((a, b) => a - b);
+  const [median, longest] = [at(sorted, Math.floor((sorted.length - 1) / 2)), at(sorted, sorted.length - 1)];
+  if (longest <= planned) return [];
+  const text = `The meeting is planned with an owner for each range of the model; in a run every donor still sends to every other island, which takes the middle one of these ${secondsText(median)} and the slowest ${secondsText(longest)} (with count auto, who is late is left out of a meeting).`;
+  return [{ peer: null, text }];
+}
+
 /** A line for each donor that computes; `steps` are of each team, of all its islands. */
 export function teamWords(teams: readonly Team[], steps: readonly number[], owners: Owners): Reason[] {
   const shares = new Map(owners.map(({ peer, share }) => [peer, share]));
