@@ -7,8 +7,10 @@ import { attentionForward } from './attention/attentionForward.ts';
 import { matmul } from './family/matmul.ts';
 import type { Epilogue, Layout } from './family/product.ts';
 import { GPU_CANDIDATES } from './family/tiles.ts';
+import { forDevice } from './forDevice.ts';
 import type { Dims, Kernel } from './kernel/kernel.ts';
 import { textOf } from './kernel/text.ts';
+import { dawnDevice } from './testing/dawn.ts';
 import { costlyIndexing, spirvOf } from './testing/spirv.ts';
 
 const gpu = (kernel: Kernel, dims: Dims): string => textOf(kernel, dims, { family: 'gpu', inBoxes: false });
@@ -58,7 +60,14 @@ const ofTables: [string, string][] = [
   ],
   ['TN of wider', gpu(matmul({ layout: 'TN', ofWider: true, tried: shallow }), { M: 128, N: 64, K: 32, P: 257 })],
 ];
-const texts = Object.fromEntries([...products, ...scalars, ...ofTables, ...attention]);
+/** Of halves, which SwiftShader has not. */
+const device = await dawnDevice();
+const hasHalves = device.ok && device.value.device.features.has('shader-f16');
+const halves = PRODUCTS.filter(([layout]) => layout !== 'TN').map(([layout, epilogue]): [string, string] => [
+  `${layout} of halves`,
+  gpu(forDevice({ units: [], gpuClass: 'wide' }, 'f16', matmul({ layout, epilogue })), { M: 1024, N: 2048, K: 260 }),
+]);
+const texts = Object.fromEntries([...products, ...scalars, ...ofTables, ...attention, ...(hasHalves ? halves : [])]);
 
 describe('the reader of SPIR-V', () => {
   const text = (body: string): string => `var<workgroup> strip: array<f32, 60>;

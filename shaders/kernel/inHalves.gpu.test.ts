@@ -1,6 +1,9 @@
 /** Every kernel over halves against its CPU reference, on an adapter that has shader-f16 (llvmpipe, or a GPU). */
 import { beforeAll, describe, expect, test } from 'vitest';
+import { at } from '../../swarm/base.ts';
 import { embedForward } from '../embedding/embedForward.ts';
+import { matmul } from '../family/matmul.ts';
+import { GPU_TILES } from '../family/tiles.ts';
 import { forDevice } from '../forDevice.ts';
 import { kernels } from '../kernels.ts';
 import { type DawnDevice, dawnDevice } from '../testing/dawn.ts';
@@ -33,6 +36,17 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
     const comparison = await compareKernel(dawn.device, 'gpu', kernel, dims, { pipelines });
     expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
   });
+
+  const wide = GPU_TILES.wide.filter(({ ownRows, ownColumns }) => ownRows * ownColumns === 64);
+  test.each(wide.map((gpu) => ({ gpu, layout: at(gpu.layouts, 0) })))(
+    '[MP10] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each',
+    async ({ layout, gpu }) => {
+      const tried = { gpu: { ...gpu, depth: 12 } }; // a stretch that eight steps do not divide
+      const kernel = forDevice({ units: [] }, 'f16', matmul({ layout, tried }));
+      const comparison = await compareKernel(dawn.device, 'gpu', kernel, { M: 37, N: 132, K: 42 }, { pipelines });
+      expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
+    },
+  );
 
   test('a sum past the largest half is stored as infinite, and is none before', async () => {
     const kernel = inHalves(embedForward);
