@@ -13,12 +13,12 @@ import { clusterProblem, searchProblem } from '../../swarm/autoplan/knownDonors.
 import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
-import { type DonorSpec, type Limits, NO_LIMITS } from '../../swarm/limits.ts';
+import { type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { replicated, replicaWish } from '../../swarm/planner/replication.ts';
 import { failed, need } from '../commands/failure.ts';
-import { donorSpec, wholeNumber } from '../commands/options.ts';
+import { checkBrowsers, donorSpec, wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
 import { terminalLog } from '../monitoring/log.ts';
@@ -113,7 +113,9 @@ async function inFolder(
   );
   writeFileSync(join(folder, 'run.json'), JSON.stringify(runOf(options.layers)));
   const runName = need(await addRun(data, join(folder, 'run.json')), failed);
-  const limits = options.donor?.map((spec) => spec.limits) ?? SPEEDS.map((speed): Limits => ({ ...NO_LIMITS, speed }));
+  const specs: readonly DonorSpec[] =
+    options.donor ?? SPEEDS.map((speed) => ({ browser: null, limits: { ...NO_LIMITS, speed } }));
+  checkBrowsers(specs.flatMap(({ browser }) => browser ?? []));
   const bench = new PlanBench();
   const log = terminalLog('warn');
   const server = need(
@@ -125,17 +127,17 @@ async function inFolder(
       log,
       auto: true,
       search: bench.search,
-      expectedDonors: limits.length,
+      expectedDonors: specs.length,
     }),
     failed,
   );
   const donors: HeadlessDonor[] = [];
   try {
     server.run.command('pause');
-    for (const [number, limit] of limits.entries())
-      donors.push(
-        need(await unlessStopped(openHeadlessDonor(server.ownDonorUrl, number, log, { limits: limit })), failed),
-      );
+    for (const [number, { browser, limits }] of specs.entries()) {
+      const asked = { limits, ...(browser && { browser }) };
+      donors.push(need(await unlessStopped(openHeadlessDonor(server.ownDonorUrl, number, log, asked)), failed));
+    }
     return await unlessStopped(bench.all(server, data, options));
   } finally {
     await server.close();
