@@ -20,11 +20,24 @@ describe('spans of a report', () => {
   it('[AP1] last from the end of the one before, as they wait in the GPU’s queue', () => {
     const spans = [span('0F0', 10, 13), span('0F1', 10.5, 15), span('0B0', 20, 21)];
     const shape = { first: true, last: false, layers: 2 };
+    // The forwards took 3 and 2.
     expect(workDone(plan, A, spans)).toEqual([
-      { op: 'F', shape, recomputed: 0, samples: 2, seconds: 3 },
-      { op: 'F', shape, recomputed: 0, samples: 2, seconds: 2 },
+      { op: 'F', shape, recomputed: 0, samples: 2, seconds: 2.5 },
+      { op: 'F', shape, recomputed: 0, samples: 2, seconds: 2.5 },
       { op: 'B', shape, recomputed: 0, samples: 2, seconds: 1 },
     ]);
+  });
+
+  it('[AP20] that a browser tells late, several at once, count as their mean', () => {
+    const four = equalSplit(model, 8, [A], { microBatches: 4 });
+    // Firefox on llvmpipe: four forwards in 0.104 s, four backwards in 0.17.
+    const ends = { F: [0.029, 0.103, 0.104, 0.104], B: [0.273, 0.273, 0.273, 0.274] };
+    const spans = (['F', 'B'] as const).flatMap((op) =>
+      ends[op].map((end, i) => span(`0${op}${i}`, op === 'F' ? 0.001 * i : 0.1 + 0.001 * i, end)),
+    );
+    const seconds = workDone(four, A, spans).map((work) => work.seconds);
+    expect(seconds).toHaveLength(8);
+    for (const [i, one] of seconds.entries()) expect(one).toBeCloseTo(i < 4 ? 0.104 / 4 : 0.17 / 4, 9);
   });
 
   it('[AP20] at a share of the GPU’s time last as long as the donor takes them to last alone', () => {

@@ -1,9 +1,11 @@
 /**
  * How long a donor's work took, from the spans of its reports. At a share of the GPU's time it counts as what the donor
- * takes it to need alone, because that is what the donor spaces its work by, however long others stretched it. Of the
- * same work the newest spans count together: the lower quartile at a share, the median at full speed.
+ * takes it to need alone, because that is what the donor spaces its work by, however long others stretched it. At full
+ * speed nobody waits for one work before the next is handed in, and a browser may tell of several at once that they have
+ * ended (Firefox on llvmpipe, where it computes a submit as it takes it): of the same work in a step each counts as their
+ * mean. Of the same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
-import { at, type PeerId } from '../base.ts';
+import { at, got, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { measuredSpans, type ReportedSpan } from '../timeline/measured.ts';
@@ -23,18 +25,41 @@ export interface Done extends StageWork {
 /** The forwards and backwards of a report, under the plan that it is of. */
 export function workDone(plan: Plan, peer: PeerId, spans: readonly ReportedSpan[]): Done[] {
   const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-  return measuredSpans(plan, peer, spans).flatMap((span): Done[] => {
+  const found = measuredSpans(plan, peer, spans).flatMap((span): Spanned[] => {
     const { op, stage, microBatch } = span.action;
-    const seconds = span.aloneSeconds ?? lengthSeconds(span);
+    const { aloneSeconds } = span;
+    const seconds = aloneSeconds ?? lengthSeconds(span);
     const planned = plan.stages[stage];
     const samples = sizes.get(microBatch);
     // What gathers waits for others too: that says nothing of how fast this peer is.
-    if (op === 'R' || !(seconds > 0) || !planned || planned.gathered || samples === undefined) return [];
+    if (op === 'R' || !planned || planned.gathered || samples === undefined) return [];
     const [from, to] = planned.layers;
     const shape = { first: stage === 0, last: stage === plan.stages.length - 1, layers: to - from };
     const again = planned.members.find((member) => member.peer === peer)?.recompute ?? [];
-    return [{ op, shape, ...(op === 'B' ? recomputedBy(again) : { recomputed: 0 }), samples, seconds }];
+    const work = { op, shape, ...(op === 'B' ? recomputedBy(again) : { recomputed: 0 }), samples };
+    return [{ work, seconds, isAlone: aloneSeconds !== undefined }];
   });
+  const means = meansOf(found);
+  return found.flatMap(({ work, seconds: own, isAlone }) => {
+    const seconds = isAlone ? own : got(means, kindOf(work));
+    return seconds > 0 ? [{ ...work, seconds }] : [];
+  });
+}
+
+function meansOf(found: readonly Spanned[]): ReadonlyMap<string, number> {
+  const all = new Map<string, { sum: number; count: number }>();
+  for (const { work, seconds, isAlone } of found) {
+    if (isAlone) continue;
+    const { sum, count } = all.get(kindOf(work)) ?? { sum: 0, count: 0 };
+    all.set(kindOf(work), { sum: sum + seconds, count: count + 1 });
+  }
+  return new Map(Array.from(all, ([kind, { sum, count }]) => [kind, sum / count]));
+}
+
+interface Spanned {
+  readonly work: StageWork;
+  readonly seconds: number;
+  readonly isAlone: boolean;
 }
 
 const kindOf = ({ op, shape, recomputed, isAhead, samples }: StageWork): string =>
