@@ -4,12 +4,12 @@
  * state may be gathered, in main memory, copied, or with who computes nothing. A case is the command
  * line that makes it, so that each failure can be run again by hand.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Plan, peers } from '../swarm/plan/plan.ts';
-import { modelOf, parseRunFile, type RunFile } from '../swarm/run/runFile.ts';
+import { modelOf, type RunFile } from '../swarm/run/runFile.ts';
 import { GRID_PLANS, gridPlan, isLayered, membersOf, waysOf } from '../swarm/testing/gridPlans.ts';
-import { goldenFile } from './product.ts';
+import { goldenFile, runFileAt } from './product.ts';
 
 const GOLDEN_RUNS = ['gpt2-tiny', 'llama-tiny'] as const;
 /** Of 5 layers and 7 samples; of 2 layers and 3 samples. */
@@ -82,12 +82,7 @@ export function factsOf(run: string): GoldenFacts {
   return { layers, steps: train.steps, tokens: train.globalBatchSize * train.sequenceLength };
 }
 
-function readRun(run: string): RunFile {
-  const path = goldenFile(`${run}/run.json`);
-  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  return parsed.value;
-}
+const readRun = (run: string): RunFile => runFileAt(goldenFile(`${run}/run.json`));
 
 /** What every change has to pass: one of each kind. Lanes unlike from stage to stage, stages held twice, orders that follow messages, odd sizes, no shape. */
 export const SOME: readonly GridCase[] = [

@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, expect } from 'vitest';
 import { invariant } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
+import { parseRunFile, type RunFile } from '../swarm/run/runFile.ts';
 import { isOverServers, overServers, startTwoServers } from './twoServers.ts';
 
 const COMMAND = join(import.meta.dirname, '..', 'dist', 'server', 'cli.js');
@@ -226,6 +227,11 @@ async function startProcess(runFile: string, { dataDirectory = '', ...options }:
 }
 
 export const goldenFile = (path: string): string => join(GOLDEN, path);
+export function runFileAt(path: string): RunFile {
+  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
+  if (!parsed.ok) throw new Error(parsed.reason);
+  return parsed.value;
+}
 export const jsonLines = (path: string): unknown[] =>
   readFileSync(path, 'utf8')
     .split('\n')

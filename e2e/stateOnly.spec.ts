@@ -4,19 +4,18 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, expectReplayed, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, expectReplayed, runFileAt, runSwarm, temporaryFolder } from './product.ts';
 
 const STEPS = 20;
 
 test('[RE60] [RE20] one computes and two keep all of the state: the primary is killed, then who computes, and no step is given up', async () => {
   // Nothing to go back to but the initial state.
   const path = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: STEPS } }));
-  const run = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!run.ok) throw new Error(run.reason);
+  const run = runFileAt(path);
   const alone = { stages: 1, microBatches: 2, schedule: '1f1b' } as const;
-  const whole = equalSplit(modelOf(run.value), run.value.train.globalBatchSize, [peerId('a')], alone);
+  const whole = equalSplit(modelOf(run), run.train.globalBatchSize, [peerId('a')], alone);
   const state = whole.state.map(({ block, shards }) => ({
     block,
     shards: shards.map((shard) => ({ ...shard, peer: peerId('b'), replicas: [peerId('c')] })),

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, expectReplayed, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, expectReplayed, runFileAt, runSwarm, temporaryFolder } from './product.ts';
 
 const STEPS = 20;
 
@@ -32,10 +32,9 @@ function uploads(recording: string): { readonly peer: string; readonly said: Upl
 
 test('[RE88] [RE89] a replica uploads the checkpoints, which have the reference’s weights; when it is killed others do', async () => {
   const path = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 5 } }));
-  const run = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!run.ok) throw new Error(run.reason);
+  const run = runFileAt(path);
   const alone = { stages: 1, microBatches: 2, schedule: '1f1b' } as const;
-  const whole = equalSplit(modelOf(run.value), run.value.train.globalBatchSize, [peerId('a')], alone);
+  const whole = equalSplit(modelOf(run), run.train.globalBatchSize, [peerId('a')], alone);
   const state = whole.state.map(({ block, shards }) => ({
     block,
     shards: shards.map((shard) => ({ ...shard, replicas: [peerId('b')], uploader: peerId('b') })),

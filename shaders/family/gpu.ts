@@ -46,28 +46,22 @@ const HALF_STEPS = 8;
 /** The more a sum has, the smaller each is: of a vocabulary's products many are below what a half holds. */
 const MOST_HALF_STEPS = 16_384;
 
-/** Weight gradients, which are small, and sums over a vocabulary are multiplied as floats. */
-const halfStepsOf = ({ layout, k, slices }: Product): number | null =>
-  layout === 'TN' || slices || k === 'runtime' || k > MOST_HALF_STEPS ? null : HALF_STEPS;
-
 /**
  * `m` is the actual M. What is cut into slices of K to keep a GPU of many registers busy gets the tile of a product that
  * does: one text, however many slices a micro-batch has.
  */
 export function gpuTile(
-  product: Product,
+  { layout, n, k, slices }: Product,
   m: number,
   { gpuClass = 'usual', tried, halves = false }: TileChoice = {},
 ): GpuShape {
-  const { layout, n, k, slices } = product;
-  const halfSteps = halves ? halfStepsOf(product) : null;
   const size = slices && gpuClass === 'wide' ? BUSY_WIDE_TILES : largeTiles(m, n);
   const shape = tried ?? ruleFor(GPU_TILES[gpuClass], layout, size);
   const { rows, columns, depth, ownRows, ownColumns, prefetch, direct } = shape;
   const most = k === 'runtime' ? depth : Math.min(depth, Math.ceil(k / 4) * 4);
   const tile = { rows, columns, depth: most, ownRows, ownColumns, ...(prefetch && { prefetch }) };
   if (direct) return { ...tile, direct };
-  return halfSteps === null ? tile : { ...tile, halfSteps };
+  return halves && k !== 'runtime' && k <= MOST_HALF_STEPS ? { ...tile, halfSteps: HALF_STEPS } : tile;
 }
 
 export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [number, number, number] => [

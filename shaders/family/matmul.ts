@@ -45,7 +45,7 @@ export interface MatmulForm {
   readonly unit?: MatrixUnit;
   /** Of the adapter; absent: the usual one. */
   readonly gpuClass?: GpuClass;
-  /** The operands are halves: they are multiplied as such where that is precise enough (family/gpu.ts). */
+  /** The operands are halves, and are multiplied as such, but in sums of too many (family/gpu.ts). */
   readonly halves?: true;
   /** On GPUs: the sums of each slice of K (family/slices.ts). */
   readonly slices?: true;
@@ -244,10 +244,13 @@ export function onMatrixUnit(kernel: Kernel, unit: MatrixUnit): Kernel {
   return form ? matmul({ ...form, unit }) : kernel;
 }
 
-/** The same kernel multiplying halves, which its operands have to be; itself where it is no product. */
+/**
+ * The same kernel multiplying halves, which its operands have to be; itself where it is no product, or a gradient whose
+ * terms may be below what a half holds: of weights, or of a head's input in slices.
+ */
 export function ofHalves(kernel: Kernel): Kernel {
   const form = forms.get(kernel);
-  return form ? matmul({ ...form, halves: true }) : kernel;
+  return form && form.layout !== 'TN' && !form.slices ? matmul({ ...form, halves: true }) : kernel;
 }
 
 /** The same kernel in the tiles of a class of GPUs; itself where it is no product. */

@@ -1,8 +1,8 @@
 /**
  * How the operands of a tile of C come to workgroup memory where invocations multiply: in strips of quads, four
- * neighbouring rows of C (columns, for B) at one step of K, floats or halves. An operand whose rows in storage run along the side is
- * copied; of one whose rows run along K an invocation loads four rows by four steps and turns them over in registers, so
- * that every store is a whole quad: WGSL lets a store to one component write its neighbours.
+ * neighbouring rows of C (columns, for B) at one step of K, floats or halves. An operand whose rows in storage run along the
+ * side is copied; of one whose rows run along K an invocation loads four rows by four steps and turns them over in registers,
+ * so that every store is a whole quad: WGSL lets a store to one component write its neighbours.
  *
  * Past the last step of K a strip is zero. Past the last row it repeats that row, whose products nobody stores. Every
  * index into a strip is a remainder by the strip's own size: Tint then knows its range, and adds no clamp.

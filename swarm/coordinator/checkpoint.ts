@@ -1,7 +1,7 @@
 /**
  * Checkpoints on their way: a commit asks for one, of each shard a keeper uploads it while training goes on (its primary, or
- * the replica that the plan names), and the one whose last shard came in is the newest from then on. A checkpoint is keyed by (epoch, step), so an upload of an
- * abandoned plan can never complete another one's.
+ * the replica that the plan names), and the one whose last shard came in is the newest from then on. A checkpoint is keyed by
+ * (epoch, step), so an upload of an abandoned plan can never complete another one's.
  */
 import { got, type PeerId } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';

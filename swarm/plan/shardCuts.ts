@@ -1,12 +1,16 @@
 /**
- * Where a shard may begin. In a run without islands anywhere. At a meeting each keeper packs what it keeps by itself, so with
+ * How long a shard is, and where one may begin. In a run without islands anywhere. At a meeting each keeper packs what it keeps by itself, so with
  * islands a shard begins where a sparse run and a block of int8 codes do, counted from the beginning of each tensor.
  */
+import type { Range } from '../base.ts';
 import type { Block } from '../model/model.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK } from '../wire.ts';
 
 export type Packing = Pick<Islands, 'exchange' | 'publish'> | undefined;
+
+/** Elements of a shard. */
+export const sizeOf = ({ range: [from, to] }: { readonly range: Range }): number => to - from;
 
 /** Elements of a tensor between places where a shard may begin. */
 export function cutElements(islands: Packing): number {

@@ -1,5 +1,5 @@
 /** What is said of planned islands: how many there are, what each donor does, and why a donor does nothing. */
-import { at, type PeerId, rounded } from '../base.ts';
+import { at, median, type PeerId, rounded } from '../base.ts';
 import { peers as peersOf } from '../plan/plan.ts';
 import { bytesText, counted, secondsText } from '../quantityText.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
@@ -27,10 +27,9 @@ export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
 
 /** What runs do not do yet as it is planned; `seconds`: of each donor, as they meet today. */
 export function meetingWords(planned: number, seconds: readonly number[]): Reason[] {
-  const sorted = seconds.toSorted((a, b) => a - b);
-  const [median, longest] = [at(sorted, Math.floor((sorted.length - 1) / 2)), at(sorted, sorted.length - 1)];
+  const longest = Math.max(...seconds);
   if (longest <= planned) return [];
-  const text = `The meeting is planned with an owner for each range of the model; in a run every donor still sends to every other island, which takes the middle one of these ${secondsText(median)} and the slowest ${secondsText(longest)} (with count auto, who is late is left out of a meeting).`;
+  const text = `The meeting is planned with an owner for each range of the model; in a run every donor still sends to every other island, which takes the middle one of these ${secondsText(median(seconds) ?? longest)} and the slowest ${secondsText(longest)} (with count auto, who is late is left out of a meeting).`;
   return [{ peer: null, text }];
 }
 

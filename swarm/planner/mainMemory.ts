@@ -6,6 +6,7 @@
 import { at, type PeerId, type Range } from '../base.ts';
 import { HOST_FLOATS, hostBytes } from '../memory/memory.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 
 /** What an element in main memory takes, in seconds, as a donor's worker measured it. */
@@ -113,8 +114,6 @@ function onGpu({ state }: Plan, peer: PeerId) {
     .filter((shard) => shard.peer === peer && shard.in !== 'host')
     .toSorted((a, b) => sizeOf(b) - sizeOf(a));
 }
-
-const sizeOf = ({ range: [from, to] }: Pick<Shard, 'range'>): number => to - from;
 
 /** With a shard, or its beginning, in main memory. */
 function withHost(plan: Plan, block: string, [from, to]: Range): Plan {

@@ -14,7 +14,7 @@ import {
   type Plan,
   type Shard,
 } from '../plan/plan.ts';
-import { cutUpTo } from '../plan/shardCuts.ts';
+import { cutUpTo, sizeOf } from '../plan/shardCuts.ts';
 import { keptBy } from '../plan/uploader.ts';
 import type { Islands } from '../run/runFile.ts';
 
@@ -136,8 +136,6 @@ interface Desk {
   readonly room: Map<PeerId, number>;
   readonly load: Map<PeerId, number>;
 }
-
-const sizeOf = ({ range: [from, to] }: Pick<Piece, 'range'>): number => to - from;
 
 function begin(placing: Placing): Desk {
   const { model, plan, candidates, byteCost } = placing;

@@ -6,6 +6,7 @@
  */
 import { got, type PeerId } from '../base.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import { keptBy, uploaderOf } from '../plan/uploader.ts';
 import { counted, secondsText } from '../quantityText.ts';
@@ -23,8 +24,6 @@ type Lines = Pick<ClusterCosts, 'peers' | 'batch'>;
 export const secondsFor = (bytes: number, bytesPerSecond: number): number => (bytes === 0 ? 0 : bytes / bytesPerSecond);
 
 const elementBytes = ({ batch }: Pick<Lines, 'batch'>): number => savedKinds(batch.islands).length * FLOAT_BYTES;
-
-const sizeOf = ({ range: [from, to] }: Shard): number => to - from;
 
 /** Until everyone has uploaded its part of a checkpoint. */
 export function savingSeconds(lines: Lines, { state }: Plan): number {

@@ -34,9 +34,9 @@ export class Checkpointing {
     const { signal } = this.#abort;
     const stored: { block: BlockName; range: Range; hash: string }[] = [];
     const copies: CopyWord[] = [];
-    // First: it is quick, and then nothing of it lies here any more.
     const own = new Set(uploadsOf(plan, peer, excused).map(({ block, range }) => `${block} ${range}`));
     const parts = kept.map(({ block, range }) => ({ block, range, isUploaded: own.has(`${block} ${range}`) }));
+    // What is summed up goes first: it is quick, and then nothing of it lies here any more.
     for (const { block, range, isUploaded } of parts.toSorted((a, b) => Number(a.isUploaded) - Number(b.isUploaded))) {
       if (late?.lacks(block, range)) continue;
       const state = await shards.readState(block, range, saved);
