@@ -21,6 +21,8 @@ export type RunWire = (typeof RUN_WIRES)[number];
 /** What a run file may ask for gradient sums and values, between those who hold a block and those who keep it. */
 export const STATE_WIRES = ['f32', 'int8'] as const;
 export type StateWire = (typeof STATE_WIRES)[number];
+/** Of these all but floats. */
+export type CodedState = Exclude<StateWire, 'f32'>;
 
 /** Of a link of which the plan says nothing. */
 export const plainWire = (wire: RunWire): WireEncoding => (wire === 'auto' ? 'f32' : wire);

@@ -57,7 +57,7 @@ export class StateNeeds {
   mayRead(peer: PeerId, { checkpoint, block, kind, range: [from, to] }: StatePart): boolean {
     const need = this.#needs.get(peer);
     if (need?.checkpoint !== checkpoint) return false;
-    if (!loadedKinds(this.#sizes.islands, need.plan.islands).includes(kind)) return false;
+    if (!loadedKinds(this.#sizes.islands, need.plan.islands, need.plan.owned).includes(kind)) return false;
     const isHeld = holdings(this.#sizes.model, need.plan, peer, block, kind).some(
       (held) => held[0] <= from && to <= held[1],
     );

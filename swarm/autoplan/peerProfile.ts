@@ -9,13 +9,12 @@ import { invariant, peerId } from '../base.ts';
 import { memory } from '../fields.ts';
 import { type Profile, profileSchema, rate } from '../messages/profile.ts';
 import type { Model } from '../model/model.ts';
-import type { CodedState } from '../plan/plan.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import { againAhead, againInBackward } from '../schedule/recompute.ts';
-import type { RunWire } from '../wire.ts';
+import type { CodedState, RunWire } from '../wire.ts';
 import { measuredRate } from './lines.ts';
 
 /** Entries of a table of times; beyond them their last slope goes on. */

@@ -20,7 +20,12 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
   const sent = new Map<PeerId, number>();
   const received = new Map<PeerId, number>();
   const carried = new Map<string, { readonly from: PeerId; readonly to: PeerId; bytes: number }>();
-  for (const { from, to, range } of transfers(model, stateKinds(costs.batch.islands, before.islands), before, after)) {
+  for (const { from, to, range } of transfers(
+    model,
+    stateKinds(costs.batch.islands, before.islands, before.owned),
+    before,
+    after,
+  )) {
     if (from === to) continue;
     const bytes = (range[1] - range[0]) * FLOAT_BYTES;
     sent.set(from, (sent.get(from) ?? 0) + bytes);

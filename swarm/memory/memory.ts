@@ -7,7 +7,7 @@ import { packetBytes } from '../islands/packet.ts';
 import { arenaOfUse, slices } from '../model/layout.ts';
 import { block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
-import { type CodedState, type Gathered, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
+import { type Gathered, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
@@ -15,7 +15,7 @@ import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { planSlots } from '../schedule/slots.ts';
 import { recomputesAhead } from '../schedule/varuna.ts';
-import { packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
+import { type CodedState, packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { boundElements } from './boundParts.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 import { gatheredPlaces, wholeUses } from './gatheredUnits.ts';
@@ -282,7 +282,7 @@ export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined
   const kept = plan.state.flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)));
   const elementsOf = (shards: readonly Shard[]): number =>
     shards.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
-  const parked = stateKinds(islands, plan.islands).length - STATE_KINDS.length;
+  const parked = stateKinds(islands, plan.islands, plan.owned).length - STATE_KINDS.length;
   const beside = parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands) : 0);
   const inHost = kept.filter((shard) => shard.in === 'host');
   // What the holders have, where a primary sends them codes.

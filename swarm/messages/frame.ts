@@ -17,7 +17,7 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. turn: a word that the line which two share is free for a message of the other one. */
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. turn: a word that the line which two share is free for a message of the other one. published: what an owner publishes of a range at a meeting, as codes. shared: what it has of it, for who is to have it. */
 export const FRAME_KINDS = [
   'activation',
   'gradient',
@@ -32,6 +32,8 @@ export const FRAME_KINDS = [
   'gathered',
   'share',
   'turn',
+  'published',
+  'shared',
 ] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 /** Which go first where they wait for the same way. */
@@ -42,6 +44,7 @@ const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
   turn: 'stream',
   ...{ want: 'stream', gathered: 'stream', share: 'sums' },
   ...{ slice: 'sums', values: 'sums', packet: 'state', state: 'state', probe: 'probe' },
+  ...{ published: 'state', shared: 'state' },
 };
 /** Between the members of a stage that gathers its blocks. */
 export const GATHER_KINDS: readonly FrameKind[] = ['want', 'gathered', 'share'];
@@ -54,21 +57,21 @@ const SUM_KINDS: readonly FrameKind[] = ['slice', 'values'];
 
 /**
  * What a tensor is. `stage`: the receiving stage (activation, gradient, beginning; turn: of the message that it is for), the sending holder's (slice), the receiving
- * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`); for a packet its island.
+ * holder's (values; the block's home for a replica that computes with none of it); for state the place of its kind among those of the run (`stateKinds`); for a packet its island; for shared the place of its kind among `SHARED_KINDS`.
  */
 export interface TensorKey {
   readonly kind: FrameKind;
-  /** Of a packet: the attempt at its meeting. Groups that meet have epochs of their own. */
+  /** Of a packet, and of what is published or shared at a meeting: the attempt at it. Groups that meet have epochs of their own. */
   readonly epoch: number;
-  /** Of a packet: 0. */
+  /** At a meeting: 0. */
   readonly step: number;
   readonly stage: number;
   /**
    * Micro-batch id (activation, gradient, beginning, turn; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
-   * values, state, packet).
+   * values, state, packet, published, shared).
    */
   readonly index: number;
-  /** Elements of the block; for activations and gradients `[0, elements)`; for a packet its first element, and as many as it has words; for a turn
+  /** Elements of the block; for activations and gradients `[0, elements)`; for a packet, and for what is published, its first element, and as many as it has words; for a turn
    * `[0, 1)` where it is an activation's, `[1, 2)` a gradient's. */
   readonly range: Range;
   /** How the elements are written; absent: f32. */
@@ -119,9 +122,12 @@ export function encodeTensor(key: TensorKey, values: Float32Array): ArrayBuffer[
   return messages;
 }
 
-/** Whether a frame says that it is of a packet; nothing else of it is looked at. */
-export const isPacket = (message: ArrayBuffer): boolean =>
-  message.byteLength >= HEADER_BYTES && FRAME_KINDS[new DataView(message).getUint8(1) & 15] === 'packet';
+/** Of a meeting between groups: its frames are told of apart from a step's. */
+const MEETING_KINDS: readonly (FrameKind | undefined)[] = ['packet', 'published', 'shared'];
+
+/** Whether a frame says that it is of a meeting; nothing else of it is looked at. */
+export const isOfMeeting = (message: ArrayBuffer): boolean =>
+  message.byteLength >= HEADER_BYTES && MEETING_KINDS.includes(FRAME_KINDS[new DataView(message).getUint8(1) & 15]);
 
 /** Two whole messages that are of no step: the first one opens the link's windows, the second one is timed. */
 const PROBE_RANGE: Range = [0, (2 * PAYLOAD_BYTES) / 4];

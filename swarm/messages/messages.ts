@@ -24,6 +24,7 @@ import { limitsSchema } from '../limits.ts';
 import { blockStates, islandList, planSchema } from '../plan/plan.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
 import { copySchema, excused } from './checkpointWords.ts';
+import { meetingOwnersSchema } from './meetingWords.ts';
 import { adapterSchema, linkReportSchema, profileSchema, rate } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
@@ -189,6 +190,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
   z.object({
     ...{ type: z.literal('met'), epoch: count, round: count, attempt: count },
     digests: z.array(z.object({ block, range, digest })).max(65_536),
+    /** Of what it owns from then on. */
+    owned: z.array(z.object({ block, range, digest })).max(65_536).optional(),
     ...{ bytesDirect: bytes, bytesRelayed: bytes },
   }),
   /** It cannot go on with this epoch, or this attempt at a meeting (an older page does not say which); about whom, where it is about one. */
@@ -340,6 +343,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     relayed: z.array(peer).optional(),
     /** Steps of the next round go on meanwhile. */
     beside: z.literal(true).optional(),
+    owners: meetingOwnersSchema.optional(),
   }),
   /** What came out of this round's meeting is the state from now on; `beside`: with what was done of the next round since. */
   z.object({

@@ -12,9 +12,11 @@
  *
  * An epoch begins without left-overs: h is p, sent as floats where it is sent, and r is 0. Rules WI30 on in SPEC.md.
  */
+
 import type { PeerId, Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
-import { type CodedState, type Holder, keepersOf, type Plan, type Shard } from './plan.ts';
+import type { CodedState } from '../wire.ts';
+import { type Holder, keepersOf, type Plan, type Shard } from './plan.ts';
 
 /** What somebody computes with of a block. */
 type Held = Pick<Holder, 'ranges'>;

@@ -122,7 +122,7 @@ export function without([from, to]: Range, own: readonly Range[]): Range[] {
 
 /** Of a checkpoint: what this peer holds and keeps of it under the plan. */
 export function loadedBytes(model: Model, islands: Islands | undefined, plan: Plan, peer: PeerId): number {
-  const kinds = loadedKinds(islands, plan.islands).length;
+  const kinds = loadedKinds(islands, plan.islands, plan.owned).length;
   const sum = (ranges: readonly Range[]): number => ranges.reduce((length, [from, to]) => length + to - from, 0);
   const elements = model.blocks.map(
     // The values that it holds too; of every other kind what it keeps.

@@ -8,15 +8,12 @@ import { at, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
-import type { StateWire } from '../wire.ts';
+import type { CodedState } from '../wire.ts';
 import { layeredProblem } from './layered.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { type PlanLine, type PlanLink, planLinesSchema, planLinksSchema, wayProblems } from './planLink.ts';
 import { islandProblem, stateWireProblem } from './runProblems.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
-
-/** Of what may be asked for, all but floats. */
-export type CodedState = Exclude<StateWire, 'f32'>;
 
 /** The orders that peers run. */
 export const SCHEDULE_NAMES = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'] as const;
@@ -90,6 +87,8 @@ export interface Plan {
   readonly maxInFlight?: number;
   /** Of the run's islands those that are done by these peers, one after the other, ascending; absent: all of them. */
   readonly islands?: readonly number[];
+  /** What all islands share lies with owners (islands/owners.ts); absent: with every keeper. */
+  readonly owned?: true;
   /** Those that are not the default, one connection. */
   readonly links?: readonly PlanLink[];
   /** Those who take turns on a line that they share; absent: nobody does. */
@@ -135,6 +134,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
   warmup: z.enum(WARM_UPS).exactOptional(),
   maxInFlight: count.min(1).exactOptional(),
   islands: islandList.exactOptional(),
+  owned: z.literal(true).exactOptional(),
   links: planLinksSchema.exactOptional(),
   lines: planLinesSchema.exactOptional(),
   stateWire: z.literal('int8').exactOptional(),

@@ -32,15 +32,14 @@ export const ownIslands = (islands: Pick<Islands, 'count'> | undefined, own: Own
 
 export const kindAt = (kind: IslandKind, turn: number): StateKind => (turn === 0 ? kind : `${kind}@${turn}`);
 
-/** Everything that a keeper has at any step; what the GPU has comes first. */
-export function stateKinds(islands: Kept, own?: Own): readonly StateKind[] {
+/** Everything that a keeper has at any step; what the GPU has comes first. `owned`: what islands share lies with owners. */
+export function stateKinds(islands: Kept, own?: Own, owned = false): readonly StateKind[] {
   if (!islands) return STATE_KINDS;
   const turns = [...ownIslands(islands, own).keys()];
   return [
     ...turns.flatMap((turn) => STATE_KINDS.map((kind) => kindAt(kind, turn))),
     ...(islands.exchange === 'f32' ? [] : turns.map((turn) => kindAt('leftOver', turn))),
-    'shared',
-    'velocity',
+    ...(owned ? [] : (['shared', 'velocity'] as const)),
     ...(islands.publish === 'f32' ? [] : ['published' as const]),
   ];
 }
@@ -59,8 +58,8 @@ export function savedAs(kind: StateKind, islands: Kept, own?: Own): StateKind | 
 }
 
 /** What a keeper reads of a checkpoint. */
-export const loadedKinds = (islands: Kept, own?: Own): readonly StateKind[] => [
-  ...new Set(stateKinds(islands, own).flatMap((kind) => savedAs(kind, islands, own) ?? [])),
+export const loadedKinds = (islands: Kept, own?: Own, owned = false): readonly StateKind[] => [
+  ...new Set(stateKinds(islands, own, owned).flatMap((kind) => savedAs(kind, islands, own) ?? [])),
 ];
 
 /**

@@ -9,11 +9,19 @@ import { type BufferLimit, type BufferLimits, excess, oversized } from '../memor
 import { type StageSize, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { endOf, runRowsOf } from '../model/program.ts';
-import type { CodedState, Plan } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
+import {
+  type CodedState,
+  INT8_BLOCK,
+  packedBytes,
+  type RunWire,
+  tightestWire,
+  WIRE_ENCODINGS,
+  type WireEncoding,
+} from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type SharedBy } from './cluster.ts';
 import { bufferLimitOf, largestBuffers } from './largestBuffers.ts';
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';

@@ -11,12 +11,12 @@ import { type BufferLimits, type Oversized, oversized, oversizedWords } from '..
 import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
-import { type CodedState, type Plan, peers as peersOf } from '../plan/plan.ts';
+import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import { bytesText } from '../quantityText.ts';
 import type { Islands } from '../run/runFile.ts';
 import { firstLayers } from '../schedule/recompute.ts';
-import { packedBytes, type RunWire } from '../wire.ts';
+import { type CodedState, packedBytes, type RunWire } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
 import { likePlan } from './likePlan.ts';

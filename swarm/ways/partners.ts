@@ -55,7 +55,7 @@ export function arrivalTensors(sizes: Sizes, plan: Plan, source: StateSource): P
     case 'peers':
       return handoverTensors(
         sizes.model,
-        stateKinds(sizes.islands, plan.islands),
+        stateKinds(sizes.islands, plan.islands, plan.owned),
         source.plan,
         withoutLate(plan, lateCopiesOf(plan, source)),
         sizes.asked === 'f16' || source.salvaged === true,
@@ -80,7 +80,7 @@ export function arrivalBytes(sizes: Sizes, plan: Plan, source: StateSource): num
   if (source.from !== 'checkpoint')
     return arrivalTensors(sizes, plan, source).reduce((sum, passage) => sum + bytesOf(passage), 0);
   const { model, islands } = sizes;
-  const loaded = loadedKinds(islands, plan.islands);
+  const loaded = loadedKinds(islands, plan.islands, plan.owned);
   const held = peers(plan).flatMap((peer) =>
     model.blocks.flatMap(({ name }) => loaded.flatMap((kind) => holdings(model, plan, peer, name, kind))),
   );
@@ -136,7 +136,7 @@ export function incoming(sizes: Sizes, prepare: Prepare, me: PeerId): Incoming {
   const mine = (list: readonly Passage[]): Passage[] => list.filter(({ to }) => to === me);
   const { model, islands } = sizes;
   const shardBytes = ([from, to]: Range): number =>
-    FLOAT_BYTES * stateKinds(islands, plan.islands).length * (to - from);
+    FLOAT_BYTES * stateKinds(islands, plan.islands, plan.owned).length * (to - from);
   const step = mine(stepTensors(model, plan, sizes));
   const earlyBytes = new Map<PeerId, number>();
   const add = (peer: PeerId, bytes: number): void => void earlyBytes.set(peer, (earlyBytes.get(peer) ?? 0) + bytes);
@@ -161,7 +161,7 @@ export function incoming(sizes: Sizes, prepare: Prepare, me: PeerId): Incoming {
  */
 export function warmBytes(sizes: Sizes, plan: Plan, me: PeerId): ReadonlyMap<PeerId, number> {
   const { model, islands } = sizes;
-  const kinds = stateKinds(islands, plan.islands);
+  const kinds = stateKinds(islands, plan.islands, plan.owned);
   const held = model.blocks.flatMap(({ name }) => kinds.flatMap((kind) => holdings(model, plan, me, name, kind)));
   const bytes = FLOAT_BYTES * held.reduce((sum, [from, to]) => sum + to - from, 0);
   const partners = planPartners(sizes, plan).get(me) ?? new Set<PeerId>();

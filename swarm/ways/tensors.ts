@@ -8,13 +8,13 @@ import { pieces, slices } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { codedParts, codesValues, holdsPart } from '../plan/codedState.ts';
 import { type Transfer, transfers } from '../plan/handover.ts';
-import { type CodedState, holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
+import { holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
 import type { MicroAction } from '../schedule/action.ts';
 import { awaitsBeginning } from '../schedule/varuna.ts';
 import { lineTurns } from '../simulate/lineTurns.ts';
-import type { RunWire, WireEncoding } from '../wire.ts';
+import type { CodedState, RunWire, WireEncoding } from '../wire.ts';
 import { gatherTensors, withoutOccasion } from './gathers.ts';
 import type { Passage, TensorName } from './passage.ts';
 

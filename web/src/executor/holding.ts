@@ -214,7 +214,7 @@ export class Holding {
     const keptOnly = salvaged === true || engine.asked === 'f16' || before.stateWire !== undefined;
     const late = lateCopiesOf(plan, source);
     const after = withoutLate(plan, late);
-    const kinds = stateKinds(train.islands, plan.islands);
+    const kinds = stateKinds(train.islands, plan.islands, plan.owned);
     const copies = late.length > 0 ? new LateCopies(lateTransfers(kinds, late), me) : null;
     const gives = !salvaged || before.state.some(({ shards }) => shards.some((shard) => keepersOf(shard).includes(me)));
     const had = this.#role;

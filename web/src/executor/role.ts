@@ -88,7 +88,7 @@ export async function buildRole(
       ? new IslandShards(onGpu, { model, train, islands: settings, own, kept, stages, uses })
       : null;
     const shards = islands ?? onGpu;
-    const state = { ...kindsOf(settings, own), late: null };
+    const state = { ...kindsOf(settings, plan), late: null };
     const written = writtenAs(model, plan, { sequence, wire });
     return { model, plan, peer, epoch, sequence, written, stages, shards, islands, ...state, uses, ...under };
   } catch (cause) {
@@ -98,14 +98,22 @@ export async function buildRole(
   }
 }
 
-function kindsOf(islands: Train['islands'], own: Plan['islands']): Pick<Role, 'kinds' | 'saved' | 'loaded'> {
-  const kinds = stateKinds(islands, own);
-  const loaded = new Map<StateKind, StateKind[]>();
-  for (const kind of kinds) {
-    const name = savedAs(kind, islands, own);
-    if (name !== null) loaded.set(name, [...(loaded.get(name) ?? []), kind]);
-  }
-  return { kinds, loaded, saved: savedKinds(islands, own).map((name) => at(got(loaded, name), 0)) };
+function kindsOf(
+  islands: Train['islands'],
+  { islands: own, owned }: Pick<Plan, 'islands' | 'owned'>,
+): Pick<Role, 'kinds' | 'saved' | 'loaded'> {
+  const kinds = stateKinds(islands, own, owned);
+  const places = (all: readonly StateKind[]): Map<StateKind, StateKind[]> => {
+    const found = new Map<StateKind, StateKind[]>();
+    for (const kind of all) {
+      const name = savedAs(kind, islands, own);
+      if (name !== null) found.set(name, [...(found.get(name) ?? []), kind]);
+    }
+    return found;
+  };
+  // What lies with owners is sent to who saves it.
+  const saved = places(stateKinds(islands, own));
+  return { kinds, loaded: places(kinds), saved: savedKinds(islands, own).map((name) => at(got(saved, name), 0)) };
 }
 
 /** What it keeps, and with whom else; nothing is left over of an older plan. */

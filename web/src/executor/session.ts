@@ -5,7 +5,7 @@
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import { isPacket, type TensorKey } from '../../../swarm/messages/frame.ts';
+import { isOfMeeting, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -135,7 +135,7 @@ export class Session {
 
   peerSent(from: PeerId, message: ArrayBuffer): void {
     this.#meter.received(message.byteLength);
-    (isPacket(message) ? this.#meetings : this.#inbox).accept(from, message);
+    (isOfMeeting(message) ? this.#meetings : this.#inbox).accept(from, message);
   }
 
   linkLost(peer: PeerId): void {

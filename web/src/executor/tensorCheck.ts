@@ -9,7 +9,7 @@ import type { EvaluatedMessage, ReportMessage, UnsoundTensor } from '../../../sw
 import { isSound } from '../../../swarm/wire.ts';
 
 /** Words have nothing in them; packets are looked at in every epoch, by who takes them. */
-const UNCHECKED = ['probe', 'packet', 'beginning', 'want', 'turn'] as const;
+const UNCHECKED = ['probe', 'packet', 'published', 'shared', 'beginning', 'want', 'turn'] as const;
 type Unchecked = (typeof UNCHECKED)[number];
 const isUnchecked = (kind: FrameKind): kind is Unchecked => UNCHECKED.some((one) => one === kind);
 

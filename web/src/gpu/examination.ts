@@ -12,9 +12,8 @@ import { type Result, success } from '../../../swarm/base.ts';
 import { DETAIL_LENGTH_LIMIT } from '../../../swarm/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import type { CodedState } from '../../../swarm/plan/plan.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { RunWire } from '../../../swarm/wire.ts';
+import type { CodedState, RunWire } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
 import { CHECK_SECONDS, checkKernels, type KernelCase, kernelCases, type StepShape } from './kernelCheck.ts';
 

@@ -18,9 +18,8 @@ import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
-import type { CodedState } from '../../../swarm/plan/plan.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
-import { type RunWire, WIRE_ENCODINGS } from '../../../swarm/wire.ts';
+import { type CodedState, type RunWire, WIRE_ENCODINGS } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
 import { atFewRows } from './fewRows.ts';
 import type { KernelCall } from './kernelCall.ts';
