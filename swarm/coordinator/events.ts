@@ -33,6 +33,8 @@ export interface CoordinatorConfig {
   readonly train: Pick<Train, 'steps' | 'optimizer' | 'schedule' | 'islands'>;
   /** The islands of these donors, where other groups compute the others (groups.ts); absent: all. */
   readonly own?: readonly number[];
+  /** What all islands share lies with owners, and not with every keeper. */
+  readonly owned?: true;
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;

@@ -41,7 +41,7 @@ export function decideGroup(
     const [next, caused] = replan(group.replanner, told, now, view);
     group = { ...group, replanner: next };
     for (const effect of caused)
-      if (effect.type === 'planned') waiting.push(() => toCoordinator(withIslands(effect, coordinator.config.own)));
+      if (effect.type === 'planned') waiting.push(() => toCoordinator(withIslands(effect, coordinator.config)));
       else effects.push(effect);
   };
   const toCoordinator = (told: CoordinatorEvent): void => {
@@ -71,10 +71,10 @@ export function decideGroup(
 /** Whose plan it is says which islands its donors compute. */
 function withIslands(
   { type, ask, answer }: Extract<ReplannerEffect, { type: 'planned' }>,
-  islands: readonly number[] | undefined,
+  { own: islands, owned }: Group['coordinator']['config'],
 ): Extract<CoordinatorEvent, { type: 'planned' }> {
   if (islands === undefined || answer.answer !== 'plan') return { type, ask, answer };
-  const own: PlanAnswer = { ...answer, plan: { ...answer.plan, islands } };
+  const own: PlanAnswer = { ...answer, plan: { ...answer.plan, islands, ...(owned && { owned }) } };
   return { type, ask, answer: own };
 }
 
