@@ -12,7 +12,7 @@ import { type DecisionEffect, forCoordinator, forReplanner, type ToldEvent } fro
 import { decideGroup, type Group, type GroupEffect, type GroupEvent } from './group.ts';
 import { committedIn, groupCount, isTogether, joined } from './groups.ts';
 import type { Meetings } from './meeting.ts';
-import type { Owners } from './owners.ts';
+import type { Owners } from './owned.ts';
 import { type Giving, goneBack } from './recordedRounds.ts';
 
 export interface Apart {

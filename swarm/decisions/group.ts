@@ -5,6 +5,7 @@
 import { replan } from '../autoplan/replanner.ts';
 import type { ReplannerEffect, ReplannerEvent, ReplannerState } from '../autoplan/replannerState.ts';
 import type { CoordinatorEvent, Effect, PlanAnswer } from '../coordinator/events.ts';
+import type { OwnIslands } from '../coordinator/ownIslands.ts';
 import { type CoordinatorState, planInForce } from '../coordinator/state.ts';
 import { step } from '../coordinator/step.ts';
 import { offerOf } from '../coordinator/successor.ts';
@@ -71,7 +72,7 @@ export function decideGroup(
 /** Whose plan it is says which islands its donors compute. */
 function withIslands(
   { type, ask, answer }: Extract<ReplannerEffect, { type: 'planned' }>,
-  { own: islands, owned }: Group['coordinator']['config'],
+  { own: islands, owned }: OwnIslands,
 ): Extract<CoordinatorEvent, { type: 'planned' }> {
   if (islands === undefined || answer.answer !== 'plan') return { type, ask, answer };
   const own: PlanAnswer = { ...answer, plan: { ...answer.plan, islands, ...(owned && { owned }) } };

@@ -4,7 +4,7 @@
  * among them, and moves in that meeting. Rules IS in SPEC.md.
  */
 import type { DonorPace } from '../autoplan/groupsAnew.ts';
-import { at, overlap, type PeerId, type Range } from '../base.ts';
+import { at, overlap, type PeerId } from '../base.ts';
 import type { PlanInForce } from '../coordinator/state.ts';
 import {
   type MeetingDonor,
@@ -22,17 +22,9 @@ import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Apart, Deciding, Saving } from './deciding.ts';
 import type { Group } from './group.ts';
+import type { Owners } from './owned.ts';
 import { pacesNow } from './paces.ts';
 import { islandOf } from './recordedRounds.ts';
-
-/** Who has which range since the last meeting. */
-export interface Owners {
-  /** Nobody has anything yet: it lies in this checkpoint, with which all began. */
-  readonly checkpoint: number | null;
-  readonly ranges: readonly { readonly block: string; readonly range: Range; readonly peers: readonly PeerId[] }[];
-  /** The donors among whom it was shared out, each with its island: whoever is of another one since may not have heard what came of the meeting. */
-  readonly among: readonly (readonly [peer: PeerId, island: number])[];
-}
 
 /** With which groups begin that start from a checkpoint; null: every keeper has all of what it keeps. */
 export function ownersFrom(groups: readonly Group[], run: Apart['run'], step: number): Owners | null {
