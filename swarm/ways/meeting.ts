@@ -53,12 +53,8 @@ export function meetingPassages(model: Model, settings: Settings, groups: readon
   });
 }
 
-export const meetingPartners = (
-  model: Model,
-  settings: Settings,
-  groups: readonly MeetingGroup[],
-  _owners?: unknown,
-): Partners => partnersIn(meetingPassages(model, settings, groups));
+export const meetingPartners = (model: Model, settings: Settings, groups: readonly MeetingGroup[]): Partners =>
+  partnersIn(meetingPassages(model, settings, groups));
 
 /** A range of a block, cut wherever any group's state is: so the digests of all who keep some of it can be compared. */
 export function meetingCuts(groups: readonly MeetingGroup[], name: BlockName, [from, to]: Range): Range[] {
