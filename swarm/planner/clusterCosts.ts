@@ -13,15 +13,7 @@ import type { Plan } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
-import {
-  type CodedState,
-  INT8_BLOCK,
-  packedBytes,
-  type RunWire,
-  tightestWire,
-  WIRE_ENCODINGS,
-  type WireEncoding,
-} from '../wire.ts';
+import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type SharedBy } from './cluster.ts';
 import { bufferLimitOf, largestBuffers } from './largestBuffers.ts';
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
@@ -42,7 +34,7 @@ export interface ClusterProblem {
     readonly sequence: number;
     readonly wire?: RunWire;
     readonly compute?: Compute;
-    readonly stateWire?: CodedState;
+    readonly stateWire?: NonNullable<Plan['stateWire']>;
     readonly islands?: Islands;
   };
   readonly cluster: Cluster;

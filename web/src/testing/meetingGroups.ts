@@ -1,6 +1,5 @@
 /** For tests of meetings: groups of keepers without GPUs, whose packets go from hand to hand. */
-import { expect } from 'vitest';
-import { at, got, type PeerId, peerId, type Range } from '../../../swarm/base.ts';
+import { at, got, invariant, type PeerId, peerId, type Range } from '../../../swarm/base.ts';
 import { roundSteps, turnAt } from '../../../swarm/islands/rounds.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
@@ -146,7 +145,7 @@ class Post {
       send: async (to: PeerId, key: TensorKey, words: Float32Array) => {
         const name = `${me}>${to} ${keyText(key)}`;
         const sent = this.#tamper(me, to, key, words).slice();
-        expect(this.#there.has(name)).toBe(false);
+        invariant(!this.#there.has(name), `${name} is sent twice`);
         this.#there.set(name, sent);
         this.#awaited.get(name)?.(sent);
       },
@@ -265,7 +264,7 @@ export class Groups {
       shards.takeMeeting(outcome.shards);
       owned.become(outcome.owned);
     }
-    for (const [range, said] of digests) expect(said.size, range).toBe(1);
+    for (const [name, said] of digests) invariant(said.size === 1, `all who say ${name} say the same`);
   }
 }
 
