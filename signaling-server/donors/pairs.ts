@@ -199,11 +199,11 @@ export class Pairs {
   }
 
   /** Each attempt may be sent whole, and what an earlier one did not use is not added to it. */
-  #meet({ attempt, groups }: Said<'meet'>): void {
+  #meet({ attempt, groups, owners }: Said<'meet'>): void {
     const { model, islands } = this.#sizes;
     if (this.#meeting.attempt === attempt || !islands) return;
     const ways: Ways = new Map();
-    add(ways, meetingPassages(model, islands, groups), (way, bytes) => way.left.grow(bytes));
+    add(ways, meetingPassages(model, islands, groups, owners), (way, bytes) => way.left.grow(bytes));
     this.#meeting = { attempt, ways };
   }
 

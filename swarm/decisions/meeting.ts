@@ -251,7 +251,7 @@ export function isWayAwaited(
 ): boolean {
   const { islands } = config.train;
   if (islands === undefined || pair.every((peer) => met.some((one) => one.peer === peer))) return false;
-  const partners = meetingPartners(acceptedModel(config), islands, groupsOf(plans), owners);
+  const partners = meetingPartners(acceptedModel(config), islands, groupsOf(plans), owners ?? undefined);
   return partners.get(pair[0])?.has(pair[1]) === true;
 }
 

@@ -9,6 +9,7 @@
 import { at, invariant, type Range } from '../base.ts';
 import type { Islands } from '../run/runFile.ts';
 import { INT8_BLOCK, int8Code, int8Scale } from '../wire.ts';
+import type { PublishedCodes } from './codes.ts';
 import { placeOf, type SparseExchange, type SparseRun, sentValue, sparsify } from './sparse.ts';
 
 /** The part of a run file's `train.islands` that a meeting depends on. */
@@ -53,13 +54,17 @@ export function* meet(
   );
 }
 
-/** The same, of what the islands say of each piece; each is asked once, before the shared planes change there. */
+/**
+ * The same, of what the islands say of each piece; each is asked once, before the shared planes change there. `codes`: of
+ * these tensors, where others are to publish the same.
+ */
 export function* meetSaid(
   settings: MeetingSettings,
   tensors: readonly Range[],
   shared: SharedPlanes,
   steps: readonly number[],
   said: (island: number, piece: Range) => Contribution,
+  codes?: PublishedCodes,
 ): Generator<number> {
   const total = steps.reduce((sum, own) => sum + own, 0);
   invariant(total > 0, 'a meeting follows steps of its islands');
@@ -72,7 +77,7 @@ export function* meetSaid(
       yield sum.length * steps.length;
     }
     for (const part of shared.published ? cuts(tensor, PUBLISHED_ELEMENTS) : []) {
-      publish(part, shared);
+      publish(part, shared, codes);
       yield part[1] - part[0];
     }
   }
@@ -161,14 +166,22 @@ export function outerStep(
 }
 
 /** What is published of a tensor follows `shared` by int8 codes of what it lacks (WI4). */
-export function publish([from, to]: Range, { shared, published }: Pick<SharedPlanes, 'shared' | 'published'>): void {
+function publish(
+  [from, to]: Range,
+  { shared, published }: Pick<SharedPlanes, 'shared' | 'published'>,
+  codes?: PublishedCodes,
+): void {
   if (published === null) return;
   const lacking = new Float32Array(INT8_BLOCK);
   for (let start = from; start < to; start += INT8_BLOCK) {
     const length = Math.min(INT8_BLOCK, to - start);
     for (let i = 0; i < length; i++) lacking[i] = (shared[start + i] ?? 0) - (published[start + i] ?? 0);
     const scale = int8Scale(lacking, length);
-    for (let i = 0; i < length; i++)
-      published[start + i] = (published[start + i] ?? 0) + int8Code(lacking[i] ?? 0, scale) * scale;
+    const made = codes?.begin(start, scale, length);
+    for (let i = 0; i < length; i++) {
+      const code = int8Code(lacking[i] ?? 0, scale);
+      if (made) made[i] = code;
+      published[start + i] = (published[start + i] ?? 0) + code * scale;
+    }
   }
 }

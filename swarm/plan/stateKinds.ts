@@ -12,7 +12,9 @@ export const STATE_KINDS = ['value', 'm', 'v'] as const;
 /** Each island's own. */
 export const ISLAND_KINDS = [...STATE_KINDS, 'leftOver'] as const;
 type IslandKind = (typeof ISLAND_KINDS)[number];
-type SharedKind = 'shared' | 'velocity' | 'published';
+/** What all islands share. */
+export const SHARED_KINDS = ['shared', 'velocity', 'published'] as const;
+export type SharedKind = (typeof SHARED_KINDS)[number];
 /** `@0` is not written. */
 export type StateKind = IslandKind | `${IslandKind}@${number}` | SharedKind;
 

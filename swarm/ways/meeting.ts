@@ -1,60 +1,62 @@
 /**
- * What groups of donors send each other when their islands meet: the primary of a range says to every other keeper of any
+ * What groups of donors send each other when their islands meet. The primary of a range says to every other keeper of any
  * part of it, in whichever group, what each island of its own changed there. All who keep a range add up the same packets,
- * so every group comes to the same bits. Rules IS in SPEC.md.
+ * so every group comes to the same bits. Where what islands share lies with owners, they do instead (ownedPassages.ts).
+ * Rules IS in SPEC.md.
  */
 import { overlap, type Range } from '../base.ts';
-import { packetBytes } from '../islands/packet.ts';
-import { SLICE_ELEMENTS, tensorParts } from '../model/layout.ts';
-import { type Block, type BlockName, block, type Model } from '../model/model.ts';
-import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
-import { cutUpTo } from '../plan/shardCuts.ts';
-import type { Islands } from '../run/runFile.ts';
+import type { MeetingOwners } from '../messages/meetingWords.ts';
+import type { BlockName, Model } from '../model/model.ts';
+import { keepersOf } from '../plan/plan.ts';
+import { type OwnedPassage, ownedPackets, ownedPassages } from './ownedPassages.ts';
+import { type MeetingGroup, type MeetingSettings, type PacketPassage, packetsTo, shardsOf } from './packets.ts';
 import { type Partners, partnersIn } from './partners.ts';
-import type { Passage, TensorName } from './passage.ts';
-import { blockIndex } from './tensors.ts';
 
-/** What is known of a group that meets others. */
-export interface MeetingGroup {
-  readonly islands: readonly number[];
-  readonly state: Plan['state'];
-}
+export type MeetingPassage = PacketPassage | OwnedPassage;
 
-/** What an island says of a range. */
-export interface Saying {
-  readonly block: BlockName;
-  readonly island: number;
-  readonly range: Range;
-}
+/** In an order that follows from the groups, and the owners. */
+export const meetingPassages = (
+  model: Model,
+  settings: MeetingSettings,
+  groups: readonly MeetingGroup[],
+  owners?: MeetingOwners,
+): MeetingPassage[] =>
+  owners
+    ? [...ownedPackets(model, settings, groups, owners), ...ownedPassages(model, settings, groups, owners)]
+    : packetPassages(model, settings, groups);
 
-export interface PacketPassage extends Passage, Saying {}
-
-type Settings = Pick<Islands, 'exchange' | 'publish'>;
-
-/** In an order that follows from the groups. */
-export function meetingPassages(model: Model, settings: Settings, groups: readonly MeetingGroup[]): PacketPassage[] {
+/** Where what islands share lies with every keeper. */
+export function packetPassages(
+  model: Model,
+  settings: MeetingSettings,
+  groups: readonly MeetingGroup[],
+): PacketPassage[] {
   return model.blocks.flatMap((own) => {
     const shards = groups.flatMap(({ state }) => shardsOf(state, own.name));
-    return groups.flatMap(({ islands, state }) =>
-      shardsOf(state, own.name).flatMap(({ peer: from, range }) =>
+    return groups.flatMap((group) =>
+      shardsOf(group.state, own.name).flatMap(({ peer, range }) =>
         shards.flatMap((shard) =>
-          packetRanges(own, settings, overlap(range, shard.range)).flatMap((part) =>
-            keepersOf(shard).flatMap((to) =>
-              islands.flatMap((island): PacketPassage[] => {
-                if (from === to) return [];
-                const saying = { block: own.name, island, range: part };
-                return [{ ...saying, from, to, tensor: packetTensor(model, settings, saying) }];
-              }),
-            ),
-          ),
+          packetsTo(model, settings, group, peer, keepersOf(shard), own, overlap(range, shard.range)),
         ),
       ),
     );
   });
 }
 
-export const meetingPartners = (model: Model, settings: Settings, groups: readonly MeetingGroup[]): Partners =>
-  partnersIn(meetingPassages(model, settings, groups));
+/** Those of a meeting at which islands did so many steps: who did none says nothing, and of no step nothing is published. */
+export function passagesOf(all: readonly MeetingPassage[], steps: readonly number[]): MeetingPassage[] {
+  const isAny = steps.some((own) => own > 0);
+  return all.filter(({ island, tensor }) =>
+    island === null ? isAny || tensor.kind !== 'published' : (steps[island] ?? 0) > 0,
+  );
+}
+
+export const meetingPartners = (
+  model: Model,
+  settings: MeetingSettings,
+  groups: readonly MeetingGroup[],
+  owners?: MeetingOwners,
+): Partners => partnersIn(meetingPassages(model, settings, groups, owners));
 
 /** A range of a block, cut wherever any group's state is: so the digests of all who keep some of it can be compared. */
 export function meetingCuts(groups: readonly MeetingGroup[], name: BlockName, [from, to]: Range): Range[] {
@@ -62,24 +64,4 @@ export function meetingCuts(groups: readonly MeetingGroup[], name: BlockName, [f
   const places = [...new Set([from, to, ...ends])].filter((place) => from <= place && place <= to);
   places.sort((a, b) => a - b);
   return places.slice(1).map((end, index) => [places[index] ?? from, end]);
-}
-
-const shardsOf = (state: Plan['state'], name: BlockName): readonly Shard[] =>
-  state.find((one) => one.block === name)?.shards ?? [];
-
-/** In pieces that travel, each beginning where a run and a block of codes do. */
-function packetRanges(own: Block, settings: Settings, range: Range | null): Range[] {
-  const found: Range[] = [];
-  for (let from = range?.[0] ?? 0; range && from < range[1]; ) {
-    const end = from + SLICE_ELEMENTS;
-    const to = end >= range[1] ? range[1] : cutUpTo(own, settings, end);
-    found.push([from, to]);
-    from = to;
-  }
-  return found;
-}
-
-function packetTensor(model: Model, { exchange }: Settings, { block: name, island, range }: Saying): TensorName {
-  const words = packetBytes(exchange, tensorParts(block(model, name), range)) / 4;
-  return { kind: 'packet', stage: island, index: blockIndex(model, name), range: [range[0], range[0] + words] };
 }

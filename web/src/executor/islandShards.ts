@@ -14,6 +14,7 @@ import {
   ISLAND_KINDS,
   kindAt,
   ownIslands,
+  SHARED_KINDS,
   STATE_KINDS,
   type StateKind,
   stateKinds,
@@ -29,6 +30,8 @@ interface IslandRun {
   readonly islands: Islands;
   /** Those that are done here, where it is a part of them. */
   readonly own: readonly number[] | undefined;
+  /** What all share lies with owners, not here. */
+  readonly owned?: true | undefined;
   readonly kept: readonly ShardWork[];
   readonly stages: ReadonlyMap<number, Stage>;
   readonly uses: ReadonlyMap<number, readonly BlockUse[]>;
@@ -41,6 +44,15 @@ type Planes = Map<StateKind, Float32Array>;
 export interface MeetingPlanes extends SharedPlanes {
   /** The group's own. */
   readonly islands: readonly IslandPlanes[];
+}
+
+/** The same where what islands share lies with owners. */
+export type OwnPlanes = Pick<MeetingPlanes, 'islands'> & { readonly published: Float32Array };
+
+/** What a meeting came to, of one shard. Null: with owners. */
+export interface MetPlanes extends Pick<MeetingPlanes, 'published' | 'islands'> {
+  readonly shared: Float32Array | null;
+  readonly velocity: Float32Array | null;
 }
 
 /** By shard, what each island of the group has of it. */
@@ -66,7 +78,7 @@ export class IslandShards implements Shards {
     this.bytes = gpu.bytes;
     this.#gpu = gpu;
     this.#run = run;
-    const parked = stateKinds(run.islands, run.own).filter((kind) => !isOnGpu(kind));
+    const parked = stateKinds(run.islands, run.own, run.owned).filter((kind) => !isOnGpu(kind));
     this.#planes = new Map(
       run.kept.map((work) => [
         work,
@@ -179,11 +191,22 @@ export class IslandShards implements Shards {
       shared: got(planes, 'shared').slice(),
       velocity: got(planes, 'velocity').slice(),
       published: planes.get('published')?.slice() ?? null,
-      islands: got(ends, work).map((own, island) => ({
-        own,
-        leftOver: planes.get(kindAt('leftOver', this.#turnOf(island)))?.slice() ?? null,
-      })),
+      islands: this.#islandPlanes(work, ends),
     };
+  }
+
+  /** The same where what islands share lies with owners. */
+  ownPlanes(work: ShardWork, ends: RoundEnds): OwnPlanes {
+    const published = got(got(this.#planes, work), 'published').slice();
+    return { published, islands: this.#islandPlanes(work, ends) };
+  }
+
+  #islandPlanes(work: ShardWork, ends: RoundEnds): IslandPlanes[] {
+    const planes = got(this.#planes, work);
+    return got(ends, work).map((own, island) => ({
+      own,
+      leftOver: planes.get(kindAt('leftOver', this.#turnOf(island)))?.slice() ?? null,
+    }));
   }
 
   get #own(): readonly number[] {
@@ -199,12 +222,12 @@ export class IslandShards implements Shards {
    * What came out of a meeting is the state, beside which the islands went on: what each did since it ended that round stays,
    * on top of it. Of who did nothing since, that is what was published, to the last bit.
    */
-  async takeIn(outcomes: ReadonlyMap<ShardWork, MeetingPlanes>): Promise<void> {
+  async takeIn(outcomes: ReadonlyMap<ShardWork, MetPlanes>): Promise<void> {
     this.#isTorn = true;
-    for (const [work, { shared, published, islands }] of outcomes) {
+    for (const [work, outcome] of outcomes) {
       const planes = got(this.#planes, work);
-      const base = published ?? shared;
-      for (const [island, { own: before }] of islands.entries()) {
+      const base = begins(outcome);
+      for (const [island, { own: before }] of outcome.islands.entries()) {
         const turn = this.#turnOf(island);
         const now =
           turn === 0
@@ -217,29 +240,32 @@ export class IslandShards implements Shards {
         if (turn === 0) this.#write(work, 'value', grown);
         else planes.set(kindAt('value', turn), grown);
       }
-      this.#share(planes, got(outcomes, work));
-    }
-    this.#isTorn = false;
-  }
-
-  /** What came out of that meeting is the state now, and every island begins its next round with it. Moments stay. */
-  takeMeeting(outcomes: ReadonlyMap<ShardWork, MeetingPlanes>): void {
-    this.#isTorn = true;
-    for (const [work, outcome] of outcomes) {
-      const planes = got(this.#planes, work);
-      const begins = outcome.published ?? outcome.shared;
-      for (const turn of outcome.islands.keys())
-        if (turn === 0) this.#write(work, 'value', begins);
-        else planes.set(kindAt('value', turn), begins.slice());
       this.#share(planes, outcome);
     }
     this.#isTorn = false;
   }
 
-  #share(planes: Planes, { shared, velocity, published, islands }: MeetingPlanes): void {
-    planes.set('shared', shared);
-    planes.set('velocity', velocity);
-    if (published) planes.set('published', published);
+  /** What came out of that meeting is the state now, and every island begins its next round with it. Moments stay. */
+  takeMeeting(outcomes: ReadonlyMap<ShardWork, MetPlanes>): void {
+    this.#isTorn = true;
+    for (const [work, outcome] of outcomes) {
+      const planes = got(this.#planes, work);
+      const base = begins(outcome);
+      for (const turn of outcome.islands.keys())
+        if (turn === 0) this.#write(work, 'value', base);
+        else planes.set(kindAt('value', turn), base.slice());
+      this.#share(planes, outcome);
+    }
+    this.#isTorn = false;
+  }
+
+  /** Where owners have what is shared it is here only for who saves it, until the next meeting is over. */
+  #share(planes: Planes, { islands, ...met }: MetPlanes): void {
+    for (const kind of SHARED_KINDS) {
+      const plane = met[kind];
+      if (plane) planes.set(kind, plane);
+      else planes.delete(kind);
+    }
     for (const [island, { leftOver }] of islands.entries())
       if (leftOver) planes.set(kindAt('leftOver', this.#turnOf(island)), leftOver);
   }
@@ -310,6 +336,13 @@ export class IslandShards implements Shards {
   close(): void {
     this.#gpu.close();
   }
+}
+
+/** What every island begins its next round with. */
+function begins({ published, shared }: MetPlanes): Float32Array {
+  const base = published ?? shared;
+  invariant(base, 'what lies with owners is published');
+  return base;
 }
 
 const within = (values: Float32Array, [from]: Range, part: Range): Float32Array =>

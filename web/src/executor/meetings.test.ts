@@ -86,7 +86,7 @@ class Donor {
 
   async begin(): Promise<void> {
     const { epoch, plan } = this;
-    this.meetings.prepare(this.#run, plan);
+    this.meetings.prepare(this.#run, { plan, generation: 0 });
     this.epochs.begin(epoch, null, async () => {
       const { engine } = this.#run;
       const target = { model: MODEL, train: TRAIN, engine, peer: this.#peer, plan, epoch, generation: 0, step: 0 };

@@ -3,26 +3,36 @@
  * others send for it. What fails of an attempt ends that attempt alone, and is told of once: the server begins another.
  */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
+import { codeWords } from '../../../swarm/islands/codes.ts';
 import { roundEnd, roundLength } from '../../../swarm/islands/rounds.ts';
 import { encodeTensor, type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
 import type { MeetMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
-import { meetingPassages, type PacketPassage } from '../../../swarm/ways/meeting.ts';
+import { tensorParts } from '../../../swarm/model/layout.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import { peers } from '../../../swarm/plan/plan.ts';
+import { FLOAT_BYTES, SHARED_KINDS } from '../../../swarm/plan/stateKinds.ts';
+import { type MeetingPassage, meetingPassages, passagesOf } from '../../../swarm/ways/meeting.ts';
 import { type Partners, partnersIn } from '../../../swarm/ways/partners.ts';
 import { bytesOf } from '../../../swarm/ways/tensors.ts';
 import { type Epochs, faultOf } from './epochs.ts';
 import type { Holding } from './holding.ts';
 import { Inbox } from './inbox.ts';
+import type { MeetingParts } from './islandPackets.ts';
 import type { IslandShards, RoundEnds } from './islandShards.ts';
 import type { JoinedRun } from './joinedRun.ts';
 import { Meeting, type Outcome } from './meeting.ts';
 import type { Meter } from './meter.ts';
 import type { Neighbours } from './neighbours.ts';
+import { OwnedMeeting } from './ownedMeeting.ts';
+import { OwnedStore } from './ownedStore.ts';
 import type { Role } from './role.ts';
 import { sendFrames } from './sendFrames.ts';
 import type { SessionParts } from './sessionParts.ts';
 import type { Traffic } from './traffic.ts';
 import { gatherValues, holderParts, sendValues } from './values.ts';
+
+type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
 
 interface Parts {
   readonly page: Pick<SessionParts['page'], 'sendServer'>;
@@ -47,7 +57,7 @@ interface Attempt {
   readonly message: MeetMessage;
   readonly abort: AbortController;
   /** Of islands that did anything. */
-  readonly passages: readonly PacketPassage[];
+  readonly passages: readonly MeetingPassage[];
   readonly partners: Partners;
   outcome: Outcome | null;
 }
@@ -61,22 +71,32 @@ export class Meetings {
   /** Of the round that is met about beside the next one's steps: which it is, and when they are read what islands ended it with. */
   #besideRound: number | null = null;
   #ended: { readonly round: number; readonly ends: RoundEnds } | null = null;
+  /** What this donor owns, under whatever plan; of this name, and since the run last went back. */
+  readonly #owned = new OwnedStore();
+  #ownedSince = '';
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#packets = new Inbox(parts.bar);
   }
 
-  /** Of a new plan: nothing of an attempt before is of use. `plan`: what the primaries of this group may send ahead. */
-  prepare({ peer, model, sizes }: JoinedRun, { islands: own, state }: Role['plan']): void {
+  /** Of a new plan: nothing of an attempt before is of use. What this donor owns is, unless the run goes back. */
+  prepare(
+    { peer, model, sizes }: JoinedRun,
+    { plan, generation }: Pick<Message<'prepare'>, 'plan' | 'generation'>,
+  ): void {
     this.drop();
     this.#overRound = null;
     this.#ended = null;
     this.#besideRound = null;
     this.#packets = new Inbox(this.#parts.bar);
+    if (this.#ownedSince !== `${peer} ${generation}`) this.#owned.become([]);
+    this.#ownedSince = `${peer} ${generation}`;
     const { islands } = sizes;
+    const { islands: own, state, owned } = plan;
     if (!islands || !own) return;
-    this.#packets.warm(bytesTo(peer, meetingPassages(model, islands, [{ islands: own, state }])));
+    const packets = meetingPassages(model, islands, [{ islands: own, state }]);
+    this.#packets.warm(owned ? ofOwners(model, peers(plan)) : bytesTo(peer, packets));
   }
 
   /** The epoch is given up, and with it an attempt, unless that is beside its steps: then it is about what was before them. */
@@ -134,14 +154,16 @@ export class Meetings {
     const run = this.#parts.run();
     const islands = run?.sizes.islands;
     if (!run || !islands || this.#parts.epochs.current?.number !== message.epoch) return;
-    const all = meetingPassages(run.model, islands, message.groups);
-    const passages = all.filter(({ island }) => (message.steps[island] ?? 0) > 0);
+    const all = meetingPassages(run.model, islands, message.groups, message.owners);
+    const passages = passagesOf(all, message.steps);
     const partners = partnersIn(all);
     const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null };
     this.#attempt = attempt;
     if (message.beside) this.#endRound(message, run);
     const step = passages.filter(({ to }) => to === run.peer);
-    const coming = { arrival: [], step, late: [], heldOut: [], earlyBytes: bytesTo(run.peer, all) };
+    const others = [...(partners.get(run.peer) ?? [])];
+    const earlyBytes = message.owners ? ofOwners(run.model, others) : bytesTo(run.peer, all);
+    const coming = { arrival: [], step, late: [], heldOut: [], earlyBytes };
     this.#packets.expect(message.attempt, 0, coming, 0, () => []);
     this.#packets.advance(message.attempt, 0);
     if (message.beside) this.#holdBeside(attempt, run);
@@ -189,18 +211,22 @@ export class Meetings {
     try {
       const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), message.epoch);
       await neighbours.meet(partners, greatest, message.relayed ?? [], signal);
-      const packets = {
-        send: (to: PeerId, key: TensorKey, words: Float32Array) =>
-          sendFrames(to, encodeTensor(key, words), { traffic, meter, ways }, signal),
-        receive: (key: TensorKey, from: PeerId) => meter.awaited(from, this.#packets.receive(key, from, signal)),
+      const { owners } = message;
+      const parts: MeetingParts = {
+        ...{ role, shards: role.islands, settings: islands, message, passages, ends },
+        ways: {
+          send: (to, key, words) => sendFrames(to, encodeTensor(key, words), { traffic, meter, ways }, signal),
+          receive: (key, from) => meter.awaited(from, this.#packets.receive(key, from, signal)),
+          read: (...part) => run.files.state(...part),
+        },
       };
-      const meeting = new Meeting(role, role.islands, islands, message, passages, ends, packets);
-      const { outcome, digests } = await (message.beside ? meeting.hold() : meter.meeting(run.peer, meeting.hold()));
+      const meeting = owners ? new OwnedMeeting(parts, owners, this.#owned) : new Meeting(parts);
+      const { outcome, said } = await (message.beside ? meeting.hold() : meter.meeting(run.peer, meeting.hold()));
       signal.throwIfAborted();
       attempt.outcome = outcome;
       const { epoch, round, attempt: number } = message;
       page.sendServer({
-        ...{ type: 'met', epoch, round, attempt: number, digests },
+        ...{ type: 'met', epoch, round, attempt: number, ...said },
         ...this.#bytes(role, passages),
       });
     } catch (error) {
@@ -216,7 +242,7 @@ export class Meetings {
   }
 
   /** Of the packets of this peer, and of the values that it sends when the meeting is over. */
-  #bytes(role: Role, passages: readonly PacketPassage[]) {
+  #bytes(role: Role, passages: readonly MeetingPassage[]) {
     const sum = { bytesDirect: 0, bytesRelayed: 0 };
     const links = this.#parts.links();
     const count = (to: PeerId, bytes: number): void => {
@@ -233,13 +259,14 @@ export class Meetings {
     const { epochs, holding } = this.#parts;
     const outcome = this.#attempt?.outcome;
     this.#attempt = null;
+    this.#owned.become(outcome?.owned ?? []);
     // Who keeps anything has all of its steps behind it: it has said what came of them.
     if (outcome || holding.role?.kept.length === 0) holding.met(step);
     epochs.enqueueAlways(async () => {
       const { role } = holding;
       if (!role || role.kept.length === 0) return;
       invariant(outcome && role.islands, `what came of the meeting before step ${step} is not here`);
-      role.islands.takeMeeting(outcome);
+      role.islands.takeMeeting(outcome.shards);
     });
   }
 
@@ -248,17 +275,18 @@ export class Meetings {
     const { epochs, holding } = this.#parts;
     const outcome = this.#attempt?.outcome;
     this.#attempt = null;
+    this.#owned.become(outcome?.owned ?? []);
     epochs.enqueueAlways(async () => {
       const { role } = holding;
       if (!role || role.kept.length === 0) return;
       invariant(outcome && role.islands, 'what came of the meeting is not here');
-      await role.islands.takeIn(outcome);
+      await role.islands.takeIn(outcome.shards);
       this.#ended = null;
     });
   }
 
   /** What came of this round's meeting is the state, whatever becomes of the epoch (SC21); once. */
-  over({ epoch: number, round, end, beside }: Extract<ServerMessage, { type: 'meetingOver' }>): void {
+  over({ epoch: number, round, end, beside }: Message<'meetingOver'>): void {
     const { epochs, holding, send, receive, advance } = this.#parts;
     const run = this.#parts.run();
     if (!run || epochs.current?.number !== number || this.#overRound === round) return;
@@ -294,9 +322,19 @@ export class Meetings {
 }
 
 /** From each sender. */
-function bytesTo(me: PeerId, passages: readonly PacketPassage[]): ReadonlyMap<PeerId, number> {
+function bytesTo(me: PeerId, passages: readonly MeetingPassage[]): ReadonlyMap<PeerId, number> {
   const sums = new Map<PeerId, number>();
   for (const passage of passages)
     if (passage.to === me) sums.set(passage.from, (sums.get(passage.from) ?? 0) + bytesOf(passage));
   return sums;
+}
+
+/** Who owns what at the next meeting is not known before its word is here: each may send a share of anything, or all of it. */
+function ofOwners(model: Model, all: readonly PeerId[]): ReadonlyMap<PeerId, number> {
+  const bytes = model.blocks.map((own) => {
+    const codes = codeWords(tensorParts(own, [0, own.elements]));
+    return FLOAT_BYTES * (codes + SHARED_KINDS.length * own.elements);
+  });
+  const sum = bytes.reduce((so, one) => so + one, 0);
+  return new Map(all.map((peer) => [peer, sum]));
 }

@@ -83,9 +83,9 @@ export async function buildRole(
     const under = keptUnder(engine, model, plan, peer);
     const { kept } = under;
     const { islands: settings } = train;
-    const { islands: own } = plan;
+    const { islands: own, owned } = plan;
     const islands = settings
-      ? new IslandShards(onGpu, { model, train, islands: settings, own, kept, stages, uses })
+      ? new IslandShards(onGpu, { model, train, islands: settings, own, owned, kept, stages, uses })
       : null;
     const shards = islands ?? onGpu;
     const state = { ...kindsOf(settings, plan), late: null };

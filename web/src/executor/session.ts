@@ -226,7 +226,7 @@ export class Session {
     const rounds = Math.ceil((evaluation?.windows ?? 0) / facts.train.globalBatchSize);
     const ahead = (step: number) => aheadOf(facts.train, step, message.plan.islands);
     const lost = this.#inbox.expect(number, message.step, incoming(sizes, message, peer), rounds, ahead);
-    this.#meetings.prepare(this.#run, message.plan);
+    this.#meetings.prepare(this.#run, message);
     this.#epochs.begin(number, completing, (epoch) => this.#getReady(epoch, message));
     const { current } = this.#epochs;
     if (lost && current) this.#epochs.fault(current, 'badFrame', `${lost} sent more than there was room for`, lost);

@@ -46,7 +46,7 @@ export class Reach {
         break;
       case 'meet': {
         const { model, islands } = this.#sizes;
-        const partners = islands ? meetingPartners(model, islands, message.groups) : null;
+        const partners = islands ? meetingPartners(model, islands, message.groups, message.owners) : null;
         this.#meeting = partners?.get(this.#me) ?? NOBODY;
         break;
       }
