@@ -26,7 +26,7 @@ import { leaveOut } from './lateIslands.ts';
 import { NO_MEETINGS } from './meeting.ts';
 import { heardOf, isBetweenGroups, lostWay, lostWithin, meet } from './meetingsHeld.ts';
 import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
-import { canSave, ownersFrom, turnText } from './owners.ts';
+import { canSave, ownersFrom, turnText, UNSAVED } from './owners.ts';
 import { beginGiving, keptFrom, nextGiven, sentTo } from './recordedRounds.ts';
 
 const together = (run: CoordinatorConfig, start: StartState): Apart => ({
@@ -162,7 +162,7 @@ function store(deciding: Deciding): boolean {
   const { groups, apart, effects } = deciding;
   const { saving } = apart;
   if (saving !== null && !canSave(deciding, saving)) {
-    goOnTogether(deciding, 'nobody is left who has all that was to be saved');
+    goOnTogether(deciding, UNSAVED);
     return true;
   }
   // Where rounds are recorded one of them saves what all share, and nothing else is kept.

@@ -29,7 +29,7 @@ import {
   withWord,
 } from './meeting.ts';
 import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
-import { isTurnDue, meetingOwners, ownersAfter } from './owners.ts';
+import { isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
 import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
@@ -161,8 +161,8 @@ function saversOf(deciding: Deciding, end: number): number[] {
   const ending = endingAt(deciding, end);
   const states = statesOf(deciding);
   const staying = [...states.keys()].filter((group) => !ending.includes(islandOf(at(states, group))));
-  // Where the first one is lost the other one does it.
-  return (staying.length > 0 ? staying : [...states.keys()]).slice(0, SAVERS);
+  // Where the first one is lost the other one does it. Of groups that all end the last one does not.
+  return staying.length > 0 ? staying.slice(0, SAVERS) : [states.length - 1];
 }
 const SAVERS = 2;
 
@@ -182,7 +182,7 @@ function beginRound(deciding: Deciding, committedSteps: number, savers: readonly
   const by = apart.owners === null ? undefined : (savers ?? []);
   const mayBeSaved = by === undefined || by.includes(islandOf(at(states, 0)));
   const due = isBeside ? 'no' : savedAt(deciding, committedSteps);
-  // With nobody left who was sent it that is found out as soon as it is waited for.
+  if (due === 'first' && !mayBeSaved) return goOnTogether(deciding, UNSAVED);
   const saved = due === 'beside' && !mayBeSaved ? 'no' : due;
   const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [], ...(by && { by }) };
   deciding.apart = { ...apart, saving, giving: giving && (saved === 'no' ? giving : keptAt(giving, committedSteps)) };

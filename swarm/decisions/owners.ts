@@ -64,6 +64,8 @@ export const turnText = ({ owners }: Apart): string =>
     ? 'from now on what islands share lies with owners, with whom they meet sooner'
     : 'from now on every keeper has what islands share: they meet sooner so';
 
+export const UNSAVED = 'nobody is left who has all that was to be saved';
+
 /** Who has all that is to be saved is there, or nobody waits for it. */
 export const canSave = ({ groups }: Deciding, { by }: Saving): boolean =>
   by === undefined || by.includes(islandOf(at(groups, 0).coordinator));
