@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
-import type { StateSource } from '../../swarm/messages/messages.ts';
+import type { MeetMessage, StateSource } from '../../swarm/messages/messages.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { lineOfThree, outlineModel } from '../../swarm/testing/randomPlan.ts';
 import { Pairs } from './pairs.ts';
@@ -119,4 +119,46 @@ test('[WP44] a donor reads what its plan has it hold, of that checkpoint, four t
   expect(read(B)).toBe(true);
   needs.told(B, { type: 'start', epoch: 2, step: 4 });
   expect(read(B)).toBe(false);
+});
+
+test('[IS115] who is to own what nobody has may read just that, a few times over, until the meeting is over or another begins', () => {
+  const needs = new StateNeeds({ model: MODEL });
+  const range = (block: string, have: PeerId[], keep: PeerId[]) => ({
+    ...{ block, range: [0, 32] as const, have, keep },
+  });
+  const meet = (attempt: number, checkpoint?: number): MeetMessage => ({
+    ...{ type: 'meet', epoch: 1, round: 0, attempt, steps: [1], groups: [] },
+    owners: {
+      ranges: [range('layer.1', [], [A, B]), range('layer.2', [C], [A, B])],
+      ...(checkpoint !== undefined && { checkpoint }),
+    },
+  });
+  const read = (peer: PeerId, part: Partial<Parameters<StateNeeds['mayRead']>[1]> = {}) =>
+    needs.mayRead(peer, { checkpoint: 4, block: 'layer.1', kind: 'shared', range: [0, 32], ...part });
+  const tell = (message: Parameters<StateNeeds['told']>[1]) => {
+    for (const to of [A, C]) needs.told(to, message);
+  };
+  expect(read(A)).toBe(false);
+  tell(meet(0));
+  expect(read(A)).toBe(false);
+  tell(meet(1, 4));
+  expect([read(A), read(C), read(A, { kind: 'value' }), read(A, { kind: 'velocity', range: [8, 16] })]).toEqual([
+    ...[true, false, true, true],
+  ]);
+  const wrong = [
+    { checkpoint: 3 },
+    { block: 'layer.2' },
+    { range: [0, 33] },
+    { kind: 'published' },
+    { kind: 'm' },
+  ] as const;
+  expect(wrong.map((part) => read(A, part))).not.toContain(true);
+  // Four times three kinds of 32 elements, of which two and a quarter are read.
+  expect(Array.from({ length: 20 }, () => read(A)).filter(Boolean)).toHaveLength(9);
+  tell(meet(2, 5));
+  expect([read(A), read(A, { checkpoint: 5 })]).toEqual([false, true]);
+  tell({ type: 'start', epoch: 1, step: 4 }); // beside the next round
+  expect(read(A, { checkpoint: 5 })).toBe(true);
+  tell({ type: 'meetingOver', epoch: 1, round: 0 });
+  expect(read(A, { checkpoint: 5 })).toBe(false);
 });

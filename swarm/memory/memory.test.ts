@@ -255,16 +255,17 @@ describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers
   });
 });
 
-test('[IS47] who keeps state in a group has room for a meeting: what comes of it, one value, and all that is said', () => {
+test('[IS47] [IS111] who keeps state in a group has room for a meeting: what comes of it, one value, and all that is said', () => {
   const peer = peerId('a');
   const plan = equalSplit(model, 1, [peer]);
   const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
   const floats = (
     own: readonly number[] | undefined,
     run: Partial<Pick<Islands, 'exchange' | 'publish' | 'overlap'>>,
+    more: Pick<Plan, 'owned'> = {},
   ): number => {
     const islands = { ...islandsOf(4, 2), ...run };
-    return hostBytes(own ? { ...plan, islands: own } : plan, peer, islands) / (4 * elements);
+    return hostBytes(own ? { ...plan, ...more, islands: own } : plan, peer, islands) / (4 * elements);
   };
   const dense = { exchange: 'f32', publish: 'f32' } as const;
   expect(hostBytes(plan, peer, undefined)).toBe(0);
@@ -277,4 +278,6 @@ test('[IS47] who keeps state in a group has room for a meeting: what comes of it
   // Left-overs of both and what is published, each twice; of 64 elements two magnitudes, and eight entries of eight bits.
   const sparse = { exchange: { top: 8, chunk: 64, feedback: 0.9 }, publish: 'int8' } as const;
   expect(floats([1, 3], sparse)).toBeCloseTo(3 + 2 + 3 + 2 + 3 + 1 + (4 * (2 + 2)) / 64, 6);
+  // With owners neither what is shared nor its momentum; codes of what is published; what its own two islands said.
+  expect(floats([1, 3], sparse, { owned: true })).toBeCloseTo(3 + 2 + 1 + 2 + 1 + 17 / 64 + 1 + (2 * (2 + 2)) / 64, 6);
 });

@@ -15,7 +15,15 @@ import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
 import { stepSchedule } from '../schedule/lower.ts';
 import { planSlots } from '../schedule/slots.ts';
 import { recomputesAhead } from '../schedule/varuna.ts';
-import { type CodedState, packedWords, type RunWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
+import {
+  type CodedState,
+  INT8_BLOCK,
+  INT8_BLOCK_WORDS,
+  packedWords,
+  type RunWire,
+  WIRE_ENCODINGS,
+  type WireEncoding,
+} from '../wire.ts';
 import { boundElements } from './boundParts.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 import { gatheredPlaces, wholeUses } from './gatheredUnits.ts';
@@ -276,14 +284,15 @@ export const HOST_FLOATS = STATE_KINDS.length + 1;
 
 /**
  * Bytes of main memory in which a peer keeps shards that lie there, and what a run with islands has beside the state that is
- * updated. Where its group meets others also what comes out of a meeting, until it is over, and the packets that came.
+ * updated. Where its group meets others also what comes out of a meeting, until it is over, and the packets that came. What
+ * it owns of what islands share, where owners have that, follows from no plan and lies beside.
  */
 export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined): number {
   const kept = plan.state.flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)));
   const elementsOf = (shards: readonly Shard[]): number =>
     shards.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
   const parked = stateKinds(islands, plan.islands, plan.owned).length - STATE_KINDS.length;
-  const beside = parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands) : 0);
+  const beside = parked + (islands && plan.islands ? floatsOfMeeting(islands, plan.islands, plan.owned) : 0);
   const inHost = kept.filter((shard) => shard.in === 'host');
   // What the holders have, where a primary sends them codes.
   const held = plan.stateWire ? elementsOf(inHost.filter((shard) => shard.peer === peer)) : 0;
@@ -292,11 +301,16 @@ export function hostBytes(plan: Plan, peer: PeerId, islands: Islands | undefined
 
 /**
  * For each element: what the islands share anew, what is left over of the group's own, one's value (each one's, where they
- * go on beside the meeting), all that is said.
+ * go on beside the meeting), all that is said. With owners what is published anew, its codes, and what the group's own said.
  */
-function floatsOfMeeting({ count: known, exchange, publish, overlap }: Islands, own: readonly number[]): number {
-  const count = known === 'auto' ? MOST_ISLANDS : known;
-  const shared = publish === 'int8' ? 3 : 2;
+function floatsOfMeeting(
+  { count: known, exchange, publish, overlap }: Islands,
+  own: readonly number[],
+  owned = false,
+): number {
+  const all = known === 'auto' ? MOST_ISLANDS : known;
+  const count = owned ? own.length : all;
+  const shared = owned ? 1 + INT8_BLOCK_WORDS / INT8_BLOCK : publish === 'int8' ? 3 : 2;
   const values = overlap ? own.length : 1;
   if (exchange === 'f32') return shared + values + count;
   const said = packetBytes(exchange, [[0, exchange.chunk]]) / (FLOAT_BYTES * exchange.chunk);

@@ -1,32 +1,20 @@
 import { beforeEach, expect, test } from 'vitest';
-import { at, got, type PeerId, peerId, type Range } from '../../../swarm/base.ts';
-import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { at, got, type PeerId, peerId } from '../../../swarm/base.ts';
 import { encodeTensor } from '../../../swarm/messages/frame.ts';
-import type { MeetMessage, PeerMessage } from '../../../swarm/messages/messages.ts';
+import type { MeetMessage } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Islands, Train } from '../../../swarm/run/runFile.ts';
-import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import { meetingPassages } from '../../../swarm/ways/meeting.ts';
-import { changeOf, initialValue, KeeperState } from '../testing/keeperState.ts';
-import type { Stage } from './engine.ts';
-import { Epochs } from './epochs.ts';
-import { Holding } from './holding.ts';
-import type { JoinedRun } from './joinedRun.ts';
-import { Meetings } from './meetings.ts';
-import { Meter } from './meter.ts';
-import { Neighbours } from './neighbours.ts';
-import type { Engine } from './role.ts';
-import { Traffic } from './traffic.ts';
+import { changeOf, initialValue } from '../testing/keeperState.ts';
+import { MeetingDonor as Donor, OUTLINE as MODEL, MeetingPost as Post } from '../testing/meetingDonor.ts';
 
 const [A, B, R] = [peerId('a'), peerId('b'), peerId('r')];
-const MODEL = outlineModel(1, false);
 const ISLANDS: Islands = {
   ...{ count: 2, innerSteps: 1, exchange: 'f32', publish: 'f32', overlap: false },
   outer: { learningRate: 0.5, momentum: 0 },
 };
 const TRAIN = { steps: 4, sequenceLength: 5, globalBatchSize: 1, islands: ISLANDS } as Train;
-const STILL = { now: () => 0, wait: async () => undefined };
 
 /** One donor computes; whoever else is named keeps copies. */
 function planOf(island: number, peer: PeerId, replicas: readonly PeerId[]): Plan {
@@ -40,118 +28,6 @@ function planOf(island: number, peer: PeerId, replicas: readonly PeerId[]): Plan
 /** Island 0: a alone. Island 1: b, and r who keeps a copy of all. */
 const PLANS = [planOf(0, A, []), planOf(1, B, [R])] as const;
 
-class Donor {
-  readonly said: PeerMessage[] = [];
-  readonly holding = new Holding();
-  readonly gpus: KeeperState[] = [];
-  readonly epochs: Epochs;
-  readonly meetings: Meetings;
-  readonly plan: Plan;
-  readonly epoch: number;
-  readonly #run: JoinedRun;
-  readonly #peer: PeerId;
-
-  constructor(peer: PeerId, post: Post) {
-    this.#peer = peer;
-    this.plan = peer === A ? PLANS[0] : PLANS[1];
-    this.epoch = peer === A ? 1 : 2;
-    const page = { sendServer: (message: PeerMessage) => void this.said.push(message) };
-    const ways = {
-      sendFrame: async (to: PeerId, message: ArrayBuffer) => post.carry(peer, to, message),
-      connect: async () => undefined,
-    };
-    this.epochs = new Epochs((epoch, reason, detail, about, attempt) =>
-      page.sendServer({ type: 'fault', epoch, reason, detail, about, attempt }),
-    );
-    const traffic = new Traffic(STILL);
-    this.meetings = new Meetings({
-      ...{ page, ways, traffic, epochs: this.epochs, holding: this.holding },
-      ...{ meter: new Meter(STILL.now, () => undefined), neighbours: new Neighbours(ways, traffic) },
-      ...{ run: () => this.#run, links: () => [], send: async () => undefined, advance: () => undefined },
-      receive: async () => new Float32Array(1),
-      bar: (from) =>
-        page.sendServer({ type: 'fault', epoch: this.epoch, reason: 'badFrame', detail: 'flood', about: from }),
-    });
-    const engine = {
-      ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
-      stage: async () => ({ bytes: 0, close: () => undefined, writeValues: () => undefined }) as unknown as Stage,
-      shards: async () => {
-        this.gpus.push(new KeeperState(shardsOf(MODEL, this.plan, peer)));
-        return at(this.gpus, this.gpus.length - 1).shards;
-      },
-    } as unknown as Engine;
-    const sizes = { model: MODEL, sequence: 5, wire: 'f32', asked: 'f32', islands: ISLANDS } as const;
-    this.#run = { peer, model: MODEL, sizes, engine, facts: { train: TRAIN } } as unknown as JoinedRun;
-  }
-
-  async begin(): Promise<void> {
-    const { epoch, plan } = this;
-    this.meetings.prepare(this.#run, { plan, generation: 0 });
-    this.epochs.begin(epoch, null, async () => {
-      const { engine } = this.#run;
-      const target = { model: MODEL, train: TRAIN, engine, peer: this.#peer, plan, epoch, generation: 0, step: 0 };
-      await this.holding.arrive(
-        target,
-        { from: 'checkpoint', step: 0 },
-        {
-          connect: async () => undefined,
-          read: async (_checkpoint: number, _block: string, kind: string, [from, to]: Range) =>
-            Float32Array.from({ length: to - from }, (_, i) => (kind === 'value' ? initialValue(from + i) : 0)),
-          send: async () => undefined,
-          receive: async () => new Float32Array(1),
-        },
-      );
-    });
-    await this.epochs.current?.work;
-  }
-
-  /** Its island's only step of a round. */
-  update(step: number): void {
-    at(this.gpus, this.gpus.length - 1).update(step);
-    this.holding.added(step + 1);
-    this.holding.committed(step + 1);
-  }
-
-  meet(message: MeetMessage): void {
-    this.meetings.meet({ ...message, epoch: this.epoch });
-  }
-
-  over(round: number): void {
-    this.meetings.over({ type: 'meetingOver', epoch: this.epoch, round });
-  }
-
-  /** The same of a meeting that was held beside steps, before this one. */
-  takeIn(round: number, end: number): void {
-    this.meetings.over({ type: 'meetingOver', epoch: this.epoch, round, end, beside: true });
-  }
-
-  async settled(): Promise<void> {
-    await this.epochs.current?.work;
-  }
-
-  lose(peer: PeerId): void {
-    this.meetings.linkLost(peer);
-  }
-
-  async shared(): Promise<number[]> {
-    const { role } = this.holding;
-    const all = (role?.kept ?? []).map(({ block, range }) => role?.shards.readState(block, range, ['value', 'shared']));
-    return (await Promise.all(all)).flatMap((state) => [...(state ?? [])]);
-  }
-}
-
-/** Frames go at once, unless they are held back. */
-class Post {
-  readonly donors = new Map<PeerId, Donor>();
-  held: { readonly to: PeerId; deliver(): void }[] | null = null;
-
-  carry(from: PeerId, to: PeerId, message: ArrayBuffer): void {
-    const deliver = (): void => this.donors.get(to)?.meetings.accept(from, message.slice());
-    if (this.held) this.held.push({ to, deliver });
-    else deliver();
-  }
-}
-
 const message = (attempt: number, round = 0): MeetMessage => ({
   ...{ type: 'meet', epoch: 0, round, attempt, steps: [1, 1] },
   groups: PLANS.map(({ islands = [], state }, place) => ({ epoch: place + 1, islands: [...islands], state })),
@@ -163,7 +39,11 @@ const each = (act: (donor: Donor) => void | Promise<void>) => Promise.all(donors
 
 beforeEach(async () => {
   post = new Post();
-  donors = [new Donor(A, post), new Donor(B, post), new Donor(R, post)];
+  donors = [
+    new Donor(A, post, TRAIN, PLANS[0], 1),
+    new Donor(B, post, TRAIN, PLANS[1], 2),
+    new Donor(R, post, TRAIN, PLANS[1], 2),
+  ];
   for (const [place, donor] of donors.entries()) post.donors.set(at([A, B, R], place), donor);
   await each((donor) => donor.begin());
   for (const donor of donors) donor.update(donor === donors[0] ? 0 : 1);
