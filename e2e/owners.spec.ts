@@ -44,7 +44,7 @@ test.each([
     expectRecorded(path, metrics as readonly RecordedLine[], BOUND);
     const [said] = jsonLines(report) as Record<'rollbacks', unknown>[];
     expect(said?.rollbacks).toEqual([]);
-    const meetings = readFileSync(record, 'utf8').match(/"owners":\{/g) ?? [];
+    const meetings = readFileSync(record, 'utf8').match(/"owned":\[/g) ?? [];
     expect(meetings.length).toBeGreaterThan(5);
   },
 );
