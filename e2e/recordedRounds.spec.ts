@@ -2,13 +2,10 @@
  * As many islands as there are donors, unequal ones: what they did is recorded, and a float64 trainer of one process that does
  * the recorded rounds again comes to the same losses.
  */
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { parseRunFile, type RunFile } from '../swarm/run/runFile.ts';
-import { IslandReference } from '../swarm/testing/islandReference.ts';
-import { readTensors } from './fidelity.ts';
-import { beside, copyOfRun, type Json, jsonLines, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, type Json, jsonLines, runSwarm, temporaryFolder } from './product.ts';
+import { expectRecorded, type RecordedLine } from './recorded.ts';
 
 /** At this number a round has one step, so that there are as many rounds as steps however fast anybody is. */
 const STEPS = 24;
@@ -34,37 +31,14 @@ const recordedRun = (steps: number): string =>
     return { ...run, checkpoint: { everySteps: 15 }, train: { ...train, optimizer, steps, islands } };
   });
 
-type Line = Record<'step' | 'loss' | 'island' | 'round' | 'innerStep', number>;
-
-/** Of every step one line, and a trainer of one process that does the recorded rounds comes to its loss. */
-function expectRecorded(path: string, lines: readonly Line[]): ReadonlyMap<number, readonly Line[]> {
-  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const run: RunFile = parsed.value;
-  expect(lines.map(({ step }) => step).toSorted((a, b) => a - b)).toEqual(
-    Array.from({ length: run.train.steps }, (_, number) => number),
-  );
-  const rounds = new Map<number, Line[]>();
-  for (const line of lines) rounds.set(line.round, [...(rounds.get(line.round) ?? []), line]);
-  const initial = readTensors(beside(path, String(run.init)));
-  const text = readFileSync(beside(path, '../gpt2-tiny/corpus.txt'));
-  const reference = new IslandReference(run, initial, text, 0);
-  for (const [, own] of [...rounds].toSorted(([a], [b]) => a - b)) {
-    for (const { step, island, loss } of own.toSorted((a, b) => a.innerStep - b.innerStep)) {
-      if (!reference.has(island)) reference.begin(island);
-      expect(Math.abs(loss / reference.step(island, step).loss - 1), `loss of step ${step}`).toBeLessThan(BOUND);
-    }
-    reference.meet();
-  }
-  return rounds;
-}
+type Line = RecordedLine;
 
 test.each(process.env.SHOAL_LONG === '1' ? [TWO, FOUR] : [TWO])(
   '[IS65] [IS68] [IS69] %s unequal donors do as many steps as they can, and the recorded rounds give their losses',
   async (_name, speeds) => {
     const path = recordedRun(STEPS);
     const { metrics } = await runSwarm(path, ...speeds.flatMap((speed) => ['--donor', `speed=${speed}`]));
-    expect(expectRecorded(path, metrics as readonly Line[]).size).toBe(STEPS);
+    expect(expectRecorded(path, metrics as readonly Line[], BOUND).size).toBe(STEPS);
   },
 );
 
@@ -75,7 +49,7 @@ test('[IS85] [IS86] [IS69] a donor is killed and another comes: nothing is given
   const faults = ['--chaos', 'join@2,kill:1@15', '--report', report];
   const { metrics } = await runSwarm(path, ...donors, ...faults);
   const lines = metrics as readonly Line[];
-  expectRecorded(path, lines);
+  expectRecorded(path, lines, BOUND);
   const [said] = jsonLines(report) as Record<'rollbacks', unknown>[];
   expect(said?.rollbacks).toEqual([]);
   // The newcomer began an island of its own; the killed one's did no step after that.

@@ -15,9 +15,10 @@ import type { Plan } from '../plan/plan.ts';
 import type { Compute, LossScale } from '../precision.ts';
 import type { Train } from '../run/runFile.ts';
 import type { RunWire } from '../wire.ts';
+import type { OwnIslands } from './ownIslands.ts';
 
 /** One run: plain data, as all that crosses here. */
-export interface CoordinatorConfig {
+export interface CoordinatorConfig extends OwnIslands {
   readonly name: string;
   /** Of the model. */
   readonly layers: number;
@@ -31,8 +32,6 @@ export interface CoordinatorConfig {
   readonly steps: number;
   /** What a step's learning rate follows from, and whose it is. */
   readonly train: Pick<Train, 'steps' | 'optimizer' | 'schedule' | 'islands'>;
-  /** The islands of these donors, where other groups compute the others (groups.ts); absent: all. */
-  readonly own?: readonly number[];
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;

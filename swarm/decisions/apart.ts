@@ -26,6 +26,7 @@ import { leaveOut } from './lateIslands.ts';
 import { NO_MEETINGS } from './meeting.ts';
 import { heardOf, isBetweenGroups, lostWay, lostWithin, meet } from './meetingsHeld.ts';
 import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
+import { canSave, ownersFrom, turnText, UNSAVED } from './owners.ts';
 import { beginGiving, keptFrom, nextGiven, sentTo } from './recordedRounds.ts';
 
 const together = (run: CoordinatorConfig, start: StartState): Apart => ({
@@ -35,7 +36,7 @@ const together = (run: CoordinatorConfig, start: StartState): Apart => ({
   meetings: NO_MEETINGS,
   giving: beginGiving(run.train, start),
   anew: NOTHING_ANEW,
-  saving: null,
+  ...{ saving: null, owners: null, turns: false },
 });
 
 /** As the store has it. */
@@ -117,9 +118,12 @@ function divide(deciding: Deciding): boolean {
   const count = isOpen ? groupCount(whole, apart.mostGroups) : null;
   if (count === null) return false;
   const { giving } = apart;
-  deciding.groups = divided(whole, count, giving);
+  const apartFrom = divided(whole, count, giving);
+  const owners = ownersFrom(apartFrom, apart.run, whole.coordinator.committedSteps);
+  deciding.groups = owners === null ? apartFrom : apartFrom.map(withOwners);
   deciding.apart = {
     ...apart,
+    owners,
     order: donors.map(({ peer }) => peer),
     giving: giving && { ...giving, nextIsland: giving.nextIsland + count },
   };
@@ -127,6 +131,11 @@ function divide(deciding: Deciding): boolean {
   tellAll(deciding, toCoordinator({ type: 'deadlineReached' }));
   return true;
 }
+
+const withOwners = ({ coordinator, replanner }: Group): Group => ({
+  coordinator: { ...coordinator, config: { ...coordinator.config, owned: true } },
+  replanner,
+});
 
 /** One of them cannot go on without the others, or all are at an end. */
 function end(deciding: Deciding): boolean {
@@ -152,6 +161,10 @@ function end(deciding: Deciding): boolean {
 function store(deciding: Deciding): boolean {
   const { groups, apart, effects } = deciding;
   const { saving } = apart;
+  if (saving !== null && !canSave(deciding, saving)) {
+    goOnTogether(deciding, UNSAVED);
+    return true;
+  }
   // Where rounds are recorded one of them saves what all share, and nothing else is kept.
   const wanted = apart.giving ? 1 : groups.length;
   if (saving === null || new Set(saving.parts.map(({ group }) => group)).size < wanted) return false;
@@ -168,7 +181,8 @@ function store(deciding: Deciding): boolean {
   effects.push({ type: 'log', level: 'info', text: `Checkpoint ${step} is stored.` });
   deciding.apart = { ...apart, giving: apart.giving && keptFrom(apart.giving, step), saving: null };
   tellAll(deciding, toCoordinator({ type: 'allSaved', step, lossScale }));
-  if (statesOf(deciding).every(({ met }) => met === step)) beginIslands(deciding);
+  if (apart.turns) goOnTogether(deciding, turnText(apart));
+  else if (statesOf(deciding).every(({ met }) => met === step)) beginIslands(deciding);
   return true;
 }
 

@@ -12,6 +12,7 @@ import { type DecisionEffect, forCoordinator, forReplanner, type ToldEvent } fro
 import { decideGroup, type Group, type GroupEffect, type GroupEvent } from './group.ts';
 import { committedIn, groupCount, isTogether, joined } from './groups.ts';
 import type { Meetings } from './meeting.ts';
+import type { Owners } from './owned.ts';
 import { type Giving, goneBack } from './recordedRounds.ts';
 
 export interface Apart {
@@ -26,7 +27,18 @@ export interface Apart {
   readonly giving: Giving | null;
   readonly anew: Anew;
   /** A checkpoint on its way: the parts that are whole, by group. */
-  readonly saving: { readonly step: number; readonly parts: readonly Part[] } | null;
+  readonly saving: Saving | null;
+  /** Of what all islands share; null: every keeper has all of what it keeps. */
+  readonly owners: Owners | null;
+  /** Owners are to be there, or no more: all begin anew at what is saved next. */
+  readonly turns: boolean;
+}
+
+export interface Saving {
+  readonly step: number;
+  readonly parts: readonly Part[];
+  /** Islands whose keepers have all that is saved; absent: each. */
+  readonly by?: readonly number[];
 }
 
 export interface Part {
@@ -114,7 +126,7 @@ export function join(deciding: Deciding, reason: string) {
     ...apart,
     giving,
     anew: { ...NOTHING_ANEW, searches: apart.anew.searches },
-    saving: null,
+    ...{ saving: null, owners: null, turns: false },
     meetings: { ...apart.meetings, current: null, beside: null, failures: 0 },
   };
 }

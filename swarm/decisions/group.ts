@@ -5,6 +5,7 @@
 import { replan } from '../autoplan/replanner.ts';
 import type { ReplannerEffect, ReplannerEvent, ReplannerState } from '../autoplan/replannerState.ts';
 import type { CoordinatorEvent, Effect, PlanAnswer } from '../coordinator/events.ts';
+import type { OwnIslands } from '../coordinator/ownIslands.ts';
 import { type CoordinatorState, planInForce } from '../coordinator/state.ts';
 import { step } from '../coordinator/step.ts';
 import { offerOf } from '../coordinator/successor.ts';
@@ -41,7 +42,7 @@ export function decideGroup(
     const [next, caused] = replan(group.replanner, told, now, view);
     group = { ...group, replanner: next };
     for (const effect of caused)
-      if (effect.type === 'planned') waiting.push(() => toCoordinator(withIslands(effect, coordinator.config.own)));
+      if (effect.type === 'planned') waiting.push(() => toCoordinator(withIslands(effect, coordinator.config)));
       else effects.push(effect);
   };
   const toCoordinator = (told: CoordinatorEvent): void => {
@@ -71,10 +72,10 @@ export function decideGroup(
 /** Whose plan it is says which islands its donors compute. */
 function withIslands(
   { type, ask, answer }: Extract<ReplannerEffect, { type: 'planned' }>,
-  islands: readonly number[] | undefined,
+  { own: islands, owned }: OwnIslands,
 ): Extract<CoordinatorEvent, { type: 'planned' }> {
   if (islands === undefined || answer.answer !== 'plan') return { type, ask, answer };
-  const own: PlanAnswer = { ...answer, plan: { ...answer.plan, islands } };
+  const own: PlanAnswer = { ...answer, plan: { ...answer.plan, islands, ...(owned && { owned }) } };
   return { type, ask, answer: own };
 }
 

@@ -10,6 +10,7 @@ import { type CoordinatorState, type Duties, membersOf, type PlanInForce, shardK
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
 import { keepersLive, keepingState, living } from '../coordinator/successor.ts';
 import { roundEnd, roundSteps, turnAt } from '../islands/rounds.ts';
+import type { MeetingOwners } from '../messages/meetingWords.ts';
 import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
@@ -33,6 +34,8 @@ export interface RoundEnd {
 export interface Meeting extends RoundEnd {
   /** Of all meetings begun so far. */
   readonly attempt: number;
+  /** Null: every keeper has all that is shared of what it keeps. */
+  readonly owners: MeetingOwners | null;
   /** Of each group, how many were told. */
   readonly members: readonly number[];
   readonly met: readonly { readonly peer: PeerId; readonly said: MetMessage }[];
@@ -85,11 +88,17 @@ export function roundEnded(groups: readonly CoordinatorState[], plans: readonly 
   };
 }
 
-export function begun(about: RoundEnd, plans: readonly PlanInForce[], before: Meetings, now: number): Meetings {
+export function begun(
+  about: RoundEnd,
+  plans: readonly PlanInForce[],
+  owners: MeetingOwners | null,
+  before: Meetings,
+  now: number,
+): Meetings {
   const { attempts, failures, lastMs } = before;
   const allowed = 2 ** failures * allowedMs(DEADLINES.meeting, lastMs);
   const [attempt, members] = [attempts + 1, plans.map(sizeOf)];
-  const current = { ...about, attempt, members, met: [], startedAt: now, deadline: now + allowed };
+  const current = { ...about, attempt, owners, members, met: [], startedAt: now, deadline: now + allowed };
   return { ...before, attempts: attempts + 1, current };
 }
 
@@ -127,7 +136,7 @@ export const endOf = (states: readonly CoordinatorState[]): number => {
 /** What each keeper, or once it is over each member, is told. */
 export function invitations(
   plans: readonly PlanInForce[],
-  { attempt, round, steps, end }: Meeting,
+  { attempt, round, steps, end, owners }: Meeting,
   { relayed: pairs, beside }: Pick<Meetings, 'relayed' | 'beside'>,
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
@@ -142,6 +151,7 @@ export function invitations(
         ...(isRecorded ? { end } : {}),
         ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
         ...(beside ? { beside: true as const } : {}),
+        ...(owners ? { owners } : {}),
       };
       return { to, message };
     });
@@ -170,28 +180,39 @@ export const farewells = (
 
 /** With this word; the same where nobody can have asked for it now. */
 export function withWord(meeting: Meeting, plans: readonly PlanInForce[], peer: PeerId, said: MetMessage): Meeting {
-  const expected = expectedOf(plans).get(peer);
+  const expected = expectedOf(meeting, plans).get(peer);
   const own = plans.find(({ plan }) =>
     plan.state.some(({ shards }) => shards.some((one) => keepersOf(one).includes(peer))),
   );
   const isOfNow = said.attempt === meeting.attempt && said.round === meeting.round && said.epoch === own?.epoch;
   const isKnown = meeting.met.some((one) => one.peer === peer);
-  const keys = said.digests.map(({ block, range }) => shardKey(block, range));
+  const keys = digestsOf(said).map(([key]) => key);
   const isWhole =
     keys.length === expected?.size && new Set(keys).size === keys.length && keys.every((key) => expected.has(key));
   return isOfNow && isWhole && !isKnown ? { ...meeting, met: [...meeting.met, { peer, said }] } : meeting;
 }
 
+/** What a keeper has of the model, and what an owner has of what is shared, are different things of one range. */
+const digestsOf = ({ digests, owned = [] }: MetMessage): (readonly [key: string, digest: string])[] => [
+  ...digests.map(({ block, range, digest }) => [shardKey(block, range), digest] as const),
+  ...owned.map(({ block, range, digest }) => [ownedKey(block, range), digest] as const),
+];
+const ownedKey = (...of: Parameters<typeof shardKey>): string => `owned ${shardKey(...of)}`;
+
 /** Of each keeper its ranges, cut wherever any group cuts: then any two that have the same can be compared. */
-function expectedOf(plans: readonly PlanInForce[]): Map<PeerId, Set<string>> {
+function expectedOf({ owners }: Meeting, plans: readonly PlanInForce[]): Map<PeerId, Set<string>> {
   const groups = groupsOf(plans);
   const expected = new Map<PeerId, Set<string>>();
+  const expect = (peer: PeerId, keys: readonly string[]): void =>
+    void expected.set(peer, new Set([...(expected.get(peer) ?? []), ...keys]));
   for (const { plan } of plans)
     for (const { block, shards } of plan.state)
       for (const shard of shards) {
         const keys = meetingCuts(groups, block, shard.range).map((piece) => shardKey(block, piece));
-        for (const peer of keepersOf(shard)) expected.set(peer, new Set([...(expected.get(peer) ?? []), ...keys]));
+        for (const peer of keepersOf(shard)) expect(peer, keys);
       }
+  for (const { block, range, keep } of owners?.ranges ?? [])
+    for (const peer of keep) expect(peer, [ownedKey(block, range)]);
   return expected;
 }
 
@@ -201,13 +222,13 @@ export type Outcome =
   | { readonly of: 'whole' }
   | { readonly of: 'unequal'; readonly few: readonly PeerId[] };
 
-export function outcomeOf({ met }: Meeting, plans: readonly PlanInForce[]): Outcome {
-  const missing = [...expectedOf(plans).keys()].filter((peer) => met.every((one) => one.peer !== peer));
+export function outcomeOf(meeting: Meeting, plans: readonly PlanInForce[]): Outcome {
+  const { met } = meeting;
+  const missing = [...expectedOf(meeting, plans).keys()].filter((peer) => met.every((one) => one.peer !== peer));
   if (missing.length > 0) return { of: 'open', missing };
   const words = new Map<string, Map<string, PeerId[]>>();
   for (const { peer, said } of met)
-    for (const { block, range, digest } of said.digests) {
-      const key = shardKey(block, range);
+    for (const [key, digest] of digestsOf(said)) {
       const found = words.get(key) ?? new Map<string, PeerId[]>();
       words.set(key, found.set(digest, [...(found.get(digest) ?? []), peer]));
     }
@@ -223,14 +244,14 @@ export function outcomeOf({ met }: Meeting, plans: readonly PlanInForce[]): Outc
 
 /** Not both of these two have met, and one of them sends the other something at it. */
 export function isWayAwaited(
-  { met }: Meeting,
+  { met, owners }: Meeting,
   plans: readonly PlanInForce[],
   config: CoordinatorConfig,
   pair: Pair,
 ): boolean {
   const { islands } = config.train;
   if (islands === undefined || pair.every((peer) => met.some((one) => one.peer === peer))) return false;
-  const partners = meetingPartners(acceptedModel(config), islands, groupsOf(plans));
+  const partners = meetingPartners(acceptedModel(config), islands, groupsOf(plans), owners ?? undefined);
   return partners.get(pair[0])?.has(pair[1]) === true;
 }
 

@@ -28,8 +28,9 @@ import {
   standing,
   withWord,
 } from './meeting.ts';
-import { isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
-import { afterRound, keptAt, nextTurn } from './recordedRounds.ts';
+import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
+import { isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
+import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
@@ -66,10 +67,17 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
   const isBeside = meetings.beside === null && run.train.islands?.overlap === true && isFree(deciding, about.end);
   const isFirst = meetings.beside === null;
   const relayed = isFirst ? meetings.relayed.filter((pair) => isOfTwo(deciding, pair)) : meetings.relayed;
-  const after = begun(about, plans, { ...meetings, relayed, beside: isBeside ? about : meetings.beside }, now);
+  const before = { ...meetings, relayed, beside: isBeside ? about : meetings.beside };
+  deciding.apart = { ...apart, meetings: before, turns: isTurnDue(deciding) };
+  const owners = meetingOwners(deciding, plans, saversOf(deciding, about.end));
+  if (owners === 'lost') {
+    goOnTogether(deciding, 'nobody is left who has all that islands share');
+    return true;
+  }
+  const after = begun(about, plans, owners, before, now);
   change(deciding, after);
   if (after.current !== null) send(deciding, invitations(plans, after.current, after, giving !== null));
-  if (isBeside) beginRound(deciding, about.end, true);
+  if (isBeside) beginRound(deciding, about.end, null);
   return isBeside;
 }
 
@@ -94,12 +102,20 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
   const { beside } = apart.meetings;
   const outcome = outcomeOf(current, plans);
   if (outcome.of === 'whole') {
+    const [saver] = saversOf(deciding, current.end);
+    if (saver !== undefined && current.owners?.savedBy?.includes(saver) !== true) {
+      // Since it began it has come to be saved, or by another one, who has not been sent all of it.
+      change(deciding, { ...apart.meetings, current: null });
+      return true;
+    }
+    const savers = islandsAt(plans, current.owners?.savedBy);
     change(deciding, over({ ...apart.meetings, beside: null }, current, now));
+    if (current.owners) deciding.apart = { ...deciding.apart, owners: ownersAfter(current.owners, plans) };
     keep(deciding, current);
     if (beside) tellAll(deciding, toCoordinator({ type: 'cameOf', round: current.round }));
     else {
       send(deciding, farewells(plans, current, apart.giving !== null));
-      beginRound(deciding, current.end, false);
+      beginRound(deciding, current.end, savers);
     }
     return true;
   }
@@ -133,12 +149,29 @@ function savedAt(deciding: Deciding, committedSteps: number): 'first' | 'beside'
   const isEnd = committedSteps >= config.steps || states.some((state) => mustStand(state));
   const isDue = apart.giving ? unsaved >= every : committedSteps % every === 0 || unsaved > every;
   const forStarts = savedForStarts(apart.anew, committedSteps);
-  if (isEnd || unsaved >= unsavedLimit(config) || forStarts === 'first') return 'first';
+  if (isEnd || unsaved >= unsavedLimit(config) || forStarts === 'first' || deciding.apart.turns) return 'first';
   return (isDue || forStarts === 'beside') && apart.saving === null ? 'beside' : 'no';
 }
 
-/** The next one. `isBeside`: what comes of the meeting is not here yet. */
-function beginRound(deciding: Deciding, committedSteps: number, isBeside: boolean) {
+/** Who is sent all that is to be saved of a meeting: none of it is saved, or every keeper has it. Places of groups. */
+function saversOf(deciding: Deciding, end: number): number[] {
+  const { owners, meetings } = deciding.apart;
+  if (owners === null || meetings.beside !== null) return [];
+  if (savedAt(deciding, end) === 'no' && !isDueAnew(deciding, end)) return [];
+  const ending = endingAt(deciding, end);
+  const states = statesOf(deciding);
+  const staying = [...states.keys()].filter((group) => !ending.includes(islandOf(at(states, group))));
+  // Where the first one is lost the other one does it. Of groups that all end the last one does not.
+  return staying.length > 0 ? staying.slice(0, SAVERS) : [states.length - 1];
+}
+const SAVERS = 2;
+
+const islandsAt = (plans: readonly PlanInForce[], places: readonly number[] = []): number[] =>
+  places.flatMap((place) => at(plans, place).plan.islands ?? []);
+
+/** The next one. `savers`: islands that were sent what is saved; null: what comes of the meeting is not here yet. */
+function beginRound(deciding: Deciding, committedSteps: number, savers: readonly number[] | null) {
+  const isBeside = savers === null;
   const { giving: before } = deciding.apart;
   const giving = before && afterRound(before, statesOf(deciding));
   deciding.apart = { ...deciding.apart, giving };
@@ -146,8 +179,12 @@ function beginRound(deciding: Deciding, committedSteps: number, isBeside: boolea
   lookAgain(deciding);
   const { apart } = deciding;
   const states = statesOf(deciding);
-  const saved = isBeside ? 'no' : savedAt(deciding, committedSteps);
-  const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [] };
+  const by = apart.owners === null ? undefined : (savers ?? []);
+  const mayBeSaved = by === undefined || by.includes(islandOf(at(states, 0)));
+  const due = isBeside ? 'no' : savedAt(deciding, committedSteps);
+  if (due === 'first' && !mayBeSaved) return goOnTogether(deciding, UNSAVED);
+  const saved = due === 'beside' && !mayBeSaved ? 'no' : due;
+  const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [], ...(by && { by }) };
   deciding.apart = { ...apart, saving, giving: giving && (saved === 'no' ? giving : keptAt(giving, committedSteps)) };
   const met = { type: 'met', committedSteps, isBeside } as const;
   if (giving === null) return tellAll(deciding, toCoordinator({ ...met, saved }));

@@ -4,14 +4,7 @@
  * as soon as that is saved, or is taken into a group; and where other groups of all donors would do enough more to pay for
  * it, islands end there. Rules IS in SPEC.md.
  */
-import {
-  type DonorPace,
-  type Groups,
-  type GroupsFound,
-  groupsWorth,
-  haveDrifted,
-  pacesOf,
-} from '../autoplan/groupsAnew.ts';
+import { type Groups, type GroupsFound, groupsWorth, haveDrifted } from '../autoplan/groupsAnew.ts';
 import { searchProblem } from '../autoplan/knownDonors.ts';
 import { at, type PeerId, type Result } from '../base.ts';
 import { type CoordinatorState, type Donor, dutiesIn, planInForce } from '../coordinator/state.ts';
@@ -22,6 +15,7 @@ import { type Deciding, statesOf, tellGroup, toCoordinator } from './deciding.ts
 import { endIsland } from './endedIslands.ts';
 import type { DecisiveMessage } from './events.ts';
 import { groupOf, newGroup, stateOf, withDonor, withoutDonor } from './groups.ts';
+import { pacesNow } from './paces.ts';
 import { islandOf } from './recordedRounds.ts';
 
 function changeAnew(deciding: Deciding, part: Partial<Anew>) {
@@ -48,19 +42,13 @@ function freeIn(states: readonly CoordinatorState[]): PeerId[] {
   );
 }
 
-/** Without doubt in who was not seen at work: that it goes is no drift. */
-function pacesNow({ groups }: Deciding, peers: readonly PeerId[]): DonorPace[] {
-  const known = groups.flatMap(({ replanner }) => replanner.donors);
-  return pacesOf(searchProblem(at(groups, 0).replanner.config, known, peers, undefined, 'now').cluster);
-}
-
 /** After a meeting: where donors or their lines are not what they were, groups are sought again. */
 export function lookAgain(deciding: Deciding) {
   const { sought, paces, search } = deciding.apart.anew;
   if (sought === null || search !== null || !waitForMeetings(deciding)) return;
   const states = statesOf(deciding);
   const peers = [...states.flatMap(membersIn), ...freeIn(states)];
-  if (haveDrifted(paces, pacesNow(deciding, peers))) changeAnew(deciding, { sought: null });
+  if (haveDrifted(paces, pacesNow(deciding.groups, peers))) changeAnew(deciding, { sought: null });
 }
 
 /** Other donors are at hand than groups were sought for, or these are not what they were. */
@@ -73,7 +61,7 @@ export function seek(deciding: Deciding): boolean {
   const sought = all.toSorted().join(' ');
   if (sought === apart.anew.sought) return false;
   const { searches } = apart.anew;
-  const paces = pacesNow(deciding, all);
+  const paces = pacesNow(deciding.groups, all);
   changeAnew(deciding, { sought, paces, found: null, search: searches, searches: searches + 1 });
   const known = groups.flatMap(({ replanner }) => replanner.donors);
   const problem = searchProblem(at(groups, 0).replanner.config, known, all);
@@ -153,6 +141,12 @@ export function isDueAnew(deciding: Deciding, committedSteps: number): boolean {
   return ends.length + starts.length > 0;
 }
 
+/** Islands that end when this meeting is over, as far as it is known before. */
+export function endingAt(deciding: Deciding, committedSteps: number): number[] {
+  const leaving = statesOf(deciding).filter((state) => isLeaving(deciding, state));
+  return [...leaving.map(islandOf), ...(changeAt(deciding, committedSteps)?.ends ?? [])];
+}
+
 /** All have met, and the next round has not begun. */
 export function makeAnew(deciding: Deciding, committedSteps: number) {
   endForLeaving(deciding);
@@ -177,11 +171,14 @@ export function makeAnew(deciding: Deciding, committedSteps: number) {
 /** A donor wants to go, and its group cannot go on without it: what it did is in the meeting. */
 function endForLeaving(deciding: Deciding) {
   for (const state of statesOf(deciding)) {
-    const isGoing = waitForMeetings(deciding) && state.operator === 'run' && mustStand(state);
     const index = statesOf(deciding).findIndex((one) => islandOf(one) === islandOf(state));
-    if (isGoing && deciding.groups.length > 1) endIsland(deciding, index, 'its donors are needed for it and go', 'met');
+    if (isLeaving(deciding, state) && deciding.groups.length > 1)
+      endIsland(deciding, index, 'its donors are needed for it and go', 'met');
   }
 }
+
+const isLeaving = (deciding: Deciding, state: CoordinatorState): boolean =>
+  waitForMeetings(deciding) && state.operator === 'run' && mustStand(state);
 
 /** What it has is saved before somebody goes. */
 export function mustStand(state: CoordinatorState): boolean {

@@ -156,12 +156,18 @@ const partOf = ({ primary, kept }: Pick<MeetingDonor, 'primary' | 'kept'>, equal
   return { primary: own, kept: kept ?? own };
 };
 
-/** Whether these groups, an island each, meet clearly sooner with owners; of a model of so many elements. */
-export function wantsOwners(
+/** Seconds of a meeting of these groups, an island each, until its last word is sent; of a model of so many elements. */
+export interface MeetingTimes {
+  /** With owners; null: nobody can be one. */
+  readonly owned: number | null;
+  readonly toEveryGroup: number;
+}
+
+export function meetingTimes(
   elements: number,
   settings: MeetingSettings,
   groups: readonly (readonly MeetingDonor[])[],
-): boolean {
+): MeetingTimes {
   const lines = groups.flatMap((donors) =>
     donors.map((donor) => {
       const { primary, kept } = partOf(donor, elements / donors.length);
@@ -169,12 +175,17 @@ export function wantsOwners(
     }),
   );
   const shares = sharesOf(lines);
-  if (shares === null) return false;
   const received = lines.map(({ gets, download }) => gets / download);
-  const without = toEveryGroup(
-    elements,
-    settings,
-    groups.map((donors) => ({ donors, turns: 1 })),
-  );
-  return Math.max(shares.seconds, ...received) < CLEARLY_SOONER * Math.max(...without);
+  const each = groups.map((donors) => ({ donors, turns: 1 }));
+  return {
+    owned: shares && Math.max(shares.seconds, ...received),
+    toEveryGroup: Math.max(...toEveryGroup(elements, settings, each)),
+  };
 }
+
+/** They meet clearly sooner with owners. */
+export const wantsOwners = ({ owned, toEveryGroup: all }: MeetingTimes): boolean =>
+  owned !== null && owned < CLEARLY_SOONER * all;
+/** Clearly sooner without them. */
+export const wantsNoOwners = ({ owned, toEveryGroup: all }: MeetingTimes): boolean =>
+  owned === null || all < CLEARLY_SOONER * owned;

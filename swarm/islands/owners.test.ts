@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { at, invariant, peerId, type Range, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { MeetingSettings } from './outer.ts';
-import { ownerLine, sharesOf, toEveryGroup, wantsOwners } from './ownerShares.ts';
+import { meetingTimes, ownerLine, sharesOf, toEveryGroup, wantsOwners } from './ownerShares.ts';
 import { type Owned, ownersOf } from './owners.ts';
 
 const made = modelFromConfig({
@@ -165,15 +165,15 @@ describe('[IS121] shares of owners', () => {
       ]);
     const least = 1 + 1.5 * (2 + PUBLISHED / SAID);
     expect(least).toBeCloseTo(58.4, 1);
-    expect(wantsOwners(elements, SETTINGS, groups(Math.floor(least)))).toBe(false);
-    expect(wantsOwners(elements, SETTINGS, groups(Math.ceil(least)))).toBe(true);
+    expect(wantsOwners(meetingTimes(elements, SETTINGS, groups(Math.floor(least))))).toBe(false);
+    expect(wantsOwners(meetingTimes(elements, SETTINGS, groups(Math.ceil(least))))).toBe(true);
     // Of two donors a group each has half of its packets, and of what is published.
     const pairs = groups(120).flatMap(([one], i, all) =>
       i % 2 === 0 ? [[one, all[i + 1]?.[0]].flatMap((own) => own ?? [])] : [],
     );
     expect(pairs).toHaveLength(60);
-    expect(wantsOwners(elements, SETTINGS, pairs)).toBe(true);
-    expect(wantsOwners(elements, SETTINGS, pairs.slice(0, 58))).toBe(false);
+    expect(wantsOwners(meetingTimes(elements, SETTINGS, pairs))).toBe(true);
+    expect(wantsOwners(meetingTimes(elements, SETTINGS, pairs.slice(0, 58)))).toBe(false);
     // One slow line: without owners all of what it says goes to each.
     const slow = groups(12).map(([donor], i) => [
       {
@@ -184,7 +184,7 @@ describe('[IS121] shares of owners', () => {
         upload: i === 0 ? 1e4 : 1e7,
       },
     ]);
-    expect(wantsOwners(elements, SETTINGS, slow)).toBe(true);
+    expect(wantsOwners(meetingTimes(elements, SETTINGS, slow))).toBe(true);
   });
 });
 

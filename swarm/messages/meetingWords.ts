@@ -20,7 +20,7 @@ export const meetingOwnersSchema = z.object({
   ranges: z.array(ownedRange).min(1).max(65_536),
   /** Which checkpoint whoever has nothing reads. */
   checkpoint: count.optional(),
-  /** What comes of the meeting is saved: keepers of this group, a place among `groups`, are sent all of it. */
-  savedBy: count.optional(),
+  /** What comes of the meeting is saved: keepers of these groups, places among `groups`, are sent all of it. */
+  savedBy: z.array(count).min(1).max(8).optional(),
 });
 export type MeetingOwners = z.infer<typeof meetingOwnersSchema>;

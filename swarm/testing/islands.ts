@@ -12,6 +12,12 @@ export const islandsOf = (count: number, innerSteps: number): CountedIslands => 
 
 export const autoIslands = (roundSeconds: number): AutoIslands => ({ count: 'auto', roundSeconds, ...SETTINGS });
 
+/** What a run has that says nothing else. */
+export const sparseIslands = (roundSeconds: number): AutoIslands => ({
+  ...autoIslands(roundSeconds),
+  ...{ exchange: { top: 64, chunk: 4096, feedback: 0.95 }, publish: 'int8' },
+});
+
 /** The next round goes on beside a meeting. */
 export const overlapping = <Of extends CountedIslands | AutoIslands>(islands: Of): Of => ({
   ...islands,

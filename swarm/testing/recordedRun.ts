@@ -8,7 +8,7 @@ import { got, invariant, type PeerId, peerId } from '../base.ts';
 import type { CommitRecord } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
-import { NO_LIMITS } from '../limits.ts';
+import { type Limits, NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { Profile } from '../messages/profile.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
@@ -17,6 +17,7 @@ import { planCluster } from '../planner/clusterPlan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
 import { answer } from './honestDonor.ts';
 import { ADAPTER } from './rehearsalTerms.ts';
+import { SharedState } from './sharedState.ts';
 
 const START = {
   ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
@@ -63,6 +64,7 @@ export class RecordedRun {
   /** What each message takes, of a step and of anything else. */
   readonly #stepMs = new Map<PeerId, number>();
   readonly #plans = new Map<PeerId, Plan>();
+  readonly #shared = new SharedState();
   #answers: Later[] = [];
   #order = 0;
   #checkpoint = 0;
@@ -73,12 +75,12 @@ export class RecordedRun {
     this.state = begin(config, START);
   }
 
-  /** `profile`: what its admission measured; absent: nothing is known of it. */
-  join(name: string, stepMs: number, profile: Profile | null = null): void {
+  /** `profile`: what its admission measured; null: nothing is known of it. */
+  join(name: string, stepMs: number, profile: Profile | null = null, limits: Partial<Limits> = {}): void {
     const peer = peerId(name);
     this.#stepMs.set(peer, stepMs);
     this.tell({
-      ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile },
+      ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: { ...NO_LIMITS, ...limits }, profile },
       ...{ rememberedAs: null, remembered: null, address: name, isOwn: false },
     });
   }
@@ -173,7 +175,8 @@ export class RecordedRun {
         ),
       );
       const { epoch, round, attempt } = message;
-      return { type: 'met', epoch, round, attempt, digests, bytesDirect: 3, bytesRelayed: 0 };
+      const owned = this.#shared.metBy(to, message);
+      return { type: 'met', epoch, round, attempt, digests, ...owned, bytesDirect: 3, bytesRelayed: 0 };
     }
     const told = message.type === 'warm' ? message.plan : this.#plans.get(to);
     return told === undefined ? null : answer(this.config.run, to, told, message);
@@ -189,6 +192,7 @@ export class RecordedRun {
           return;
         }
         if (message.type === 'prepare') this.#plans.set(to, message.plan);
+        this.#shared.told(to, message, this.#plans.get(to));
         const said = message.type === 'meet' && this.silent.has(to) ? null : this.#answerTo(to, message);
         const tooks: Partial<Record<ServerMessage['type'], number>> = {
           start: stepMs,
@@ -248,6 +252,7 @@ export class RecordedRun {
           'it is of no island',
         );
         this.#checkpoint = effect.step;
+        this.#shared.saved(effect.step);
         this.lines.push(`checkpoint ${effect.step}`);
         return;
       case 'rollBack':
@@ -256,6 +261,7 @@ export class RecordedRun {
           'back to the checkpoint',
         );
         this.commits = this.commits.slice(0, effect.toStep);
+        this.#shared.back(effect.toStep);
         this.lines.push(`back from ${effect.atStep} to ${effect.toStep}`);
         return;
       case 'refuse':

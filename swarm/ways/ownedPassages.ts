@@ -104,7 +104,7 @@ function shared(
   groups: readonly MeetingGroup[],
   own: Block,
   owned: OwnedRange,
-  savedBy: number | undefined,
+  savedBy: readonly number[] = [],
 ): OwnedPassage[] {
   const workers = workersOf(owned);
   const index = blockIndex(model, own.name);
@@ -115,7 +115,7 @@ function shared(
         tensor: { kind: 'shared' as const, stage, index, range },
       })),
     );
-  const saved = savedBy === undefined ? [] : shardsOf(groups[savedBy]?.state ?? [], own.name);
+  const saved = savedBy.flatMap((place) => shardsOf(groups[place]?.state ?? [], own.name));
   return [
     ...owned.keep.filter((to) => !workers.includes(to)).flatMap((to) => passages(to, owned.range, SHARED_KINDS)),
     ...saved.flatMap((shard) => {

@@ -213,8 +213,8 @@ export class OwnedMeeting {
   /** What a checkpoint has of a shard beside, at who saves it. */
   async #saved({ block, range }: ShardWork, found: readonly Found[]): Promise<Pick<MetPlanes, 'shared' | 'velocity'>> {
     const { message, role } = this.#parts;
-    const { savedBy } = this.#owners;
-    const state = savedBy === undefined ? [] : (message.groups[savedBy]?.state ?? []);
+    const { savedBy = [] } = this.#owners;
+    const state = savedBy.flatMap((place) => message.groups[place]?.state ?? []);
     if (!state.some(({ shards }) => shards.some((shard) => keepersOf(shard).includes(role.peer))))
       return { shared: null, velocity: null };
     const { shared, velocity } = emptyPlanes({ block, range });

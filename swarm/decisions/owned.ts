@@ -1,0 +1,11 @@
+/** What is known, between two meetings, of the owners of what islands share (owners.ts). */
+import type { PeerId, Range } from '../base.ts';
+
+/** Who has which range since the last meeting. */
+export interface Owners {
+  /** Nobody has anything yet: it lies in this checkpoint, with which all began. */
+  readonly checkpoint: number | null;
+  readonly ranges: readonly { readonly block: string; readonly range: Range; readonly peers: readonly PeerId[] }[];
+  /** The donors among whom it was shared out, each with its island: whoever is of another one since may not have heard what came of the meeting. */
+  readonly among: readonly (readonly [peer: PeerId, island: number])[];
+}

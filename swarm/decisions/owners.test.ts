@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import { below, peerId, seededRandom } from '../base.ts';
+import type { MeetingOwners } from '../messages/meetingWords.ts';
+import type { Profile } from '../messages/profile.ts';
+import { overlapping, sparseIslands } from '../testing/islands.ts';
+import { RecordedRun } from '../testing/recordedRun.ts';
+import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
+
+const PROFILE: Profile = {
+  layers: [
+    { samples: 1, forwardSeconds: 0.001, backwardSeconds: 0.002 },
+    { samples: 2, forwardSeconds: 0.002, backwardSeconds: 0.004 },
+  ],
+  memoryBytes: 1e9,
+  checkedKernels: 0,
+};
+const SLOW = { uploadBytesPerSecond: 100 };
+const FAST = { uploadBytesPerSecond: 1e7 };
+
+function runOf({ steps = 160, islands = sparseIslands(1), every = 60 } = {}): RecordedRun {
+  const { config } = rehearsalTerms({ layers: 2, steps, islands, checkpointEverySteps: every });
+  return new RecordedRun(decisionConfig(config, { replicas: 0 }));
+}
+
+const isFast = (name: string): boolean => name < 'c';
+
+/** Two with good lines, and others for whom it is long to tell each of them. */
+function join(run: RecordedRun, ...names: string[]): void {
+  for (const name of names) run.join(name, 20, PROFILE, isFast(name) ? FAST : SLOW);
+}
+const SIX = ['a', 'b', 'c', 'd', 'e', 'f'];
+
+const ownersNow = (run: RecordedRun): MeetingOwners | null | undefined => run.state.apart.meetings.current?.owners;
+const toMeeting = (run: RecordedRun): void => {
+  do run.advance();
+  while (run.state.apart.meetings.current === null);
+};
+const overMeeting = (run: RecordedRun): void => {
+  while (run.state.apart.meetings.current !== null) run.advance();
+};
+
+/** Each number once, whoever did it. */
+function expectWhole(run: RecordedRun): void {
+  run.finish();
+  const numbers = run.commits.map(({ number }) => number).toSorted((a, b) => a - b);
+  expect(numbers).toEqual(Array.from({ length: run.config.run.steps }, (_, number) => number));
+}
+
+describe('who has what islands share', () => {
+  /** Six islands with owners, before their first meeting or after another one. */
+  function six(isFirst: boolean, part: Parameters<typeof runOf>[0] = {}): RecordedRun {
+    const run = runOf(part);
+    join(run, ...SIX);
+    const isThere = () => {
+      const { owners } = run.state.apart;
+      return owners !== null && (owners.checkpoint !== null) === isFirst;
+    };
+    while (!isThere()) run.advance();
+    return run;
+  }
+
+  it('[IS116] two for each range, who read it of the checkpoint that all began with, and have it from then on', () => {
+    const run = six(true);
+    toMeeting(run);
+    const first = ownersNow(run);
+    expect(first?.checkpoint).toBeDefined();
+    expect(first?.ranges.length).toBeGreaterThan(0);
+    for (const { have, keep } of first?.ranges ?? []) expect([have.length, new Set(keep).size]).toEqual([0, 2]);
+    overMeeting(run);
+    toMeeting(run);
+    for (const { have, keep } of ownersNow(run)?.ranges ?? []) expect(have).toEqual(keep);
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+
+  it('[IS117] who had some of it is gone: another one has it after the next meeting, from who is left', () => {
+    const run = six(false);
+    run.gone('b');
+    toMeeting(run);
+    const again = ownersNow(run)?.ranges ?? [];
+    expect(again.some(({ have }) => have.length === 1)).toBe(true);
+    for (const { have, keep } of again) {
+      expect(have.length).toBeGreaterThan(0);
+      expect(keep).not.toContain(peerId('b'));
+      expect(keep).toHaveLength(2);
+    }
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+
+  it('[IS117] all who had some of it are gone: the others go back to the newest checkpoint', () => {
+    const run = six(false, { every: 1000 });
+    const [range] = run.state.apart.owners?.ranges ?? [];
+    for (const peer of range?.peers ?? []) run.gone(peer);
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).not.toEqual([]);
+  });
+
+  it('[IS118] who saves is sent all of it; where it is lost while all wait, another one that was sent it does', () => {
+    const run = six(false);
+    run.uploadMs = 2_000;
+    while (!run.state.groups.some(({ coordinator }) => coordinator.isSavedFirst === true)) run.advance();
+    const [first] = run.state.groups;
+    run.gone(first?.coordinator.donors[0]?.peer ?? '');
+    run.uploadMs = 1;
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+
+  it('[IS119] where so many have come that they meet sooner with owners, all begin anew at what is saved', () => {
+    const run = runOf({ steps: 400 });
+    join(run, 'a', 'c');
+    while (run.meetings.length < 2) run.advance();
+    expect(run.state.apart.owners).toBeNull();
+    join(run, 'b', 'd', 'e', 'f');
+    while (run.state.apart.owners === null && !run.isFinished) run.advance();
+    expect(run.state.apart.owners).not.toBeNull();
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+});
+
+/** Donors that come, go, leave and are silent at meetings, in an order by chance; then nothing more goes wrong. */
+function chaos(seed: number, isOverlapping: boolean) {
+  const random = seededRandom(seed);
+  const islands = isOverlapping ? overlapping(sparseIslands(1)) : sparseIslands(1);
+  const run = runOf({ islands, every: 20 + below(random, 60) });
+  join(run, ...SIX);
+  for (let event = 0; event < 600 && !run.isFinished; event++) {
+    const one = run.here[below(random, run.here.length)];
+    const luck = below(random, 120);
+    if (luck === 0 && one !== undefined && run.here.length > 1) run.gone(one);
+    else if (luck === 1) join(run, `x${event}`);
+    else if (luck === 2 && one !== undefined && run.here.length > 1) run.leave(one);
+    else if (luck === 3 && one !== undefined) run.silent.add(one);
+    else if (luck === 4) run.tell({ type: 'operatorSaid', command: below(random, 2) === 0 ? 'pause' : 'resume' });
+    else if (luck === 5 && one !== undefined) run.slow(one, below(random, 3) === 0 ? 30_000 : 20);
+    else if (luck === 6) run.uploadMs = below(random, 2) === 0 ? 1 : 2_000;
+    else if (!run.advance()) break;
+  }
+  run.silent.clear();
+  for (const peer of run.here) run.slow(peer, 20);
+  run.tell({ type: 'operatorSaid', command: 'resume' });
+  run.join('last', 10, PROFILE, FAST);
+  expectWhole(run);
+}
+
+it.each([false, true])(
+  '[IS116] [IS117] [IS118] whatever happens by chance: who is to have something has it, and the run ends (%s)',
+  (isOverlapping) => {
+    const seeds = process.env.SHOAL_LONG ? 1200 : 10;
+    for (let seed = 0; seed < seeds; seed++)
+      try {
+        chaos(seed, isOverlapping);
+      } catch (error) {
+        throw new Error(`seed ${seed}`, { cause: error });
+      }
+  },
+);

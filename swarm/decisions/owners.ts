@@ -1,0 +1,179 @@
+/**
+ * Who has what all islands share, where not every keeper does (islands/owners.ts): for each range two donors have it, work out
+ * what comes of a meeting there, and publish that. At a meeting of other donors than the last one it is shared out anew
+ * among them, and moves in that meeting. Rules IS in SPEC.md.
+ */
+import type { DonorPace } from '../autoplan/groupsAnew.ts';
+import { at, overlap, type PeerId } from '../base.ts';
+import type { PlanInForce } from '../coordinator/state.ts';
+import {
+  type MeetingDonor,
+  type MeetingTimes,
+  meetingTimes,
+  ownerLine,
+  wantsNoOwners,
+  wantsOwners,
+} from '../islands/ownerShares.ts';
+import { ownersOf } from '../islands/owners.ts';
+import type { MeetingOwners, OwnedRange } from '../messages/meetingWords.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
+import { keepersOf, type Shard } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
+import { FLOAT_BYTES } from '../plan/stateKinds.ts';
+import type { Apart, Deciding, Saving } from './deciding.ts';
+import type { Group } from './group.ts';
+import type { Owners } from './owned.ts';
+import { pacesNow } from './paces.ts';
+import { islandOf } from './recordedRounds.ts';
+
+/** With which groups begin that start from a checkpoint; null: every keeper has all of what it keeps. */
+export function ownersFrom(groups: readonly Group[], run: Apart['run'], step: number): Owners | null {
+  const times = timesOf(groups, run);
+  return times && wantsOwners(times) ? { checkpoint: step, ranges: [], among: [] } : null;
+}
+
+/** What a meeting of these groups takes; null: this run has no owners. */
+function timesOf(groups: readonly Group[], run: Apart['run']): MeetingTimes | null {
+  const { islands } = run.train;
+  if (islands?.count !== 'auto' || islands.publish !== 'int8' || islands.exchange === 'f32') return null;
+  return meetingTimes(elementsOf(run), islands, byGroup(groups));
+}
+
+const elementsOf = (run: Apart['run']): number =>
+  acceptedModel(run).blocks.reduce((sum, { elements }) => sum + elements, 0);
+
+/** What all take to begin anew, beside what each has to load. */
+const BEGINNING_SECONDS = 60;
+/** Where no round was met yet. */
+const FIRST_ROUNDS = 20;
+
+/** It is worth beginning anew to meet the other way. Where they meet beside the steps it is looked at later. */
+export function isTurnDue({ groups, apart }: Deciding): boolean {
+  const { owners, run, meetings, giving } = apart;
+  const times = meetings.beside === null && groups.length > 1 ? timesOf(groups, run) : null;
+  if (times === null || !(owners === null ? wantsOwners(times) : wantsNoOwners(times))) return false;
+  const { met } = at(groups, 0).coordinator;
+  const rounds = giving?.before ? (run.steps - met) / giving.before : FIRST_ROUNDS;
+  const gained = rounds * Math.abs(times.toEveryGroup - (times.owned ?? Number.POSITIVE_INFINITY));
+  const downloads = byGroup(groups).map((lines) => lines.reduce((sum, { download }) => sum + download, 0));
+  return gained > BEGINNING_SECONDS + (FLOAT_BYTES * elementsOf(run)) / Math.min(...downloads);
+}
+
+export const turnText = ({ owners }: Apart): string =>
+  owners === null
+    ? 'from now on what islands share lies with owners, with whom they meet sooner'
+    : 'from now on every keeper has what islands share: they meet sooner so';
+
+export const UNSAVED = 'nobody is left who has all that was to be saved';
+
+/** Who has all that is to be saved is there, or nobody waits for it. */
+export const canSave = ({ groups }: Deciding, { by }: Saving): boolean =>
+  by === undefined || by.includes(islandOf(at(groups, 0).coordinator));
+
+/** Lines as they are known now; of who measured nothing, none. */
+function linesOf(groups: readonly Group[], peers: readonly PeerId[]): MeetingDonor[] {
+  const paces = new Map<string, DonorPace>(pacesNow(groups, peers).map((pace) => [pace.peer, pace]));
+  return peers.flatMap((peer) => {
+    const pace = paces.get(peer);
+    return pace ? { peer, upload: pace.upload, download: pace.download } : [];
+  });
+}
+
+/** Of each group of whose donors any is known. */
+function byGroup(groups: readonly Group[]): MeetingDonor[][] {
+  const peersOf = ({ coordinator: { donors } }: Group): PeerId[] => donors.map(({ peer }) => peer);
+  const lines = new Map(linesOf(groups, groups.flatMap(peersOf)).map((line) => [line.peer, line]));
+  return groups
+    .map((group) => peersOf(group).flatMap((peer) => lines.get(peer) ?? []))
+    .filter(({ length }) => length > 0);
+}
+
+/**
+ * What those who meet are told of owners. Null: every keeper has all. lost: who had some of it is gone, and no checkpoint
+ * has what came of the last meeting.
+ */
+export function meetingOwners(
+  { groups, apart }: Deciding,
+  plans: readonly PlanInForce[],
+  saving: readonly number[],
+): MeetingOwners | 'lost' | null {
+  const { owners, run, meetings } = apart;
+  const { islands } = run.train;
+  if (owners === null || islands === undefined) return null;
+  const among = amongIn(plans);
+  const isLeft = (peer: PeerId): boolean =>
+    owners.among.some(([one, island]) => one === peer && among.some((now) => now[0] === one && now[1] === island));
+  const had = owners.ranges.map((one) => ({ ...one, peers: one.peers.filter(isLeft) }));
+  const { met, newestCheckpointStep } = at(groups, 0).coordinator;
+  const isSaved = met === newestCheckpointStep && meetings.beside === null;
+  const checkpoint = owners.checkpoint ?? (isSaved ? newestCheckpointStep : null);
+  if (checkpoint === null && had.some(({ peers }) => peers.length === 0)) return 'lost';
+  const wanted = JSON.stringify(among) === JSON.stringify(owners.among) ? had : sharedOut(groups, run, plans);
+  const ranges = wanted.flatMap(({ block, range, peers }): OwnedRange[] =>
+    owners.checkpoint === null
+      ? had.flatMap((one) => {
+          const part = one.block === block ? overlap(one.range, range) : null;
+          return part ? { block, range: part, have: inOrder(one.peers, peers), keep: [...peers] } : [];
+        })
+      : [{ block, range, have: [], keep: [...peers] }],
+  );
+  return {
+    ranges,
+    ...(checkpoint === null ? {} : { checkpoint }),
+    ...(saving.length === 0 ? {} : { savedBy: [...saving] }),
+  };
+}
+
+/** Who keeps it publishes it. */
+const inOrder = (have: readonly PeerId[], keep: readonly PeerId[]): PeerId[] => [
+  ...keep.filter((peer) => have.includes(peer)),
+  ...have.filter((peer) => !keep.includes(peer)),
+];
+
+/** Who keeps some of the state, and is told of a meeting. */
+const amongIn = (plans: readonly PlanInForce[]): Owners['among'] =>
+  plans.flatMap(({ plan: { state, islands = [] } }) => {
+    const keepers = new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)));
+    return [...keepers].toSorted().map((peer) => [peer, at(islands, 0)] as const);
+  });
+
+/** Among who keeps some of the state: whoever does not is told of no meeting. */
+function sharedOut(groups: readonly Group[], run: Apart['run'], plans: readonly PlanInForce[]): Owners['ranges'] {
+  const { islands } = run.train;
+  if (islands === undefined) return [];
+  const keepers = amongIn(plans).map(([peer]) => peer);
+  const known = linesOf(groups, keepers);
+  const all = known.length > 0 ? known : keepers.map((peer) => ({ peer, ...UNKNOWN }));
+  const shards = plans.flatMap(({ plan }) => plan.state.flatMap((one) => one.shards));
+  const elements = (isIts: (shard: Shard) => boolean): number =>
+    shards.reduce((sum, shard) => sum + (isIts(shard) ? sizeOf(shard) : 0), 0);
+  const lines = all.map(({ peer, ...line }) => {
+    const primary = elements((shard) => shard.peer === peer);
+    const kept = elements((shard) => keepersOf(shard).includes(peer));
+    return { peer, ...ownerLine(islands, line, primary, kept) };
+  });
+  const found = ownersOf(acceptedModel(run), islands, lines);
+  // Where no line is said to carry anything all are alike.
+  return found.length > 0
+    ? found
+    : ownersOf(
+        acceptedModel(run),
+        islands,
+        lines.map((line) => ({ ...line, ...UNKNOWN })),
+      );
+}
+
+/** Where nobody's line is known all are alike. */
+const UNKNOWN = { upload: 1, download: 1 };
+
+/** After the meeting. Neighbours that the same have are one range. */
+export function ownersAfter({ ranges }: MeetingOwners, plans: readonly PlanInForce[]): Owners {
+  const found: Owners['ranges'][number][] = [];
+  for (const { block, range, keep: peers } of ranges) {
+    const last = found.at(-1);
+    const isNext = last?.block === block && last.range[1] === range[0] && last.peers.join(' ') === peers.join(' ');
+    if (isNext && last) found[found.length - 1] = { block, range: [last.range[0], range[1]], peers };
+    else found.push({ block, range, peers });
+  }
+  return { checkpoint: null, ranges: found, among: amongIn(plans) };
+}
