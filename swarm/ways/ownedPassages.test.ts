@@ -33,7 +33,7 @@ const owners: MeetingOwners = {
     { block: 'head', range: [64, 100], have: [peerId('x'), peerId('c')], keep: [peerId('c'), peerId('d')] },
     { block: 'head', range: [100, 160], have: [], keep: [peerId('y'), peerId('a')] },
   ],
-  savedBy: 1,
+  savedBy: [1],
 };
 const passages = meetingPassages(model, settings, groups, owners);
 const said = (kind: string): string[] =>
