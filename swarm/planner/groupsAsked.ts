@@ -1,9 +1,9 @@
 /** What groups of donors are sought for, and the chance that one lives to its meeting. */
 import { at } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
+import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model } from '../model/model.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
-import { OWNERS, publishedBytes, saidBytes } from './islandMeeting.ts';
 
 /** How long a donor stays where nobody says. */
 export const SESSION_SECONDS = 3600;
@@ -46,14 +46,16 @@ export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seco
 export const weightOf = ({ costs, roundSeconds, caution }: GroupsAsked, places: readonly number[]): number =>
   caution === 0 ? 1 : chanceOfAll(costs, places, caution * roundSeconds);
 
+/** `others`: groups that a donor sends its packets to, and whose packets it gets; null: to owners, who publish. */
 export function meetsOf(
   { model, peers }: ClusterCosts,
   settings: Pick<MeetingSettings, 'exchange' | 'publish'>,
   roundSeconds: number,
+  others: number | null,
 ): Meets {
   const layer = layerElements(model);
-  const sent = (OWNERS * saidBytes(settings, layer)) / layer;
-  const received = publishedBytes(settings, layer) / layer;
+  const sent = ((others ?? OWNERS) * saidBytes(settings, layer)) / layer;
+  const received = (others === null ? publishedBytes(settings, layer) : others * saidBytes(settings, layer)) / layer;
   const times = peers.map(
     ({ upload, download }) => WAITED_LAYERS * layer * Math.max(sent / upload, received / download),
   );

@@ -1,21 +1,28 @@
 /**
- * What a meeting of islands takes. Each primary sends its packet to the owner of that range and to the owner's copy. An
- * owner adds what all islands sent, takes the outer step and sends the outcome to everyone who computes with that range.
- * Ranges are owned in the proportion of the uplink that is left over, as far as memory and downlink allow: the least time
- * in which all of the model finds an owner is what sending takes.
+ * What a meeting of islands takes, in the two ways that a run has. With owners (islands/ownerShares.ts) each primary sends its
+ * packet to the owner of that range and to the owner's copy; the owner adds what all islands sent, takes the outer step and
+ * publishes the outcome to everyone who computes with that range. To every group: each primary sends its packet to whoever
+ * keeps that range elsewhere, and every keeper works out all that it keeps.
  */
-import { at, type Range } from '../base.ts';
+import { at } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
-import { packetBytes } from '../islands/packet.ts';
-import { packedBytes } from '../wire.ts';
+import {
+  meetingTimes,
+  OWNERS,
+  ownerLine,
+  publishedBytes,
+  sharesOf,
+  toEveryGroup,
+  wantsOwners,
+} from '../islands/ownerShares.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 
-/** Owner and its copy. */
-export const OWNERS = 2;
 /** From the round's end to the next one's beginning messages go to and fro so often: packets, digests, roster, outcome. */
 const MESSAGES = 6;
 /** Of CPU work an element: a packet made, the outer step, what is published. Measured, 10 M elements in 0.3 s. */
 const ELEMENT_SECONDS = 3e-8;
+/** Bytes of an element at an owner or a copy: shared value, velocity and what is published. */
+export const OWNER_BYTES = 12;
 
 /** A donor's part of an island. */
 export interface Part {
@@ -28,97 +35,80 @@ export interface Part {
 }
 
 export interface Meeting {
-  /** Until all ranges are sent by their owners. */
+  /** Until all ranges are sent by their owners, or all packets to every group. */
   readonly sendingSeconds: number;
   /** Latencies and CPU work beside sending and receiving. */
   readonly besideSeconds: number;
-  /** The part of the model that each donor owns. */
+  /** The part of the model that each donor owns; empty where nobody does. */
   readonly shares: readonly number[];
 }
-
-/** Bytes of so many elements as an island says them, and as they are published. */
-export const saidBytes = ({ exchange }: Pick<MeetingSettings, 'exchange'>, elements: number): number =>
-  packetBytes(exchange, [[0, Math.ceil(elements)] satisfies Range]);
-export const publishedBytes = ({ publish }: Pick<MeetingSettings, 'publish'>, elements: number): number =>
-  packedBytes(publish, Math.ceil(elements));
-
-/** Bytes of an element at its owners: velocity, and the shared value where it is not what is published. */
-export const ownersBytes = ({ publish }: MeetingSettings): number => OWNERS * (publish === 'int8' ? 8 : 4);
 
 const elementsOf = ({ model }: ClusterCosts): number => model.blocks.reduce((sum, { elements }) => sum + elements, 0);
 
 /** Bytes that owners need beside what these donors have. */
-export const missingForOwners = (costs: ClusterCosts, settings: MeetingSettings, parts: readonly Part[]): number =>
-  ownersBytes(settings) * elementsOf(costs) - parts.reduce((sum, { free }) => sum + free, 0);
+export const missingForOwners = (costs: ClusterCosts, parts: readonly Part[]): number =>
+  Math.min(OWNERS, parts.length) * OWNER_BYTES * elementsOf(costs) - parts.reduce((sum, { free }) => sum + free, 0);
 
-/** Of islands with these donors; null where nobody has room for what owners keep, or no line carries anything. */
-export function meetingOf(
-  costs: ClusterCosts,
-  settings: MeetingSettings,
-  parts: readonly Part[],
-  islands: number,
-): Meeting | null {
+/** Null where nobody has room for what owners keep, or no line carries anything. */
+export function meetingOf(costs: ClusterCosts, settings: MeetingSettings, parts: readonly Part[]): Meeting | null {
   const model = elementsOf(costs);
-  const said = saidBytes(settings, model);
-  const published = parts.reduce((sum, { held }) => sum + publishedBytes(settings, held), 0);
-  const lines = parts.map(({ place, primary, held, free }) => {
-    const { upload, download } = at(costs.peers, place);
-    const room = free / (ownersBytes(settings) * model);
-    return {
-      upload,
-      download,
-      room,
-      sends: OWNERS * saidBytes(settings, primary),
-      gets: publishedBytes(settings, held),
-    };
-  });
-  const sharesIn = (seconds: number): number[] =>
-    lines.map(({ upload, download, room, sends, gets }) => {
-      const up = (upload * seconds - sends) / published;
-      const down = (download * seconds - gets) / (OWNERS * islands * said);
-      return Math.max(0, Math.min(1, up, down, room));
-    });
-  const isEnough = (seconds: number): boolean => sharesIn(seconds).reduce((sum, share) => sum + share, 0) >= 1;
-  let [low, high] = [Math.max(...lines.map(({ upload, sends }) => sends / upload)), 1];
-  while (!isEnough(high) && high < LONGEST_SECONDS) high *= 2;
-  if (!isEnough(high)) return null;
-  high = Math.max(low, high);
-  for (let halvings = 0; halvings < HALVINGS; halvings++) {
-    const middle = (low + high) / 2;
-    if (isEnough(middle)) high = middle;
-    else low = middle;
-  }
-  const shares = sharesIn(high);
-  const whole = shares.reduce((sum, share) => sum + share, 0);
-  const owned = shares.map((share) => share / whole);
+  const lines = parts.map(({ place, primary, held, free }) => ({
+    ...ownerLine(settings, at(costs.peers, place), primary, held),
+    room: free / (OWNER_BYTES * model),
+  }));
+  const found = sharesOf(lines);
+  if (found === null) return null;
+  const { seconds, owned, copied } = found;
+  const worked = parts.map(({ held }, i) => held + (at(owned, i) + at(copied, i)) * model);
   return {
-    sendingSeconds: Math.max(high, overLinks(costs, settings, parts, owned)),
-    besideSeconds: MESSAGES * farthest(costs, parts) + workSeconds(parts, owned, model),
+    sendingSeconds: Math.max(seconds, overLinks(costs, settings, parts, owned)),
+    besideSeconds: besideSeconds(costs, parts, worked),
     shares: owned,
   };
 }
 
-/**
- * Seconds that each part takes as runs meet (IS42): a primary sends its packets, one for each of the `turns` islands of its
- * group, to whoever keeps that range in any other group.
- */
-export function toEveryGroup(
-  costs: ClusterCosts,
-  settings: MeetingSettings,
-  groups: readonly { readonly parts: readonly Part[]; readonly turns: number }[],
-): number[] {
-  const islands = groups.reduce((sum, { turns }) => sum + turns, 0);
-  return groups.flatMap(({ parts, turns }) =>
-    parts.map(({ place, primary, held }) => {
-      const { upload, download } = at(costs.peers, place);
-      const sends = turns * (groups.length - 1) * saidBytes(settings, primary);
-      const gets = (islands - turns) * saidBytes(settings, held);
-      return Math.max(sends / upload, gets / download);
-    }),
-  );
+/** A group's donors with their parts, and how many islands they do by turns. */
+interface Parted {
+  readonly parts: readonly Part[];
+  readonly turns: number;
 }
 
-const [LONGEST_SECONDS, HALVINGS] = [1e9, 60];
+const donorsOf = (costs: ClusterCosts, { parts, turns }: Parted) => ({
+  turns,
+  donors: parts.map(({ place, primary, held }) => {
+    const { id, upload, download } = at(costs.peers, place);
+    return { peer: id, upload, download, primary: primary / turns, kept: held };
+  }),
+});
+
+/** Seconds of each donor that sends its packets to every group. */
+export const secondsToAll = (costs: ClusterCosts, settings: MeetingSettings, groups: readonly Parted[]): number[] =>
+  toEveryGroup(
+    elementsOf(costs),
+    settings,
+    groups.map((group) => donorsOf(costs, group)),
+  );
+
+export const meetSoonerOwned = (costs: ClusterCosts, settings: MeetingSettings, groups: readonly Parted[]): boolean =>
+  wantsOwners(
+    meetingTimes(
+      elementsOf(costs),
+      settings,
+      groups.map((group) => donorsOf(costs, group).donors),
+    ),
+  );
+
+/** Without owners. */
+export function meetingOfAll(costs: ClusterCosts, settings: MeetingSettings, groups: readonly Parted[]): Meeting {
+  const parts = groups.flatMap((group) => group.parts);
+  // The outer step of all that it keeps, beside its packets.
+  const worked = parts.map(({ primary, held }) => primary + held);
+  return {
+    sendingSeconds: Math.max(...secondsToAll(costs, settings, groups)),
+    besideSeconds: besideSeconds(costs, parts, worked),
+    shares: [],
+  };
+}
 
 /** What goes from each owner to each donor over their link alone. */
 function overLinks(costs: ClusterCosts, settings: MeetingSettings, parts: readonly Part[], owned: readonly number[]) {
@@ -140,5 +130,6 @@ function farthest(costs: ClusterCosts, parts: readonly Part[]): number {
   return most;
 }
 
-const workSeconds = (parts: readonly Part[], owned: readonly number[], model: number): number =>
-  parts.reduce((most, { held }, i) => Math.max(most, ELEMENT_SECONDS * (held + OWNERS * at(owned, i) * model)), 0);
+/** `worked`: elements of each part's CPU work. */
+const besideSeconds = (costs: ClusterCosts, parts: readonly Part[], worked: readonly number[]): number =>
+  MESSAGES * farthest(costs, parts) + ELEMENT_SECONDS * Math.max(...worked);

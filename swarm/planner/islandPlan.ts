@@ -5,7 +5,9 @@
  */
 import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
+import { OWNERS } from '../islands/ownerShares.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
+import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { counted } from '../quantityText.ts';
 import type { Cluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
@@ -13,7 +15,16 @@ import type { ClusterPlan } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import { type Meeting, meetingOf, missingForOwners, ownersBytes, type Part, toEveryGroup } from './islandMeeting.ts';
+import {
+  type Meeting,
+  meetingOf,
+  meetingOfAll,
+  meetSoonerOwned,
+  missingForOwners,
+  OWNER_BYTES,
+  secondsToAll,
+} from './islandMeeting.ts';
+import { countedRound, type Round, timedRound } from './islandRound.ts';
 import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, meetingWords, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
@@ -43,20 +54,29 @@ export interface IslandPlan {
     readonly tokensPerSecond: number;
     /** Of that what reaches its meeting, as long as donors stay. */
     readonly expectedTokensPerSecond: number;
-    /** Parts of the model, of those donors who own a ten-thousandth or more. */
+    /** Parts of the model, of those donors who own some; empty where nobody does. */
     readonly owners: readonly { readonly peer: PeerId; readonly share: number }[];
   };
+  /** With owners, and these groups would want them were there room for either (IS121). */
+  readonly isSoonerOwned: boolean;
   readonly idle: ClusterPlan['idle'];
   readonly reasons: readonly Reason[];
 }
 
 /** Rounds that are first assumed where the run file counts steps. */
 const FIRST_ROUND_SECONDS = 600;
-/** Of the model: who owns less is not named. */
-const LEAST_SHARE = 1e-4;
-/** Bytes an element beside value, gradient and moments: what was published, and of each island its left-over; who waits for its turn has its value and moments there too. */
-const planeBytes = ({ exchange }: MeetingSettings, turns: number): number =>
-  4 + (exchange === 'f32' ? 0 : 4 * turns) + 12 * (turns - 1);
+/** How they meet: ranges have owners, or every primary sends its packets to every group. */
+type Way = 'owned' | 'toAll';
+/** Of gradients there is a plane that is no kind of state. */
+const UPDATED_BYTES = FLOAT_BYTES * (STATE_KINDS.length + 1);
+/** Bytes an element beside value, gradient and moments. */
+const planeBytes = ({ exchange, publish }: MeetingSettings, turns: number, way: Way): number =>
+  FLOAT_BYTES * (1 + stateKinds({ count: turns, exchange, publish }, undefined, way === 'owned').length) -
+  UPDATED_BYTES;
+
+/** Of runs that a coordinator has owners for. */
+const mayOwn = ({ rounds, exchange, publish }: IslandsAsked): boolean =>
+  rounds.count === 'auto' && exchange !== 'f32' && publish === 'int8';
 
 export function planIslands(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
   // Where a donor stands in the file changes nothing.
@@ -76,15 +96,40 @@ export function planGroups(
   asked: IslandsAsked & { readonly rounds: AutoRounds },
   groups: readonly (readonly PeerId[])[],
 ): Result<IslandPlan> {
-  const costsFor = costsIn(problem, asked, 0);
-  const { planned: costs, own } = costsFor(1);
-  const { roundSeconds } = asked.rounds;
-  const searched = { costs, overlaps: true, roundSeconds, meets: meetsOf(costs, asked, roundSeconds) };
-  const teams = groups.flatMap((names) => {
-    const group = groupOf({ ...searched, caution: 0 }, names.map(costs.placeOf));
-    return (group && teamOf(costsFor, group, 1)) ?? [];
+  return inBestWay(asked, (way) => {
+    const costsFor = costsIn(problem, asked, way, 0);
+    const { planned: costs, own } = costsFor(1);
+    const { roundSeconds } = asked.rounds;
+    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked, way));
+    const searched = { costs, overlaps: true, roundSeconds, meets, caution: 0 };
+    const teams = groups.flatMap((names) => {
+      const group = groupOf(searched, names.map(costs.placeOf));
+      return (group && teamOf(costsFor, group, 1)) ?? [];
+    });
+    return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, way, teams, { roundSeconds });
   });
-  return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, teams, { roundSeconds });
+}
+
+/** To every group only where these groups do not meet clearly sooner with owners, which also take less memory. */
+function inBestWay(asked: IslandsAsked, found: (way: Way) => Result<IslandPlan>): Result<IslandPlan> {
+  if (!mayOwn(asked)) return found('toAll');
+  const owned = found('owned');
+  if (owned.ok && owned.value.isSoonerOwned) return owned;
+  const toAll = found('toAll');
+  return toAll.ok || owned.ok ? chosen([toAll, owned]) : owned;
+}
+
+/** Other groups that a donor sends its packets to; null: it sends them to owners. About as many as there is memory for. */
+function othersOf(
+  { peers, model, planeBytes: planes }: ClusterCosts,
+  { rounds }: IslandsAsked,
+  way: Way,
+): number | null {
+  if (way === 'owned') return null;
+  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
+  const room = peers.reduce((sum, { memoryBytes, hostBytes }) => sum + memoryBytes + hostBytes, 0);
+  const count = Math.floor(room / ((UPDATED_BYTES + planes) * elements));
+  return Math.max(0, Math.min(count, peers.length, rounds.count === 'auto' ? count : rounds.count) - 1);
 }
 
 const withoutHostBytes = (cluster: Cluster): Cluster => ({
@@ -97,31 +142,38 @@ const isAsGood = ({ predicted: own }: IslandPlan, { predicted: other }: IslandPl
 
 /** Planned without main memory, and what it takes of the GPU's with it. */
 function withMemory(problem: ClusterProblem, asked: IslandsAsked, found: IslandPlan): IslandPlan {
+  const way = found.predicted.owners.length > 0 ? 'owned' : 'toAll';
   const islands = found.islands.map((island): PlannedIsland => {
     const turns = found.islands.filter(({ plan }) => plan === island.plan).length;
-    const memory = memoryOf(costsIn(problem, asked, 0)(turns).own, island.plan);
+    const memory = memoryOf(costsIn(problem, asked, way, 0)(turns).own, island.plan);
     const peers = island.predicted.peers.map((own) => ({ ...own, memoryBytes: got(memory, own.peer) }));
     return { ...island, predicted: { ...island.predicted, peers } };
   });
   return { ...found, islands };
 }
 
-/** Only where owners have no room else: with fewer micro-batches in flight, and with so much kept free from the beginning. */
 function planned(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
-  const found = plannedKeeping(problem, asked, 0, true);
-  if (found.ok) return found;
-  const others = [plannedKeeping(problem, asked, 0, false), plannedKeeping(problem, asked, ownersBytes(asked), true)];
-  return others.some(({ ok }) => ok) ? chosen(others) : found;
+  return inBestWay(asked, (way) => {
+    const found = plannedKeeping(problem, asked, way, 0, true);
+    if (found.ok || way === 'toAll') return found;
+    // Only where owners have no room else: with fewer micro-batches in flight, and with so much kept free from the beginning.
+    const others = [
+      plannedKeeping(problem, asked, way, 0, false),
+      plannedKeeping(problem, asked, way, OWNERS * OWNER_BYTES, true),
+    ];
+    return others.some(({ ok }) => ok) ? chosen(others) : found;
+  });
 }
 
 /** `kept` bytes of each element stay free. */
 function plannedKeeping(
   problem: ClusterProblem,
   asked: IslandsAsked,
+  way: Way,
   kept: number,
   overlaps: boolean,
 ): Result<IslandPlan> {
-  const costsFor = costsIn(problem, asked, kept);
+  const costsFor = costsIn(problem, asked, way, kept);
   const team = (group: Group, turns: number) => teamOf(costsFor, group, turns);
   const { planned: costs, own } = costsFor(1);
   const { rounds } = asked;
@@ -129,7 +181,8 @@ function plannedKeeping(
     roundSeconds: number,
     made: (groups: readonly Group[]) => Result<IslandPlan>,
   ): Result<IslandPlan> => {
-    const searched = { costs, overlaps, roundSeconds, meets: meetsOf(costs, asked, roundSeconds) };
+    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked, way));
+    const searched = { costs, overlaps, roundSeconds, meets };
     const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
     return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
@@ -138,14 +191,16 @@ function plannedKeeping(
     const { roundSeconds } = rounds;
     return inRounds(roundSeconds, (groups) => {
       const teams = groups.flatMap((group) => team(group, 1) ?? []);
-      return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, teams, { roundSeconds });
+      return teams.length === 0
+        ? refusal(noGroup(costs, roundSeconds))
+        : whole(own, asked, way, teams, { roundSeconds });
     });
   }
   const { count, innerSteps } = rounds;
   const byTurns = (roundSeconds: number): Result<IslandPlan> =>
     inRounds(roundSeconds, (groups) => {
       const teams = sharedOut(team, groups, count);
-      return teams.ok ? whole(own, asked, teams.value, { innerSteps }) : teams;
+      return teams.ok ? whole(own, asked, way, teams.value, { innerSteps }) : teams;
     });
   const first = byTurns(FIRST_ROUND_SECONDS);
   const second = first.ok ? byTurns(first.value.predicted.roundSeconds) : first;
@@ -168,14 +223,14 @@ const ABOUT_AS_MUCH = 0.75;
 /** Groups are sought for more or less of what is expected of them: with none, donors would be taken who bring nearly nothing. */
 const CAUTIONS = [0.5, 0.1, 0.05];
 
-function costsIn(problem: ClusterProblem, asked: IslandsAsked, kept: number): CostsFor {
+function costsIn(problem: ClusterProblem, asked: IslandsAsked, way: Way, kept: number): CostsFor {
   const known = new Map<number, ReturnType<CostsFor>>();
   return (turns) => {
     const found = known.get(turns);
     if (found) return found;
     const costs = (planeBytesOf: number) => clusterCosts({ ...problem, planeBytes: planeBytesOf });
-    const own = costs(planeBytes(asked, turns));
-    const made = { own, planned: kept === 0 ? own : costs(planeBytes(asked, turns) + kept) };
+    const own = costs(planeBytes(asked, turns, way));
+    const made = { own, planned: kept === 0 ? own : costs(planeBytes(asked, turns, way) + kept) };
     known.set(turns, made);
     return made;
   };
@@ -232,105 +287,100 @@ interface Rounds {
   readonly innerSteps?: number;
 }
 
-function whole(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[], rounds: Rounds): Result<IslandPlan> {
-  const used = new Set(teams.flatMap(({ group }) => group.places));
-  // Who computes nothing may still own a range: it has the whole of its line for it.
-  const spare = [...costs.peers.entries()].filter(([place]) => !used.has(place));
-  const parts = [
-    ...teams.flatMap((team) => team.parts),
-    ...spare.map(([place, { memoryBytes, hostBytes }]): Part => {
-      return { place, primary: 0, held: 0, free: memoryBytes + hostBytes };
-    }),
-  ];
-  const count = teams.reduce((sum, { turns }) => sum + turns, 0);
-  const meeting = meetingOf(costs, asked, parts, count);
-  if (meeting === null)
-    return refusal(
-      `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, asked, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
-    );
-  const round =
-    rounds.innerSteps === undefined
-      ? timedRound(teams, meeting, rounds.roundSeconds ?? 0)
-      : countedRound(teams, meeting, rounds.innerSteps);
-  const idle = new Set(teams.filter((_, i) => at(round.steps, i) === 0));
-  if (idle.size === teams.length) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
-  // Its donors had nothing to send: it would only have to be waited for.
-  if (idle.size > 0)
-    return whole(
-      costs,
-      asked,
-      teams.filter((team) => !idle.has(team)),
-      rounds,
-    );
+function whole(
+  costs: ClusterCosts,
+  asked: IslandsAsked,
+  way: Way,
+  teams: readonly Team[],
+  rounds: Rounds,
+): Result<IslandPlan> {
+  const first = metBy(costs, asked, way, teams, rounds);
+  if (!first.ok) return first;
+  const { teams: met, meeting, round } = way === 'owned' ? first.value : withoutSlow(costs, asked, first.value, rounds);
   const tokens = costs.batch.samples * costs.batch.sequence;
   const rate = (part: (team: Team) => number): number =>
-    teams.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;
+    met.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;
+  const parts = met.flatMap((team) => team.parts);
   const predicted = {
     roundSeconds: round.seconds,
     meetingSeconds: round.meetingSeconds,
     tokensPerSecond: rate(() => 1),
     expectedTokensPerSecond: rate(({ group }) => chanceOfAll(costs, group.places, round.seconds)),
-    owners: parts.flatMap(({ place }, i) => {
-      const share = at(meeting.shares, i);
-      return share < LEAST_SHARE ? [] : [{ peer: at(costs.peers, place).id, share }];
-    }),
+    owners: meeting.shares.flatMap((share, i) =>
+      share > 0 ? [{ peer: at(costs.peers, at(parts, i).place).id, share }] : [],
+    ),
   };
-  const exacted = teams.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
+  const exacted = met.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
   return success({
     islands: exacted.flatMap((team, i) =>
       Array<PlannedIsland>(team.turns).fill(islandOf(costs, team, at(round.steps, i) / team.turns)),
     ),
     predicted,
-    idle: idleOf(costs, used),
+    isSoonerOwned: way === 'owned' && meetSoonerOwned(costs, asked, met),
+    idle: idleOf(costs, new Set(met.flatMap(({ group }) => group.places))),
     reasons: [
       ...summary(costs, exacted),
-      ...meetingWords(round.meetingSeconds, toEveryGroup(costs, asked, teams)),
+      ...meetingWords(way === 'owned' ? round.meetingSeconds : null, secondsToAll(costs, asked, met)),
       ...teamWords(exacted, round.steps, predicted.owners),
     ],
   });
 }
 
-interface Round {
-  readonly seconds: number;
-  readonly meetingSeconds: number;
-  /** Of each team, of all its islands. */
-  readonly steps: readonly number[];
-  /** What each team has for them. */
-  readonly stepsSeconds: readonly number[];
+/** Teams that have steps in a round, with it and its meeting. */
+interface Met {
+  readonly teams: readonly Team[];
+  readonly meeting: Meeting;
+  readonly round: Round;
 }
 
-/**
- * Steps as long as the time lasts; the round is over when the last of them ends. Whom a meeting's outcome reaches later than the others begins late: how many are waited
- * for is what makes most steps a second.
- */
-function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
-  const after = (waiting: number): Round => {
-    const meetingSeconds = waiting + meeting.besideSeconds;
-    const left = teams.map(({ group }) => Math.max(0, stepsSeconds - Math.max(0, group.receiving - waiting)));
-    const steps = teams.map(({ forecast }, i) => Math.floor(at(left, i) / forecast.stepSeconds));
-    // Nobody has another step then (IS66).
-    const over = Math.max(
-      ...teams.map(({ forecast }, i) => stepsSeconds - at(left, i) + at(steps, i) * forecast.stepSeconds),
+function metBy(costs: ClusterCosts, asked: IslandsAsked, way: Way, all: readonly Team[], rounds: Rounds): Result<Met> {
+  // Who computes nothing owns nothing: it is in no group.
+  const parts = all.flatMap((team) => team.parts);
+  const meeting = way === 'owned' ? meetingOf(costs, asked, parts) : meetingOfAll(costs, asked, all);
+  if (meeting === null)
+    return refusal(
+      `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
     );
-    const own = left.map((seconds) => Math.max(0, seconds - stepsSeconds + over));
-    return { seconds: over + meetingSeconds, meetingSeconds, steps, stepsSeconds: own };
-  };
-  const rate = ({ steps, seconds }: Round): number => steps.reduce((sum, own) => sum + own, 0) / seconds;
-  let best = after(meeting.sendingSeconds);
-  for (const { group } of teams) {
-    const tried = group.receiving > meeting.sendingSeconds ? after(group.receiving) : best;
-    if (rate(tried) > rate(best)) best = tried;
+  const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
+  const round =
+    rounds.innerSteps === undefined
+      ? timedRound(teams, meeting, rounds.roundSeconds ?? 0)
+      : countedRound(teams, meeting, rounds.innerSteps);
+  const busy = teams.filter((_, i) => at(round.steps, i) > 0);
+  if (busy.length === 0) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
+  // The others' donors had nothing to send: they would only have to be waited for.
+  return busy.length < teams.length ? metBy(costs, asked, way, busy, rounds) : success({ teams, meeting, round });
+}
+
+/** As long as a donor of theirs takes to send and receive its packets. */
+function receivingAll(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[]): Team[] {
+  const seconds = secondsToAll(costs, asked, teams);
+  let next = 0;
+  return teams.map((team) => {
+    const own = seconds.slice(next, next + team.parts.length);
+    next += team.parts.length;
+    return { ...team, group: { ...team.group, receiving: Math.max(...own) } };
+  });
+}
+
+/** Of as many of the slowest lines as is worth most: all wait for all packets. With a number of islands all are needed. */
+function withoutSlow(costs: ClusterCosts, asked: IslandsAsked, all: Met, rounds: Rounds): Met {
+  if (rounds.innerSteps !== undefined) return all;
+  const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
+  const slowestFirst = all.teams.toSorted((a, b) => b.group.receiving - a.group.receiving);
+  let best = all;
+  for (const count of slowestFirst.keys()) {
+    const out = new Set(slowestFirst.slice(0, count));
+    const tried = metBy(
+      costs,
+      asked,
+      'toAll',
+      all.teams.filter((team) => !out.has(team)),
+      rounds,
+    );
+    if (tried.ok && rate(tried.value) > rate(best)) best = tried.value;
   }
   return best;
-}
-
-/** The slowest group is waited for. */
-function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: number): Round {
-  const receiving = Math.max(...teams.map(({ group }) => group.receiving));
-  const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
-  const steps = teams.map(({ turns }) => turns * innerSteps);
-  const longest = Math.max(...teams.map(({ forecast }, i) => at(steps, i) * forecast.stepSeconds));
-  return { seconds: longest + meetingSeconds, meetingSeconds, steps, stepsSeconds: teams.map(() => longest) };
 }
 
 function islandOf(costs: ClusterCosts, team: Team, stepsPerRound: number): PlannedIsland {

@@ -25,11 +25,15 @@ export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
   ].map((text) => ({ peer: null, text }));
 }
 
-/** What runs do not do yet as it is planned; `seconds`: of each donor, as they meet today. */
-export function meetingWords(planned: number, seconds: readonly number[]): Reason[] {
+/** How islands meet. `owned`: what a meeting takes with owners, null where there are none; `seconds`: each donor's packets to all. */
+export function meetingWords(owned: number | null, seconds: readonly number[]): Reason[] {
   const longest = Math.max(...seconds);
-  if (longest <= planned) return [];
-  const text = `The meeting is planned with an owner for each range of the model; in a run every donor still sends to every other island, which takes the middle one of these ${secondsText(median(seconds) ?? longest)} and the slowest ${secondsText(longest)} (with count auto, who is late is left out of a meeting).`;
+  if (longest === 0) return [];
+  const times = `takes the middle donor ${secondsText(median(seconds) ?? longest)} and the slowest ${secondsText(longest)}`;
+  const text =
+    owned === null
+      ? `At a meeting every donor sends its packets to every other island, which ${times}.`
+      : `Each range of the model has an owner and a copy at meetings, who alone keep what islands share: a meeting takes ${secondsText(owned)}. To send packets to every other island ${times}, with 8 bytes a parameter more at each of them.`;
   return [{ peer: null, text }];
 }
 
