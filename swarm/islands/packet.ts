@@ -14,8 +14,15 @@ const WORD_BITS = 32;
 /** Of the pieces of these tensors. */
 export function packetBytes(exchange: MeetingSettings['exchange'], tensors: readonly Range[]): number {
   if (exchange === 'f32') return 4 * tensors.reduce((sum, [from, to]) => sum + to - from, 0);
-  const lengths = runLengths(exchange, tensors);
-  return 4 * (2 * lengths.length + entryWords(exchange, lengths));
+  // Counted, not listed: a meeting asks for hundreds of thousands of packets.
+  let [runs, entries] = [0, 0];
+  for (const [from, to] of tensors) {
+    const rest = (to - from) % exchange.chunk;
+    const whole = (to - from - rest) / exchange.chunk;
+    runs += whole + Math.sign(rest);
+    entries += whole * entriesOf(exchange, exchange.chunk) + (rest > 0 ? entriesOf(exchange, rest) : 0);
+  }
+  return 4 * (2 * runs + Math.ceil((entryBits(exchange) * entries) / WORD_BITS));
 }
 
 /** `contributions`: one a piece, in the order of `pieces`. */
@@ -122,9 +129,6 @@ const runLengths = (exchange: SparseExchange, tensors: readonly Range[]): number
 
 /** A place in a run, which magnitude, and the sign. */
 const entryBits = ({ chunk }: SparseExchange): number => Math.ceil(Math.log2(chunk)) + 2;
-
-const entryWords = (exchange: SparseExchange, lengths: readonly number[]): number =>
-  Math.ceil((entryBits(exchange) * lengths.reduce((sum, length) => sum + entriesOf(exchange, length), 0)) / WORD_BITS);
 
 const wordsOf = (floats: Float32Array): Uint32Array => new Uint32Array(floats.buffer, floats.byteOffset, floats.length);
 

@@ -2,11 +2,11 @@
 import type { PeerId, Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
 import { SLICE_ELEMENTS, tensorParts } from '../model/layout.ts';
-import { type Block, type BlockName, block, type Model } from '../model/model.ts';
+import type { Block, BlockName, Model } from '../model/model.ts';
 import type { Plan, Shard } from '../plan/plan.ts';
 import { cutUpTo } from '../plan/shardCuts.ts';
 import type { Islands } from '../run/runFile.ts';
-import type { Passage, TensorName } from './passage.ts';
+import type { Passage } from './passage.ts';
 import { blockIndex } from './tensors.ts';
 
 /** What is known of a group that meets others. */
@@ -16,13 +16,11 @@ export interface MeetingGroup {
 }
 
 /** What an island says of a range. */
-export interface Saying {
+export interface PacketPassage extends Passage {
   readonly block: BlockName;
   readonly island: number;
   readonly range: Range;
 }
-
-export interface PacketPassage extends Passage, Saying {}
 
 export type MeetingSettings = Pick<Islands, 'exchange' | 'publish'>;
 
@@ -36,15 +34,17 @@ export const packetsTo = (
   own: Block,
   range: Range | null,
 ): PacketPassage[] =>
-  travelling(own, settings, range).flatMap((part) =>
-    peers.flatMap((to) =>
+  travelling(own, settings, range).flatMap((part) => {
+    const words = packetBytes(settings.exchange, tensorParts(own, part)) / 4;
+    const index = blockIndex(model, own.name);
+    return peers.flatMap((to) =>
       islands.flatMap((island): PacketPassage[] => {
         if (from === to) return [];
-        const saying = { block: own.name, island, range: part };
-        return [{ ...saying, from, to, tensor: packetTensor(model, settings, saying) }];
+        const tensor = { kind: 'packet' as const, stage: island, index, range: [part[0], part[0] + words] as const };
+        return [{ block: own.name, island, range: part, from, to, tensor }];
       }),
-    ),
-  );
+    );
+  });
 
 export const shardsOf = (state: Plan['state'], name: BlockName): readonly Shard[] =>
   state.find((one) => one.block === name)?.shards ?? [];
@@ -59,9 +59,4 @@ export function travelling(own: Block, settings: MeetingSettings, range: Range |
     from = to;
   }
   return found;
-}
-
-function packetTensor(model: Model, { exchange }: MeetingSettings, { block: name, island, range }: Saying): TensorName {
-  const words = packetBytes(exchange, tensorParts(block(model, name), range)) / 4;
-  return { kind: 'packet', stage: island, index: blockIndex(model, name), range: [range[0], range[0] + words] };
 }

@@ -19,7 +19,7 @@ import type { MeetingWays } from './islandPackets.ts';
 const ISLANDS = meetingIslands(SPARSE, 'int8');
 /** Steps of a round. */
 const ROUND = 6;
-const STEPS = 3 * ROUND;
+const STEPS = 4 * ROUND;
 const peersOf = (names: string): PeerId[] => [...names].map(peerId);
 
 /** As `apart`: s alone does island 1; p and q, and r who keeps copies, the others. And o, who keeps nothing. */
@@ -95,7 +95,18 @@ const THIRD: Attempt = {
     { savedBy: [0, 1] },
   ),
 };
-const ROUNDS = [FIRST, SECOND, THIRD];
+/** Both groups saved; now the first one does. */
+const FOURTH: Attempt = {
+  owners: owners(
+    [
+      [[0, 128], 's', 's'],
+      [[128, 264], 'q', 'p'],
+      [[264, 300], 'r', 'r'],
+    ],
+    { savedBy: [0] },
+  ),
+};
+const ROUNDS = [FIRST, SECOND, THIRD, FOURTH];
 
 /** By kind, what the owners say they have, where they do. */
 function expectOwners(groups: Groups, { ranges }: MeetingOwners, wanted: ReadonlyMap<string, readonly number[]>): void {
@@ -137,7 +148,7 @@ test('[IS112] [IS113] [IS114] with owners groups come to the bits of one group t
   expect(rounds).toEqual([]);
 });
 
-/** Keepers of that group have all that is saved, and others have not, until the next meeting is over. */
+/** Keepers of the groups that save have all that is saved, and others have not, until the next meeting is over. */
 async function expectSaved(groups: Groups, { owners: of }: Attempt, wanted: ReadonlyMap<string, readonly number[]>) {
   const savers = (of?.savedBy ?? []).map((place) => ['s', 'pqr'][place]).join('');
   for (const [peer, { shards, role }] of groups.keepers)

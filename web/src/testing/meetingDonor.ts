@@ -91,7 +91,9 @@ export class MeetingDonor {
         {
           connect: async () => undefined,
           read: async (_checkpoint: number, _block: string, kind: string, [from, to]: Range) =>
-            Float32Array.from({ length: to - from }, (_, i) => (kind === 'value' ? initialValue(from + i) : 0)),
+            Float32Array.from({ length: to - from }, (_, i) =>
+              ['value', 'shared'].includes(kind) ? initialValue(from + i) : 0,
+            ),
           send: async () => undefined,
           receive: async () => new Float32Array(1),
         },
