@@ -4,6 +4,7 @@ import { peers as peersOf } from '../plan/plan.ts';
 import { bytesText, counted, secondsText } from '../quantityText.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
+import { planOf } from './draft.ts';
 import type { Team } from './islandTeam.ts';
 import type { Reason } from './reason.ts';
 
@@ -73,4 +74,24 @@ export function idleOf(costs: ClusterCosts, used: ReadonlySet<number>): ClusterP
         : 'no group found is worth more with it';
     return [{ peer: id, reason }];
   });
+}
+
+/** Why no group is found: the least that is missing, or how long the fastest takes. */
+export function noGroup(costs: ClusterCosts, roundSeconds: number): string {
+  const { layers } = costs.model;
+  const { samples: microBatches } = costs.batch;
+  const alone = [...costs.peers.entries()].flatMap(([place, { id }]) => {
+    const drafted = planOf(costs, {
+      groups: [[place]],
+      layers: [layers],
+      gathered: [],
+      schedule: '1f1b',
+      microBatches,
+    });
+    return drafted ? [{ id, missing: drafted.missingBytes }] : [];
+  });
+  const least = alone.toSorted((a, b) => a.missing - b.missing)[0];
+  if (!least || least.missing === 0)
+    return `no group of these peers that has room for an island ends a step, and receives its part of a meeting, within a round of ${roundSeconds} s`;
+  return `no group of these peers has room for an island: "${least.id}" alone, which lacks least, needs ${Math.ceil(least.missing)} bytes more of memoryBytes, or of hostBytes for the ${costs.planeBytes} bytes a parameter that islands keep beside their model`;
 }
