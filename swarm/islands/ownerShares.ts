@@ -106,7 +106,9 @@ function leastTime(
     const owned = wholeOf(all.map(([own]) => own));
     if (owned === null) return null;
     const copied =
-      copies === 0 ? all.map(() => 0) : wholeOf(all.map(([, most], i) => (copying[i] ? most - at(owned, i) : 0)));
+      copies === 0
+        ? all.map(() => 0)
+        : wholeOf(all.map(([, most], i) => (copying[i] ? Math.max(0, most - at(owned, i)) : 0)));
     return copied && { seconds, owned, copied };
   };
   let low = Math.max(...lines.map(({ upload, sends }) => sends / upload));

@@ -7,26 +7,18 @@ import { at, got, type PeerId, type Result, refusal, success } from '../base.ts'
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNERS } from '../islands/ownerShares.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { counted } from '../quantityText.ts';
 import type { Cluster } from './cluster.ts';
-import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
+import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
-import { memoryOf, planOf } from './draft.ts';
+import { memoryOf } from './draft.ts';
 import { chanceOfAll, meetsOf } from './groupsAsked.ts';
+import { costsIn, othersOf, type Way } from './islandCosts.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import {
-  type Meeting,
-  meetingOf,
-  meetingOfAll,
-  meetSoonerOwned,
-  missingForOwners,
-  OWNER_BYTES,
-  secondsToAll,
-} from './islandMeeting.ts';
-import { countedRound, type Round, timedRound } from './islandRound.ts';
-import { type CostsFor, exact, type Team, teamOf } from './islandTeam.ts';
-import { idleOf, meetingWords, summary, teamWords } from './islandWords.ts';
+import { meetSoonerOwned, OWNER_BYTES, secondsToAll } from './islandMeeting.ts';
+import { metBy, type Rounds, withoutSlow } from './islandRound.ts';
+import { exact, type Team, teamOf } from './islandTeam.ts';
+import { idleOf, meetingWords, noGroup, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
@@ -65,15 +57,6 @@ export interface IslandPlan {
 
 /** Rounds that are first assumed where the run file counts steps. */
 const FIRST_ROUND_SECONDS = 600;
-/** How they meet: ranges have owners, or every primary sends its packets to every group. */
-type Way = 'owned' | 'toAll';
-/** Of gradients there is a plane that is no kind of state. */
-const UPDATED_BYTES = FLOAT_BYTES * (STATE_KINDS.length + 1);
-/** Bytes an element beside value, gradient and moments. */
-const planeBytes = ({ exchange, publish }: MeetingSettings, turns: number, way: Way): number =>
-  FLOAT_BYTES * (1 + stateKinds({ count: turns, exchange, publish }, undefined, way === 'owned').length) -
-  UPDATED_BYTES;
-
 /** Of runs that a coordinator has owners for. */
 const mayOwn = ({ rounds, exchange, publish }: IslandsAsked): boolean =>
   rounds.count === 'auto' && exchange !== 'f32' && publish === 'int8';
@@ -100,7 +83,7 @@ export function planGroups(
     const costsFor = costsIn(problem, asked, way, 0);
     const { planned: costs, own } = costsFor(1);
     const { roundSeconds } = asked.rounds;
-    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked, way));
+    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked.rounds.count, way));
     const searched = { costs, overlaps: true, roundSeconds, meets, caution: 0 };
     const teams = groups.flatMap((names) => {
       const group = groupOf(searched, names.map(costs.placeOf));
@@ -117,19 +100,6 @@ function inBestWay(asked: IslandsAsked, found: (way: Way) => Result<IslandPlan>)
   if (owned.ok && owned.value.isSoonerOwned) return owned;
   const toAll = found('toAll');
   return toAll.ok || owned.ok ? chosen([toAll, owned]) : owned;
-}
-
-/** Other groups that a donor sends its packets to; null: it sends them to owners. About as many as there is memory for. */
-function othersOf(
-  { peers, model, planeBytes: planes }: ClusterCosts,
-  { rounds }: IslandsAsked,
-  way: Way,
-): number | null {
-  if (way === 'owned') return null;
-  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
-  const room = peers.reduce((sum, { memoryBytes, hostBytes }) => sum + memoryBytes + hostBytes, 0);
-  const count = Math.floor(room / ((UPDATED_BYTES + planes) * elements));
-  return Math.max(0, Math.min(count, peers.length, rounds.count === 'auto' ? count : rounds.count) - 1);
 }
 
 const withoutHostBytes = (cluster: Cluster): Cluster => ({
@@ -181,7 +151,7 @@ function plannedKeeping(
     roundSeconds: number,
     made: (groups: readonly Group[]) => Result<IslandPlan>,
   ): Result<IslandPlan> => {
-    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked, way));
+    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked.rounds.count, way));
     const searched = { costs, overlaps, roundSeconds, meets };
     const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
@@ -223,39 +193,6 @@ const ABOUT_AS_MUCH = 0.75;
 /** Groups are sought for more or less of what is expected of them: with none, donors would be taken who bring nearly nothing. */
 const CAUTIONS = [0.5, 0.1, 0.05];
 
-function costsIn(problem: ClusterProblem, asked: IslandsAsked, way: Way, kept: number): CostsFor {
-  const known = new Map<number, ReturnType<CostsFor>>();
-  return (turns) => {
-    const found = known.get(turns);
-    if (found) return found;
-    const costs = (planeBytesOf: number) => clusterCosts({ ...problem, planeBytes: planeBytesOf });
-    const own = costs(planeBytes(asked, turns, way));
-    const made = { own, planned: kept === 0 ? own : costs(planeBytes(asked, turns, way) + kept) };
-    known.set(turns, made);
-    return made;
-  };
-}
-
-/** Why no group is found: the least that is missing, or how long the fastest takes. */
-function noGroup(costs: ClusterCosts, roundSeconds: number): string {
-  const { layers } = costs.model;
-  const { samples: microBatches } = costs.batch;
-  const alone = [...costs.peers.entries()].flatMap(([place, { id }]) => {
-    const drafted = planOf(costs, {
-      groups: [[place]],
-      layers: [layers],
-      gathered: [],
-      schedule: '1f1b',
-      microBatches,
-    });
-    return drafted ? [{ id, missing: drafted.missingBytes }] : [];
-  });
-  const least = alone.toSorted((a, b) => a.missing - b.missing)[0];
-  if (!least || least.missing === 0)
-    return `no group of these peers that has room for an island ends a step, and receives its part of a meeting, within a round of ${roundSeconds} s`;
-  return `no group of these peers has room for an island: "${least.id}" alone, which lacks least, needs ${Math.ceil(least.missing)} bytes more of memoryBytes, or of hostBytes for the ${costs.planeBytes} bytes a parameter that islands keep beside their model`;
-}
-
 /** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
 function sharedOut(
   teamFor: (group: Group, turns: number) => Team | null,
@@ -279,12 +216,6 @@ function sharedOut(
     next[best] = teamFor(team.group, team.turns + 1);
   }
   return success(teams.filter((team) => team !== null));
-}
-
-interface Rounds {
-  /** Of steps; absent: as long as the slowest group takes for so many inner steps of each of its islands. */
-  readonly roundSeconds?: number;
-  readonly innerSteps?: number;
 }
 
 function whole(
@@ -324,63 +255,6 @@ function whole(
       ...teamWords(exacted, round.steps, predicted.owners),
     ],
   });
-}
-
-/** Teams that have steps in a round, with it and its meeting. */
-interface Met {
-  readonly teams: readonly Team[];
-  readonly meeting: Meeting;
-  readonly round: Round;
-}
-
-function metBy(costs: ClusterCosts, asked: IslandsAsked, way: Way, all: readonly Team[], rounds: Rounds): Result<Met> {
-  // Who computes nothing owns nothing: it is in no group.
-  const parts = all.flatMap((team) => team.parts);
-  const meeting = way === 'owned' ? meetingOf(costs, asked, parts) : meetingOfAll(costs, asked, all);
-  if (meeting === null)
-    return refusal(
-      `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
-    );
-  const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
-  const round =
-    rounds.innerSteps === undefined
-      ? timedRound(teams, meeting, rounds.roundSeconds ?? 0)
-      : countedRound(teams, meeting, rounds.innerSteps);
-  const busy = teams.filter((_, i) => at(round.steps, i) > 0);
-  if (busy.length === 0) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
-  // The others' donors had nothing to send: they would only have to be waited for.
-  return busy.length < teams.length ? metBy(costs, asked, way, busy, rounds) : success({ teams, meeting, round });
-}
-
-/** As long as a donor of theirs takes to send and receive its packets. */
-function receivingAll(costs: ClusterCosts, asked: IslandsAsked, teams: readonly Team[]): Team[] {
-  const seconds = secondsToAll(costs, asked, teams);
-  let next = 0;
-  return teams.map((team) => {
-    const own = seconds.slice(next, next + team.parts.length);
-    next += team.parts.length;
-    return { ...team, group: { ...team.group, receiving: Math.max(...own) } };
-  });
-}
-
-/** Of as many of the slowest lines as is worth most: all wait for all packets. With a number of islands all are needed. */
-function withoutSlow(costs: ClusterCosts, asked: IslandsAsked, all: Met, rounds: Rounds): Met {
-  if (rounds.innerSteps !== undefined) return all;
-  const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
-  const slowestFirst = all.teams.toSorted((a, b) => b.group.receiving - a.group.receiving);
-  let best = all;
-  for (const count of slowestFirst.keys()) {
-    const out = new Set(slowestFirst.slice(0, count));
-    const tried = metBy(
-      costs,
-      asked,
-      'toAll',
-      all.teams.filter((team) => !out.has(team)),
-      rounds,
-    );
-    if (tried.ok && rate(tried.value) > rate(best)) best = tried.value;
-  }
-  return best;
 }
 
 function islandOf(costs: ClusterCosts, team: Team, stepsPerRound: number): PlannedIsland {

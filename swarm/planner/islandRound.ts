@@ -1,9 +1,13 @@
 /** A round of islands: the steps that each team ends in it, and the meeting after them. */
-import { at } from '../base.ts';
-import type { Meeting } from './islandMeeting.ts';
+import { at, type Result, refusal, success } from '../base.ts';
+import type { MeetingSettings } from '../islands/outer.ts';
+import type { ClusterCosts } from './clusterCosts.ts';
+import type { Way } from './islandCosts.ts';
+import { type Meeting, meetingOf, meetingOfAll, missingForOwners, secondsToAll } from './islandMeeting.ts';
 import type { Team } from './islandTeam.ts';
+import { noGroup } from './islandWords.ts';
 
-export interface Round {
+interface Round {
   readonly seconds: number;
   readonly meetingSeconds: number;
   /** Of each team, of all its islands. */
@@ -16,7 +20,7 @@ export interface Round {
  * Steps as long as the time lasts; the round is over when the last of them ends. Whom a meeting's outcome reaches later than
  * the others begins late: how many are waited for is what makes most steps a second.
  */
-export function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
+function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
   const after = (waiting: number): Round => {
     const meetingSeconds = waiting + meeting.besideSeconds;
     const left = teams.map(({ group }) => Math.max(0, stepsSeconds - Math.max(0, group.receiving - waiting)));
@@ -38,10 +42,79 @@ export function timedRound(teams: readonly Team[], meeting: Meeting, stepsSecond
 }
 
 /** The slowest group is waited for. */
-export function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: number): Round {
+function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: number): Round {
   const receiving = Math.max(...teams.map(({ group }) => group.receiving));
   const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
   const steps = teams.map(({ turns }) => turns * innerSteps);
   const longest = Math.max(...teams.map(({ forecast }, i) => at(steps, i) * forecast.stepSeconds));
   return { seconds: longest + meetingSeconds, meetingSeconds, steps, stepsSeconds: teams.map(() => longest) };
+}
+
+export interface Rounds {
+  /** Of steps; absent: as long as the slowest group takes for so many inner steps of each of its islands. */
+  readonly roundSeconds?: number;
+  readonly innerSteps?: number;
+}
+
+/** Teams that have steps in a round, with it and its meeting. */
+export interface Met {
+  readonly teams: readonly Team[];
+  readonly meeting: Meeting;
+  readonly round: Round;
+}
+
+export function metBy(
+  costs: ClusterCosts,
+  asked: MeetingSettings,
+  way: Way,
+  all: readonly Team[],
+  rounds: Rounds,
+): Result<Met> {
+  // Who computes nothing owns nothing: it is in no group.
+  const parts = all.flatMap((team) => team.parts);
+  const meeting = way === 'owned' ? meetingOf(costs, asked, parts) : meetingOfAll(costs, asked, all);
+  if (meeting === null)
+    return refusal(
+      `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
+    );
+  const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
+  const round =
+    rounds.innerSteps === undefined
+      ? timedRound(teams, meeting, rounds.roundSeconds ?? 0)
+      : countedRound(teams, meeting, rounds.innerSteps);
+  const busy = teams.filter((_, i) => at(round.steps, i) > 0);
+  if (busy.length === 0) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
+  // The others' donors had nothing to send: they would only have to be waited for.
+  return busy.length < teams.length ? metBy(costs, asked, way, busy, rounds) : success({ teams, meeting, round });
+}
+
+/** As long as a donor of theirs takes to send and receive its packets. */
+function receivingAll(costs: ClusterCosts, asked: MeetingSettings, teams: readonly Team[]): Team[] {
+  const seconds = secondsToAll(costs, asked, teams);
+  let next = 0;
+  return teams.map((team) => {
+    const own = seconds.slice(next, next + team.parts.length);
+    next += team.parts.length;
+    return { ...team, group: { ...team.group, receiving: Math.max(...own) } };
+  });
+}
+
+/** Of as many of the slowest lines as is worth most: all wait for all packets. With a number of islands all are needed. */
+export function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, all: Met, rounds: Rounds): Met {
+  if (rounds.innerSteps !== undefined) return all;
+  const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
+  const slowestFirst = all.teams.toSorted((a, b) => b.group.receiving - a.group.receiving);
+  let best = all;
+  for (const count of slowestFirst.keys()) {
+    const out = new Set(slowestFirst.slice(0, count));
+    const tried = metBy(
+      costs,
+      asked,
+      'toAll',
+      all.teams.filter((team) => !out.has(team)),
+      rounds,
+    );
+    if (tried.ok && rate(tried.value) > rate(best)) best = tried.value;
+  }
+  return best;
 }

@@ -4,6 +4,7 @@ import { peers as peersOf } from '../plan/plan.ts';
 import { bytesText, counted, secondsText } from '../quantityText.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
+import { planOf } from './draft.ts';
 import type { Team } from './islandTeam.ts';
 import type { Reason } from './reason.ts';
 
@@ -50,7 +51,7 @@ export function teamWords(teams: readonly Team[], steps: readonly number[], owne
         count === 1 ? `${which}, alone` : `one of the ${count} donors of ${which}`,
         `${counted(at(steps, i), 'step')} of ${secondsText(stepSeconds)} a round`,
         `receives its part of a meeting in ${secondsText(group.receiving)}`,
-        ...ownedWords('owns', shares.get(peer) ?? 0),
+        ...ownedWords(shares.get(peer) ?? 0),
       ];
       return { peer, text: `${part.join(', ')}.` };
     });
@@ -58,8 +59,8 @@ export function teamWords(teams: readonly Team[], steps: readonly number[], owne
 }
 
 /** Nothing where it owns nothing. */
-export const ownedWords = (verb: string, share: number): string[] =>
-  share > 0 ? [`${verb} ${rounded(100 * share, 2)} % of the model at meetings`] : [];
+const ownedWords = (share: number): string[] =>
+  share > 0 ? [`owns ${rounded(100 * share, 2)} % of the model at meetings`] : [];
 
 /** In the same words of all alike. */
 export function idleOf(costs: ClusterCosts, used: ReadonlySet<number>): ClusterPlan['idle'] {
@@ -73,4 +74,24 @@ export function idleOf(costs: ClusterCosts, used: ReadonlySet<number>): ClusterP
         : 'no group found is worth more with it';
     return [{ peer: id, reason }];
   });
+}
+
+/** Why no group is found: the least that is missing, or how long the fastest takes. */
+export function noGroup(costs: ClusterCosts, roundSeconds: number): string {
+  const { layers } = costs.model;
+  const { samples: microBatches } = costs.batch;
+  const alone = [...costs.peers.entries()].flatMap(([place, { id }]) => {
+    const drafted = planOf(costs, {
+      groups: [[place]],
+      layers: [layers],
+      gathered: [],
+      schedule: '1f1b',
+      microBatches,
+    });
+    return drafted ? [{ id, missing: drafted.missingBytes }] : [];
+  });
+  const least = alone.toSorted((a, b) => a.missing - b.missing)[0];
+  if (!least || least.missing === 0)
+    return `no group of these peers that has room for an island ends a step, and receives its part of a meeting, within a round of ${roundSeconds} s`;
+  return `no group of these peers has room for an island: "${least.id}" alone, which lacks least, needs ${Math.ceil(least.missing)} bytes more of memoryBytes, or of hostBytes for the ${costs.planeBytes} bytes a parameter that islands keep beside their model`;
 }
