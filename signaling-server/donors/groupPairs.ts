@@ -3,19 +3,21 @@ import type { PeerId } from '../../swarm/base.ts';
 import type { TensorKey } from '../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { Grant } from './allowance.ts';
-import { Pairs, type RunSizes } from './pairs.ts';
+import { MeetingWays, Pairs, type RunSizes } from './pairs.ts';
 
 /** The group that has all islands, or whose run has none. */
 const ALL = 'all';
 
 export class GroupPairs {
   readonly #sizes: RunSizes;
+  readonly #meeting: MeetingWays;
   /** By the islands of each. */
   readonly #groups = new Map<string, Pairs>();
   readonly #groupOf = new Map<PeerId, string>();
 
   constructor(sizes: RunSizes) {
     this.#sizes = sizes;
+    this.#meeting = new MeetingWays(sizes);
   }
 
   /** What the server tells a donor, before it is sent. */
@@ -65,7 +67,7 @@ export class GroupPairs {
 
   #of(peer: PeerId): Pairs {
     const name = this.#groupOf.get(peer) ?? ALL;
-    const known = this.#groups.get(name) ?? new Pairs(this.#sizes);
+    const known = this.#groups.get(name) ?? new Pairs(this.#sizes, this.#meeting);
     this.#groups.set(name, known);
     return known;
   }

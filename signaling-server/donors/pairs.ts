@@ -37,6 +37,26 @@ interface Way {
 
 type Ways = Map<PeerId, Map<PeerId, Way>>;
 
+/** What a meeting that is under way has donors send each other, in whichever group: worked out once for all of them. */
+export class MeetingWays {
+  readonly #sizes: Pick<RunSizes, 'model' | 'islands'>;
+  #attempt = -1;
+  ways: Ways = new Map();
+
+  constructor(sizes: Pick<RunSizes, 'model' | 'islands'>) {
+    this.#sizes = sizes;
+  }
+
+  /** Each attempt may be sent whole, and what an earlier one did not use is not added to it. */
+  begin({ attempt, groups, owners }: Said<'meet'>): void {
+    const { model, islands } = this.#sizes;
+    if (this.#attempt === attempt || !islands) return;
+    this.#attempt = attempt;
+    this.ways = new Map();
+    add(this.ways, meetingPassages(model, islands, groups, owners), (way, bytes) => way.left.grow(bytes));
+  }
+}
+
 export class Pairs {
   readonly #sizes: RunSizes;
   #ways: Ways = new Map();
@@ -49,12 +69,13 @@ export class Pairs {
   /** Of the plan that its members get ready for beside the one in force: they open links, and send nothing yet. */
   #ahead: { readonly number: number; readonly partners: Partners } | null = null;
   /** Of the meeting that was begun last: also with members of other groups. */
-  #meeting: { readonly attempt: number; readonly ways: Ways } = { attempt: -1, ways: new Map() };
+  readonly #meeting: MeetingWays;
   readonly #probes = new Map<string, number>();
   readonly #signals = new Map<string, { allowance: number; atMs: number }>();
 
-  constructor(sizes: RunSizes) {
+  constructor(sizes: RunSizes, meeting = new MeetingWays(sizes)) {
     this.#sizes = sizes;
+    this.#meeting = meeting;
   }
 
   /** What the server tells a donor, before it is sent. */
@@ -62,7 +83,7 @@ export class Pairs {
     if (message.type === 'prepare') this.#prepare(message);
     else if (message.type === 'warm') this.#ahead = this.#aheadOf(message);
     else if (message.type === 'start' || message.type === 'evaluate') this.#begin(message);
-    else if (message.type === 'meet') this.#meet(message);
+    else if (message.type === 'meet') this.#meeting.begin(message);
     else if (message.type === 'meetingOver') this.#metOver(message);
     else if (message.type === 'probe') this.#probes.set(nameOf(to, message.peer), nowMs + PROBE_MS);
     else if (message.type === 'standby') this.gone(to);
@@ -196,15 +217,6 @@ export class Pairs {
     add(this.#ways, latePassages(this.#sizes, this.#prepared).slice(...message.copies), (way, bytes) =>
       way.left.grow(bytes),
     );
-  }
-
-  /** Each attempt may be sent whole, and what an earlier one did not use is not added to it. */
-  #meet({ attempt, groups, owners }: Said<'meet'>): void {
-    const { model, islands } = this.#sizes;
-    if (this.#meeting.attempt === attempt || !islands) return;
-    const ways: Ways = new Map();
-    add(ways, meetingPassages(model, islands, groups, owners), (way, bytes) => way.left.grow(bytes));
-    this.#meeting = { attempt, ways };
   }
 
   /** Values go to who computes with them, as after a step. */

@@ -15,6 +15,7 @@ import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
 import { meetingCuts, meetingPartners } from '../ways/meeting.ts';
+import type { OwnersTold } from './owned.ts';
 import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 
 /** Times that a meeting is begun again before it is somebody's fault. */
@@ -91,12 +92,15 @@ export function roundEnded(groups: readonly CoordinatorState[], plans: readonly 
 export function begun(
   about: RoundEnd,
   plans: readonly PlanInForce[],
-  owners: MeetingOwners | null,
+  told: OwnersTold | null,
   before: Meetings,
   now: number,
 ): Meetings {
   const { attempts, failures, lastMs } = before;
-  const allowed = 2 ** failures * allowedMs(DEADLINES.meeting, lastMs);
+  // What owners send on is not what it was at the last one.
+  const sending = told === null ? 0 : allowedMs(DEADLINES.meeting, told.allowedMs);
+  const allowed = 2 ** failures * Math.max(sending, allowedMs(DEADLINES.meeting, lastMs));
+  const owners = told?.owners ?? null;
   const [attempt, members] = [attempts + 1, plans.map(sizeOf)];
   const current = { ...about, attempt, owners, members, met: [], startedAt: now, deadline: now + allowed };
   return { ...before, attempts: attempts + 1, current };

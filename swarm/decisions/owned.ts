@@ -1,5 +1,6 @@
 /** What is known, between two meetings, of the owners of what islands share (owners.ts). */
 import type { PeerId, Range } from '../base.ts';
+import type { MeetingOwners } from '../messages/meetingWords.ts';
 
 /** Who has which range since the last meeting. */
 export interface Owners {
@@ -8,4 +9,10 @@ export interface Owners {
   readonly ranges: readonly { readonly block: string; readonly range: Range; readonly peers: readonly PeerId[] }[];
   /** The donors among whom it was shared out, each with its island: whoever is of another one since may not have heard what came of the meeting. */
   readonly among: readonly (readonly [peer: PeerId, island: number])[];
+}
+
+/** What those who meet are told of owners, and how long that should take them at most, in ms. */
+export interface OwnersTold {
+  readonly owners: MeetingOwners;
+  readonly allowedMs: number;
 }

@@ -10,6 +10,7 @@ import {
   type MeetingDonor,
   type MeetingTimes,
   meetingTimes,
+  type OwnerLine,
   ownerLine,
   wantsNoOwners,
   wantsOwners,
@@ -20,9 +21,11 @@ import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Shard } from '../plan/plan.ts';
 import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
+import type { Islands } from '../run/runFile.ts';
 import type { Apart, Deciding, Saving } from './deciding.ts';
 import type { Group } from './group.ts';
-import type { Owners } from './owned.ts';
+import type { Owners, OwnersTold } from './owned.ts';
+import { lessSent, type OwnersSend, ownersSend, repaired } from './ownerCosts.ts';
 import { pacesNow } from './paces.ts';
 import { islandOf } from './recordedRounds.ts';
 
@@ -47,14 +50,17 @@ const BEGINNING_SECONDS = 60;
 /** Where no round was met yet. */
 const FIRST_ROUNDS = 20;
 
+function roundsLeft(groups: readonly Group[], { run, giving }: Apart): number {
+  const { met } = at(groups, 0).coordinator;
+  return giving?.before ? (run.steps - met) / giving.before : FIRST_ROUNDS;
+}
+
 /** It is worth beginning anew to meet the other way. Where they meet beside the steps it is looked at later. */
 export function isTurnDue({ groups, apart }: Deciding): boolean {
-  const { owners, run, meetings, giving } = apart;
+  const { owners, run, meetings } = apart;
   const times = meetings.beside === null && groups.length > 1 ? timesOf(groups, run) : null;
   if (times === null || !(owners === null ? wantsOwners(times) : wantsNoOwners(times))) return false;
-  const { met } = at(groups, 0).coordinator;
-  const rounds = giving?.before ? (run.steps - met) / giving.before : FIRST_ROUNDS;
-  const gained = rounds * Math.abs(times.toEveryGroup - (times.owned ?? Number.POSITIVE_INFINITY));
+  const gained = roundsLeft(groups, apart) * Math.abs(times.toEveryGroup - (times.owned ?? Number.POSITIVE_INFINITY));
   const downloads = byGroup(groups).map((lines) => lines.reduce((sum, { download }) => sum + download, 0));
   return gained > BEGINNING_SECONDS + (FLOAT_BYTES * elementsOf(run)) / Math.min(...downloads);
 }
@@ -89,14 +95,14 @@ function byGroup(groups: readonly Group[]): MeetingDonor[][] {
 }
 
 /**
- * What those who meet are told of owners. Null: every keeper has all. lost: who had some of it is gone, and no checkpoint
- * has what came of the last meeting.
+ * Null: every keeper has all. lost: who had some of it is gone, and no checkpoint has what came of the last meeting. `saving`:
+ * places of the groups that are sent what is saved.
  */
 export function meetingOwners(
   { groups, apart }: Deciding,
   plans: readonly PlanInForce[],
   saving: readonly number[],
-): MeetingOwners | 'lost' | null {
+): OwnersTold | 'lost' | null {
   const { owners, run, meetings } = apart;
   const { islands } = run.train;
   if (owners === null || islands === undefined) return null;
@@ -108,21 +114,42 @@ export function meetingOwners(
   const isSaved = met === newestCheckpointStep && meetings.beside === null;
   const checkpoint = owners.checkpoint ?? (isSaved ? newestCheckpointStep : null);
   if (checkpoint === null && had.some(({ peers }) => peers.length === 0)) return 'lost';
-  const wanted = JSON.stringify(among) === JSON.stringify(owners.among) ? had : sharedOut(groups, run, plans);
-  const ranges = wanted.flatMap(({ block, range, peers }): OwnedRange[] =>
-    owners.checkpoint === null
+  const lines = ownerLines(groups, plans, islands);
+  const copies = lines.reduce((sum, { kept = 0 }) => sum + kept, 0) / elementsOf(run);
+  const costOf = (ranges: OwnedRange[]): OwnersSend =>
+    ownersSend(islands, { ranges, savedBy: [...saving] }, lines, copies);
+  // At later meetings who has a range then publishes it.
+  const overMeetings = (ranges: OwnedRange[]): OwnersSend => {
+    const { publishing } = costOf(ranges.map((one) => ({ ...one, have: one.keep })));
+    return { ...costOf(ranges), publishing };
+  };
+  const anew = (): OwnedRange[] => movedTo(sharedOut(run, islands, lines), owners, had);
+  const ranges =
+    owners.checkpoint !== null
+      ? anew()
+      : JSON.stringify(among) === JSON.stringify(owners.among)
+        ? movedTo(had, owners, had)
+        : lessSent([movedTo(repaired(had, lines), owners, had), anew()], overMeetings, roundsLeft(groups, apart));
+  return {
+    owners: {
+      ranges,
+      ...(checkpoint === null ? {} : { checkpoint }),
+      ...(saving.length === 0 ? {} : { savedBy: [...saving] }),
+    },
+    allowedMs: 1_000 * costOf(ranges).allowed,
+  };
+}
+
+/** From who has it to who is to have it, in parts of which each has one of both. */
+const movedTo = (wanted: Owners['ranges'], { checkpoint }: Owners, had: Owners['ranges']): OwnedRange[] =>
+  wanted.flatMap(({ block, range, peers }): OwnedRange[] =>
+    checkpoint === null
       ? had.flatMap((one) => {
           const part = one.block === block ? overlap(one.range, range) : null;
           return part ? { block, range: part, have: inOrder(one.peers, peers), keep: [...peers] } : [];
         })
       : [{ block, range, have: [], keep: [...peers] }],
   );
-  return {
-    ranges,
-    ...(checkpoint === null ? {} : { checkpoint }),
-    ...(saving.length === 0 ? {} : { savedBy: [...saving] }),
-  };
-}
 
 /** Who keeps it publishes it. */
 const inOrder = (have: readonly PeerId[], keep: readonly PeerId[]): PeerId[] => [
@@ -137,34 +164,37 @@ const amongIn = (plans: readonly PlanInForce[]): Owners['among'] =>
     return [...keepers].toSorted().map((peer) => [peer, at(islands, 0)] as const);
   });
 
-/** Among who keeps some of the state: whoever does not is told of no meeting. */
-function sharedOut(groups: readonly Group[], run: Apart['run'], plans: readonly PlanInForce[]): Owners['ranges'] {
-  const { islands } = run.train;
-  if (islands === undefined) return [];
+/** Lines of who keeps some of the state: whoever does not is told of no meeting. Where nobody's is known all are alike. */
+function ownerLines(
+  groups: readonly Group[],
+  plans: readonly PlanInForce[],
+  islands: Islands,
+): (MeetingDonor & OwnerLine)[] {
   const keepers = amongIn(plans).map(([peer]) => peer);
   const known = linesOf(groups, keepers);
   const all = known.length > 0 ? known : keepers.map((peer) => ({ peer, ...UNKNOWN }));
   const shards = plans.flatMap(({ plan }) => plan.state.flatMap((one) => one.shards));
   const elements = (isIts: (shard: Shard) => boolean): number =>
     shards.reduce((sum, shard) => sum + (isIts(shard) ? sizeOf(shard) : 0), 0);
-  const lines = all.map(({ peer, ...line }) => {
+  return all.map(({ peer, upload, download }) => {
     const primary = elements((shard) => shard.peer === peer);
     const kept = elements((shard) => keepersOf(shard).includes(peer));
-    return { peer, ...ownerLine(islands, line, primary, kept) };
+    return { peer, primary, kept, ...ownerLine(islands, { upload, download }, primary, kept) };
   });
-  const found = ownersOf(acceptedModel(run), islands, lines);
-  // Where no line is said to carry anything all are alike.
-  return found.length > 0
-    ? found
-    : ownersOf(
-        acceptedModel(run),
-        islands,
-        lines.map((line) => ({ ...line, ...UNKNOWN })),
-      );
 }
-
-/** Where nobody's line is known all are alike. */
 const UNKNOWN = { upload: 1, download: 1 };
+
+function sharedOut(run: Apart['run'], islands: Islands, lines: readonly (MeetingDonor & OwnerLine)[]) {
+  const model = acceptedModel(run);
+  const found = ownersOf(model, islands, lines);
+  // Where no line is said to carry anything all are alike.
+  if (found.length > 0) return found;
+  return ownersOf(
+    model,
+    islands,
+    lines.map((line) => ({ ...line, ...UNKNOWN })),
+  );
+}
 
 /** After the meeting. Neighbours that the same have are one range. */
 export function ownersAfter({ ranges }: MeetingOwners, plans: readonly PlanInForce[]): Owners {
