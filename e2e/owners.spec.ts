@@ -26,7 +26,7 @@ const sparseRun = (checkpointEvery: number): string =>
   });
 
 /** One good line, and four that would send their packets to each of the others for long. */
-const DONORS = ['speed=0.4', ...Array.from({ length: 4 }, () => 'speed=0.2,upload=100kB/s')].flatMap((spec) => [
+const DONORS = ['speed=0.4', ...Array.from({ length: 4 }, () => 'speed=0.2,upload=40kB/s')].flatMap((spec) => [
   '--donor',
   spec,
 ]);
