@@ -5,6 +5,7 @@
  */
 import { at } from '../base.ts';
 import type { CoordinatorConfig, StartState } from '../coordinator/events.ts';
+import { NO_EPOCH } from '../messages/meetingWords.ts';
 import { areMadeAtMeetings, NOTHING_ANEW } from './anew.ts';
 import { awaitingGroup, waitForGroups } from './comingBack.ts';
 import {
@@ -62,8 +63,10 @@ export function tell(deciding: Deciding, event: ToldEvent) {
       return tellGroup(deciding, awaitingGroup(groups, event.peer) ?? smallest(groups), comes(deciding, event));
     case 'donorSaid': {
       const { peer, message } = event;
-      if (isOfOldGroup(deciding, peer, message)) return;
       if (message.type === 'met') return heardOf(deciding, peer, message);
+      // Of a donor that is in no plan, and owns something.
+      if (message.type === 'fault' && message.epoch === NO_EPOCH) return lostWay(deciding, peer, message);
+      if (isOfOldGroup(deciding, peer, message)) return;
       if (message.type === 'fault' && isBetweenGroups(deciding, peer, message)) return lostWay(deciding, peer, message);
       tellGroup(deciding, groupOf(groups, peer), both(event));
       if (message.type === 'fault') lostWithin(deciding, peer, message);

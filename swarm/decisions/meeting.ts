@@ -10,7 +10,7 @@ import { type CoordinatorState, type Duties, membersOf, type PlanInForce, shardK
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
 import { keepersLive, keepingState, living } from '../coordinator/successor.ts';
 import { roundEnd, roundSteps, turnAt } from '../islands/rounds.ts';
-import type { MeetingOwners } from '../messages/meetingWords.ts';
+import { type MeetingOwners, NO_EPOCH } from '../messages/meetingWords.ts';
 import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
@@ -137,7 +137,7 @@ export const endOf = (states: readonly CoordinatorState[]): number => {
   return turn === null ? roundEnd(config.train, met) : recordedEnd(states);
 };
 
-/** What each keeper, or once it is over each member, is told. */
+/** What each keeper, or once it is over each member, is told; and who owns something and is in no plan. */
 export function invitations(
   plans: readonly PlanInForce[],
   { attempt, round, steps, end, owners }: Meeting,
@@ -145,22 +145,39 @@ export function invitations(
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
   const groups = groupsOf(plans);
-  return plans.flatMap((inForce) => {
-    const { epoch, plan } = inForce;
-    // Of a recorded round nobody else knows where it ends, and of one beside the next that it has ended.
-    return (isRecorded || beside ? membersOf(inForce) : keepersIn(plan)).map((to) => {
-      const others = pairs.flatMap((pair) => (pair.includes(to) ? pair.filter((peer) => peer !== to) : []));
-      const message = {
-        ...{ type: 'meet' as const, epoch, round, attempt, steps: [...steps], groups },
-        ...(isRecorded ? { end } : {}),
-        ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
-        ...(beside ? { beside: true as const } : {}),
-        ...(owners ? { owners } : {}),
-      };
-      return { to, message };
-    });
-  });
+  const told = (to: PeerId, epoch: number): { readonly to: PeerId; readonly message: ServerMessage } => {
+    const others = pairs.flatMap((pair) => (pair.includes(to) ? pair.filter((peer) => peer !== to) : []));
+    const message = {
+      ...{ type: 'meet' as const, epoch, round, attempt, steps: [...steps], groups },
+      ...(isRecorded ? { end } : {}),
+      ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
+      ...(beside ? { beside: true as const } : {}),
+      ...(owners ? { owners } : {}),
+    };
+    return { to, message };
+  };
+  return [
+    ...plans.flatMap((inForce) => {
+      const { epoch, plan } = inForce;
+      // Of a recorded round nobody else knows where it ends, and of one beside the next that it has ended.
+      return (isRecorded || beside ? membersOf(inForce) : keepersIn(plan)).map((to) => told(to, epoch));
+    }),
+    ...idleOwners(owners, plans).map((to) => told(to, NO_EPOCH)),
+  ];
 }
+
+function idleOwners(owners: MeetingOwners | null, plans: readonly PlanInForce[]): PeerId[] {
+  const all = new Set(owners?.ranges.flatMap(({ have, keep }) => [...have, ...keep]));
+  for (const inForce of plans) for (const member of membersOf(inForce)) all.delete(member);
+  return [...all];
+}
+
+/** Somebody who owns something is in no plan, and has gone since. */
+export const isWithoutOwner = (
+  { owners }: Meeting,
+  plans: readonly PlanInForce[],
+  isHere: (peer: PeerId) => boolean,
+): boolean => !idleOwners(owners, plans).every(isHere);
 
 const keepersIn = ({ state }: Plan): PeerId[] => [...new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)))];
 
@@ -170,17 +187,32 @@ const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type:
     return { epoch, islands: [...islands], state: state as Plan['state'] };
   });
 
-export const farewells = (
+export function farewells(
   plans: readonly PlanInForce[],
-  { round, end }: Meeting,
+  meeting: Meeting,
+  isRecorded: boolean,
+): { readonly to: PeerId; readonly message: ServerMessage }[] {
+  const { round, end } = meeting;
+  const told = (to: PeerId, epoch: number) => ({
+    to,
+    message: { type: 'meetingOver' as const, epoch, round, ...(isRecorded ? { end } : {}) },
+  });
+  return [
+    ...plans.flatMap((inForce) => membersOf(inForce).map((to) => told(to, inForce.epoch))),
+    ...farewellsOfOwners(plans, meeting, isRecorded),
+  ];
+}
+
+/** Of those alone who are in no plan. */
+export const farewellsOfOwners = (
+  plans: readonly PlanInForce[],
+  { owners, round, end }: Meeting,
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] =>
-  plans.flatMap((inForce) =>
-    membersOf(inForce).map((to) => ({
-      to,
-      message: { type: 'meetingOver' as const, epoch: inForce.epoch, round, ...(isRecorded ? { end } : {}) },
-    })),
-  );
+  idleOwners(owners, plans).map((to) => ({
+    to,
+    message: { type: 'meetingOver' as const, epoch: NO_EPOCH, round, ...(isRecorded ? { end } : {}) },
+  }));
 
 /** With this word; the same where nobody can have asked for it now. */
 export function withWord(meeting: Meeting, plans: readonly PlanInForce[], peer: PeerId, said: MetMessage): Meeting {
@@ -188,7 +220,8 @@ export function withWord(meeting: Meeting, plans: readonly PlanInForce[], peer: 
   const own = plans.find(({ plan }) =>
     plan.state.some(({ shards }) => shards.some((one) => keepersOf(one).includes(peer))),
   );
-  const isOfNow = said.attempt === meeting.attempt && said.round === meeting.round && said.epoch === own?.epoch;
+  const isOfNow =
+    said.attempt === meeting.attempt && said.round === meeting.round && said.epoch === (own?.epoch ?? NO_EPOCH);
   const isKnown = meeting.met.some((one) => one.peer === peer);
   const keys = digestsOf(said).map(([key]) => key);
   const isWhole =

@@ -16,9 +16,11 @@ import {
   enders,
   failed,
   farewells,
+  farewellsOfOwners,
   invitations,
   isTriedEnough,
   isWayAwaited,
+  isWithoutOwner,
   isWithoutSome,
   type Meeting,
   outcomeOf,
@@ -48,7 +50,9 @@ export function meet(deciding: Deciding): boolean {
     goOnTogether(deciding, 'nobody is left who has what a group met with');
     return true;
   }
-  const isShort = current !== null && plans !== null && isWithoutSome(current, plans);
+  const isHere = (peer: PeerId): boolean => states.some(({ donors }) => donors.some((donor) => donor.peer === peer));
+  const isShort =
+    current !== null && plans !== null && (isWithoutSome(current, plans) || isWithoutOwner(current, plans, isHere));
   if (isOld || isShort) {
     const text = `The meeting after round ${about?.round} is begun again without who left it.`;
     if (isShort) deciding.effects.push({ type: 'log', level: 'warn', text });
@@ -110,10 +114,13 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
     }
     const savers = islandsAt(plans, current.owners?.savedBy);
     change(deciding, over({ ...apart.meetings, beside: null }, current, now));
-    if (current.owners) deciding.apart = { ...deciding.apart, owners: ownersAfter(current.owners, plans) };
+    if (current.owners)
+      deciding.apart = { ...deciding.apart, owners: ownersAfter(current.owners, deciding.groups, plans) };
     keep(deciding, current);
-    if (beside) tellAll(deciding, toCoordinator({ type: 'cameOf', round: current.round }));
-    else {
+    if (beside) {
+      tellAll(deciding, toCoordinator({ type: 'cameOf', round: current.round }));
+      send(deciding, farewellsOfOwners(plans, current, apart.giving !== null));
+    } else {
       send(deciding, farewells(plans, current, apart.giving !== null));
       beginRound(deciding, current.end, savers);
     }

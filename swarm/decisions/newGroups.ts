@@ -7,7 +7,7 @@
 import { type Groups, type GroupsFound, groupsWorth, haveDrifted } from '../autoplan/groupsAnew.ts';
 import { searchProblem } from '../autoplan/knownDonors.ts';
 import { at, type PeerId, type Result } from '../base.ts';
-import { type CoordinatorState, type Donor, dutiesIn, planInForce } from '../coordinator/state.ts';
+import { type CoordinatorState, planInForce } from '../coordinator/state.ts';
 import { interruption, membersInvolved } from '../coordinator/successor.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
 import { type Anew, areMadeAtMeetings } from './anew.ts';
@@ -16,6 +16,7 @@ import { endIsland } from './endedIslands.ts';
 import type { DecisiveMessage } from './events.ts';
 import { groupOf, newGroup, stateOf, withDonor, withoutDonor } from './groups.ts';
 import { pacesNow } from './paces.ts';
+import { freeIn, membersIn } from './parts.ts';
 import { islandOf } from './recordedRounds.ts';
 
 function changeAnew(deciding: Deciding, part: Partial<Anew>) {
@@ -24,23 +25,6 @@ function changeAnew(deciding: Deciding, part: Partial<Anew>) {
 }
 
 const waitForMeetings = ({ groups, apart }: Deciding): boolean => areMadeAtMeetings(groups, apart.giving);
-
-const isWilling = ({ wish, asideUntilMs }: Donor): boolean => wish === 'compute' && asideUntilMs === null;
-
-/** Who has a part in its group's plan, or is to have one. */
-function membersIn(state: CoordinatorState): PeerId[] {
-  const inForce = planInForce(state);
-  const mayBe = state.donors.filter((donor) => isWilling(donor) && !donor.isApart);
-  return mayBe.flatMap(({ peer }) => (inForce === null || dutiesIn(inForce, peer) ? peer : []));
-}
-
-/** Who has none. */
-function freeIn(states: readonly CoordinatorState[]): PeerId[] {
-  const members = new Set(states.flatMap(membersIn));
-  return states.flatMap(({ donors }) =>
-    donors.flatMap((donor) => (isWilling(donor) && !members.has(donor.peer) ? donor.peer : [])),
-  );
-}
 
 /** After a meeting: where donors or their lines are not what they were, groups are sought again. */
 export function lookAgain(deciding: Deciding) {

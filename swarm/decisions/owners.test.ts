@@ -96,6 +96,32 @@ describe('who has what islands share', () => {
     expect(run.lines.filter((line) => line.startsWith('back'))).not.toEqual([]);
   });
 
+  it('[IS117] in the place of one who is gone comes one that has no island yet, and has it still when its island begins', () => {
+    const run = six(false, { every: 1000 });
+    run.gone('b');
+    join(run, 'a2');
+    const own = (): number => (ownersNow(run)?.ranges ?? []).filter(({ keep }) => keep.includes(peerId('a2'))).length;
+    toMeeting(run);
+    expect(own()).toBeGreaterThan(0);
+    overMeeting(run);
+    while (run.state.groups.length < 6) run.advance();
+    toMeeting(run);
+    const ranges = ownersNow(run)?.ranges ?? [];
+    expect(ranges.some(({ have }) => have.includes(peerId('a2')))).toBe(true);
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+
+  it('[IS117] who is in no plan and owns something goes while all meet: they meet again without it', () => {
+    const run = six(false, { every: 1000 });
+    run.gone('b');
+    join(run, 'a2');
+    toMeeting(run);
+    run.gone('a2');
+    expectWhole(run);
+    expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
+  });
+
   it('[IS118] who saves is sent all of it; where it is lost while all wait, another one that was sent it does', () => {
     const run = six(false);
     run.uploadMs = 2_000;

@@ -24,9 +24,10 @@ import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Islands } from '../run/runFile.ts';
 import type { Apart, Deciding, Saving } from './deciding.ts';
 import type { Group } from './group.ts';
-import type { Owners, OwnersTold } from './owned.ts';
+import { NO_ISLAND, type Owners, type OwnersTold } from './owned.ts';
 import { lessSent, type OwnersSend, ownersSend, repaired } from './ownerCosts.ts';
 import { pacesNow } from './paces.ts';
+import { freeIn } from './parts.ts';
 import { islandOf } from './recordedRounds.ts';
 
 /** With which groups begin that start from a checkpoint; null: every keeper has all of what it keeps. */
@@ -106,9 +107,12 @@ export function meetingOwners(
   const { owners, run, meetings } = apart;
   const { islands } = run.train;
   if (owners === null || islands === undefined) return null;
-  const among = amongIn(plans);
+  const among = amongIn(groups, plans);
   const isLeft = (peer: PeerId): boolean =>
-    owners.among.some(([one, island]) => one === peer && among.some((now) => now[0] === one && now[1] === island));
+    owners.among.some(
+      ([one, island]) =>
+        one === peer && among.some((now) => now[0] === one && (island === NO_ISLAND || now[1] === island)),
+    );
   const had = owners.ranges.map((one) => ({ ...one, peers: one.peers.filter(isLeft) }));
   const { met, newestCheckpointStep } = at(groups, 0).coordinator;
   const isSaved = met === newestCheckpointStep && meetings.beside === null;
@@ -134,6 +138,7 @@ export function meetingOwners(
     owners: {
       ranges,
       ...(checkpoint === null ? {} : { checkpoint }),
+      generation: at(groups, 0).coordinator.generation,
       ...(saving.length === 0 ? {} : { savedBy: [...saving] }),
     },
     allowedMs: 1_000 * costOf(ranges).allowed,
@@ -157,22 +162,28 @@ const inOrder = (have: readonly PeerId[], keep: readonly PeerId[]): PeerId[] => 
   ...have.filter((peer) => !keep.includes(peer)),
 ];
 
-/** Who keeps some of the state, and is told of a meeting. */
-const amongIn = (plans: readonly PlanInForce[]): Owners['among'] =>
-  plans.flatMap(({ plan: { state, islands = [] } }) => {
-    const keepers = new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)));
-    return [...keepers].toSorted().map((peer) => [peer, at(islands, 0)] as const);
-  });
+/** Who keeps some of the state, and who has no part in anything and is there: they are told of a meeting. */
+function amongIn(groups: readonly Group[], plans: readonly PlanInForce[]): Owners['among'] {
+  const states = groups.map(({ coordinator }) => coordinator);
+  const idle = freeIn(states).toSorted();
+  return [
+    ...plans.flatMap(({ plan: { state, islands = [] } }) => {
+      const keepers = new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)));
+      return [...keepers].toSorted().map((peer) => [peer, at(islands, 0)] as const);
+    }),
+    ...idle.map((peer) => [peer, NO_ISLAND] as const),
+  ];
+}
 
-/** Lines of who keeps some of the state: whoever does not is told of no meeting. Where nobody's is known all are alike. */
+/** Lines of who is told of a meeting. Where nobody's is known all are alike. */
 function ownerLines(
   groups: readonly Group[],
   plans: readonly PlanInForce[],
   islands: Islands,
 ): (MeetingDonor & OwnerLine)[] {
-  const keepers = amongIn(plans).map(([peer]) => peer);
-  const known = linesOf(groups, keepers);
-  const all = known.length > 0 ? known : keepers.map((peer) => ({ peer, ...UNKNOWN }));
+  const told = amongIn(groups, plans).map(([peer]) => peer);
+  const known = linesOf(groups, told);
+  const all = known.length > 0 ? known : told.map((peer) => ({ peer, ...UNKNOWN }));
   const shards = plans.flatMap(({ plan }) => plan.state.flatMap((one) => one.shards));
   const elements = (isIts: (shard: Shard) => boolean): number =>
     shards.reduce((sum, shard) => sum + (isIts(shard) ? sizeOf(shard) : 0), 0);
@@ -197,7 +208,11 @@ function sharedOut(run: Apart['run'], islands: Islands, lines: readonly (Meeting
 }
 
 /** After the meeting. Neighbours that the same have are one range. */
-export function ownersAfter({ ranges }: MeetingOwners, plans: readonly PlanInForce[]): Owners {
+export function ownersAfter(
+  { ranges }: MeetingOwners,
+  groups: readonly Group[],
+  plans: readonly PlanInForce[],
+): Owners {
   const found: Owners['ranges'][number][] = [];
   for (const { block, range, keep: peers } of ranges) {
     const last = found.at(-1);
@@ -205,5 +220,5 @@ export function ownersAfter({ ranges }: MeetingOwners, plans: readonly PlanInFor
     if (isNext && last) found[found.length - 1] = { block, range: [last.range[0], range[1]], peers };
     else found.push({ block, range, peers });
   }
-  return { checkpoint: null, ranges: found, among: amongIn(plans) };
+  return { checkpoint: null, ranges: found, among: amongIn(groups, plans) };
 }

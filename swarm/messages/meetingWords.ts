@@ -5,6 +5,9 @@
 import { z } from 'zod';
 import { block, count, peer, range } from '../fields.ts';
 
+/** A donor that is in no plan, and owns something, is told of meetings under this one. */
+export const NO_EPOCH = 0;
+
 const ownedRange = z.object({
   block,
   range,
@@ -20,6 +23,8 @@ export const meetingOwnersSchema = z.object({
   ranges: z.array(ownedRange).min(1).max(65_536),
   /** Which checkpoint whoever has nothing reads. */
   checkpoint: count.optional(),
+  /** Of the run's state: what a donor owns that is in no plan lasts as long. It is told under `NO_EPOCH`. */
+  generation: count.optional(),
   /** What comes of the meeting is saved: keepers of these groups, places among `groups`, are sent all of it. */
   savedBy: z.array(count).min(1).max(8).optional(),
 });

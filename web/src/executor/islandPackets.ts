@@ -2,7 +2,7 @@
  * What islands say at a meeting: how a keeper makes the packets of its group's, and reads those of others; all is named by
  * elements of a block. Rules IS in SPEC.md.
  */
-import { at, got, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { at, got, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import {
   type Contribution,
   contribution,
@@ -38,8 +38,9 @@ export interface MeetingWays {
 
 /** An attempt, at one peer. */
 export interface MeetingParts {
-  readonly role: Role;
-  readonly shards: IslandShards;
+  readonly role: Pick<Role, 'model' | 'peer' | 'kept'> & { readonly plan: Pick<Role['plan'], 'islands'> };
+  /** Null: this peer keeps nothing. */
+  readonly shards: IslandShards | null;
   readonly settings: Islands;
   readonly message: MeetMessage;
   /** Of the islands that did anything in this round. */
@@ -65,6 +66,11 @@ export class IslandPackets {
 
   constructor(parts: MeetingParts) {
     this.#parts = parts;
+  }
+
+  get planesAt(): IslandShards {
+    invariant(this.#parts.shards, 'who keeps something has a place for it');
+    return this.#parts.shards;
   }
 
   /** By the word of the meeting: of a group that lost a primary somebody else speaks for its islands. */

@@ -49,7 +49,7 @@ export class Meeting {
     const shards: Shard[] = [];
     const sends: Promise<void>[] = [];
     for (const { work, isPrimary } of this.#packets.kept) {
-      const planes = this.#parts.shards.meetingPlanes(work, this.#parts.ends);
+      const planes = this.#packets.planesAt.meetingPlanes(work, this.#parts.ends);
       const shard = { work, isPrimary, planes, said: new Map<number, SaidOfShard>() };
       shards.push(shard);
       if (isPrimary) sends.push(...(await this.#say(shard)));

@@ -6,6 +6,7 @@ import { invariant, type PeerId } from '../../../swarm/base.ts';
 import { codeWords } from '../../../swarm/islands/codes.ts';
 import { roundEnd, roundLength } from '../../../swarm/islands/rounds.ts';
 import { encodeTensor, type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
+import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import { tensorParts } from '../../../swarm/model/layout.ts';
@@ -90,13 +91,23 @@ export class Meetings {
     this.#ended = null;
     this.#besideRound = null;
     this.#packets = new Inbox(this.#parts.bar);
-    if (this.#ownedSince !== `${peer} ${generation}`) this.#owned.become([]);
-    this.#ownedSince = `${peer} ${generation}`;
+    this.#ownSince(peer, generation);
     const { islands } = sizes;
     const { islands: own, state, owned } = plan;
     if (!islands || !own) return;
     const packets = meetingPassages(model, islands, [{ islands: own, state }]);
     this.#packets.warm(owned ? ofOwners(model, peers(plan)) : bytesTo(peer, packets));
+  }
+
+  /** What was owned under another name, or before the run went back, is nothing any more. */
+  #ownSince(peer: PeerId, generation = 0): void {
+    if (this.#ownedSince !== `${peer} ${generation}`) this.#owned.become([]);
+    this.#ownedSince = `${peer} ${generation}`;
+  }
+
+  /** This donor is in no plan: an attempt under one is of no use, another one may go on. */
+  leave(): void {
+    if (this.#attempt?.message.epoch !== NO_EPOCH) this.drop();
   }
 
   /** The epoch is given up, and with it an attempt, unless that is beside its steps: then it is about what was before them. */
@@ -153,20 +164,23 @@ export class Meetings {
     this.drop();
     const run = this.#parts.run();
     const islands = run?.sizes.islands;
-    if (!run || !islands || this.#parts.epochs.current?.number !== message.epoch) return;
+    const isIdle = message.epoch === NO_EPOCH;
+    if (!run || !islands || (!isIdle && this.#parts.epochs.current?.number !== message.epoch)) return;
+    if (isIdle) this.#ownSince(run.peer, message.owners?.generation);
     const all = meetingPassages(run.model, islands, message.groups, message.owners);
     const passages = passagesOf(all, message.steps);
     const partners = partnersIn(all);
     const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null };
     this.#attempt = attempt;
-    if (message.beside) this.#endRound(message, run);
+    if (message.beside && !isIdle) this.#endRound(message, run);
     const step = passages.filter(({ to }) => to === run.peer);
     const others = [...(partners.get(run.peer) ?? [])];
     const earlyBytes = message.owners ? ofOwners(run.model, others) : bytesTo(run.peer, all);
     const coming = { arrival: [], step, late: [], heldOut: [], earlyBytes };
     this.#packets.expect(message.attempt, 0, coming, 0, () => []);
     this.#packets.advance(message.attempt, 0);
-    if (message.beside) this.#holdBeside(attempt, run);
+    if (isIdle) void this.#hold(attempt.abort.signal, attempt, run, new Map());
+    else if (message.beside) this.#holdBeside(attempt, run);
     else this.#holdAlone(attempt, run);
   }
 
@@ -203,17 +217,18 @@ export class Meetings {
 
   async #hold(signal: AbortSignal, attempt: Attempt, run: JoinedRun, ends: RoundEnds): Promise<void> {
     const { holding, neighbours, page, meter, traffic, ways } = this.#parts;
-    const { role } = holding;
     const { islands } = run.sizes;
     const { message, passages, partners } = attempt;
-    invariant(role?.islands && islands, 'a meeting came before a plan of islands');
+    const role = message.epoch === NO_EPOCH ? null : holding.role;
+    invariant(islands && (role?.islands || message.epoch === NO_EPOCH), 'a meeting came before a plan of islands');
     if (signal.aborted) return;
     try {
       const greatest = message.groups.reduce((most, group) => Math.max(most, group.epoch), message.epoch);
-      await neighbours.meet(partners, greatest, message.relayed ?? [], signal);
+      await neighbours.meet(run.peer, partners, greatest, message.relayed ?? [], signal);
       const { owners } = message;
       const parts: MeetingParts = {
-        ...{ role, shards: role.islands, settings: islands, message, passages, ends },
+        role: role ?? { model: run.model, peer: run.peer, kept: [], plan: { islands: [] } },
+        ...{ shards: role?.islands ?? null, settings: islands, message, passages, ends },
         ways: {
           send: (to, key, words) => sendFrames(to, encodeTensor(key, words), { traffic, meter, ways }, signal),
           receive: (key, from) => meter.awaited(from, this.#packets.receive(key, from, signal)),
@@ -227,7 +242,7 @@ export class Meetings {
       const { epoch, round, attempt: number } = message;
       page.sendServer({
         ...{ type: 'met', epoch, round, attempt: number, ...said },
-        ...this.#bytes(role, passages),
+        ...this.#bytes(run.peer, role, passages),
       });
     } catch (error) {
       if (!signal.aborted) this.#fail(attempt, faultOf(error));
@@ -242,15 +257,15 @@ export class Meetings {
   }
 
   /** Of the packets of this peer, and of the values that it sends when the meeting is over. */
-  #bytes(role: Role, passages: readonly MeetingPassage[]) {
+  #bytes(me: PeerId, role: Role | null, passages: readonly MeetingPassage[]) {
     const sum = { bytesDirect: 0, bytesRelayed: 0 };
     const links = this.#parts.links();
     const count = (to: PeerId, bytes: number): void => {
       const route = links.find(({ peer }) => peer === to)?.route ?? 'direct';
       sum[route === 'direct' ? 'bytesDirect' : 'bytesRelayed'] += bytes;
     };
-    for (const passage of passages) if (passage.from === role.peer) count(passage.to, bytesOf(passage));
-    for (const { to, tensor } of holderParts(role, true)) if (to !== role.peer) count(to, tensorBytes(tensor));
+    for (const passage of passages) if (passage.from === me) count(passage.to, bytesOf(passage));
+    for (const { to, tensor } of role ? holderParts(role, true) : []) if (to !== me) count(to, tensorBytes(tensor));
     return sum;
   }
 
@@ -285,10 +300,18 @@ export class Meetings {
     });
   }
 
+  /** Of who is in no plan. */
+  #ownsOver(round: number): void {
+    if (this.#attempt?.message.round !== round || !this.#attempt.outcome) return;
+    this.#owned.become(this.#attempt.outcome.owned);
+    this.#attempt = null;
+  }
+
   /** What came of this round's meeting is the state, whatever becomes of the epoch (SC21); once. */
   over({ epoch: number, round, end, beside }: Message<'meetingOver'>): void {
     const { epochs, holding, send, receive, advance } = this.#parts;
     const run = this.#parts.run();
+    if (number === NO_EPOCH) this.#ownsOver(round);
     if (!run || epochs.current?.number !== number || this.#overRound === round) return;
     const { train } = run.facts;
     const step = end ?? roundEnd(train, round * roundLength(train));

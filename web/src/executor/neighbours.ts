@@ -61,7 +61,8 @@ export class Neighbours {
    * Opens links to who is in other groups too. `epoch`: one for both ends of a link. Their packets take what a step's
    * tensors leave of a cap.
    */
-  meet(partners: Partners, epoch: number, relayed: readonly PeerId[], signal: AbortSignal): Promise<void> {
+  meet(me: PeerId, partners: Partners, epoch: number, relayed: readonly PeerId[], signal: AbortSignal): Promise<void> {
+    this.#me = me;
     const all = new Map(this.#planned);
     for (const [peer, others] of partners) all.set(peer, new Set([...(all.get(peer) ?? []), ...others]));
     this.#partners = all;

@@ -60,7 +60,7 @@ export class OwnedMeeting {
   async hold(): Promise<Held> {
     const shards: Shard[] = [];
     for (const { work, isPrimary } of this.#packets.kept) {
-      const shard = { work, isPrimary, planes: this.#parts.shards.ownPlanes(work, this.#parts.ends) };
+      const shard = { work, isPrimary, planes: this.#packets.planesAt.ownPlanes(work, this.#parts.ends) };
       shards.push(shard);
       if (isPrimary) await this.#say(shard);
     }

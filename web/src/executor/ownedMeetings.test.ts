@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { at, got, type PeerId, peerId } from '../../../swarm/base.ts';
 import { encodeTensor } from '../../../swarm/messages/frame.ts';
-import type { MeetingOwners } from '../../../swarm/messages/meetingWords.ts';
+import { type MeetingOwners, NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
@@ -28,7 +28,7 @@ function planOf(island: number, peer: PeerId, replicas: readonly PeerId[], more:
   return { ...split, state, islands: [island], ...more };
 }
 
-/** a does island 0; b island 1, and r keeps a copy of that. o is with them, and keeps nothing. */
+/** a does island 0; b island 1, and r keeps a copy of that. o is with them and keeps nothing, or is in no plan. */
 class Run {
   readonly post = new MeetingPost();
   readonly plans: readonly [Plan, Plan];
@@ -37,7 +37,7 @@ class Run {
   #attempt = 0;
   #round = 0;
 
-  constructor(more: Pick<Plan, 'owned'>) {
+  constructor(more: Pick<Plan, 'owned'>, isIdle = false) {
     this.plans = [planOf(0, A, [], more), planOf(1, B, [R], more)];
     const state: RunFiles['state'] = async (checkpoint, block, kind, [from, to]) => {
       this.reads.push(`${checkpoint} ${block} ${kind} ${from}-${to}`);
@@ -46,7 +46,8 @@ class Run {
     this.donors = new Map(
       [A, B, R, O].map((peer) => {
         const place = peer === A ? 0 : 1;
-        return [peer, new MeetingDonor(peer, this.post, TRAIN, at(this.plans, place), place + 1, state)];
+        const epoch = isIdle && peer === O ? NO_EPOCH : place + 1;
+        return [peer, new MeetingDonor(peer, this.post, TRAIN, at(this.plans, place), epoch, state)];
       }),
     );
     for (const [peer, donor] of this.donors) this.post.donors.set(peer, donor);
@@ -107,35 +108,42 @@ const ownersOf = (have: readonly PeerId[], keep: readonly PeerId[]): MeetingOwne
 const saidBy = (said: readonly string[], peer: PeerId): string[] =>
   said.filter((line) => line.startsWith(`${peer} `)).map((line) => line.slice(2));
 
-test('[IS112] [IS114] who owns has what every keeper has otherwise, over meetings, plans and a change of hands', async () => {
-  const [run, plain] = [await new Run({ owned: true }).begin(), await new Run({}).begin()];
-  const hands: [have: PeerId[], keep: PeerId[]][] = [
-    [[], [O, A]],
-    [
-      [O, A],
-      [O, A],
-    ],
-    [
-      [O, A],
-      [A, R],
-    ],
-    [[R], [R]],
-  ];
-  for (const [have, keep] of hands) {
-    const said = await run.meet(ownersOf(have, keep));
-    const wanted = saidBy(await plain.meet(), A);
-    expect(wanted).toHaveLength(BLOCKS.length);
-    for (const peer of [A, B, R, O]) expect(saidBy(said, peer), peer).toEqual(keep.includes(peer) ? wanted : []);
-    await run.over();
-    await plain.over();
-    // Another plan of the same run.
-    for (const donor of run.donors.values()) donor.prepared(0);
-  }
-  const read = (kind: string) => BLOCKS.map(({ block, range }) => `${CHECKPOINT} ${block} ${kind} ${range.join('-')}`);
-  const once = ['shared', 'velocity', 'value'].flatMap(read);
-  expect(run.reads.toSorted()).toEqual([...once, ...once].toSorted());
-  expect(plain.reads).toEqual([]);
-});
+test.each([
+  ['keeps nothing', false],
+  ['is in no plan', true],
+])(
+  '[IS112] [IS114] who owns, or %s, has what every keeper has otherwise, over meetings, plans and a change of hands',
+  async (_, isIdle) => {
+    const [run, plain] = [await new Run({ owned: true }, isIdle).begin(), await new Run({}).begin()];
+    const hands: [have: PeerId[], keep: PeerId[]][] = [
+      [[], [O, A]],
+      [
+        [O, A],
+        [O, A],
+      ],
+      [
+        [O, A],
+        [A, R],
+      ],
+      [[R], [R]],
+    ];
+    for (const [have, keep] of hands) {
+      const said = await run.meet(ownersOf(have, keep));
+      const wanted = saidBy(await plain.meet(), A);
+      expect(wanted).toHaveLength(BLOCKS.length);
+      for (const peer of [A, B, R, O]) expect(saidBy(said, peer), peer).toEqual(keep.includes(peer) ? wanted : []);
+      await run.over();
+      await plain.over();
+      // Another plan of the same run.
+      for (const donor of run.donors.values()) donor.prepared(0);
+    }
+    const read = (kind: string) =>
+      BLOCKS.map(({ block, range }) => `${CHECKPOINT} ${block} ${kind} ${range.join('-')}`);
+    const once = ['shared', 'velocity', 'value'].flatMap(read);
+    expect(run.reads.toSorted()).toEqual([...once, ...once].toSorted());
+    expect(plain.reads).toEqual([]);
+  },
+);
 
 test('[IS111] a donor that the run goes back with owns nothing, and says so where it is said to', async () => {
   const run = await new Run({ owned: true }).begin();

@@ -385,7 +385,7 @@ export class Session {
   #leave(): void {
     this.#epochs.leave();
     this.#neighbours.exchange(null, new Map());
-    this.#meetings.drop();
+    this.#meetings.leave();
     this.#inbox.clear();
     this.#meter.drop();
     this.#commits.forget();

@@ -1,6 +1,7 @@
 /** For tests of meetings: a donor's side of them, without a GPU, and what carries its frames. */
 import { at, type PeerId, type Range } from '../../../swarm/base.ts';
 import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage, PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
@@ -72,6 +73,7 @@ export class MeetingDonor {
 
   async begin(): Promise<void> {
     const { epoch, plan } = this;
+    if (epoch === NO_EPOCH) return;
     this.prepared(0);
     this.epochs.begin(epoch, null, async () => {
       const { engine } = this.#run;
