@@ -3,6 +3,7 @@ import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
 import type { IslandPlan } from '../../swarm/planner/islandPlan.ts';
+import { ownedWords } from '../../swarm/planner/islandWords.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import type { WireEncoding } from '../../swarm/wire.ts';
@@ -125,13 +126,17 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
 }
 
 /** One line of all who are idle for the same reason. */
-function idleLines({ idle }: IslandPlan): string[] {
+function idleLines({ idle, predicted: { owners } }: IslandPlan): string[] {
+  const shares = new Map(owners.map(({ peer, share }) => [peer, share]));
   return [...new Set(idle.map(({ reason }) => reason))].map((reason) => {
     const alike = idle.flatMap((own) => (own.reason === reason ? [own.peer] : []));
+    const share = alike.reduce((sum, peer) => sum + (shares.get(peer) ?? 0), 0);
     const names = `${alike.slice(0, MOST_NAMES).join(', ')}${alike.length > MOST_NAMES ? ', …' : ''}`;
-    const who =
-      alike.length === 1 ? `${names} computes nothing` : `${alike.length} donors compute nothing (${names}), of each`;
-    return `${who}: ${reason}`;
+    const [who, verb] =
+      alike.length === 1
+        ? [`${names} computes nothing`, 'it owns']
+        : [`${alike.length} donors compute nothing (${names}), of each`, 'together they own'];
+    return [`${who}: ${reason}`, ...ownedWords(verb, share)].join('; ');
   });
 }
 const MOST_NAMES = 4;

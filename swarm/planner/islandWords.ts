@@ -51,7 +51,7 @@ export function teamWords(teams: readonly Team[], steps: readonly number[], owne
         count === 1 ? `${which}, alone` : `one of the ${count} donors of ${which}`,
         `${counted(at(steps, i), 'step')} of ${secondsText(stepSeconds)} a round`,
         `receives its part of a meeting in ${secondsText(group.receiving)}`,
-        ...ownedWords(shares.get(peer) ?? 0),
+        ...ownedWords('owns', shares.get(peer) ?? 0),
       ];
       return { peer, text: `${part.join(', ')}.` };
     });
@@ -59,8 +59,8 @@ export function teamWords(teams: readonly Team[], steps: readonly number[], owne
 }
 
 /** Nothing where it owns nothing. */
-const ownedWords = (share: number): string[] =>
-  share > 0 ? [`owns ${rounded(100 * share, 2)} % of the model at meetings`] : [];
+export const ownedWords = (verb: string, share: number): string[] =>
+  share > 0 ? [`${verb} ${rounded(100 * share, 2)} % of the model at meetings`] : [];
 
 /** In the same words of all alike. */
 export function idleOf(costs: ClusterCosts, used: ReadonlySet<number>): ClusterPlan['idle'] {
