@@ -383,7 +383,7 @@ test.each(process.env.SHOAL_LONG ? (['125m', '1b'] as const) : (['125m'] as cons
     invariant(model.ok, 'a model');
     const found = planIslands({ model: model.value, batch: batchOf(run), cluster: cluster.value }, islands);
     invariant(found.ok, 'a plan');
-    const least = { '125m': 150_000, '1b': 4_700 }[name];
+    const least = { '125m': 150_000, '1b': 5_000 }[name];
     expect(found.value.predicted.tokensPerSecond).toBeGreaterThan(least);
     // Everyone who has room for the whole model is used.
     const elements = model.value.blocks.reduce((sum, block) => sum + block.elements, 0);

@@ -16,7 +16,7 @@ import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { costsIn, othersOf, type Way } from './islandCosts.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
 import { meetSoonerOwned, OWNER_BYTES, secondsToAll } from './islandMeeting.ts';
-import { metBy, type Rounds, withoutSlow } from './islandRound.ts';
+import { metBy, owningParts, type Rounds, withoutSlow } from './islandRound.ts';
 import { exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, meetingWords, noGroup, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
@@ -231,7 +231,7 @@ function whole(
   const tokens = costs.batch.samples * costs.batch.sequence;
   const rate = (part: (team: Team) => number): number =>
     met.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;
-  const parts = met.flatMap((team) => team.parts);
+  const parts = owningParts(costs, met);
   const predicted = {
     roundSeconds: round.seconds,
     meetingSeconds: round.meetingSeconds,

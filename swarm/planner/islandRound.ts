@@ -3,7 +3,7 @@ import { at, type Result, refusal, success } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Way } from './islandCosts.ts';
-import { type Meeting, meetingOf, meetingOfAll, missingForOwners, secondsToAll } from './islandMeeting.ts';
+import { type Meeting, meetingOf, meetingOfAll, missingForOwners, type Part, secondsToAll } from './islandMeeting.ts';
 import type { Team } from './islandTeam.ts';
 import { noGroup } from './islandWords.ts';
 
@@ -70,8 +70,7 @@ export function metBy(
   all: readonly Team[],
   rounds: Rounds,
 ): Result<Met> {
-  // Who computes nothing owns nothing: it is in no group.
-  const parts = all.flatMap((team) => team.parts);
+  const parts = owningParts(costs, all);
   const meeting = way === 'owned' ? meetingOf(costs, asked, parts) : meetingOfAll(costs, asked, all);
   if (meeting === null)
     return refusal(
@@ -86,6 +85,18 @@ export function metBy(
   if (busy.length === 0) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
   // The others' donors had nothing to send: they would only have to be waited for.
   return busy.length < teams.length ? metBy(costs, asked, way, busy, rounds) : success({ teams, meeting, round });
+}
+
+/** Of the donors of these teams, then of who computes nothing: those may own something all the same, with all of their lines. */
+export function owningParts(costs: ClusterCosts, teams: readonly Team[]): Part[] {
+  const parts = teams.flatMap((team) => team.parts);
+  const used = new Set(parts.map(({ place }) => place));
+  return [
+    ...parts,
+    ...[...costs.peers.entries()].flatMap(([place, { memoryBytes, hostBytes }]) =>
+      used.has(place) ? [] : { place, primary: 0, held: 0, free: memoryBytes + hostBytes },
+    ),
+  ];
 }
 
 /** As long as a donor of theirs takes to send and receive its packets. */
