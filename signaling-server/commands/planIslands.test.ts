@@ -56,8 +56,8 @@ it('[IS33] says what islands do beside one swarm, as one document', async () => 
     ...['roundSeconds', 'meetingSeconds', 'tokensPerSecond', 'expectedTokensPerSecond', 'owners'],
   ]);
   expect(answer.predicted.expectedTokensPerSecond).toBeLessThan(answer.predicted.tokensPerSecond);
-  const owned = answer.predicted.owners.reduce((sum: number, { share }: { share: number }) => sum + share, 0);
-  expect(owned).toBeCloseTo(1, 2);
+  // Three whose lines are alike send each other their packets.
+  expect(answer.predicted.owners).toEqual([]);
   const steps = answer.islands.reduce(
     (sum: number, { predicted }: { predicted: { stepsPerRound: number } }) => sum + predicted.stepsPerRound,
     0,
@@ -91,7 +91,7 @@ it('[IS33] K islands of H steps are K, and a table is for people', async () => {
   expect(
     await plan({ islands: { count: 2, innerSteps: 10 } }, CLUSTER, ['--seconds', '0.1', '--what-if', 'add 1 like a']),
   ).toBe(0);
-  expect(command.out).toMatch(/tokens a second: 2 islands, a round of .* s of it the meeting/);
+  expect(command.out).toMatch(/tokens a second: 2 islands, a round of .* m?s of it the meeting/);
   expect(command.out).toMatch(/before the change: .* tokens a second/);
   expect(command.out).toMatch(/`shoal swarm --plan` runs a fixed number of islands as planned here/);
   expect(command.out.split('\n')[1]).toMatch(/^Counting that donors leave in the middle of a round, .* are expected/);
@@ -137,7 +137,7 @@ it.each([
   expect(command.errors).toContain(sentence);
 });
 
-it('[IS33] idle donors are told once, owners only where they own, and no line is infinite', async () => {
+it('[IS33] idle donors are told once, and no line is infinite', async () => {
   const idle = ['d', 'e', 'f', 'g', 'h'].map((id) => ({ id, memoryBytes: 1e5, flopsPerSecond: 1e9 }));
   const peers = [...CLUSTER.peers, ...idle];
   expect(
