@@ -24,7 +24,7 @@ import type { ToldEvent } from './events.ts';
 import type { Group, GroupEvent } from './group.ts';
 import { committedIn, divided, groupCount, groupOf, isTogether, smallest } from './groups.ts';
 import { leaveOut } from './lateIslands.ts';
-import { NO_MEETINGS } from './meeting.ts';
+import { isOwner, NO_MEETINGS } from './meeting.ts';
 import { heardOf, isBetweenGroups, lostWay, lostWithin, meet } from './meetingsHeld.ts';
 import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
 import { canSave, ownersFrom, turnText, UNSAVED } from './owners.ts';
@@ -64,8 +64,11 @@ export function tell(deciding: Deciding, event: ToldEvent) {
     case 'donorSaid': {
       const { peer, message } = event;
       if (message.type === 'met') return heardOf(deciding, peer, message);
-      // Of a donor that is in no plan, and owns something.
-      if (message.type === 'fault' && message.epoch === NO_EPOCH) return lostWay(deciding, peer, message);
+      // Of a donor that is in no plan: of a meeting at which it owns something.
+      if (message.type === 'fault' && message.epoch === NO_EPOCH) {
+        if (isOwner(apart.meetings.current, peer)) lostWay(deciding, peer, message);
+        return;
+      }
       if (isOfOldGroup(deciding, peer, message)) return;
       if (message.type === 'fault' && isBetweenGroups(deciding, peer, message)) return lostWay(deciding, peer, message);
       tellGroup(deciding, groupOf(groups, peer), both(event));

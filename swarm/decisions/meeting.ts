@@ -172,6 +172,9 @@ function idleOwners(owners: MeetingOwners | null, plans: readonly PlanInForce[])
   return [...all];
 }
 
+export const isOwner = (meeting: Meeting | null, peer: PeerId): boolean =>
+  meeting?.owners?.ranges.some(({ have, keep }) => have.includes(peer) || keep.includes(peer)) === true;
+
 /** Somebody who owns something is in no plan, and has gone since. */
 export const isWithoutOwner = (
   { owners }: Meeting,

@@ -122,6 +122,26 @@ describe('who has what islands share', () => {
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
   });
 
+  it('[IS117] who is in no plan cannot stop a meeting at which it owns nothing; who owns something is heard', () => {
+    const run = six(false, { every: 1000 });
+    run.gone('b');
+    join(run, 'a2');
+    toMeeting(run);
+    // Too late to own anything at this one.
+    join(run, 'z');
+    const attempt = (): number | undefined => run.state.apart.meetings.current?.attempt;
+    const before = attempt() ?? -1;
+    const fault = (name: string, about: string) => {
+      const message = { type: 'fault', epoch: 0, attempt: before, reason: 'linkLost', detail: 'it closed' } as const;
+      run.tell({ type: 'donorSaid', peer: peerId(name), message: { ...message, about: peerId(about) } });
+    };
+    fault('z', 'c');
+    expect(attempt()).toBe(before);
+    fault('a2', 'c');
+    expect(attempt()).toBe(before + 1);
+    expectWhole(run);
+  });
+
   it('[IS118] who saves is sent all of it; where it is lost while all wait, another one that was sent it does', () => {
     const run = six(false);
     run.uploadMs = 2_000;
