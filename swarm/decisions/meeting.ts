@@ -190,32 +190,27 @@ const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type:
     return { epoch, islands: [...islands], state: state as Plan['state'] };
   });
 
-export function farewells(
+const farewell = (to: PeerId, epoch: number, { round, end }: Meeting, isRecorded: boolean) => ({
+  to,
+  message: { type: 'meetingOver' as const, epoch, round, ...(isRecorded ? { end } : {}) },
+});
+
+export const farewells = (
   plans: readonly PlanInForce[],
   meeting: Meeting,
   isRecorded: boolean,
-): { readonly to: PeerId; readonly message: ServerMessage }[] {
-  const { round, end } = meeting;
-  const told = (to: PeerId, epoch: number) => ({
-    to,
-    message: { type: 'meetingOver' as const, epoch, round, ...(isRecorded ? { end } : {}) },
-  });
-  return [
-    ...plans.flatMap((inForce) => membersOf(inForce).map((to) => told(to, inForce.epoch))),
-    ...farewellsOfOwners(plans, meeting, isRecorded),
-  ];
-}
+): { readonly to: PeerId; readonly message: ServerMessage }[] => [
+  ...plans.flatMap((inForce) => membersOf(inForce).map((to) => farewell(to, inForce.epoch, meeting, isRecorded))),
+  ...farewellsOfOwners(plans, meeting, isRecorded),
+];
 
 /** Of those alone who are in no plan. */
 export const farewellsOfOwners = (
   plans: readonly PlanInForce[],
-  { owners, round, end }: Meeting,
+  meeting: Meeting,
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] =>
-  idleOwners(owners, plans).map((to) => ({
-    to,
-    message: { type: 'meetingOver' as const, epoch: NO_EPOCH, round, ...(isRecorded ? { end } : {}) },
-  }));
+  idleOwners(meeting.owners, plans).map((to) => farewell(to, NO_EPOCH, meeting, isRecorded));
 
 /** With this word; the same where nobody can have asked for it now. */
 export function withWord(meeting: Meeting, plans: readonly PlanInForce[], peer: PeerId, said: MetMessage): Meeting {

@@ -31,7 +31,7 @@ import {
   withWord,
 } from './meeting.ts';
 import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
-import { isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
+import { canSave, isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
 import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
 
 type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
@@ -186,12 +186,12 @@ function beginRound(deciding: Deciding, committedSteps: number, savers: readonly
   lookAgain(deciding);
   const { apart } = deciding;
   const states = statesOf(deciding);
-  const by = apart.owners === null ? undefined : (savers ?? []);
-  const mayBeSaved = by === undefined || by.includes(islandOf(at(states, 0)));
+  const by = apart.owners === null ? {} : { by: savers ?? [] };
+  const mayBeSaved = canSave(deciding, by);
   const due = isBeside ? 'no' : savedAt(deciding, committedSteps);
   if (due === 'first' && !mayBeSaved) return goOnTogether(deciding, UNSAVED);
   const saved = due === 'beside' && !mayBeSaved ? 'no' : due;
-  const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [], ...(by && { by }) };
+  const saving = saved === 'no' ? apart.saving : { step: committedSteps, parts: [], ...by };
   deciding.apart = { ...apart, saving, giving: giving && (saved === 'no' ? giving : keptAt(giving, committedSteps)) };
   const met = { type: 'met', committedSteps, isBeside } as const;
   if (giving === null) return tellAll(deciding, toCoordinator({ ...met, saved }));

@@ -32,16 +32,16 @@ import { islandOf } from './recordedRounds.ts';
 
 /** With which groups begin that start from a checkpoint; null: every keeper has all of what it keeps. */
 export function ownersFrom(groups: readonly Group[], run: Apart['run'], step: number): Owners | null {
-  const times = timesOf(groups, run);
+  const times = mayHaveOwners(run) ? timesOf(byGroup(groups), run) : null;
   return times && wantsOwners(times) ? { checkpoint: step, ranges: [], among: [] } : null;
 }
 
-/** What a meeting of these groups takes; null: this run has no owners. */
-function timesOf(groups: readonly Group[], run: Apart['run']): MeetingTimes | null {
-  const { islands } = run.train;
-  if (islands?.count !== 'auto' || islands.publish !== 'int8' || islands.exchange === 'f32') return null;
-  return meetingTimes(elementsOf(run), islands, byGroup(groups));
-}
+const mayHaveOwners = ({ train: { islands } }: Apart['run']): boolean =>
+  islands?.count === 'auto' && islands.publish === 'int8' && islands.exchange !== 'f32';
+
+/** What a meeting of groups with these lines takes; null: the run has no islands. */
+const timesOf = (lines: readonly MeetingDonor[][], run: Apart['run']): MeetingTimes | null =>
+  run.train.islands ? meetingTimes(elementsOf(run), run.train.islands, lines) : null;
 
 const elementsOf = (run: Apart['run']): number =>
   acceptedModel(run).blocks.reduce((sum, { elements }) => sum + elements, 0);
@@ -59,10 +59,12 @@ function roundsLeft(groups: readonly Group[], { run, giving }: Apart): number {
 /** It is worth beginning anew to meet the other way. Where they meet beside the steps it is looked at later. */
 export function isTurnDue({ groups, apart }: Deciding): boolean {
   const { owners, run, meetings } = apart;
-  const times = meetings.beside === null && groups.length > 1 ? timesOf(groups, run) : null;
+  if (!mayHaveOwners(run) || meetings.beside !== null || groups.length === 1) return false;
+  const lines = byGroup(groups);
+  const times = timesOf(lines, run);
   if (times === null || !(owners === null ? wantsOwners(times) : wantsNoOwners(times))) return false;
   const gained = roundsLeft(groups, apart) * Math.abs(times.toEveryGroup - (times.owned ?? Number.POSITIVE_INFINITY));
-  const downloads = byGroup(groups).map((lines) => lines.reduce((sum, { download }) => sum + download, 0));
+  const downloads = lines.map((own) => own.reduce((sum, { download }) => sum + download, 0));
   return gained > BEGINNING_SECONDS + (FLOAT_BYTES * elementsOf(run)) / Math.min(...downloads);
 }
 
@@ -74,7 +76,7 @@ export const turnText = ({ owners }: Apart): string =>
 export const UNSAVED = 'nobody is left who has all that was to be saved';
 
 /** Who has all that is to be saved is there, or nobody waits for it. */
-export const canSave = ({ groups }: Deciding, { by }: Saving): boolean =>
+export const canSave = ({ groups }: Deciding, { by }: Pick<Saving, 'by'>): boolean =>
   by === undefined || by.includes(islandOf(at(groups, 0).coordinator));
 
 /** Lines as they are known now; of who measured nothing, none. */
