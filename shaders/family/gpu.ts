@@ -12,9 +12,7 @@
  * Where the grid is small there are few workgroups to change to while one waits for storage: such tiles load the next
  * stretch of K into registers before they multiply the one that is staged (`prefetch`).
  *
- * A tile changes no bit: each element is one chain of multiply-adds over K. Where the run computes with halves the strips
- * hold halves, and of every few steps the products are added up in halves, which GPUs do twice as fast, before they go to
- * the sum, a float.
+ * A tile changes no bit: each element is one chain of multiply-adds over K, of floats, also where the operands are halves.
  */
 
 import type { GpuClass } from './adapterFamily.ts';
@@ -37,14 +35,9 @@ interface TileChoice {
   readonly gpuClass?: GpuClass | undefined;
   /** In place of the table's choice: what is tuned. */
   readonly tried?: GpuShape | undefined;
-  /** The operands are halves, and are multiplied as such. */
+  /** The operands lie in storage as halves. */
   readonly halves?: boolean | undefined;
 }
-
-/** Products of halves that are added up in halves. An H100 is as fast with 8 as with 16, and slower with 4. */
-const HALF_STEPS = 8;
-/** The more a sum has, the smaller each is: of a vocabulary's products many are below what a half holds. */
-const MOST_HALF_STEPS = 16_384;
 
 /**
  * `m` is the actual M. What is cut into slices of K to keep a GPU of many registers busy gets the tile of a product that
@@ -61,7 +54,7 @@ export function gpuTile(
   const most = k === 'runtime' ? depth : Math.min(depth, Math.ceil(k / 4) * 4);
   const tile = { rows, columns, depth: most, ownRows, ownColumns, ...(prefetch && { prefetch }) };
   if (direct) return { ...tile, direct };
-  return halves && k !== 'runtime' && k <= MOST_HALF_STEPS ? { ...tile, halfSteps: HALF_STEPS } : tile;
+  return halves ? { ...tile, ofHalves: true } : tile;
 }
 
 export const gpuWorkgroups = (tile: GpuTile, m: number, n: number): readonly [number, number, number] => [
@@ -105,25 +98,20 @@ const placeText = ({ across, down }: Deal): string[] => [
   `let column = local % ${ACROSS}u + ${ACROSS}u * (local / ${DOWN * ACROSS}u % ${across / ACROSS}u);`,
 ];
 
-/** `5_1`: the second quad of columns in the second row of the second quad of rows. */
-const sumPlace = (rowQuad: number, i: number, quad: number): string => `${4 * rowQuad + i}_${quad}`;
-const sumName = (...of: Parameters<typeof sumPlace>): string => `s${sumPlace(...of)}`;
+/** `s5_1`: the second quad of columns in the second row of the second quad of rows. */
+const sumName = (rowQuad: number, i: number, quad: number): string => `s${4 * rowQuad + i}_${quad}`;
 
 /** A line for each row of sums. */
-const ofSums = ({ rowQuads, quads }: Deal, text: (...of: Parameters<typeof sumPlace>) => string): string[] =>
+const ofSums = ({ rowQuads, quads }: Deal, text: (...of: Parameters<typeof sumName>) => string): string[] =>
   rowQuads.flatMap((r) => range(4).map((i) => quads.map((j) => text(r, i, j)).join(' ')));
 
 /** One step of K, written out. */
-function stepText(k: number, a: QuadStrip, b: QuadStrip, dealt: Deal, { depth, halfSteps }: GpuShape): string[] {
+function stepText(k: number, a: QuadStrip, b: QuadStrip, dealt: Deal): string[] {
   const { across, down, rowQuads, quads } = dealt;
   const as = rowQuads.map((i) => `let a${i} = aStrip[${plus('row', k * a.pitch + i * down)}];`);
   const bs = quads.map((j) => `let b${j} = bStrip[${plus('column', k * b.pitch + j * across)}];`);
-  const added = (to: string, sign: '=' | '+='): string[] =>
-    ofSums(dealt, (r, i, j) => `${to}${sumPlace(r, i, j)} ${sign} a${r}.${component(i)} * b${j};`);
-  const sums = halfSteps === undefined ? added('s', '+=') : added('h', k % halfSteps === 0 ? '=' : '+=');
-  const isLast = halfSteps !== undefined && (k % halfSteps === halfSteps - 1 || k === depth - 1);
-  const whole = isLast ? ofSums(dealt, (...of) => `${sumName(...of)} += vec4f(h${sumPlace(...of)});`) : [];
-  return ['{', ...[...as, ...bs, ...sums, ...whole].map((line) => `  ${line}`), '}'];
+  const sums = ofSums(dealt, (r, i, j) => `${sumName(r, i, j)} += a${r}.${component(i)} * b${j};`);
+  return ['{', ...[...as, ...bs, ...sums].map((line) => `  ${line}`), '}'];
 }
 
 /** One invocation a quad of columns adds up the strip of B that is staged anyway, in the first row of tiles. */
@@ -171,13 +159,12 @@ export function gpuText(product: Product, tile: GpuShape): string {
   const stage = stageOf(both, gpuInvocations(tile));
   const totals = biasGradientText(product, b);
   const steps = slicesOfStepsText(product);
-  const halves = tile.halfSteps === undefined ? [] : ofSums(dealt, (...of) => `var h${sumPlace(...of)}: vec4h;`);
-  const sums = [...ofSums(dealt, (...of) => `var ${sumName(...of)} = vec4f();`), ...halves];
+  const sums = ofSums(dealt, (...of) => `var ${sumName(...of)} = vec4f();`);
   const end = lastStepText(product);
   const next = `k0 + ${tile.depth}u`;
   const multiply = [
     'workgroupBarrier();',
-    ...range(tile.depth).flatMap((k) => stepText(k, a, b, dealt, tile)),
+    ...range(tile.depth).flatMap((k) => stepText(k, a, b, dealt)),
     ...totals.loop,
     'workgroupBarrier();',
   ];

@@ -45,7 +45,7 @@ export interface MatmulForm {
   readonly unit?: MatrixUnit;
   /** Of the adapter; absent: the usual one. */
   readonly gpuClass?: GpuClass;
-  /** The operands are halves, and are multiplied as such, but in sums of too many (family/gpu.ts). */
+  /** The operands lie in storage as halves. */
   readonly halves?: true;
   /** On GPUs: the sums of each slice of K (family/slices.ts). */
   readonly slices?: true;
@@ -116,12 +116,8 @@ function sourceOf(
     ...(P === undefined ? [] : [`p${P}`]),
     `${tile.rows}x${tile.columns}x${tile.depth}`,
   ];
-  const { ownRows, ownColumns, prefetch, direct, halfSteps } = plain;
-  const staged = [
-    ...(prefetch ? ['ahead'] : []),
-    ...(direct ? ['direct'] : []),
-    ...(halfSteps === undefined ? [] : [`of ${halfSteps} halves`]),
-  ];
+  const { ownRows, ownColumns, prefetch, direct, ofHalves } = plain;
+  const staged = [...(prefetch ? ['ahead'] : []), ...(direct ? ['direct'] : []), ...(ofHalves ? ['of halves'] : [])];
   const own = unit ? [] : [`${ownRows}x${ownColumns}`, ...staged];
   const units = unit ? ['by', `${unit.m}x${unit.n}x${unit.k}`, unit.component, `${unit.lanes}`] : [];
   return {
@@ -175,13 +171,6 @@ function fill({ b, pre_MN }: Partial<Arrays<ProductTensor>>, dims: Dims, random:
   for (let i = 0; b && i < b.length; i++) b[i] = normal(random) / Math.sqrt(K);
   for (let i = 0; pre_MN && i < pre_MN.length; i++) pre_MN[i] = 4 * normal(random);
 }
-
-/**
- * Of a sum of size 1 whose products are added up eight by eight in halves: each addition is off by 2^-12 of what is there, at
- * most. Of K/8 eights, whose parts are of size √(i/K), that is 2^-12·√(36/8) = 5e-4 together: of all the elements of a
- * matrix one in a million is five times as far off.
- */
-const HALVES_TOLERANCE = 5e-3;
 
 /** Every remainder: of four (vec4 or scalar rows), of a panel (64 and 128 steps, 32 columns), of a tile (32 and 64). */
 const CASES: readonly Shape[] = [
@@ -244,13 +233,10 @@ export function onMatrixUnit(kernel: Kernel, unit: MatrixUnit): Kernel {
   return form ? matmul({ ...form, unit }) : kernel;
 }
 
-/**
- * The same kernel multiplying halves, which its operands have to be; itself where it is no product, or a gradient whose
- * terms may be below what a half holds: of weights, or of a head's input in slices.
- */
+/** The same kernel, whose operands have to lie in storage as halves (`inHalves`); itself where it is no product. */
 export function ofHalves(kernel: Kernel): Kernel {
   const form = forms.get(kernel);
-  return form && form.layout !== 'TN' && !form.slices ? matmul({ ...form, halves: true }) : kernel;
+  return form ? matmul({ ...form, halves: true }) : kernel;
 }
 
 /** The same kernel in the tiles of a class of GPUs; itself where it is no product. */
@@ -295,7 +281,7 @@ function makeMatmul(form: MatmulForm): Kernel {
     },
     cases: casesOf(form),
     fill,
-    tolerance: { absolute: form.halves ? HALVES_TOLERANCE : 1e-5, relative: 1e-5 },
+    tolerance: { absolute: 1e-5, relative: 1e-5 },
     cost: (dims) => {
       const { M, N, K } = shapeOf(dims);
       const elements = Object.values(sizes(form, dims)).reduce((sum, count) => sum + count, 0);

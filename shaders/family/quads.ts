@@ -1,8 +1,11 @@
 /**
  * How the operands of a tile of C come to workgroup memory where invocations multiply: in strips of quads, four
- * neighbouring rows of C (columns, for B) at one step of K, floats or halves. An operand whose rows in storage run along the
- * side is copied; of one whose rows run along K an invocation loads four rows by four steps and turns them over in registers,
- * so that every store is a whole quad: WGSL lets a store to one component write its neighbours.
+ * neighbouring rows of C (columns, for B) at one step of K. An operand whose rows in storage run along the side is copied; of
+ * one whose rows run along K an invocation loads four rows by four steps and turns them over in registers, so that every
+ * store is a whole quad: WGSL lets a store to one component write its neighbours.
+ *
+ * Halves become floats on their way to workgroup memory, not when they are loaded: a conversion waits for the load, and
+ * what is loaded ahead would be waited for before the multiplications that were to hide it.
  *
  * Past the last step of K a strip is zero. Past the last row it repeats that row, whose products nobody stores. Every
  * index into a strip is a remainder by the strip's own size: Tint then knows its range, and adds no clamp.
@@ -21,7 +24,8 @@ const PADDING_QUADS = 1;
 /** A strip of an operand: `quads` times four rows of C (columns, for B) by `depth` steps of K. */
 export interface QuadStrip {
   readonly operand: 'a' | 'b';
-  readonly quad: 'vec4f' | 'vec4h';
+  /** In storage, and in registers until it is staged. */
+  readonly element: 'f32' | 'f16';
   /** Of the operand's rows in storage: floats read at once, and their length. */
   readonly width: LaneWidth;
   readonly rowLength: number;
@@ -40,16 +44,16 @@ export interface QuadStrip {
   readonly kLimit: string | null;
 }
 
-type StripTile = GpuTile & Pick<GpuShape, 'halfSteps'>;
+type StripTile = GpuTile & Pick<GpuShape, 'ofHalves'>;
 
 export function quadStrips(product: Product, tile: StripTile): [QuadStrip, QuadStrip] {
   const { layout, m, n, k, slices } = product;
-  const { depth, halfSteps } = tile;
-  const quad: QuadStrip['quad'] = halfSteps === undefined ? 'vec4f' : 'vec4h';
+  const { depth, ofHalves } = tile;
+  const element: QuadStrip['element'] = ofHalves ? 'f16' : 'f32';
   const width = widths(product);
   const kLimit = k !== 'runtime' && k % depth === 0 ? null : lastStepText(product);
   const strip = (operand: 'a' | 'b', side: number, dim: number | 'runtime') => ({
-    ...{ operand, quad, depth, kLimit: slices ? LAST_STEP : kLimit, width: width[operand], quads: side / 4 },
+    ...{ operand, element, depth, kLimit: slices ? LAST_STEP : kLimit, width: width[operand], quads: side / 4 },
     pitch: side / 4 + PADDING_QUADS,
     lastQuad: dim === 'runtime' ? 0 : dim / 4 - 1,
     limit: dim !== 'runtime' && dim % side === 0 ? null : dimText(dim, 'M'),
@@ -63,15 +67,15 @@ export function quadStrips(product: Product, tile: StripTile): [QuadStrip, QuadS
 /** Where the steps of a workgroup end. */
 export const lastStepText = ({ k, slices }: Product): string => (slices ? LAST_STEP : dimText(k, 'K'));
 
-const QUAD_BYTES = { vec4f: 16, vec4h: 8 } as const;
+const QUAD_BYTES = 16;
 
 export const quadBytes = (both: readonly QuadStrip[]): number =>
-  both.reduce((sum, { quad, depth, pitch }) => sum + QUAD_BYTES[quad] * depth * pitch, 0);
+  both.reduce((sum, { depth, pitch }) => sum + QUAD_BYTES * depth * pitch, 0);
 
 export const quadMemoryText = (both: readonly QuadStrip[]): string =>
-  both
-    .map(({ operand, quad, depth, pitch }) => `var<workgroup> ${operand}Strip: array<${quad}, ${depth * pitch}>;\n`)
-    .join('');
+  both.map(({ operand, depth, pitch }) => `var<workgroup> ${operand}Strip: array<vec4f, ${depth * pitch}>;\n`).join('');
+
+const QUAD = { f32: 'vec4f', f16: 'vec4h' } as const;
 
 /** Steps of K that one turn of an invocation loads: a block of four rows by four steps, or a quad. */
 const stepsAtOnce = ({ alongDepth, width }: QuadStrip): 1 | 4 => (alongDepth && width === 4 ? 4 : 1);
@@ -101,7 +105,7 @@ export interface Stage {
 export function stageOf(both: readonly QuadStrip[], invocations: number): Stage {
   const turns = turnsOf(both, invocations);
   const valuesOf = (some: readonly Turn[]): string[] =>
-    some.flatMap(({ strip, name }) => range(stepsAtOnce(strip)).map((j) => `${name}_${j} = ${strip.quad}();`));
+    some.flatMap(({ strip, name }) => range(stepsAtOnce(strip)).map((j) => `${name}_${j} = ${QUAD[strip.element]}();`));
   return {
     places: turns.flatMap(placeText),
     values: valuesOf(turns).map((line) => `var ${line}`),
@@ -143,7 +147,7 @@ function placeText({ strip, name, index }: Turn): string[] {
 }
 
 function loadText({ strip, name, below }: Turn, k: string): string[] {
-  const { operand, width, rowLength, lastQuad, alongDepth, start, limit, kLimit } = strip;
+  const { operand, element, width, rowLength, lastQuad, alongDepth, start, limit, kLimit } = strip;
   const line = (j: number): string => {
     const own = `${start} + ${plus(`4u * ${name}Quad`, j)}`;
     return limit === null ? own : `min(${own}, ${limit} - 1u)`;
@@ -157,16 +161,16 @@ function loadText({ strip, name, below }: Turn, k: string): string[] {
     const own = `${start} / 4u + ${name}Quad`;
     return `(${step}) * ${wholeQuads}u + ${limit === null ? own : `min(${own}, ${lastQuad}u)`}`;
   };
+  const load = (i: string): string => (element === 'f16' ? `${operand}[${i}]` : `load_${operand}(${i})`);
   const values =
     width === 4
-      ? range(stepsAtOnce(strip)).map((j) => `load_${operand}(${quadPlace(j)})`)
+      ? range(stepsAtOnce(strip)).map((j) => load(quadPlace(j)))
       : [
-          `vec4f(${range(4)
-            .map((j) => `load_${operand}(${place(j)})`)
+          `${QUAD[element]}(${range(4)
+            .map((j) => load(place(j)))
             .join(', ')})`,
         ];
-  const kept = strip.quad === 'vec4h' ? values.map((value) => `vec4h(${value})`) : values;
-  const sets = kept.map((value, j) => `${name}_${j} = ${value};`);
+  const sets = values.map((value, j) => `${name}_${j} = ${value};`);
   const conditions = [
     ...(below === null ? [] : [`${name}Index < ${below}u`]),
     ...(kLimit === null ? [] : [`${step} < ${kLimit}`]),
@@ -175,15 +179,16 @@ function loadText({ strip, name, below }: Turn, k: string): string[] {
 }
 
 function storeText({ strip, name, below }: Turn): string[] {
-  const { operand, pitch } = strip;
+  const { operand, element, pitch } = strip;
+  const asFloats = (quad: string): string => (element === 'f16' ? `vec4f(${quad})` : quad);
   const set = (step: number, value: string): string =>
-    `${operand}Strip[${factor(plus(`${name}Step`, step))} * ${pitch}u + ${name}Quad] = ${value};`;
+    `${operand}Strip[${factor(plus(`${name}Step`, step))} * ${pitch}u + ${name}Quad] = ${asFloats(value)};`;
   const sets =
     stepsAtOnce(strip) === 4
       ? ['x', 'y', 'z', 'w'].map((part, step) =>
           set(
             step,
-            `${strip.quad}(${range(4)
+            `${QUAD[element]}(${range(4)
               .map((j) => `${name}_${j}.${part}`)
               .join(', ')})`,
           ),

@@ -29,8 +29,8 @@ export interface GpuShape {
   readonly ownColumns: number;
   /** The next stretch of K is loaded while one is multiplied. */
   readonly prefetch?: true;
-  /** Of strips of halves: so many products are added in halves before they go to a sum. */
-  readonly halfSteps?: number;
+  /** The operands lie in storage as halves. */
+  readonly ofHalves?: true;
   /** Nothing is staged: each invocation reads its operands from storage (direct.ts). */
   readonly direct?: true;
 }

@@ -38,10 +38,10 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
   });
 
   const wide = GPU_TILES.wide.filter(({ ownRows, ownColumns }) => ownRows * ownColumns === 64);
-  test.each(wide.map((gpu) => ({ gpu, layout: at(gpu.layouts, 0) })))(
+  test.each(wide.flatMap((gpu) => gpu.layouts.map((layout) => ({ gpu, layout }))))(
     '[MP10] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each',
     async ({ layout, gpu }) => {
-      const tried = { gpu: { ...gpu, depth: 12 } }; // a stretch that eight steps do not divide
+      const tried = { gpu: { ...gpu, depth: 12 } };
       const kernel = forDevice({ units: [] }, 'f16', matmul({ layout, tried }));
       const comparison = await compareKernel(dawn.device, 'gpu', kernel, { M: 37, N: 132, K: 42 }, { pipelines });
       expect(comparison.excess, comparison.where).toBeLessThanOrEqual(0);
