@@ -1,6 +1,5 @@
 /** Every kernel over halves against its CPU reference, on an adapter that has shader-f16 (llvmpipe, or a GPU). */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { at } from '../../swarm/base.ts';
 import { embedForward } from '../embedding/embedForward.ts';
 import { matmul } from '../family/matmul.ts';
 import { GPU_TILES } from '../family/tiles.ts';
