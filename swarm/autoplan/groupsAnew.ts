@@ -100,15 +100,18 @@ export interface DonorPace {
   readonly layerSeconds: number;
   readonly upload: number;
   readonly download: number;
+  /** On its GPU, and in main memory. */
+  readonly memoryBytes: number;
 }
 
 /** In the order of the cluster. A line that nobody has measured is taken for a good one, as in a plan. */
 export const pacesOf = ({ peers }: Cluster): DonorPace[] =>
-  peers.map(({ id, measured, uploadBytesPerSecond, downloadBytesPerSecond }) => ({
+  peers.map(({ id, measured, uploadBytesPerSecond, downloadBytesPerSecond, memoryBytes, hostBytes = 0 }) => ({
     peer: id,
     layerSeconds: (measured?.forwardSecondsPerLayer[0] ?? 0) + (measured?.backwardSecondsPerLayer[0] ?? 0),
     upload: uploadBytesPerSecond ?? UNMEASURED_LINK.bytesPerSecond,
     download: downloadBytesPerSecond ?? UNMEASURED_LINK.bytesPerSecond,
+    memoryBytes: memoryBytes + hostBytes,
   }));
 
 const isFar = (one: number, other: number): boolean => Math.max(one, other) > DRIFT_FACTOR * Math.min(one, other);

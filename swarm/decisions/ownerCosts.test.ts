@@ -46,8 +46,14 @@ it('[IS117] in the place of one who is gone comes who is done with it first; who
     { block: 'head', range: [200, 300] as const, peers: [A, C] },
   ];
   // a and b have 100 elements each; c's line takes twice as long for as many.
-  expect(repaired(had, LINES).map(({ peers }) => peers.join(''))).toEqual(['ac', 'ab', 'ac']);
-  expect(repaired(had.slice(0, 1), LINES.slice(2)).map(({ peers }) => peers)).toEqual([[C]]);
+  const withRoom = (...roomFor: number[]) => LINES.map((line, i) => ({ ...line, roomFor: roomFor[i] ?? 1e9 }));
+  const after = (lines: ReturnType<typeof withRoom>, ranges = had) =>
+    repaired(ranges, lines).map(({ peers }) => peers.join(''));
+  expect(after(withRoom())).toEqual(['ac', 'ab', 'ac']);
+  expect(after(withRoom().slice(2), had.slice(0, 1))).toEqual(['c']);
+  // Of those who have room, if any has: a has what it holds, b one range more.
+  expect(after(withRoom(100, 200))).toEqual(['bc', 'bc', 'ac']);
+  expect(after(withRoom(100, 100, 200))).toEqual(['ac', 'ab', 'ac']);
 });
 
 it('[IS117] what is sent once is weighed against what is sent at each meeting that is left', () => {

@@ -49,8 +49,14 @@ export function ownersSend(
 }
 const MUCH_SLOWER = 10;
 
-/** Where some are gone: who has a range keeps it, another one has it too, and who of both has the better uplink publishes it. */
-export function repaired(had: Owners['ranges'], lines: readonly MeetingDonor[]): Owners['ranges'] {
+/** With the elements that it has room for as an owner or a copy. */
+type Roomy = MeetingDonor & { readonly roomFor: number };
+
+/**
+ * Where some are gone: who has a range keeps it, another one has it too, of those who have room if any has, and who of both has
+ * the better uplink publishes it.
+ */
+export function repaired(had: Owners['ranges'], lines: readonly Roomy[]): Owners['ranges'] {
   const held = new Map<PeerId, number>();
   const seconds = ({ peer, download }: MeetingDonor, more: number): number => ((held.get(peer) ?? 0) + more) / download;
   const hold = (peer: PeerId, elements: number): void => void held.set(peer, (held.get(peer) ?? 0) + elements);
@@ -61,7 +67,9 @@ export function repaired(had: Owners['ranges'], lines: readonly MeetingDonor[]):
     const elements = one.range[1] - one.range[0];
     while (peers.length < OWNERS) {
       const others = lines.filter(({ peer }) => !peers.includes(peer));
-      const [next] = others.toSorted((a, b) => seconds(a, elements) - seconds(b, elements));
+      const hasRoom = ({ peer, roomFor }: Roomy): boolean => (held.get(peer) ?? 0) + elements <= roomFor;
+      const may = others.some(hasRoom) ? others.filter(hasRoom) : others;
+      const [next] = may.toSorted((a, b) => seconds(a, elements) - seconds(b, elements));
       if (next === undefined) break;
       hold(next.peer, elements);
       peers.push(next.peer);

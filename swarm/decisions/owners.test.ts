@@ -73,6 +73,34 @@ describe('who has what islands share', () => {
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
   });
 
+  it('[IS121] nobody owns more than it has memory for; where all together have too little, they own it all the same', () => {
+    const owned = (
+      memoryBytes: number,
+      others = PROFILE.memoryBytes,
+    ): (readonly [owns: string, elements: number])[] => {
+      const run = runOf();
+      for (const name of SIX)
+        run.join(
+          name,
+          20,
+          { ...PROFILE, memoryBytes: name === 'a' ? memoryBytes : others },
+          isFast(name) ? FAST : SLOW,
+        );
+      while (run.state.apart.owners === null) run.advance();
+      toMeeting(run);
+      const ranges = ownersNow(run)?.ranges ?? [];
+      const of = (name: string): number =>
+        ranges.reduce((sum, { range, keep }) => sum + (keep.includes(peerId(name)) ? range[1] - range[0] : 0), 0);
+      return SIX.map((name) => [name, of(name)] as const).filter(([, elements]) => elements > 0);
+    };
+    const [first, ...rest] = owned(PROFILE.memoryBytes);
+    expect([first?.[0], rest.length > 0]).toEqual(['a', true]);
+    const without = owned(1);
+    expect(without.length).toBeGreaterThan(1);
+    expect(without.map(([name]) => name)).not.toContain('a');
+    expect(owned(1, 1)).toEqual([first, ...rest]);
+  });
+
   it('[IS117] who had some of it is gone: another one has it after the next meeting, from who is left', () => {
     const run = six(false);
     run.gone('b');

@@ -15,10 +15,10 @@ import {
   wantsNoOwners,
   wantsOwners,
 } from '../islands/ownerShares.ts';
-import { ownersOf } from '../islands/owners.ts';
+import { type Owned, ownersOf } from '../islands/owners.ts';
 import type { MeetingOwners, OwnedRange } from '../messages/meetingWords.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
-import { keepersOf, type Shard } from '../plan/plan.ts';
+import { keepersOf, peers as peersOf, type Shard } from '../plan/plan.ts';
 import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Islands } from '../run/runFile.ts';
@@ -26,6 +26,7 @@ import type { Apart, Deciding, Saving } from './deciding.ts';
 import type { Group } from './group.ts';
 import { NO_ISLAND, type Owners, type OwnersTold } from './owned.ts';
 import { lessSent, type OwnersSend, ownersSend, repaired } from './ownerCosts.ts';
+import { ownerRoom } from './ownerRoom.ts';
 import { pacesNow } from './paces.ts';
 import { freeIn } from './parts.ts';
 import { islandOf } from './recordedRounds.ts';
@@ -80,11 +81,11 @@ export const canSave = ({ groups }: Deciding, { by }: Pick<Saving, 'by'>): boole
   by === undefined || by.includes(islandOf(at(groups, 0).coordinator));
 
 /** Lines as they are known now; of who measured nothing, none. */
-function linesOf(groups: readonly Group[], peers: readonly PeerId[]): MeetingDonor[] {
+function linesOf(groups: readonly Group[], peers: readonly PeerId[]): (MeetingDonor & { memoryBytes: number })[] {
   const paces = new Map<string, DonorPace>(pacesNow(groups, peers).map((pace) => [pace.peer, pace]));
   return peers.flatMap((peer) => {
     const pace = paces.get(peer);
-    return pace ? { peer, upload: pace.upload, download: pace.download } : [];
+    return pace ? { peer, upload: pace.upload, download: pace.download, memoryBytes: pace.memoryBytes } : [];
   });
 }
 
@@ -120,7 +121,7 @@ export function meetingOwners(
   const isSaved = met === newestCheckpointStep && meetings.beside === null;
   const checkpoint = owners.checkpoint ?? (isSaved ? newestCheckpointStep : null);
   if (checkpoint === null && had.some(({ peers }) => peers.length === 0)) return 'lost';
-  const lines = ownerLines(groups, plans, islands);
+  const lines = ownerLines(groups, plans, run, islands);
   const copies = lines.reduce((sum, { kept = 0 }) => sum + kept, 0) / elementsOf(run);
   const costOf = (ranges: OwnedRange[]): OwnersSend =>
     ownersSend(islands, { ranges, savedBy: [...saving] }, lines, copies);
@@ -181,32 +182,41 @@ function amongIn(groups: readonly Group[], plans: readonly PlanInForce[]): Owner
 function ownerLines(
   groups: readonly Group[],
   plans: readonly PlanInForce[],
+  run: Apart['run'],
   islands: Islands,
-): (MeetingDonor & OwnerLine)[] {
+): Told[] {
   const told = amongIn(groups, plans).map(([peer]) => peer);
   const known = linesOf(groups, told);
   const all = known.length > 0 ? known : told.map((peer) => ({ peer, ...UNKNOWN }));
   const shards = plans.flatMap(({ plan }) => plan.state.flatMap((one) => one.shards));
   const elements = (isIts: (shard: Shard) => boolean): number =>
     shards.reduce((sum, shard) => sum + (isIts(shard) ? sizeOf(shard) : 0), 0);
-  return all.map(({ peer, upload, download }) => {
+  const planOf = (peer: PeerId) => plans.find(({ plan }) => peersOf(plan).includes(peer))?.plan ?? null;
+  return all.map(({ peer, upload, download, memoryBytes }) => {
     const primary = elements((shard) => shard.peer === peer);
     const kept = elements((shard) => keepersOf(shard).includes(peer));
-    return { peer, primary, kept, ...ownerLine(islands, { upload, download }, primary, kept) };
+    const roomFor = ownerRoom(run, peer, memoryBytes, planOf(peer));
+    const room = roomFor / elementsOf(run);
+    return { peer, primary, kept, room, roomFor, ...ownerLine(islands, { upload, download }, primary, kept) };
   });
 }
-const UNKNOWN = { upload: 1, download: 1 };
+/** `roomFor`: elements, `room` as a part of the model. */
+type Told = MeetingDonor & OwnerLine & { readonly roomFor: number };
+const UNKNOWN = { upload: 1, download: 1, memoryBytes: Number.POSITIVE_INFINITY };
 
-function sharedOut(run: Apart['run'], islands: Islands, lines: readonly (MeetingDonor & OwnerLine)[]) {
+function sharedOut(run: Apart['run'], islands: Islands, lines: readonly Told[]): Owned[] {
   const model = acceptedModel(run);
-  const found = ownersOf(model, islands, lines);
-  // Where no line is said to carry anything all are alike.
-  if (found.length > 0) return found;
-  return ownersOf(
-    model,
-    islands,
-    lines.map((line) => ({ ...line, ...UNKNOWN })),
-  );
+  const ways: ((line: Told) => Told)[] = [
+    (line) => line,
+    // Where all together have too little room the run goes on all the same; where no line carries anything all are alike.
+    (line) => ({ ...line, room: Number.POSITIVE_INFINITY }),
+    (line) => ({ ...line, room: Number.POSITIVE_INFINITY, ...UNKNOWN }),
+  ];
+  for (const way of ways) {
+    const found = ownersOf(model, islands, lines.map(way));
+    if (found.length > 0) return found;
+  }
+  return [];
 }
 
 /** After the meeting. Neighbours that the same have are one range. */

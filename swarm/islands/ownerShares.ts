@@ -14,6 +14,8 @@ import { packetBytes } from './packet.ts';
 
 /** Owner and its copy. */
 export const OWNERS = 2;
+/** Bytes of an element at each of them: shared value, velocity and what is published. */
+export const OWNER_BYTES = 12;
 /** Of the model: who would own less owns nothing. */
 const LEAST_SHARE = 1e-4;
 /** With owners a meeting is to take less than this part of the time that it takes without. */

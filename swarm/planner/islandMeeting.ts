@@ -8,6 +8,7 @@ import { at } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import {
   meetingTimes,
+  OWNER_BYTES,
   OWNERS,
   ownerLine,
   publishedBytes,
@@ -21,8 +22,6 @@ import type { ClusterCosts } from './clusterCosts.ts';
 const MESSAGES = 6;
 /** Of CPU work an element: a packet made, the outer step, what is published. Measured, 10 M elements in 0.3 s. */
 const ELEMENT_SECONDS = 3e-8;
-/** Bytes of an element at an owner or a copy: shared value, velocity and what is published. */
-export const OWNER_BYTES = 12;
 
 /** A donor's part of an island. */
 export interface Part {

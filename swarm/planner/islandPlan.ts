@@ -5,7 +5,7 @@
  */
 import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
-import { OWNERS } from '../islands/ownerShares.ts';
+import { OWNER_BYTES, OWNERS } from '../islands/ownerShares.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { counted } from '../quantityText.ts';
 import type { Cluster } from './cluster.ts';
@@ -15,7 +15,7 @@ import { memoryOf } from './draft.ts';
 import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { costsIn, othersOf, type Way } from './islandCosts.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import { meetSoonerOwned, OWNER_BYTES, secondsToAll } from './islandMeeting.ts';
+import { meetSoonerOwned, secondsToAll } from './islandMeeting.ts';
 import { metBy, owningParts, type Rounds, withoutSlow } from './islandRound.ts';
 import { exact, type Team, teamOf } from './islandTeam.ts';
 import { idleOf, meetingWords, noGroup, summary, teamWords } from './islandWords.ts';
