@@ -3,7 +3,9 @@
  * button changes the phase only when the server has confirmed it, until then it is `pending`.
  */
 import { assertNever } from '../../../swarm/base.ts';
+import { OWNER_BYTES } from '../../../swarm/islands/ownerShares.ts';
 import type { Limits } from '../../../swarm/limits.ts';
+import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { ServerMessage, SpareReason } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
@@ -218,6 +220,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
         run,
         snapshot: isStill ? state.snapshot : null,
         status: null,
+        ownedBytes: isStill ? state.ownedBytes : 0,
         earlierTokens: isStill ? state.earlierTokens : run.name === state.run?.name ? contributedTokens(state) : 0,
       };
     }
@@ -230,7 +233,8 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'save':
     case 'meet':
     case 'meetingOver':
-      return inPlan(state, { kind: 'computing' });
+      if (message.epoch !== NO_EPOCH) return inPlan(state, { kind: 'computing' });
+      return message.type === 'meet' ? { ...state, ownedBytes: ownedBytes(state, message) } : state;
     case 'standby':
       return afterStandby(state, message);
     case 'snapshot':
@@ -245,6 +249,12 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     default:
       return assertNever(message);
   }
+}
+
+/** From the end of this meeting on. */
+function ownedBytes({ me }: DonorState, { owners }: Extract<ServerMessage, { type: 'meet' }>): number {
+  const own = owners?.ranges.filter(({ keep }) => me !== null && keep.includes(me)) ?? [];
+  return OWNER_BYTES * own.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
 }
 
 /** What concerns a plan concerns its members: an answer that was overtaken by a pause changes nothing. */
@@ -262,6 +272,7 @@ function afterStandby(state: DonorState, { state: standby, why, place }: Standby
       return {
         ...state,
         phase: { kind: 'paused', connected: true },
+        ownedBytes: 0,
         pending: state.pending === 'pause' ? null : state.pending,
       };
     case 'left': {

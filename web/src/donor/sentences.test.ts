@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
-import { peerId } from '../../../swarm/base.ts';
+import { type PeerId, peerId } from '../../../swarm/base.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
+import { nextState } from './events.ts';
 import type { DonorPhase } from './phase.ts';
 import { headlineOf } from './sentences.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
@@ -70,4 +72,27 @@ test('[SV60] who holds a run up is said as it is: its operator, its numbers, or 
   expect(sentenceOf({ cannotSave: true })).toBe(
     'The server can’t save right now, so the run waits. Your GPU rests until it can.',
   );
+});
+
+test('[DO22] who is in no plan and owns something stays on standby, and says how much it keeps until it is no more', () => {
+  const [me, other] = [peerId('me'), peerId('other')];
+  const meet = (...keepers: PeerId[][]): ServerMessage => ({
+    ...{ type: 'meet', epoch: 0, round: 3, attempt: 1, steps: [2], groups: [] },
+    owners: {
+      ranges: keepers.map((keep, i) => ({ block: 'head', range: [64_000 * i, 64_000 * (i + 1)], have: [other], keep })),
+    },
+  });
+  const say = (state: DonorState, message: ServerMessage) => nextState(state, { type: 'serverSaid', message });
+  const owner = say(
+    { ...INITIAL_STATE, me, phase: { kind: 'spare', finished: false, why: 'noGain' } },
+    meet([me, other], [other, me], [other]),
+  );
+  // 12 bytes for each of 128,000 elements.
+  expect(headlineOf(owner)).toMatchObject({
+    word: 'Standby',
+    sentence: expect.stringMatching(/^Another GPU wouldn’t .* keeps 1\.5 MiB of it\.$/),
+  });
+  expect(say(owner, { type: 'meetingOver', epoch: 0, round: 3, end: 9 })).toBe(owner);
+  expect(headlineOf(say(owner, meet([other]))).sentence).not.toMatch(/keeps/);
+  expect(say(owner, { type: 'standby', state: 'paused' }).ownedBytes).toBe(0);
 });

@@ -4,7 +4,7 @@ import { assertNever } from '../../../swarm/base.ts';
 import type { SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import { durationText } from '../../../swarm/quantityText.ts';
+import { bytesText, durationText } from '../../../swarm/quantityText.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import { timeText, trafficText } from '../page/format.ts';
 import { plainReason } from '../page/plainReason.ts';
@@ -103,7 +103,14 @@ const DISPLACED =
 function spareSentence(state: DonorState, why: SpareReason | undefined, place: number | undefined): string {
   const isDisplaced = why === 'noGain' && contributedTokens(state) > 0;
   const words = why === undefined ? LOOKING : isDisplaced ? DISPLACED : SPARE[why];
-  return `${words}${place === undefined ? '' : ` You are number ${place} in the queue.`}`;
+  const { ownedBytes } = state;
+  return [
+    words,
+    ...(place === undefined ? [] : [`You are number ${place} in the queue.`]),
+    ...(ownedBytes === 0
+      ? []
+      : [`Meanwhile this tab adds up what others learn, and keeps ${bytesText(ownedBytes)} of it.`]),
+  ].join(' ');
 }
 
 /** Of a button that was pressed and not confirmed yet. */

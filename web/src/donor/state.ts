@@ -54,6 +54,8 @@ export interface DonorState {
   /** How far the run was when it was seen last, also by a connection that is gone. */
   readonly seen: Pick<Snapshot, 'run' | 'committedSteps'> | null;
   readonly status: DonorStatus | null;
+  /** Bytes of what all islands share that it owns though it is in no plan. */
+  readonly ownedBytes: number;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
   readonly links: readonly LinkReport[];
   /** What this donor's line sends to all others at once; null: not measured yet. */
@@ -92,6 +94,7 @@ export const INITIAL_STATE: DonorState = {
   snapshot: null,
   seen: null,
   status: null,
+  ownedBytes: 0,
   links: [],
   uploadBytesPerSecond: null,
   limits: NO_LIMITS,
