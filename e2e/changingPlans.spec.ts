@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { donors } from '../swarm/testing/randomPlan.ts';
 import {
   allAtOnce,
@@ -16,7 +16,7 @@ import {
   type StatePlan,
 } from '../swarm/testing/statePlans.ts';
 import { curveFaults } from './fidelity.ts';
-import { copyOfRun, expectReplayed, runSwarm, temporaryFolder, withSteps } from './product.ts';
+import { copyOfRun, expectReplayed, runFileAt, runSwarm, temporaryFolder, withSteps } from './product.ts';
 
 const RUN = 'gpt2-long';
 /** Enough after the last change that it is over long before, however slow the machine: it makes steps slower too. */
@@ -46,10 +46,9 @@ const scheduled = (donors: number, atEnd: number, ...schedule: readonly string[]
 const placed = (name: string, make: StatePlan, ...does: readonly string[]): Case => ({
   ...{ name, donors: DONORS, atEnd: DONORS - 1, does },
   options: (runFile) => {
-    const run = parseRunFile(JSON.parse(readFileSync(runFile, 'utf8')), runFile);
-    if (!run.ok) throw new Error(run.reason);
+    const run = runFileAt(runFile);
     const path = join(temporaryFolder(), 'plan.json');
-    writeFileSync(path, JSON.stringify(make(modelOf(run.value), run.value.train.globalBatchSize, donors(DONORS))));
+    writeFileSync(path, JSON.stringify(make(modelOf(run), run.train.globalBatchSize, donors(DONORS))));
     return ['--plan', path, ...HOST.flat()];
   },
 });

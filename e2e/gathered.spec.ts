@@ -8,9 +8,9 @@ import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
 import { predictedBytes } from '../swarm/memory/memory.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { curveFaults } from './fidelity.ts';
-import { goldenFile, runSwarm, shoal, temporaryFolder } from './product.ts';
+import { goldenFile, runFileAt, runSwarm, shoal, temporaryFolder } from './product.ts';
 
 const STEPS = 6;
 /** A third of the 5.4 MB that it takes alone, one micro-batch at a time. */
@@ -28,10 +28,9 @@ test.each([
       string,
     ];
     const run = goldenFile('gpt2-tiny/run.json');
-    const parsed = parseRunFile(JSON.parse(readFileSync(run, 'utf8')), run);
-    if (!parsed.ok) throw new Error(parsed.reason);
-    const { globalBatchSize, sequenceLength } = parsed.value.train;
-    const model = modelOf(parsed.value);
+    const parsed = runFileAt(run);
+    const { globalBatchSize, sequenceLength } = parsed.train;
+    const model = modelOf(parsed);
     const donors = ['a', 'b'].map(peerId);
     const whole = equalSplit(model, globalBatchSize, donors, { stages: 1, microBatches: 4, schedule });
     const plan = { ...whole, stages: whole.stages.map((stage) => ({ ...stage, gathered: 1 as const, ...how })) };

@@ -5,9 +5,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { meanLoss } from '../swarm/reference/reference.ts';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { curveFaults, type Line, readTensors, SPARSE, weightFaults } from './fidelity.ts';
-import { beside, copyOfRun, expectReplayed, type Json, runSwarm, temporaryFolder } from './product.ts';
+import { beside, copyOfRun, expectReplayed, type Json, runFileAt, runSwarm, temporaryFolder } from './product.ts';
 import { isOverServers } from './twoServers.ts';
 
 const IS_LONG = process.env.SHOAL_LONG === '1';
@@ -89,16 +89,15 @@ async function trainOnce([run, donors, script]: Case): Promise<readonly Line[]> 
 
 /** Of an exported model, by the reference in float64. */
 function lossOf(runFile: string, folder: string, text: Uint8Array): number {
-  const run = parseRunFile(JSON.parse(readFileSync(runFile, 'utf8')), runFile);
-  if (!run.ok) throw new Error(run.reason);
+  const run = runFileAt(runFile);
   const tensors = [...readTensors(join(folder, 'model.safetensors'))].map(
     ([name, values]) => [name, Float64Array.from(values)] as const,
   );
-  const { sequenceLength } = run.value.train;
+  const { sequenceLength } = run.train;
   const windows = Array.from({ length: HELD_OUT_WINDOWS }, (_, window) =>
     text.subarray(window * sequenceLength, (window + 1) * sequenceLength + 1),
   );
-  return meanLoss(modelOf(run.value), new Map(tensors), windows);
+  return meanLoss(modelOf(run), new Map(tensors), windows);
 }
 
 describe('islands', () => {

@@ -6,10 +6,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { at } from '../swarm/base.ts';
-import { parseRunFile } from '../swarm/run/runFile.ts';
 import { IslandReference } from '../swarm/testing/islandReference.ts';
 import { type Line, readTensors } from './fidelity.ts';
-import { beside, copyOfRun, type Json, runSwarm, temporaryFolder } from './product.ts';
+import { beside, copyOfRun, type Json, runFileAt, runSwarm, temporaryFolder } from './product.ts';
 
 /** When what came of a meeting is there is another step each time: at this rate float32 is far closer (recordedRounds.spec.ts). */
 const RATE = 0.001;
@@ -56,9 +55,7 @@ test('[IS83] a donor is killed while its island meets: who has the other copy me
 
 /** Each line's loss is what the float64 trainer comes to. */
 function expectLossesOf(path: string, lines: readonly Required<Line>[]): void {
-  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const run = parsed.value;
+  const run = runFileAt(path);
   expect(lines.map(({ step }) => step)).toEqual(Array.from({ length: STEPS }, (_, number) => number));
   const count = Math.max(...lines.map(({ island }) => island)) + 1;
   const rounds = Math.max(...lines.map(({ round }) => round)) + 1;

@@ -1,10 +1,9 @@
 /** The rounds that a run with as many islands as groups recorded, done again by a float64 trainer of one process. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
-import { parseRunFile, type RunFile } from '../swarm/run/runFile.ts';
 import { IslandReference } from '../swarm/testing/islandReference.ts';
 import { readTensors } from './fidelity.ts';
-import { beside } from './product.ts';
+import { beside, runFileAt } from './product.ts';
 
 export type RecordedLine = Record<'step' | 'loss' | 'island' | 'round' | 'innerStep', number>;
 
@@ -14,9 +13,7 @@ export function expectRecorded(
   lines: readonly RecordedLine[],
   bound: number,
 ): ReadonlyMap<number, readonly RecordedLine[]> {
-  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const run: RunFile = parsed.value;
+  const run = runFileAt(path);
   expect(lines.map(({ step }) => step).toSorted((a, b) => a - b)).toEqual(
     Array.from({ length: run.train.steps }, (_, number) => number),
   );

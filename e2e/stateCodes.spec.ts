@@ -5,9 +5,9 @@ import { expect, test } from 'vitest';
 import { peerId } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { stepTraffic } from '../swarm/ways/stepTraffic.ts';
-import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, goldenFile, jsonLines, runFileAt, runSwarm, temporaryFolder } from './product.ts';
 
 const goldenLines = (name: string) => jsonLines(goldenFile(`${name}/expected.jsonl`)) as CommitRecord[];
 const run = (golden = 'gpt2-tiny'): string => copyOfRun(golden, (file) => ({ ...file, precision: { state: 'int8' } }));
@@ -23,10 +23,9 @@ function expectNearGolden(metrics: readonly { readonly loss: number }[], expecte
 
 /** What two lanes without replicas send as floats: half of all gradients there, and as many values back, each. */
 function floatBytes(path: string): number {
-  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const { globalBatchSize, sequenceLength: sequence } = parsed.value.train;
-  const model = modelOf(parsed.value);
+  const parsed = runFileAt(path);
+  const { globalBatchSize, sequenceLength: sequence } = parsed.train;
+  const model = modelOf(parsed);
   const plan = equalSplit(model, globalBatchSize, ['a', 'b'].map(peerId), { stages: 1 });
   const { slice, values } = stepTraffic(model, plan, { sequence, wire: 'f32' });
   return slice + values;

@@ -7,19 +7,18 @@ import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { parameters } from '../swarm/model/model.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { withWires } from '../swarm/planner/streamWires.ts';
-import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
 import { packedBytes, plainWire, type RunWire, type WireEncoding } from '../swarm/wire.ts';
-import { copyOfRun, goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
+import { copyOfRun, goldenFile, jsonLines, runFileAt, runSwarm, temporaryFolder } from './product.ts';
 
 /**
  * Two stages, B micro-batches of one sample: the stream there and back; a tied table's gradient and values; and all
  * gradients and values once more, for the replica that each of the two keeps of the other's state.
  */
 function stepBytes(path: string): number {
-  const parsed = parseRunFile(JSON.parse(readFileSync(path, 'utf8')), path);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const { train, precision } = parsed.value;
-  const model = modelOf(parsed.value);
+  const parsed = runFileAt(path);
+  const { train, precision } = parsed;
+  const model = modelOf(parsed);
   const tied = model.tied ? 2 * 4 * model.vocabulary * model.width : 0;
   const copies = 2 * 4 * parameters(model);
   return (
@@ -31,10 +30,9 @@ function stepBytes(path: string): number {
 
 test('[PL25] [WI15] a plan with links of its own encodings: int4 there, int8 home', async () => {
   const run = copyOfRun('llama-tiny', (file) => ({ ...file, precision: { wire: 'auto' } satisfies { wire: RunWire } }));
-  const parsed = parseRunFile(JSON.parse(readFileSync(run, 'utf8')), run);
-  if (!parsed.ok) throw new Error(parsed.reason);
-  const { globalBatchSize, sequenceLength } = parsed.value.train;
-  const model = modelOf(parsed.value);
+  const parsed = runFileAt(run);
+  const { globalBatchSize, sequenceLength } = parsed.train;
+  const model = modelOf(parsed);
   const [first, second] = ['a', 'b'].map(peerId) as [PeerId, PeerId];
   const split = equalSplit(model, globalBatchSize, [first, second], { stages: 2 });
   const plan = join(temporaryFolder(), 'plan.json');
