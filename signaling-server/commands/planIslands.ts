@@ -42,6 +42,10 @@ function shortened({ islands: { islands }, mostSteps }: IslandAnswer): string[] 
   ];
 }
 
+/** Where the run file counts them. */
+const ofSteps = ({ islands: { islands }, mostSteps }: IslandAnswer): string =>
+  mostSteps === null && islands[0] ? ` of ${counted(islands[0].predicted.stepsPerRound, 'step')} each` : '';
+
 /** In one swarm donors send at every step; one that is a donor alone sends nothing, and islands are more who compute. */
 function why({ islands }: IslandPlan, { plan }: ClusterPlan): string {
   const computing = ({ stages }: ClusterPlan['plan']) =>
@@ -112,7 +116,7 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
   const about = (isWhole: boolean): string[] =>
     reasons.filter(({ peer }) => (peer === null) === isWhole).map(reasonText);
   return [
-    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}, a round of ${secondsText(predicted.roundSeconds)}, ${secondsText(predicted.meetingSeconds)} of it the meeting`,
+    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}${ofSteps(answer)}, a round of ${secondsText(predicted.roundSeconds)}, ${secondsText(predicted.meetingSeconds)} of it the meeting`,
     `Counting that donors leave in the middle of a round, ${rate(predicted.expectedTokensPerSecond)} are expected.`,
     ...(was === undefined ? [] : [`before the change: ${was}`]),
     verdict(answer),

@@ -250,7 +250,7 @@ function whole(
     isSoonerOwned: way === 'owned' && meetSoonerOwned(costs, asked, met),
     idle: idleOf(costs, new Set(met.flatMap(({ group }) => group.places))),
     reasons: [
-      ...summary(costs, exacted),
+      ...summary(costs, exacted, asked.rounds.count === 'auto'),
       ...meetingWords(way === 'owned' ? round.meetingSeconds : null, secondsToAll(costs, asked, met)),
       ...teamWords(exacted, round.steps, predicted.owners),
     ],
