@@ -43,8 +43,11 @@ function shortened({ islands: { islands }, mostSteps }: IslandAnswer): string[] 
 }
 
 /** Where the run file counts them. */
-const ofSteps = ({ islands: { islands }, mostSteps }: IslandAnswer): string =>
-  mostSteps === null && islands[0] ? ` of ${counted(islands[0].predicted.stepsPerRound, 'step')} each` : '';
+function ofSteps({ islands: { islands }, mostSteps }: IslandAnswer): string {
+  const [first, ...others] = islands;
+  if (mostSteps !== null || !first) return '';
+  return ` of ${counted(first.predicted.stepsPerRound, 'step')}${others.length > 0 ? ' each' : ''}`;
+}
 
 /** In one swarm donors send at every step; one that is a donor alone sends nothing, and islands are more who compute. */
 function why({ islands }: IslandPlan, { plan }: ClusterPlan): string {

@@ -150,8 +150,9 @@ function plannedKeeping(
   const inRounds = (
     roundSeconds: number,
     made: (groups: readonly Group[]) => Result<IslandPlan>,
+    others = othersOf(costs, asked.rounds.count, way),
   ): Result<IslandPlan> => {
-    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked.rounds.count, way));
+    const meets = meetsOf(costs, asked, roundSeconds, others);
     const searched = { costs, overlaps, roundSeconds, meets };
     const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
@@ -159,17 +160,22 @@ function plannedKeeping(
   };
   if (rounds.count === 'auto') {
     const { roundSeconds } = rounds;
-    return inRounds(roundSeconds, (groups) => {
+    const eachAnIsland = (groups: readonly Group[]): Result<IslandPlan> => {
       const teams = groups.flatMap((group) => team(group, 1) ?? []);
       return teams.length === 0
         ? refusal(noGroup(costs, roundSeconds))
         : whole(own, asked, way, teams, { roundSeconds });
-    });
+    };
+    const all = inRounds(roundSeconds, eachAnIsland);
+    const most = othersOf(costs, 'auto', way);
+    const others = all.ok ? all.value.islands.length - 1 : 1;
+    // Fewer groups than there is memory for send to fewer: others, of faster donors, may then be worth more.
+    return most === null || others >= most ? all : chosen([all, inRounds(roundSeconds, eachAnIsland, others)]);
   }
   const { count, innerSteps } = rounds;
   const byTurns = (roundSeconds: number): Result<IslandPlan> =>
     inRounds(roundSeconds, (groups) => {
-      const teams = sharedOut(team, groups, count);
+      const teams = soonestShared(own, asked, team, groups, { count, innerSteps });
       return teams.ok ? whole(own, asked, way, teams.value, { innerSteps }) : teams;
     });
   const first = byTurns(FIRST_ROUND_SECONDS);
@@ -193,12 +199,37 @@ const ABOUT_AS_MUCH = 0.75;
 /** Groups are sought for more or less of what is expected of them: with none, donors would be taken who bring nearly nothing. */
 const CAUTIONS = [0.5, 0.1, 0.05];
 
-/** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
-function sharedOut(
-  teamFor: (group: Group, turns: number) => Team | null,
+type TeamFor = (group: Group, turns: number) => Team | null;
+
+/** K islands. All wait for whoever has the slowest line: without that group, as long as others have room, they may be done sooner. */
+function soonestShared(
+  costs: ClusterCosts,
+  asked: MeetingSettings,
+  teamFor: TeamFor,
   groups: readonly Group[],
-  count: number,
+  { count, innerSteps }: { readonly count: number; readonly innerSteps: number },
 ): Result<Team[]> {
+  const known = new Map(groups.map((group): [Group, Map<number, Team | null>] => [group, new Map()]));
+  const knownTeam: TeamFor = (group, turns) => {
+    const teams = got(known, group);
+    if (!teams.has(turns)) teams.set(turns, teamFor(group, turns));
+    return got(teams, turns);
+  };
+  let best = sharedOut(knownTeam, groups, count);
+  let least = Number.POSITIVE_INFINITY;
+  for (let [left, shared] = [groups, best]; shared.ok; shared = sharedOut(knownTeam, left, count)) {
+    const met = metBy(costs, asked, 'toAll', shared.value, { innerSteps });
+    if (!met.ok) break;
+    if (met.value.round.seconds < least) [best, least] = [shared, met.value.round.seconds];
+    const receiving = met.value.teams.map(({ group }) => group.receiving);
+    const { group: slowest } = at(shared.value, receiving.indexOf(Math.max(...receiving)));
+    left = left.filter((group) => group !== slowest);
+  }
+  return best;
+}
+
+/** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
+function sharedOut(teamFor: TeamFor, groups: readonly Group[], count: number): Result<Team[]> {
   const teams: (Team | null)[] = groups.map(() => null);
   const next = groups.map((group) => teamFor(group, 1));
   for (let island = 0; island < count; island++) {

@@ -16,7 +16,7 @@ export function summary(costs: ClusterCosts, teams: readonly Team[], isAuto: boo
   const alone = teams.filter(({ group }) => group.places.length === 1).length;
   const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
   const kinds = [
-    ...(alone > 0 ? [alone === donors ? 'each alone' : `${alone} alone`] : []),
+    ...(alone > 0 ? [alone < donors ? `${alone} alone` : `${donors > 1 ? 'each ' : ''}alone`] : []),
     ...(alone < teams.length ? [`${counted(teams.length - alone, 'group')} of several`] : []),
   ];
   const left = costs.peers.length - donors;
