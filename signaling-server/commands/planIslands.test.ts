@@ -109,6 +109,9 @@ it('[IS33] the table and the reasons number islands alike, and say of auto that 
   command.out = '';
   expect(await plan({ islands: { count: 5, innerSteps: 10 } }, CLUSTER)).toBe(0);
   expect(command.out).toMatch(/: islands 1 to 2 by turns, alone, 20 steps of/);
+  command.out = '';
+  expect(await plan({ islands: { count: 5, innerSteps: 10, overlap: true } }, CLUSTER)).toBe(0);
+  expect(command.out).toMatch(/: 5 islands of 10 steps each, a round of .* s, beside it the meeting of .* m?s$/m);
 });
 
 it('[IS33] says how the stream between two donors goes, and over how many connections', async () => {

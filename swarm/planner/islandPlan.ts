@@ -24,6 +24,8 @@ import type { Reason } from './reason.ts';
 /** What a run file asks for. */
 export interface IslandsAsked extends MeetingSettings {
   readonly rounds: AutoRounds | { readonly count: number; readonly innerSteps: number };
+  /** Is a meeting held beside the steps of the next round? Not if absent. */
+  readonly overlap?: boolean;
 }
 
 interface AutoRounds {
@@ -41,6 +43,7 @@ export interface IslandPlan {
   readonly predicted: {
     /** From one meeting's end to the next one's. */
     readonly roundSeconds: number;
+    /** Of it, or with `overlap` beside its steps. */
     readonly meetingSeconds: number;
     /** While nobody leaves. */
     readonly tokensPerSecond: number;
@@ -172,10 +175,10 @@ function plannedKeeping(
     // Fewer groups than there is memory for send to fewer: others, of faster donors, may then be worth more.
     return most === null || others >= most ? all : chosen([all, inRounds(roundSeconds, eachAnIsland, others)]);
   }
-  const { count, innerSteps } = rounds;
+  const { innerSteps } = rounds;
   const byTurns = (roundSeconds: number): Result<IslandPlan> =>
     inRounds(roundSeconds, (groups) => {
-      const teams = soonestShared(own, asked, team, groups, { count, innerSteps });
+      const teams = soonestShared(own, asked, team, groups, rounds);
       return teams.ok ? whole(own, asked, way, teams.value, { innerSteps }) : teams;
     });
   const first = byTurns(FIRST_ROUND_SECONDS);
@@ -204,7 +207,7 @@ type TeamFor = (group: Group, turns: number) => Team | null;
 /** K islands. All wait for whoever has the slowest line: without that group, as long as others have room, they may be done sooner. */
 function soonestShared(
   costs: ClusterCosts,
-  asked: MeetingSettings,
+  asked: IslandsAsked,
   teamFor: TeamFor,
   groups: readonly Group[],
   { count, innerSteps }: { readonly count: number; readonly innerSteps: number },
@@ -218,7 +221,7 @@ function soonestShared(
   let best = sharedOut(knownTeam, groups, count);
   let least = Number.POSITIVE_INFINITY;
   for (let [left, shared] = [groups, best]; shared.ok; shared = sharedOut(knownTeam, left, count)) {
-    const met = metBy(costs, asked, 'toAll', shared.value, { innerSteps });
+    const met = metBy(costs, asked, 'toAll', shared.value, { innerSteps, overlap: asked.overlap === true });
     if (!met.ok) break;
     if (met.value.round.seconds < least) [best, least] = [shared, met.value.round.seconds];
     const receiving = met.value.teams.map(({ group }) => group.receiving);
@@ -256,9 +259,10 @@ function whole(
   teams: readonly Team[],
   rounds: Rounds,
 ): Result<IslandPlan> {
-  const first = metBy(costs, asked, way, teams, rounds);
+  const timed = { ...rounds, overlap: asked.overlap === true };
+  const first = metBy(costs, asked, way, teams, timed);
   if (!first.ok) return first;
-  const { teams: met, meeting, round } = way === 'owned' ? first.value : withoutSlow(costs, asked, first.value, rounds);
+  const { teams: met, meeting, round } = way === 'owned' ? first.value : withoutSlow(costs, asked, first.value, timed);
   const tokens = costs.batch.samples * costs.batch.sequence;
   const rate = (part: (team: Team) => number): number =>
     met.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;

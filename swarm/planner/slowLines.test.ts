@@ -1,4 +1,4 @@
-/** Packets that go from every group to every other one, over lines that do not carry so many. */
+/** Packets that go from every group to every other one, over lines on which they take long. */
 import { expect, test } from 'vitest';
 import { invariant } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
@@ -51,4 +51,20 @@ test('[IS31] with more donors than can send each other their packets islands are
   const cluster = (count: number): Cluster => clusterOf(alike(count, { ...roomy, ...line }));
   const rate = (count: number): number => planned(cluster(count)).predicted.tokensPerSecond;
   expect(rate(12)).toBeGreaterThanOrEqual(rate(4));
+});
+
+test.each([
+  ['with auto', { rounds: { count: 'auto', roundSeconds: 60 } }],
+  ['K islands', { rounds: { count: 3, innerSteps: 20 } }],
+  ['K islands of few steps', { rounds: { count: 3, innerSteps: 1 } }],
+] as const)('[IS32] with overlap a round is as long as its steps or its meeting: %s', (_, asked) => {
+  const cluster = clusterOf(alike(3, { ...roomy, memoryBytes: ELEMENTS * 44, uploadBytesPerSecond: 1e6 }));
+  const [one, apart] = [planned(cluster, { ...asked, overlap: true }), planned(cluster, asked)];
+  const { roundSeconds, meetingSeconds, tokensPerSecond } = one.predicted;
+  const steps = one.islands.map(({ predicted }) => predicted.stepsPerRound);
+  const longest = Math.max(...one.islands.map(({ predicted }, i) => (steps[i] ?? 0) * predicted.stepSeconds));
+  expect(meetingSeconds).toBeCloseTo(apart.predicted.meetingSeconds, 9);
+  expect(roundSeconds).toBeCloseTo(Math.max(longest, meetingSeconds), 9);
+  expect(tokensPerSecond).toBeCloseTo((steps.reduce((sum, own) => sum + own, 0) * 8 * 64) / roundSeconds, 9);
+  expect(tokensPerSecond).toBeGreaterThan(apart.predicted.tokensPerSecond);
 });
