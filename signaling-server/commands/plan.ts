@@ -74,6 +74,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
         synchronous: search(problemOf(of)),
         wire: plainWire(run.precision.wire),
         mostSteps: islands.rounds.count === 'auto' ? mostOfRound(run.train.steps) : null,
+        overlaps: islands.overlap === true,
       });
     };
     const after = need(answerFor(cluster), (reason) => badInput(`${clusterPath}: ${reason}`));

@@ -91,10 +91,27 @@ it('[IS33] K islands of H steps are K, and a table is for people', async () => {
   expect(
     await plan({ islands: { count: 2, innerSteps: 10 } }, CLUSTER, ['--seconds', '0.1', '--what-if', 'add 1 like a']),
   ).toBe(0);
-  expect(command.out).toMatch(/tokens a second: 2 islands, a round of .* m?s of it the meeting/);
+  expect(command.out).toMatch(/tokens a second: 2 islands of 10 steps each, a round of .* m?s of it the meeting/);
   expect(command.out).toMatch(/before the change: .* tokens a second/);
-  expect(command.out).toMatch(/`shoal swarm --plan` runs a fixed number of islands as planned here/);
+  expect(command.out).toMatch(/`shoal swarm --plan` runs these islands as planned here/);
   expect(command.out.split('\n')[1]).toMatch(/^Counting that donors leave in the middle of a round, .* are expected/);
+});
+
+it('[IS33] [OP51] the table and the reasons number islands alike, and say of auto that a run makes its groups by itself', async () => {
+  expect(await plan({ islands: { count: 'auto', roundSeconds: 60 } }, CLUSTER)).toBe(0);
+  const numbers = (pattern: RegExp): (string | undefined)[] =>
+    [...command.out.matchAll(pattern)].map(([, peer, island]) => `${peer} ${island}`);
+  const inTable = [...command.out.matchAll(/^(\d+) +([a-c]) /gm)].map(([, island, peer]) => `${peer} ${island}`);
+  expect(inTable).toHaveLength(3);
+  expect(numbers(/^([a-c]): island (\d+),/gm)).toEqual(inTable);
+  expect(command.out).toContain('3 islands of 3 donors, each alone.');
+  expect(command.out).toMatch(/^A run makes its groups like this by what its donors measure/m);
+  command.out = '';
+  expect(await plan({ islands: { count: 5, innerSteps: 10 } }, CLUSTER)).toBe(0);
+  expect(command.out).toMatch(/: islands 1 to 2 by turns, alone, 20 steps of/);
+  command.out = '';
+  expect(await plan({ islands: { count: 5, innerSteps: 10, overlap: true } }, CLUSTER)).toBe(0);
+  expect(command.out).toMatch(/: 5 islands of 10 steps each, a round of .* s, beside it the meeting of .* m?s$/m);
 });
 
 it('[IS33] says how the stream between two donors goes, and over how many connections', async () => {

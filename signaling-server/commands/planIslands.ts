@@ -17,6 +17,8 @@ export interface IslandAnswer {
   readonly wire: WireEncoding;
   /** Of the run, whose rounds are no longer than so many; null: as many as fit into a round. */
   readonly mostSteps: number | null;
+  /** Do steps go on beside the meeting? */
+  readonly overlaps: boolean;
 }
 
 const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
@@ -40,6 +42,13 @@ function shortened({ islands: { islands }, mostSteps }: IslandAnswer): string[] 
   return [
     `A round here has ${counted(steps, 'step')}: a run of so few steps as this one has shorter rounds, of ${mostSteps} at most, and so meets more often and does less.`,
   ];
+}
+
+/** Where the run file counts them. */
+function ofSteps({ islands: { islands }, mostSteps }: IslandAnswer): string {
+  const [first, ...others] = islands;
+  if (mostSteps !== null || !first) return '';
+  return ` of ${counted(first.predicted.stepsPerRound, 'step')}${others.length > 0 ? ' each' : ''}`;
 }
 
 /** In one swarm donors send at every step; one that is a donor alone sends nothing, and islands are more who compute. */
@@ -112,7 +121,7 @@ export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> |
   const about = (isWhole: boolean): string[] =>
     reasons.filter(({ peer }) => (peer === null) === isWhole).map(reasonText);
   return [
-    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}, a round of ${secondsText(predicted.roundSeconds)}, ${secondsText(predicted.meetingSeconds)} of it the meeting`,
+    `${rate(predicted.tokensPerSecond)}: ${counted(islands.length, 'island')}${ofSteps(answer)}, a round of ${secondsText(predicted.roundSeconds)}, ${answer.overlaps ? `beside it the meeting of ${secondsText(predicted.meetingSeconds)}` : `${secondsText(predicted.meetingSeconds)} of it the meeting`}`,
     `Counting that donors leave in the middle of a round, ${rate(predicted.expectedTokensPerSecond)} are expected.`,
     ...(was === undefined ? [] : [`before the change: ${was}`]),
     verdict(answer),

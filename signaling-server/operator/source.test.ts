@@ -53,6 +53,24 @@ describe('the dashboard', () => {
     expect([told(), told()]).toEqual([1, undefined]);
   });
 
+  it('[OP16] is told a step again when what a meeting sent is added to it', async () => {
+    const { run } = await operated.serve(1);
+    const donor = new ScriptedDonor(operated.server.url);
+    await donor.hears('standby', ({ state }) => state === 'finished');
+    const { store } = operated.data;
+    const source = operatorSource(run, store, operated.server.rehearsals);
+    const before = source().recent[STEPS - 3];
+    expect(source().recent).toEqual([]);
+    store.addMeeting(run.name, STEPS - 2, 500, 7);
+    const [again, ...others] = source().recent;
+    expect(again).toMatchObject({
+      ...{ step: STEPS - 3, bytesDirect: (before?.bytesDirect ?? 0) + 500 },
+      bytesRelayed: (before?.bytesRelayed ?? 0) + 7,
+    });
+    expect(others.map(({ step }) => step)).toEqual([STEPS - 2, STEPS - 1]);
+    expect(source().recent).toEqual([]);
+  });
+
   it('[OP1] has who keeps copies of each stage: here the other donor', async () => {
     const server = await operated.serve(2, { replicas: 1 });
     await operated.logIn();

@@ -49,6 +49,7 @@ export function operatorSource(
   freeBytes: () => number | null = () => null,
 ): OperatorSource {
   let nextStep = 0;
+  let metSteps = 0;
   const linksTold = { atMs: Number.NEGATIVE_INFINITY, count: 0 };
   let lastEvent = 0;
   const told = new Map<string, string>();
@@ -68,8 +69,12 @@ export function operatorSource(
   return () => {
     const { committedSteps } = run;
     // After a roll-back steps have other values than those that were sent.
-    const from = Math.max(nextStep > committedSteps ? 0 : nextStep, committedSteps - RECENT_STEPS);
-    nextStep = committedSteps;
+    const unsaid = nextStep > committedSteps ? 0 : nextStep;
+    const met = store.run(run.name)?.metSteps ?? 0;
+    // What a meeting of islands sent counts with the last step of its round, which was told of before.
+    const changed = met > metSteps ? met - 1 : unsaid;
+    const from = Math.max(Math.min(unsaid, changed), committedSteps - RECENT_STEPS);
+    [nextStep, metSteps] = [committedSteps, met];
     const history = store.history(run.name, lastEvent, RECENT_EVENTS);
     lastEvent = history.at(-1)?.id ?? lastEvent;
     return {

@@ -50,7 +50,7 @@ export function endIsland(deciding: Deciding, index: number, reason: string, why
   effects.push({
     type: 'log',
     level: why === 'met' ? 'info' : 'warn',
-    text: `Island ${island} has ended: ${reason}.${undone}`,
+    text: `Island ${island + 1} has ended: ${reason}.${undone}`,
   });
   const others = deciding.groups.filter((_, i) => i !== index);
   const isApart = why !== 'noPlan' && areMadeAtMeetings(deciding.groups, apart.giving);

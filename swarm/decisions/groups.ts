@@ -242,7 +242,7 @@ export function newGroup(groups: readonly Group[], island: number, moved: readon
       warmUps: most(({ warmUps }) => warmUps),
       departures: null,
       donors,
-      phase: { name: 'planning', before: null, reason: `island ${island} begins` },
+      phase: { name: 'planning', before: null, reason: `island ${island + 1} begins` },
       faults: distinct(all.flatMap(({ faults }) => faults)),
       relayed: distinct(all.flatMap(({ relayed }) => relayed)).filter((pair) => pair.every(isHere)),
       newestSteps: [],

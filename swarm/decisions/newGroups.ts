@@ -200,7 +200,7 @@ export function beginIslands(deciding: Deciding) {
     const island = giving.nextIsland;
     deciding.groups = [...others, newGroup(others, island, donors, giving)];
     deciding.apart = { ...apart, giving: { ...giving, nextIsland: island + 1 } };
-    const text = `Island ${island} begins with ${peers.join(', ')}.`;
+    const text = `Island ${island + 1} begins with ${peers.join(', ')}.`;
     deciding.effects.push({ type: 'log', level: 'info', text });
     tellGroup(deciding, others.length, toCoordinator({ type: 'deadlineReached' }));
   }

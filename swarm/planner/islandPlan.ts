@@ -24,6 +24,8 @@ import type { Reason } from './reason.ts';
 /** What a run file asks for. */
 export interface IslandsAsked extends MeetingSettings {
   readonly rounds: AutoRounds | { readonly count: number; readonly innerSteps: number };
+  /** Is a meeting held beside the steps of the next round? Not if absent. */
+  readonly overlap?: boolean;
 }
 
 interface AutoRounds {
@@ -41,6 +43,7 @@ export interface IslandPlan {
   readonly predicted: {
     /** From one meeting's end to the next one's. */
     readonly roundSeconds: number;
+    /** Of it, or with `overlap` beside its steps. */
     readonly meetingSeconds: number;
     /** While nobody leaves. */
     readonly tokensPerSecond: number;
@@ -150,8 +153,9 @@ function plannedKeeping(
   const inRounds = (
     roundSeconds: number,
     made: (groups: readonly Group[]) => Result<IslandPlan>,
+    others = othersOf(costs, asked.rounds.count, way),
   ): Result<IslandPlan> => {
-    const meets = meetsOf(costs, asked, roundSeconds, othersOf(costs, asked.rounds.count, way));
+    const meets = meetsOf(costs, asked, roundSeconds, others);
     const searched = { costs, overlaps, roundSeconds, meets };
     const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
@@ -159,17 +163,22 @@ function plannedKeeping(
   };
   if (rounds.count === 'auto') {
     const { roundSeconds } = rounds;
-    return inRounds(roundSeconds, (groups) => {
+    const eachAnIsland = (groups: readonly Group[]): Result<IslandPlan> => {
       const teams = groups.flatMap((group) => team(group, 1) ?? []);
       return teams.length === 0
         ? refusal(noGroup(costs, roundSeconds))
         : whole(own, asked, way, teams, { roundSeconds });
-    });
+    };
+    const all = inRounds(roundSeconds, eachAnIsland);
+    const most = othersOf(costs, 'auto', way);
+    const others = all.ok ? all.value.islands.length - 1 : 1;
+    // Fewer groups than there is memory for send to fewer: others, of faster donors, may then be worth more.
+    return most === null || others >= most ? all : chosen([all, inRounds(roundSeconds, eachAnIsland, others)]);
   }
-  const { count, innerSteps } = rounds;
+  const { innerSteps } = rounds;
   const byTurns = (roundSeconds: number): Result<IslandPlan> =>
     inRounds(roundSeconds, (groups) => {
-      const teams = sharedOut(team, groups, count);
+      const teams = soonestShared(own, asked, team, groups, rounds);
       return teams.ok ? whole(own, asked, way, teams.value, { innerSteps }) : teams;
     });
   const first = byTurns(FIRST_ROUND_SECONDS);
@@ -193,12 +202,37 @@ const ABOUT_AS_MUCH = 0.75;
 /** Groups are sought for more or less of what is expected of them: with none, donors would be taken who bring nearly nothing. */
 const CAUTIONS = [0.5, 0.1, 0.05];
 
-/** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
-function sharedOut(
-  teamFor: (group: Group, turns: number) => Team | null,
+type TeamFor = (group: Group, turns: number) => Team | null;
+
+/** K islands. All wait for whoever has the slowest line: without that group, as long as others have room, they may be done sooner. */
+function soonestShared(
+  costs: ClusterCosts,
+  asked: IslandsAsked,
+  teamFor: TeamFor,
   groups: readonly Group[],
-  count: number,
+  { count, innerSteps }: { readonly count: number; readonly innerSteps: number },
 ): Result<Team[]> {
+  const known = new Map(groups.map((group): [Group, Map<number, Team | null>] => [group, new Map()]));
+  const knownTeam: TeamFor = (group, turns) => {
+    const teams = got(known, group);
+    if (!teams.has(turns)) teams.set(turns, teamFor(group, turns));
+    return got(teams, turns);
+  };
+  let best = sharedOut(knownTeam, groups, count);
+  let least = Number.POSITIVE_INFINITY;
+  for (let [left, shared] = [groups, best]; shared.ok; shared = sharedOut(knownTeam, left, count)) {
+    const met = metBy(costs, asked, 'toAll', shared.value, { innerSteps, overlap: asked.overlap === true });
+    if (!met.ok) break;
+    if (met.value.round.seconds < least) [best, least] = [shared, met.value.round.seconds];
+    const receiving = met.value.teams.map(({ group }) => group.receiving);
+    const { group: slowest } = at(shared.value, receiving.indexOf(Math.max(...receiving)));
+    left = left.filter((group) => group !== slowest);
+  }
+  return best;
+}
+
+/** K islands on groups of unequal speed: each next one to the group that would be done with it first. */
+function sharedOut(teamFor: TeamFor, groups: readonly Group[], count: number): Result<Team[]> {
   const teams: (Team | null)[] = groups.map(() => null);
   const next = groups.map((group) => teamFor(group, 1));
   for (let island = 0; island < count; island++) {
@@ -225,9 +259,10 @@ function whole(
   teams: readonly Team[],
   rounds: Rounds,
 ): Result<IslandPlan> {
-  const first = metBy(costs, asked, way, teams, rounds);
+  const timed = { ...rounds, overlap: asked.overlap === true };
+  const first = metBy(costs, asked, way, teams, timed);
   if (!first.ok) return first;
-  const { teams: met, meeting, round } = way === 'owned' ? first.value : withoutSlow(costs, asked, first.value, rounds);
+  const { teams: met, meeting, round } = way === 'owned' ? first.value : withoutSlow(costs, asked, first.value, timed);
   const tokens = costs.batch.samples * costs.batch.sequence;
   const rate = (part: (team: Team) => number): number =>
     met.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;
@@ -250,7 +285,7 @@ function whole(
     isSoonerOwned: way === 'owned' && meetSoonerOwned(costs, asked, met),
     idle: idleOf(costs, new Set(met.flatMap(({ group }) => group.places))),
     reasons: [
-      ...summary(costs, exacted),
+      ...summary(costs, exacted, asked.rounds.count === 'auto'),
       ...meetingWords(way === 'owned' ? round.meetingSeconds : null, secondsToAll(costs, asked, met)),
       ...teamWords(exacted, round.steps, predicted.owners),
     ],

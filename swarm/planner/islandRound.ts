@@ -41,6 +41,18 @@ function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: numb
   return best;
 }
 
+/** Steps go on beside the meeting (IS80), whose outcome all of them wait for before they meet again. */
+function besideMeeting(round: Round, teams: readonly Team[], meeting: Meeting): Round {
+  const receiving = Math.max(...teams.map(({ group }) => group.receiving));
+  const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
+  return { ...round, seconds: Math.max(round.seconds, meetingSeconds), meetingSeconds };
+}
+
+/** Nobody waits for it, nor for what comes of it. */
+const AT_ONCE: Meeting = { sendingSeconds: 0, besideSeconds: 0, shares: [] };
+const withoutReceiving = (teams: readonly Team[]): Team[] =>
+  teams.map((team) => ({ ...team, group: { ...team.group, receiving: 0 } }));
+
 /** The slowest group is waited for. */
 function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: number): Round {
   const receiving = Math.max(...teams.map(({ group }) => group.receiving));
@@ -54,6 +66,8 @@ export interface Rounds {
   /** Of steps; absent: as long as the slowest group takes for so many inner steps of each of its islands. */
   readonly roundSeconds?: number;
   readonly innerSteps?: number;
+  /** Is the meeting beside the next round's steps? */
+  readonly overlap?: boolean;
 }
 
 /** Teams that have steps in a round, with it and its meeting. */
@@ -77,10 +91,13 @@ export function metBy(
       `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
     );
   const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
-  const round =
+  const roundOf = (met: readonly Team[], held: Meeting): Round =>
     rounds.innerSteps === undefined
-      ? timedRound(teams, meeting, rounds.roundSeconds ?? 0)
-      : countedRound(teams, meeting, rounds.innerSteps);
+      ? timedRound(met, held, rounds.roundSeconds ?? 0)
+      : countedRound(met, held, rounds.innerSteps);
+  const round = rounds.overlap
+    ? besideMeeting(roundOf(withoutReceiving(teams), AT_ONCE), teams, meeting)
+    : roundOf(teams, meeting);
   const busy = teams.filter((_, i) => at(round.steps, i) > 0);
   if (busy.length === 0) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
   // The others' donors had nothing to send: they would only have to be waited for.

@@ -10,19 +10,22 @@ import type { Reason } from './reason.ts';
 
 type Owners = readonly { readonly peer: PeerId; readonly share: number }[];
 
-export function summary(costs: ClusterCosts, teams: readonly Team[]): Reason[] {
+/** `isAuto`: of a run that makes its groups by itself. */
+export function summary(costs: ClusterCosts, teams: readonly Team[], isAuto: boolean): Reason[] {
   const count = teams.reduce((sum, { turns }) => sum + turns, 0);
   const alone = teams.filter(({ group }) => group.places.length === 1).length;
   const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
   const kinds = [
-    ...(alone > 0 ? [`${alone} alone`] : []),
+    ...(alone > 0 ? [alone < donors ? `${alone} alone` : `${donors > 1 ? 'each ' : ''}alone`] : []),
     ...(alone < teams.length ? [`${counted(teams.length - alone, 'group')} of several`] : []),
   ];
   const left = costs.peers.length - donors;
   const idle = left === 0 ? '' : `; ${counted(left, 'donor')} left over ${left === 1 ? 'computes' : 'compute'} nothing`;
   return [
     `${counted(count, 'island')} of ${counted(donors, 'donor')}, ${kinds.join(' and ')}${idle}.`,
-    '`shoal swarm --plan` runs a fixed number of islands as planned here; else a run shares its donors out equally.',
+    isAuto
+      ? 'A run makes its groups like this by what its donors measure, and makes them anew as donors come and go.'
+      : '`shoal swarm --plan` runs these islands as planned here; without it a run shares its donors out equally.',
   ].map((text) => ({ peer: null, text }));
 }
 
@@ -45,12 +48,13 @@ export function teamWords(teams: readonly Team[], steps: readonly number[], owne
   return teams.flatMap(({ plan, forecast: { stepSeconds }, group, turns }, i) => {
     const [first, count] = [next, group.places.length];
     next += turns;
-    const which = turns === 1 ? `island ${first}` : `islands ${first} to ${next - 1} by turns`;
+    // From 1 on, as in tables and on the pages.
+    const which = turns === 1 ? `island ${first + 1}` : `islands ${first + 1} to ${next} by turns`;
     return peersOf(plan).map((peer): Reason => {
       const part = [
         count === 1 ? `${which}, alone` : `one of the ${count} donors of ${which}`,
         `${counted(at(steps, i), 'step')} of ${secondsText(stepSeconds)} a round`,
-        `receives its part of a meeting in ${secondsText(group.receiving)}`,
+        ...(group.receiving > 0 ? [`receives its part of a meeting in ${secondsText(group.receiving)}`] : []),
         ...ownedWords('owns', shares.get(peer) ?? 0),
       ];
       return { peer, text: `${part.join(', ')}.` };

@@ -17,7 +17,7 @@ export function parsePlannedRun(json: unknown, fileName: string): Result<Planned
 }
 
 export const islandsAsked = (islands: Islands): IslandsAsked => ({
-  ...{ outer: islands.outer, exchange: islands.exchange, publish: islands.publish },
+  ...{ outer: islands.outer, exchange: islands.exchange, publish: islands.publish, overlap: islands.overlap },
   rounds:
     islands.count === 'auto'
       ? { count: 'auto', roundSeconds: islands.roundSeconds }

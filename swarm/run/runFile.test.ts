@@ -134,7 +134,10 @@ test.each<[islands: unknown, sentence: string]>([
     { count: 1.5, innerSteps: 6 },
     'run.json: train.islands.count must be a positive integer up to 63, or "auto", not 1.5',
   ],
-  [{ count: 2, innerSteps: 6, exchange: 'f16' }, 'run.json: train.islands.exchange must be "f32", not "f16"'],
+  [
+    { count: 2, innerSteps: 6, exchange: 'f16' },
+    'run.json: train.islands.exchange must be "f32" or an object of top, chunk and feedback, not "f16"',
+  ],
   [
     { count: 2, innerSteps: 6, exchange: 5 },
     'run.json: train.islands.exchange must be "f32" or an object of top, chunk and feedback, not 5',

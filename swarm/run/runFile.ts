@@ -141,12 +141,13 @@ const DENSE_OUTER = { learningRate: 0.7, momentum: 0.9 };
 const SPARSE_OUTER = { learningRate: 1, momentum: 0.5 };
 /** What comes of a meeting is a round late then: more momentum than this overshoots. */
 const MOST_OVERLAPPED_MOMENTUM = 0.5;
+const EXCHANGE = '"f32" or an object of top, chunk and feedback';
 const islandsSchema = fields({
   count: z.custom<number | 'auto'>(isIslandCount, { error: expecting(islandCount) }),
   innerSteps: steps.exactOptional(),
   roundSeconds: roundSeconds.exactOptional(),
   outer: fields({ learningRate: nonNegative32.exactOptional(), momentum: belowOne.exactOptional() }).default({}),
-  exchange: wordOr(only('f32'), sparseExchange, '"f32" or an object of top, chunk and feedback').default({
+  exchange: wordOr(z.literal('f32', { error: expecting(EXCHANGE) }), sparseExchange, EXCHANGE).default({
     top: 64,
     chunk: 4096,
     feedback: 0.95,

@@ -86,7 +86,7 @@ function factsOf({ peer, facts, why, samples }: PeerRow, links: readonly Link[])
   const rate = (bytesPerSecond: number | null | undefined): string =>
     bytesPerSecond ? byteRateText(bytesPerSecond) : 'no limit';
   return [
-    ['Its part', samples === 0 ? why : `${why}.`],
+    ['Its part', samples ? `${why}.` : why],
     [
       'Measured',
       profile?.layers

@@ -52,6 +52,11 @@ describe('rows of donors', () => {
     ]);
   });
 
+  test('[IS56] who computes in an island under another plan is not said to do nothing', () => {
+    const [, other] = peerRows([donor('a'), { ...donor('e'), stages: [{ stage: 0, layers: [0, 4] }] }], [], PLAN, []);
+    expect([other?.samples, other?.why]).toEqual([null, 'in the plan of another island']);
+  });
+
   test('are sorted by any column, equal ones in the order of joining', () => {
     const rows = peerRows([donor('c', 5), donor('a', 9), donor('b', 5)], [], null, []);
     const order = (by: 'peer' | 'tokens', isDescending: boolean) =>

@@ -10,7 +10,8 @@ export interface PeerRow extends Donor {
   readonly facts: PeerFacts | null;
   /** Of a sample through a layer, there and back, at the share of its GPU that it gives; null: not measured. */
   readonly layerSeconds: number | null;
-  readonly samples: number;
+  /** Null: it computes under the plan of another group of islands, which is not known here. */
+  readonly samples: number | null;
   /** Stages whose copies it keeps. */
   readonly copies: readonly number[];
   readonly why: string;
@@ -37,7 +38,8 @@ export function peerRows(
   const reasonOf = new Map(reasons.map(({ peer, text }) => [peer, text]));
   const rows = donors.map((donor) => {
     const own = known.get(donor.peer) ?? null;
-    const samples = samplesOf.get(donor.peer) ?? 0;
+    const isElsewhere = plan !== null && donor.stages.length > 0;
+    const samples = samplesOf.get(donor.peer) ?? (isElsewhere ? null : 0);
     const copies = plan?.stages.flatMap((stage, index) => (stage.copies.includes(donor.peer) ? index : [])) ?? [];
     return { ...donor, facts: own, layerSeconds: layerSeconds(own), samples, copies, why: '' };
   });
@@ -59,6 +61,7 @@ function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, planne
   const speed =
     row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;
   const copies = copiesText(row.copies);
+  if (row.samples === null) return 'in the plan of another island';
   if (row.samples === 0 && copies !== '') return copies;
   if (row.samples === 0) return row.state === 'spare' ? 'the plan has no part for it' : 'not in the plan';
   return `${row.samples} of ${all} samples${speed}${copies && `; ${copies}`}`;
@@ -81,7 +84,7 @@ const sortValue = (row: PeerRow, by: Column): number | string => {
     case 'state':
       return row.state;
     case 'samples':
-      return row.samples;
+      return row.samples ?? 0;
     case 'layerSeconds':
       return row.layerSeconds ?? Number.POSITIVE_INFINITY;
     case 'memory':

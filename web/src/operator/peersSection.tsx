@@ -140,7 +140,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
           <td {...cell('Stage')}>{stagesText(stages.map(({ stage }) => stage)) || NOTHING}</td>
           <td {...cell('Copies of')}>{stagesText(copies) || NOTHING}</td>
           <td {...cell('Layers')}>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-          <td {...cell('Samples', 'number')}>{samples}</td>
+          <td {...cell('Samples', 'number')}>{samples ?? '–'}</td>
           <td {...cell('Layer time', 'number')}>{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
           <td {...cell('Memory', 'number')}>{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
           <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>
