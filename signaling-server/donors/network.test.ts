@@ -115,17 +115,21 @@ it('[WP45] carries a signal between partners, without addresses that are nobodyâ
   expect(JSON.parse((await b.hears('signal')).data)).toEqual(told('10.0.0.7'));
 });
 
-it('[WP16] knows the ways between the donors of the plan, as each measured its own with its last report', () => {
+it('[WP16] knows the ways between donors who have a part, as each measured its own with its last report', () => {
   const model = outlineModel(2, true);
   const network = new Network({}, { model, sequence: 5, wire: 'f32', asked: 'f32', rounds: 0 });
-  const [a, b, c] = ['a', 'b', 'c'].map(peerId);
-  if (!a || !b || !c) throw new Error('three peers');
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(peerId);
+  if (!a || !b || !c || !d) throw new Error('four peers');
   const way = (peer: PeerId, roundTripMs: number | null): LinkReport => ({
     ...{ peer, route: 'direct', roundTripMs, bytesPerSecond: null },
   });
   const plan = equalSplit(model, 4, [a, b]);
   const prepare = { type: 'prepare', epoch: 1, generation: 0, step: 0, source: { from: 'kept' }, plan } as const;
   network.told(a, prepare, 0);
+  network.told(b, prepare, 0);
+  // Of an island of its own, that meets a.
+  network.told(d, { ...prepare, epoch: 2, plan: equalSplit(model, 4, [d]) }, 0);
+  network.reported(d, [way(a, 9)]);
   network.reported(a, [way(b, null)]);
   network.reported(a, [way(b, 7)]);
   network.reported(b, [{ ...way(a, 8), route: 'relayed', bytesPerSecond: 1e6 }, way(c, 1)]);
@@ -133,9 +137,12 @@ it('[WP16] knows the ways between the donors of the plan, as each measured its o
   expect(network.links()).toEqual([
     { from: a, ...way(b, 7) },
     { from: b, ...way(a, 8), route: 'relayed', bytesPerSecond: 1e6 },
+    { from: d, ...way(a, 9) },
   ]);
+  network.told(d, { type: 'standby', state: 'spare' }, 0);
+  expect(network.links().map(({ from }) => from)).toEqual([a, b]);
   network.gone(a);
-  expect(network.links().map(({ from }) => from)).toEqual([b]);
+  expect(network.links()).toEqual([]);
 });
 
 it('serves https with a certificate, and says so in its address', async () => {

@@ -8,7 +8,6 @@ import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../swarm/messages/profile.ts';
 import { filteredSignal } from '../../swarm/messages/signal.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
-import { peers } from '../../swarm/plan/plan.ts';
 import type { DonorLink } from './donorSocket.ts';
 import { GroupPairs } from './groupPairs.ts';
 import type { IceServer } from './iceServers.ts';
@@ -40,7 +39,8 @@ export class Network {
   readonly invitation: Invitation;
   readonly #reports = new Map<PeerId, readonly LinkReport[]>();
   readonly #addresses = new Map<PeerId, string>();
-  #members: readonly PeerId[] = [];
+  /** Of any plan: donors that do islands of their own have one each. */
+  readonly #members = new Set<PeerId>();
 
   constructor({ iceServers = [], invite, wrongInvitations }: InvitedNetworkOptions, sizes: RunSizes) {
     this.pairs = new GroupPairs(sizes);
@@ -71,14 +71,15 @@ export class Network {
     this.needs.gone(peer);
     this.#addresses.delete(peer);
     this.#reports.delete(peer);
+    this.#members.delete(peer);
   }
 
   /** What the run tells a donor, before it is sent: whom it may reach, and what it may read, follows from that. */
   told(to: PeerId, message: ServerMessage, nowMs: number): void {
     if (message.type === 'prepare') {
-      this.#members = peers(message.plan);
+      this.#members.add(to);
       this.relay.forgive();
-    }
+    } else if (message.type === 'standby' || message.type === 'abandon') this.#members.delete(to);
     this.pairs.told(to, message, nowMs);
     this.needs.told(to, message);
   }
@@ -100,11 +101,11 @@ export class Network {
     this.#reports.set(from, links);
   }
 
-  /** The ways between the plan's donors, as they last reported them. */
+  /** The ways between donors that have a part, as they last reported them: in a step, and at meetings of islands. */
   links(): NonNullable<Snapshot['links']> {
     const members = this.#members;
-    return members.flatMap((from) =>
-      (this.#reports.get(from) ?? []).filter(({ peer }) => members.includes(peer)).map((link) => ({ from, ...link })),
+    return [...members].flatMap((from) =>
+      (this.#reports.get(from) ?? []).filter(({ peer }) => members.has(peer)).map((link) => ({ from, ...link })),
     );
   }
 }
