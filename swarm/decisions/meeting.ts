@@ -15,6 +15,7 @@ import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
 import { meetingCuts, meetingPartners } from '../ways/meeting.ts';
+import type { Accusation, Late } from './meetingBlame.ts';
 import type { OwnersTold } from './owned.ts';
 import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 
@@ -51,6 +52,10 @@ export interface Meetings {
   readonly attempts: number;
   /** Of this round, that came to nothing. */
   readonly failures: number;
+  /** What donors said of each other at this round's meetings, and some before. */
+  readonly accused: readonly Accusation[];
+  /** Null: none of this round was. */
+  readonly late: Late | null;
   /** How long the last one took. */
   readonly lastMs: number | null;
   /**
@@ -64,7 +69,7 @@ export interface Meetings {
 
 export const NO_MEETINGS: Meetings = {
   ...{ current: null, attempts: 0, failures: 0 },
-  ...{ lastMs: null, relayed: [], beside: null },
+  ...{ accused: [], late: null, lastMs: null, relayed: [], beside: null },
 };
 
 /** The plans of groups that all stand at the end of the round; null: one does not. */
@@ -141,7 +146,7 @@ export const endOf = (states: readonly CoordinatorState[]): number => {
 export function invitations(
   plans: readonly PlanInForce[],
   { attempt, round, steps, end, owners }: Meeting,
-  { relayed: pairs, beside }: Pick<Meetings, 'relayed' | 'beside'>,
+  { relayed: pairs, beside, late }: Pick<Meetings, 'relayed' | 'beside' | 'late'>,
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
   const groups = groupsOf(plans);
@@ -151,6 +156,7 @@ export function invitations(
       ...{ type: 'meet' as const, epoch, round, attempt, steps: [...steps], groups },
       ...(isRecorded ? { end } : {}),
       ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
+      ...(late?.attempt === attempt - 1 ? { wasLate: true as const } : {}),
       ...(beside ? { beside: true as const } : {}),
       ...(owners ? { owners } : {}),
     };
@@ -311,5 +317,5 @@ export const isTriedEnough = ({ failures }: Meetings): boolean => failures >= TR
 
 export const over = (meetings: Meetings, { startedAt }: Meeting, now: number): Meetings => ({
   ...meetings,
-  ...{ current: null, failures: 0, lastMs: now - startedAt },
+  ...{ current: null, failures: 0, late: null, lastMs: now - startedAt },
 });

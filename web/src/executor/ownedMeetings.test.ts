@@ -189,3 +189,28 @@ test('[IS115] what is no tensor of this attempt, or of another sender or length,
   for (const frame of encodeTensor(key, words)) b.meetings.accept(O, frame);
   expect(b.meetings.droppedFrames).toBe(wrong.length + 1);
 });
+
+test('[IS122] an attempt was late: who waited says whose packets had not come, else who had published nothing', async () => {
+  const run = await new Run({ owned: true }).begin();
+  const owners = ownersOf([], [O, A]);
+  const began = async (names: readonly PeerId[], more: Partial<MeetMessage> = {}): Promise<string[]> => {
+    const message = { ...run.message(owners), ...more };
+    for (const peer of names) got(run.donors, peer).meet(message);
+    for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+    return [...run.donors].flatMap(([peer, { said }]) =>
+      said
+        .splice(0)
+        .flatMap((one) => (one.type === 'fault' ? `${peer} ${one.attempt} ${one.reason} ${one.about}` : [])),
+    );
+  };
+  for (const [peer, donor] of run.donors) if (peer !== O) donor.update(peer === A ? 0 : 1);
+  const all = [...run.donors.keys()];
+  // b does not come: nobody is told what its island did.
+  expect(await began([A, R, O])).toEqual([]);
+  expect(await began(all, { wasLate: true })).toEqual(['a 0 noPacket b', 'r 0 noPacket b', 'o 0 noPacket b']);
+  // All have met by now; then o does not come, and publishes nothing.
+  expect(await began([A, B, R], { wasLate: true })).toEqual([]);
+  expect(await began(all)).toEqual([]);
+  expect(await began([A, B, R])).toEqual([]);
+  expect(await began(all, { wasLate: true })).toEqual(['b 4 notPublished o', 'r 4 notPublished o']);
+});
