@@ -37,6 +37,11 @@ it.each([
   expect(culpritsIn(words, 7, HERE)).toEqual(peers(gone));
 });
 
+it('[IS122] where what failed is somebody’s own, of a pair nobody goes', () => {
+  expect(culpritsIn(said('ab'), 7, HERE, peers('f'))).toEqual(peers('f'));
+  expect(culpritsIn(said('ab cb'), 7, HERE, peers('a'))).toEqual(peers('ab'));
+});
+
 it('[IS122] what was said is remembered for twenty rounds, each of it once', () => {
   const before = [...said('ab', 'badFrame', 1), ...said('ab', 'badFrame', 2)];
   const [again] = said('ab', 'badFrame', 21);

@@ -53,15 +53,20 @@ export const silentIn = (
       !accused.some(({ by, reason, ...one }) => by === peer && one.round === round && isLateWord({ reason })),
   );
 
-/** `here`: donors, in the order in which they came. */
-export function culpritsIn(accused: readonly Accusation[], round: number, here: readonly PeerId[]): PeerId[] {
+/** `own`: what failed is theirs. `here`: donors, in the order in which they came. */
+export function culpritsIn(
+  accused: readonly Accusation[],
+  round: number,
+  here: readonly PeerId[],
+  own: readonly PeerId[] = [],
+): PeerId[] {
   const words = accused.filter(({ about, reason, ...of }) => {
     const waits = accused.some((one) => one.by === about && one.round === of.round && one.reason === 'noPacket');
     return here.includes(about) && !(reason === 'notPublished' && waits);
   });
   const wordsOf = (peer: PeerId): number => new Set(words.flatMap(({ by, about }) => (about === peer ? by : []))).size;
   const ofNow = words.filter((one) => one.round === round);
-  const blamed = new Set(ofNow.flatMap(({ about }) => (wordsOf(about) >= WORDS ? about : [])));
+  const blamed = new Set([...own, ...ofNow.flatMap(({ about }) => (wordsOf(about) >= WORDS ? about : []))]);
   if (blamed.size > 0) return [...blamed];
   const pairs = ofNow.filter(({ by }) => here.includes(by));
   const newest = pairs.map(({ by, about }) =>

@@ -24,7 +24,6 @@ import {
   isWithoutOwner,
   isWithoutSome,
   type Meeting,
-  outcomeOf,
   over,
   relayedWith,
   roundEnded,
@@ -32,6 +31,7 @@ import {
   withWord,
 } from './meeting.ts';
 import { culpritsIn, isLateWord, silentIn, withAccusation } from './meetingBlame.ts';
+import { outcomeOf } from './meetingOutcome.ts';
 import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
 import { canSave, isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
 import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
@@ -128,7 +128,10 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
   }
   if (outcome.of === 'open' && now < current.deadline) return false;
   if (outcome.of === 'open') late(deciding, current, outcome.missing);
-  else fail(deciding, outcome.few, 'keepers did not come to the same in a meeting');
+  else {
+    for (const [by, about] of outcome.against) accuse(deciding, by, about, { reason: 'badFrame' });
+    fail(deciding, outcome.few, 'keepers did not come to the same in a meeting');
+  }
   return true;
 }
 
@@ -283,7 +286,7 @@ function fail(
   if (own === null || !isTriedEnough(deciding.apart.meetings)) return;
   change(deciding, { ...deciding.apart.meetings, failures: 0, late: null });
   const here = donorsInOrder(deciding);
-  const blamed = [...new Set([...own, ...culpritsIn(deciding.apart.meetings.accused, round, here)])];
+  const blamed = culpritsIn(deciding.apart.meetings.accused, round, here, own);
   const places = new Set(blamed.map((peer) => groupOf(deciding.groups, peer)));
   if (blamed.length === 0) return goOnTogether(deciding, reason);
   for (const index of places) {
