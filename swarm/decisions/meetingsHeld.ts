@@ -50,7 +50,9 @@ export function meet(deciding: Deciding): boolean {
     goOnTogether(deciding, 'nobody is left who has what a group met with');
     return true;
   }
-  const isHere = (peer: PeerId): boolean => states.some(({ donors }) => donors.some((donor) => donor.peer === peer));
+  // Who pauses owns nothing any more.
+  const isHere = (peer: PeerId): boolean =>
+    states.some(({ donors }) => donors.some((donor) => donor.peer === peer && donor.wish === 'compute'));
   const isShort =
     current !== null && plans !== null && (isWithoutSome(current, plans) || isWithoutOwner(current, plans, isHere));
   if (isOld || isShort) {

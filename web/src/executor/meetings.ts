@@ -110,9 +110,10 @@ export class Meetings {
     this.#ownedSince = `${peer} ${generation}`;
   }
 
-  /** This donor is in no plan: an attempt under one is of no use, another one may go on. */
-  leave(): void {
-    if (this.#attempt?.message.epoch !== NO_EPOCH) this.drop();
+  /** This donor is in no plan: an attempt under one is of no use. A spare one may own something, and hold another attempt. */
+  leave(isSpare: boolean): void {
+    if (!isSpare) this.#owned.become([]);
+    if (!isSpare || this.#attempt?.message.epoch !== NO_EPOCH) this.drop();
   }
 
   /** The epoch is given up, and with it an attempt, unless that is beside its steps: then it is about what was before them. */

@@ -155,6 +155,18 @@ test('[IS111] a donor that the run goes back with owns nothing, and says so wher
   ]);
 });
 
+test.each([
+  ['paused, or has left, owns nothing any more', false],
+  ['spare goes on owning', true],
+])('[IS111] a donor in no plan that is %s', async (_, isSpare) => {
+  const run = await new Run({ owned: true }, true).begin();
+  await run.meet(ownersOf([], [O]));
+  await run.over();
+  got(run.donors, O).meetings.leave(isSpare);
+  const said = saidBy(await run.meet(ownersOf([O], [O])), O);
+  expect(said.some((line) => line.includes('is not here'))).toBe(!isSpare);
+});
+
 test('[IS114] what an attempt came to is nobody’s before the meeting is over', async () => {
   const run = await new Run({ owned: true }).begin();
   await run.meet(ownersOf([], [O]));
