@@ -1,9 +1,9 @@
 /**
- * Who has to go where a meeting came to nothing often enough. What a donor says of another one counts where two say it, as
- * between the steps; of two of whom one alone accuses the other the one that came last goes. Who waits for others is not
- * late itself: everyone says first, so whoever has not been told what an island did has nothing to send yet. Pure.
+ * Who has to go where a meeting came to nothing often enough. A word of one donor about another one may be a lie of either, so
+ * as with lost links it is the pair's: whoever is at odds with most others goes. Who waits for others is not late itself:
+ * everyone says first, so whoever has not been told what an island did has nothing to send yet. Pure.
  */
-import { at, type PeerId } from '../base.ts';
+import type { PeerId } from '../base.ts';
 import type { FaultMessage } from './events.ts';
 
 /** What one had not got of another one when a meeting's time was over, or could not read. */
@@ -24,8 +24,8 @@ export interface Late {
 const KEPT_ROUNDS = 20;
 /** Nobody's words fill the memory. */
 const KEPT_MOST = 1_000;
-/** So many say it. */
-const WORDS = 2;
+/** Who is at odds with so many others is wrong. */
+const ODDS = 2;
 
 /** Said of a late attempt, when the next one begins. */
 export const isLateWord = ({ reason }: Pick<FaultMessage, 'reason'>): boolean =>
@@ -60,20 +60,23 @@ export function culpritsIn(
   here: readonly PeerId[],
   own: readonly PeerId[] = [],
 ): PeerId[] {
-  const words = accused.filter(({ about, reason, ...of }) => {
-    const waits = accused.some((one) => one.by === about && one.round === of.round && one.reason === 'noPacket');
-    return here.includes(about) && !(reason === 'notPublished' && waits);
-  });
-  const wordsOf = (peer: PeerId): number => new Set(words.flatMap(({ by, about }) => (about === peer ? by : []))).size;
-  const ofNow = words.filter((one) => one.round === round);
-  const blamed = new Set([...own, ...ofNow.flatMap(({ about }) => (wordsOf(about) >= WORDS ? about : []))]);
-  if (blamed.size > 0) return [...blamed];
-  const pairs = ofNow.filter(({ by }) => here.includes(by));
-  const newest = pairs.map(({ by, about }) =>
-    at(
-      [by, about].toSorted((a, b) => here.indexOf(b) - here.indexOf(a)),
-      0,
-    ),
+  const words = accused.filter(
+    ({ about, reason, ...of }) =>
+      reason !== 'notPublished' ||
+      !accused.some((one) => one.by === about && one.round === of.round && one.reason === 'noPacket'),
   );
-  return [...new Set(newest)];
+  const ofNow = words.filter((one) => one.round === round);
+  const isOf = (peer: PeerId, { by, about }: Accusation): boolean => by === peer || about === peer;
+  const atOdds = here.filter((peer) => ofNow.some((one) => isOf(peer, one)));
+  const others = (peer: PeerId): number =>
+    new Set(words.flatMap((one) => (isOf(peer, one) ? [one.by, one.about] : []))).size - 1;
+  const namedBy = (peer: PeerId): number => new Set(words.flatMap(({ by, about }) => (about === peer ? by : []))).size;
+  const [worst] = atOdds.toReversed().toSorted((a, b) => others(b) - others(a) || namedBy(b) - namedBy(a));
+  if (worst !== undefined && others(worst) >= ODDS) return [...new Set([...own, worst])];
+  if (own.length > 0) return [...own];
+  // Of two alone nothing shows who is wrong.
+  const newest = atOdds.findLast((peer) =>
+    ofNow.some((one) => isOf(peer, one) && here.includes(one.by) && here.includes(one.about)),
+  );
+  return newest === undefined ? [] : [newest];
 }
