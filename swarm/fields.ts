@@ -27,7 +27,10 @@ export const hash = z.string().regex(/^[0-9a-f]{64}$/);
 export const digest = z.string().regex(/^[\w-]{22}$/);
 export const block = z.string().regex(/^(embedding|head|layer\.\d{1,6})$/);
 /** What a donor may say went wrong with its part. */
-export const FAULT_REASONS = ['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal'] as const;
+export const FAULT_REASONS = [
+  ...(['deviceLost', 'linkLost', 'outOfMemory', 'badFrame', 'internal'] as const),
+  ...(['noPacket', 'notPublished'] as const),
+] as const;
 
 const TYPE_WORDS: Readonly<Record<string, string>> = {
   ...{ int: 'a whole number', number: 'a number', string: 'a text', boolean: 'true or false' },

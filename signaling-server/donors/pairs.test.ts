@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { MeetMessage, StateSource } from '../../swarm/messages/messages.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
+import { sparseIslands } from '../../swarm/testing/islands.ts';
 import { lineOfThree, outlineModel } from '../../swarm/testing/randomPlan.ts';
 import { Pairs } from './pairs.ts';
 import { StateNeeds } from './stateNeeds.ts';
@@ -121,6 +122,30 @@ test('[WP44] a donor reads what its plan has it hold, of that checkpoint, four t
   expect(read(B)).toBe(false);
 });
 
+test('[IS117] who is in no plan goes on reaching those whom it meets, until it pauses or leaves', () => {
+  const sizes = { sequence: 5, wire: 'f32', asked: 'f32', rounds: 2, islands: sparseIslands(1) } as const;
+  const of = new Pairs({ model: MODEL, ...sizes });
+  const owner = { block: 'layer.1', range: [0, 32] as const, have: [D], keep: [D] };
+  const state = line(A, B, C).state as MeetMessage['groups'][number]['state'];
+  const groups = [{ epoch: 1, islands: [0], state }];
+  const meet: MeetMessage = {
+    type: 'meet',
+    epoch: 0,
+    round: 0,
+    attempt: 1,
+    steps: [1],
+    groups,
+    owners: { ranges: [owner] },
+  };
+  of.told(D, meet, 0);
+  const others = of.reached(D);
+  expect(others.length).toBeGreaterThan(0);
+  of.told(D, { type: 'standby', state: 'spare', why: 'noGain' }, 0);
+  expect(of.reached(D)).toEqual(others);
+  of.told(D, { type: 'standby', state: 'paused' }, 0);
+  expect(of.reached(D)).toEqual([]);
+});
+
 test('[IS115] who is to own what nobody has may read just that, a few times over, until the meeting is over or another begins', () => {
   const needs = new StateNeeds({ model: MODEL });
   const range = (block: string, have: PeerId[], keep: PeerId[]) => ({
@@ -158,6 +183,8 @@ test('[IS115] who is to own what nobody has may read just that, a few times over
   tell(meet(2, 5));
   expect([read(A), read(A, { checkpoint: 5 })]).toEqual([false, true]);
   tell({ type: 'start', epoch: 1, step: 4 }); // beside the next round
+  expect(read(A, { checkpoint: 5 })).toBe(true);
+  tell({ type: 'standby', state: 'spare', why: 'noGain' }); // it is in no plan, and owns all the same
   expect(read(A, { checkpoint: 5 })).toBe(true);
   tell({ type: 'meetingOver', epoch: 1, round: 0 });
   expect(read(A, { checkpoint: 5 })).toBe(false);

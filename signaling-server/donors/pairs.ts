@@ -86,12 +86,17 @@ export class Pairs {
     else if (message.type === 'meet') this.#meeting.begin(message);
     else if (message.type === 'meetingOver') this.#metOver(message);
     else if (message.type === 'probe') this.#probes.set(nameOf(to, message.peer), nowMs + PROBE_MS);
-    else if (message.type === 'standby') this.gone(to);
+    else if (message.type === 'standby') this.#leave(to, message.state === 'spare');
   }
 
   /** It is not a part of anything any more. */
   gone(peer: PeerId): void {
-    for (const ways of [this.#ways, this.#meeting.ways]) {
+    this.#leave(peer, false);
+  }
+
+  /** A spare one may own something, and meet others. */
+  #leave(peer: PeerId, isSpare: boolean): void {
+    for (const ways of isSpare ? [this.#ways] : [this.#ways, this.#meeting.ways]) {
       ways.delete(peer);
       for (const others of ways.values()) others.delete(peer);
     }

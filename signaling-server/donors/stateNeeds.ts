@@ -49,7 +49,9 @@ export class StateNeeds {
         this.#needs.delete(to);
         return;
       case 'standby':
-        this.gone(to);
+        // A spare one may be an owner.
+        if (message.state === 'spare') this.#needs.delete(to);
+        else this.gone(to);
         return;
       case 'meetingOver':
         this.#owners.delete(to);

@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { peerId } from '../base.ts';
 import type { ClusterPeer } from '../planner/cluster.ts';
-import { haveDrifted, pacesOf } from './groupsAnew.ts';
+import { sparseIslands } from '../testing/islands.ts';
+import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
+import { findGroups, haveDrifted, pacesOf } from './groupsAnew.ts';
 
 const peer = (
   id: string,
@@ -33,4 +36,17 @@ describe('drift of those for whom groups were sought', () => {
   it('[IS110] nobody has drifted from what they are', () => {
     expect(haveDrifted(before, before)).toBe(false);
   });
+});
+
+it('[IS88] links that were measured are those of whom groups are sought of, and no others', () => {
+  const islands = sparseIslands(10);
+  const { config } = rehearsalTerms({ layers: 2, islands });
+  const { planning: together } = decisionConfig(config, { auto: true, replicas: 0 });
+  const planning = { ...together, batch: { ...together.batch, islands } };
+  const between = (one: string, other: string) => ({ between: [one, other] as [string, string], latencyMs: 5 });
+  const links = { default: {}, regions: [], pairs: [between('a', 'b'), between('b', 'c'), between('c', 'd')] };
+  const cluster = { peers: ['a', 'b', 'c', 'd'].map((id) => peer(id, 0.01)), links };
+  const problem = { cluster, shares: {}, computes: {}, serverSeconds: {}, mainMemory: {} };
+  const found = findGroups(planning, { problem, standing: [[peerId('a')], [peerId('b')]] });
+  expect(found.ok && found.value.kept.groups.flat().toSorted()).toEqual(['a', 'b', 'c', 'd']);
 });

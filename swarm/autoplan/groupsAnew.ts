@@ -47,7 +47,9 @@ export function findGroups(config: PlanningConfig, { problem, standing }: Groups
   const { islands: _, ...batch } = config.batch;
   const among = (isIn: (peer: string) => boolean): ClusterProblem => {
     const of = clusterProblem({ ...config, batch }, problem);
-    return { ...of, cluster: { ...of.cluster, peers: of.cluster.peers.filter(({ id }) => isIn(id)) } };
+    const { peers: all, links } = of.cluster;
+    const pairs = links.pairs.filter(({ between }) => between.every(isIn));
+    return { ...of, cluster: { ...of.cluster, peers: all.filter(({ id }) => isIn(id)), links: { ...links, pairs } } };
   };
   const members = new Set<string>(standing.flat());
   const isFree = (peer: string): boolean => !members.has(peer);

@@ -184,9 +184,9 @@ describe('two groups of donors', () => {
   });
 
   it.each([
-    ['of the attempt before, counts no second time', 1, '1: c d'],
-    ['of this attempt, counts', 2, '1: c'],
-    ['of a page that does not say which, counts', undefined, '1: c'],
+    ['of the attempt before, counts no second time', 1, ['0: a b', '1: c d']],
+    ['of this attempt, counts', 2, ['0: b c', '1: d']],
+    ['of a page that does not say which, counts', undefined, ['0: b c', '1: d']],
   ])('[IS51] one sends two others what nobody can read at a meeting: the second word of it, %s', (_, attempt, kept) => {
     const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }));
     run.join('a', 'b', 'c', 'd');
@@ -199,8 +199,40 @@ describe('two groups of donors', () => {
     says('c', { attempt: 1 });
     expect(invited(8)).toBe(true);
     says('d', attempt === undefined ? {} : { attempt });
-    expect(run.groups).toEqual(['0: a b', kept]);
-    expect(run.trace(/^(refuse|back)/)).toEqual(kept === '1: c d' ? [] : ['refuse d tooLate', 'back from 4 to 0']);
+    expect(run.groups).toEqual(kept);
+    expect(run.trace(/^(refuse|back)/)).toEqual(kept[1] === '1: c d' ? [] : ['refuse a tooLate', 'back from 4 to 0']);
+  });
+
+  it('[IS122] who waits for one that two of them name is not late itself, where that one says that it has met', () => {
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+    run.join('a', 'b', 'c', 'd');
+    const waiting = ['a', 'b', 'c'].map(peerId);
+    for (const peer of waiting) run.silent.add(peer);
+    const says = (name: string, about: string, reason: 'noPacket' | 'notPublished') => {
+      const message = { type: 'fault', epoch: 2, attempt: 1, reason, detail: '', about: peerId(about) } as const;
+      run.tell({ type: 'donorSaid', peer: peerId(name), message });
+    };
+    run.settle();
+    // Nobody is late yet.
+    says('a', 'b', 'noPacket');
+    run.expire();
+    // c has sent b nothing, as d has sent c nothing.
+    for (const [name, about] of [
+      ['a', 'd'],
+      ['c', 'd'],
+    ] as const)
+      says(name, about, 'noPacket');
+    for (const name of ['a', 'b']) says(name, 'c', 'notPublished');
+    // Who had met has waited for nobody.
+    says('d', 'a', 'noPacket');
+    run.settle();
+    run.expire();
+    expect(run.trace(/^refuse/)).toEqual(['refuse d tooLate']);
+    for (const peer of waiting) run.silent.delete(peer);
+    run.settle();
+    run.expire();
+    run.settle();
+    expect(run.isFinished).toBe(true);
   });
 
   it('[IS51] what comes of a meeting is the same for all, or it is held again; who is alone with it goes', () => {

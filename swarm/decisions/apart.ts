@@ -25,7 +25,8 @@ import type { Group, GroupEvent } from './group.ts';
 import { committedIn, divided, groupCount, groupOf, isTogether, smallest } from './groups.ts';
 import { leaveOut } from './lateIslands.ts';
 import { isOwner, NO_MEETINGS } from './meeting.ts';
-import { heardOf, isBetweenGroups, lostWay, lostWithin, meet } from './meetingsHeld.ts';
+import { isLateWord } from './meetingBlame.ts';
+import { heardOf, isBetweenGroups, lostWay, lostWithin, meet, saidOfLate } from './meetingsHeld.ts';
 import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
 import { canSave, ownersFrom, turnText, UNSAVED } from './owners.ts';
 import { beginGiving, keptFrom, nextGiven, sentTo } from './recordedRounds.ts';
@@ -56,6 +57,9 @@ export function tell(deciding: Deciding, event: ToldEvent) {
   if (event.type === 'groupsFound') return groupsFound(deciding, event.search, event.found);
   if (event.type === 'sentBack' && apart.giving && event.recorded)
     deciding.apart = { ...apart, giving: sentTo(apart.giving, event.recorded, event.toStep) };
+  // Of a meeting alone.
+  if (event.type === 'donorSaid' && event.message.type === 'fault' && isLateWord(event.message))
+    return saidOfLate(deciding, event.peer, event.message);
   if (isTogether(groups)) return tellGroup(deciding, 0, both(event));
   switch (event.type) {
     case 'donorJoined':

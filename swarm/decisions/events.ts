@@ -15,6 +15,8 @@ export interface DecisionConfig {
   readonly planning: PlanningConfig;
 }
 
+export type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
+
 /** What a donor says that something is decided by. */
 export type DecisiveMessage = DonorMessage | MetMessage | Extract<PeerMessage, { type: 'limits' | 'probed' }>;
 

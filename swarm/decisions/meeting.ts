@@ -15,6 +15,7 @@ import type { MetMessage, ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
 import { meetingCuts, meetingPartners } from '../ways/meeting.ts';
+import type { Accusation, Late } from './meetingBlame.ts';
 import type { OwnersTold } from './owned.ts';
 import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 
@@ -51,6 +52,10 @@ export interface Meetings {
   readonly attempts: number;
   /** Of this round, that came to nothing. */
   readonly failures: number;
+  /** What donors said of each other at this round's meetings, and some before. */
+  readonly accused: readonly Accusation[];
+  /** Null: none of this round was. */
+  readonly late: Late | null;
   /** How long the last one took. */
   readonly lastMs: number | null;
   /**
@@ -64,7 +69,7 @@ export interface Meetings {
 
 export const NO_MEETINGS: Meetings = {
   ...{ current: null, attempts: 0, failures: 0 },
-  ...{ lastMs: null, relayed: [], beside: null },
+  ...{ accused: [], late: null, lastMs: null, relayed: [], beside: null },
 };
 
 /** The plans of groups that all stand at the end of the round; null: one does not. */
@@ -141,7 +146,7 @@ export const endOf = (states: readonly CoordinatorState[]): number => {
 export function invitations(
   plans: readonly PlanInForce[],
   { attempt, round, steps, end, owners }: Meeting,
-  { relayed: pairs, beside }: Pick<Meetings, 'relayed' | 'beside'>,
+  { relayed: pairs, beside, late }: Pick<Meetings, 'relayed' | 'beside' | 'late'>,
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
   const groups = groupsOf(plans);
@@ -151,6 +156,7 @@ export function invitations(
       ...{ type: 'meet' as const, epoch, round, attempt, steps: [...steps], groups },
       ...(isRecorded ? { end } : {}),
       ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
+      ...(late?.attempt === attempt - 1 ? { wasLate: true as const } : {}),
       ...(beside ? { beside: true as const } : {}),
       ...(owners ? { owners } : {}),
     };
@@ -184,7 +190,7 @@ export const isWithoutOwner = (
 
 const keepersIn = ({ state }: Plan): PeerId[] => [...new Set(state.flatMap(({ shards }) => shards.flatMap(keepersOf)))];
 
-const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type: 'meet' }>['groups'] =>
+export const groupsOf = (plans: readonly PlanInForce[]): Extract<ServerMessage, { type: 'meet' }>['groups'] =>
   plans.map(({ epoch, plan: { islands, state } }) => {
     invariant(islands, 'a plan of one of several groups says which islands are its own');
     return { epoch, islands: [...islands], state: state as Plan['state'] };
@@ -228,53 +234,28 @@ export function withWord(meeting: Meeting, plans: readonly PlanInForce[], peer: 
 }
 
 /** What a keeper has of the model, and what an owner has of what is shared, are different things of one range. */
-const digestsOf = ({ digests, owned = [] }: MetMessage): (readonly [key: string, digest: string])[] => [
+export const digestsOf = ({ digests, owned = [] }: MetMessage): (readonly [key: string, digest: string])[] => [
   ...digests.map(({ block, range, digest }) => [shardKey(block, range), digest] as const),
   ...owned.map(({ block, range, digest }) => [ownedKey(block, range), digest] as const),
 ];
 const ownedKey = (...of: Parameters<typeof shardKey>): string => `owned ${shardKey(...of)}`;
 
 /** Of each keeper its ranges, cut wherever any group cuts: then any two that have the same can be compared. */
-function expectedOf({ owners }: Meeting, plans: readonly PlanInForce[]): Map<PeerId, Set<string>> {
-  const groups = groupsOf(plans);
+export function expectedOf({ owners }: Meeting, plans: readonly PlanInForce[]): Map<PeerId, Set<string>> {
+  const cuts = meetingCuts(groupsOf(plans), owners);
   const expected = new Map<PeerId, Set<string>>();
   const expect = (peer: PeerId, keys: readonly string[]): void =>
     void expected.set(peer, new Set([...(expected.get(peer) ?? []), ...keys]));
   for (const { plan } of plans)
     for (const { block, shards } of plan.state)
       for (const shard of shards) {
-        const keys = meetingCuts(groups, block, shard.range).map((piece) => shardKey(block, piece));
+        const keys = cuts(block, shard.range).map((piece) => shardKey(block, piece));
         for (const peer of keepersOf(shard)) expect(peer, keys);
       }
   for (const { block, range, keep } of owners?.ranges ?? [])
-    for (const peer of keep) expect(peer, [ownedKey(block, range)]);
+    for (const peer of keep)
+      expect(peer, [ownedKey(block, range), ...cuts(block, range).map((piece) => shardKey(block, piece))]);
   return expected;
-}
-
-/** open: not all have met, these are missing. whole: all have come to the same. unequal: these have not what most have. */
-export type Outcome =
-  | { readonly of: 'open'; readonly missing: readonly PeerId[] }
-  | { readonly of: 'whole' }
-  | { readonly of: 'unequal'; readonly few: readonly PeerId[] };
-
-export function outcomeOf(meeting: Meeting, plans: readonly PlanInForce[]): Outcome {
-  const { met } = meeting;
-  const missing = [...expectedOf(meeting, plans).keys()].filter((peer) => met.every((one) => one.peer !== peer));
-  if (missing.length > 0) return { of: 'open', missing };
-  const words = new Map<string, Map<string, PeerId[]>>();
-  for (const { peer, said } of met)
-    for (const [key, digest] of digestsOf(said)) {
-      const found = words.get(key) ?? new Map<string, PeerId[]>();
-      words.set(key, found.set(digest, [...(found.get(digest) ?? []), peer]));
-    }
-  const unequal = [...words.values()].filter(({ size }) => size > 1);
-  if (unequal.length === 0) return { of: 'whole' };
-  const few = unequal.flatMap((found) => {
-    const sides = [...found.values()].toSorted((a, b) => b.length - a.length);
-    const rest = sides.slice(1).flat();
-    return at(sides, 0).length > rest.length ? rest : [];
-  });
-  return { of: 'unequal', few: [...new Set(few)] };
 }
 
 /** Not both of these two have met, and one of them sends the other something at it. */
@@ -311,5 +292,5 @@ export const isTriedEnough = ({ failures }: Meetings): boolean => failures >= TR
 
 export const over = (meetings: Meetings, { startedAt }: Meeting, now: number): Meetings => ({
   ...meetings,
-  ...{ current: null, failures: 0, lastMs: now - startedAt },
+  ...{ current: null, failures: 0, late: null, lastMs: now - startedAt },
 });

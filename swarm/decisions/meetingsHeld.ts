@@ -8,8 +8,9 @@ import { staleOf } from '../coordinator/replicas.ts';
 import { type PlanInForce, planInForce } from '../coordinator/state.ts';
 import { evaluationDue, unsavedLimit } from '../coordinator/stepsAhead.ts';
 import { interruption } from '../coordinator/successor.ts';
-import type { MetMessage, PeerMessage } from '../messages/messages.ts';
+import type { MetMessage } from '../messages/messages.ts';
 import { change, type Deciding, goOnTogether, send, statesOf, tellAll, tellGroup, toCoordinator } from './deciding.ts';
+import type { FaultMessage } from './events.ts';
 import { groupOf, isTogether } from './groups.ts';
 import {
   begun,
@@ -23,18 +24,17 @@ import {
   isWithoutOwner,
   isWithoutSome,
   type Meeting,
-  outcomeOf,
   over,
   relayedWith,
   roundEnded,
   standing,
   withWord,
 } from './meeting.ts';
+import { culpritsIn, isLateWord, silentIn, withAccusation } from './meetingBlame.ts';
+import { outcomeOf } from './meetingOutcome.ts';
 import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
 import { canSave, isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
 import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
-
-type FaultMessage = Extract<PeerMessage, { type: 'fault' }>;
 
 /** The next thing that there is to do about a meeting. */
 export function meet(deciding: Deciding): boolean {
@@ -50,7 +50,9 @@ export function meet(deciding: Deciding): boolean {
     goOnTogether(deciding, 'nobody is left who has what a group met with');
     return true;
   }
-  const isHere = (peer: PeerId): boolean => states.some(({ donors }) => donors.some((donor) => donor.peer === peer));
+  // Who pauses owns nothing any more.
+  const isHere = (peer: PeerId): boolean =>
+    states.some(({ donors }) => donors.some((donor) => donor.peer === peer && donor.wish === 'compute'));
   const isShort =
     current !== null && plans !== null && (isWithoutSome(current, plans) || isWithoutOwner(current, plans, isHere));
   if (isOld || isShort) {
@@ -127,13 +129,11 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
     return true;
   }
   if (outcome.of === 'open' && now < current.deadline) return false;
-  const isLate = outcome.of === 'open';
-  const blamed = isLate ? outcome.missing : outcome.few;
-  fail(
-    deciding,
-    blamed,
-    isLate ? `${blamed.join(', ')} did not meet in time` : 'keepers did not come to the same in a meeting',
-  );
+  if (outcome.of === 'open') late(deciding, current, outcome.missing);
+  else {
+    for (const [by, about] of outcome.against) accuse(deciding, by, about, { reason: 'badFrame' });
+    fail(deciding, outcome.few, 'keepers did not come to the same in a meeting');
+  }
   return true;
 }
 
@@ -241,21 +241,63 @@ export function lostWay(deciding: Deciding, peer: PeerId, { about, reason, attem
     deciding.effects.push({ type: 'log', level: 'warn', text });
     return;
   }
+  const isOfFrame = reason === 'badFrame' && about !== undefined;
+  if (isOfFrame) accuse(deciding, peer, about, { reason });
   // Of one link both ends tell, of one bad packet all who got it: what is of an attempt before has counted against that.
   if (attempt !== undefined && attempt !== meetings.current.attempt) return;
-  fail(deciding, [peer], `${peer} and ${about} could not meet: ${reason}`);
+  fail(deciding, isOfFrame ? [] : [peer], `${peer} and ${about} could not meet: ${reason}`);
 }
 
-/** Again; after some times without those who are to blame, or from the checkpoint where nobody is. */
-function fail(deciding: Deciding, blamed: readonly PeerId[], reason: string) {
+/** Said by one that had not met when an attempt's time was over, of who had not sent it all. */
+export function saidOfLate(deciding: Deciding, peer: PeerId, { about, reason, attempt }: FaultMessage): void {
+  const { late } = deciding.apart.meetings;
+  if (!isLateWord({ reason }) || late === null || late.attempt !== attempt || !late.missing.includes(peer)) return;
+  if (about !== undefined) accuse(deciding, peer, about, { reason });
+}
+
+function accuse(deciding: Deciding, by: PeerId, about: PeerId, { reason }: Pick<FaultMessage, 'reason'>): void {
+  const { meetings } = deciding.apart;
+  if (meetings.current === null || by === about) return;
+  const { round } = meetings.current;
+  change(deciding, { ...meetings, accused: withAccusation(meetings.accused, { by, about, round, reason }) });
+}
+
+/** Once nobody is asked why; the second time what they said of the first one counts. */
+function late(deciding: Deciding, { attempt, round }: Meeting, missing: readonly PeerId[]): void {
+  const { meetings } = deciding.apart;
+  const silent = meetings.late && silentIn(missing, meetings.late, meetings.accused, round);
+  change(deciding, { ...meetings, late: { attempt, missing } });
+  fail(
+    deciding,
+    silent,
+    `${missing.join(', ')} did not meet in time`,
+    (peers) => `${peers.join(', ')} held the meeting up`,
+  );
+}
+
+/** Again; after some times without those who are to blame, or from the checkpoint where nobody is. `own`: what failed is theirs alone; null: that is not known yet. */
+function fail(
+  deciding: Deciding,
+  own: readonly PeerId[] | null,
+  reason: string,
+  why = (_blamed: readonly PeerId[]): string => reason,
+) {
   deciding.effects.push({ type: 'log', level: 'warn', text: `${reason}.` });
+  const round = deciding.apart.meetings.current?.round ?? 0;
   change(deciding, failed(deciding.apart.meetings));
-  if (!isTriedEnough(deciding.apart.meetings)) return;
-  change(deciding, { ...deciding.apart.meetings, failures: 0 });
+  if (own === null || !isTriedEnough(deciding.apart.meetings)) return;
+  change(deciding, { ...deciding.apart.meetings, failures: 0, late: null });
+  const here = donorsInOrder(deciding);
+  const blamed = culpritsIn(deciding.apart.meetings.accused, round, here, own);
   const places = new Set(blamed.map((peer) => groupOf(deciding.groups, peer)));
   if (blamed.length === 0) return goOnTogether(deciding, reason);
   for (const index of places) {
     const peers = blamed.filter((peer) => groupOf(deciding.groups, peer) === index);
-    tellGroup(deciding, index, toCoordinator({ type: 'failedMeeting', peers, reason }));
+    tellGroup(deciding, index, toCoordinator({ type: 'failedMeeting', peers, reason: why(peers) }));
   }
+}
+
+function donorsInOrder({ groups, apart }: Deciding): PeerId[] {
+  const here = new Set(groups.flatMap(({ coordinator }) => coordinator.donors.map(({ peer }) => peer)));
+  return apart.order.filter((peer) => here.has(peer));
 }

@@ -140,12 +140,18 @@ describe('who has what islands share', () => {
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
   });
 
-  it('[IS117] who is in no plan and owns something goes while all meet: they meet again without it', () => {
+  it.each([
+    ['goes', (run: RecordedRun) => run.gone('a2')],
+    ['pauses', (run: RecordedRun) => run.tell({ type: 'donorSaid', peer: peerId('a2'), message: { type: 'pause' } })],
+  ])('[IS117] who is in no plan and owns something %s while all meet: they meet again without it', (_, goes) => {
     const run = six(false, { every: 1000 });
     run.gone('b');
     join(run, 'a2');
     toMeeting(run);
-    run.gone('a2');
+    const { attempt } = run.state.apart.meetings.current ?? { attempt: -1 };
+    goes(run);
+    expect(run.state.apart.meetings.current?.attempt).toBe(attempt + 1);
+    expect(JSON.stringify(ownersNow(run))).not.toContain('a2');
     expectWhole(run);
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
   });

@@ -101,6 +101,14 @@ describe('[WP8] chunks of a tensor', () => {
     expect(changed(at, value)).toEqual({ ok: false, reason });
   });
 
+  test('one of nothing, where the tensor ends', () => {
+    const [whole] = encodeTensor({ ...KEY, range: [0, 16_376] }, new Float32Array(16_376));
+    const copy = whole?.slice(0, 32) ?? new ArrayBuffer(0);
+    new DataView(copy).setUint32(24, 65_504, true);
+    new DataView(copy).setUint32(28, 0, true);
+    expect(decodeFrame(copy)).toEqual({ ok: false, reason: 'the payload is no chunk of its tensor' });
+  });
+
   test('[WP2] another version', () => {
     const copy = frames[0]?.slice(0) ?? new ArrayBuffer(0);
     new DataView(copy).setUint8(0, 2);

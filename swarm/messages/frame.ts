@@ -166,7 +166,7 @@ export function decodeFrame(message: ArrayBuffer): Result<Frame> {
   const bytes = tensorBytes({ range, encoding });
   if (bytes <= 0 || bytes > TENSOR_BYTES_LIMIT) return refusal(`a tensor of ${bytes} bytes is out of bounds`);
   if (length !== message.byteLength - HEADER_BYTES) return refusal('the payload length differs from the message');
-  if (offset % PAYLOAD_BYTES !== 0 || length !== Math.min(PAYLOAD_BYTES, bytes - offset)) {
+  if (offset % PAYLOAD_BYTES !== 0 || length === 0 || length !== Math.min(PAYLOAD_BYTES, bytes - offset)) {
     return refusal('the payload is no chunk of its tensor');
   }
   return success({

@@ -341,6 +341,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
       .max(MOST_ISLANDS),
     /** With these the packets go through the server, because it says so. */
     relayed: z.array(peer).optional(),
+    /** The attempt before had not ended in time: who waited for others says for whom. */
+    wasLate: z.literal(true).optional(),
     /** Steps of the next round go on meanwhile. */
     beside: z.literal(true).optional(),
     owners: meetingOwnersSchema.optional(),

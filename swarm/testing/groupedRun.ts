@@ -153,7 +153,7 @@ export class GroupedRun {
         state.flatMap(({ block, shards }) =>
           shards.flatMap(({ peer, replicas, range }) =>
             [peer, ...replicas].includes(to)
-              ? meetingCuts(message.groups, block, range).map((cut) => ({
+              ? meetingCuts(message.groups)(block, range).map((cut) => ({
                   ...{ block, range: cut },
                   digest: (this.lying.has(to) ? 'x' : 'd').padEnd(22, '-'),
                 }))

@@ -4,7 +4,7 @@
  */
 import { findGroups } from '../autoplan/groupsAnew.ts';
 import { clusterProblem } from '../autoplan/knownDonors.ts';
-import { got, invariant, type PeerId, peerId } from '../base.ts';
+import { got, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import type { CommitRecord } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
@@ -162,18 +162,20 @@ export class RecordedRun {
 
   #answerTo(to: PeerId, message: ServerMessage): Said | null {
     if (message.type === 'meet') {
-      const digests = message.groups.flatMap(({ state }) =>
-        state.flatMap(({ block, shards }) =>
-          shards.flatMap(({ peer, replicas, range }) =>
-            [peer, ...replicas].includes(to)
-              ? meetingCuts(message.groups, block, range).map((cut) => ({
-                  ...{ block, range: cut },
-                  digest: 'd'.padEnd(22, '-'),
-                }))
-              : [],
-          ),
-        ),
+      const shards = message.groups.flatMap(({ state }) =>
+        state.flatMap(({ block, shards: all }) => all.map((shard) => ({ block, ...shard }))),
       );
+      const kept = shards.filter(({ peer, replicas }) => [peer, ...replicas].includes(to));
+      const owns = (message.owners?.ranges ?? []).filter(({ keep }) => keep.includes(to));
+      const cuts = meetingCuts(message.groups, message.owners);
+      const parts = [...kept, ...owns].flatMap(({ block, range }) =>
+        cuts(block, range).map((cut) => `${block} ${cut}`),
+      );
+      const digests = [...new Set(parts)].map((part) => {
+        const [block = '', range = ''] = part.split(' ');
+        const [from = 0, end = 0] = range.split(',').map(Number);
+        return { block, range: [from, end] satisfies Range, digest: 'd'.padEnd(22, '-') };
+      });
       const { epoch, round, attempt } = message;
       const owned = this.#shared.metBy(to, message);
       return { type: 'met', epoch, round, attempt, digests, ...owned, bytesDirect: 3, bytesRelayed: 0 };

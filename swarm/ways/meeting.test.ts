@@ -80,9 +80,9 @@ test('[IS42] what is long is cut in pieces that begin with runs', () => {
 });
 
 test('[IS43] results are compared in parts that every group has whole', () => {
-  expect(meetingCuts(groups, 'head', [0, 130])).toEqual([
+  expect(meetingCuts(groups)('head', [0, 130])).toEqual([
     [0, 64],
     [64, 130],
   ]);
-  expect(meetingCuts(groups, 'head', [64, 130])).toEqual([[64, 130]]);
+  expect(meetingCuts(groups)('head', [64, 130])).toEqual([[64, 130]]);
 });

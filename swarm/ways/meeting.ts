@@ -6,7 +6,7 @@
  */
 import { overlap, type Range } from '../base.ts';
 import type { MeetingOwners } from '../messages/meetingWords.ts';
-import type { BlockName, Model } from '../model/model.ts';
+import type { Model } from '../model/model.ts';
 import { keepersOf } from '../plan/plan.ts';
 import { type OwnedPassage, ownedPackets, ownedPassages } from './ownedPassages.ts';
 import { type MeetingGroup, type MeetingSettings, type PacketPassage, packetsTo, shardsOf } from './packets.ts';
@@ -58,10 +58,24 @@ export const meetingPartners = (
   owners?: MeetingOwners,
 ): Partners => partnersIn(meetingPassages(model, settings, groups, owners));
 
-/** A range of a block, cut wherever any group's state is: so the digests of all who keep some of it can be compared. */
-export function meetingCuts(groups: readonly MeetingGroup[], name: BlockName, [from, to]: Range): Range[] {
-  const ends = groups.flatMap(({ state }) => shardsOf(state, name).flatMap(({ range }) => range));
-  const places = [...new Set([from, to, ...ends])].filter((place) => from <= place && place <= to);
-  places.sort((a, b) => a - b);
-  return places.slice(1).map((end, index) => [places[index] ?? from, end]);
+/** Parts of a range of a block. */
+export type Cuts = (name: string, range: Range) => Range[];
+
+/** Cut wherever any group's state is, or a range with owners: so the digests of all who have some of it can be compared. */
+export function meetingCuts(groups: readonly MeetingGroup[], owners?: Pick<MeetingOwners, 'ranges'> | null): Cuts {
+  const ends = new Map<string, number[]>();
+  const cut = (name: string, range: Range): void => {
+    const known = ends.get(name);
+    if (known) known.push(...range);
+    else ends.set(name, [...range]);
+  };
+  for (const { state } of groups)
+    for (const { block, shards } of state) for (const { range } of shards) cut(block, range);
+  for (const { block, range } of owners?.ranges ?? []) cut(block, range);
+  const sorted = new Map([...ends].map(([name, all]) => [name, [...new Set(all)].sort((a, b) => a - b)] as const));
+  return (name, [from, to]) => {
+    const inside = (sorted.get(name) ?? []).filter((place) => from < place && place < to);
+    const places = [from, ...inside, to];
+    return places.slice(1).map((end, index) => [places[index] ?? from, end]);
+  };
 }

@@ -17,7 +17,7 @@ export interface Epoch {
   fault: Fault | null;
 }
 
-type FaultReason = 'linkLost' | 'outOfMemory' | 'badFrame' | 'internal';
+type FaultReason = 'linkLost' | 'outOfMemory' | 'badFrame' | 'internal' | 'noPacket' | 'notPublished';
 /** What another peer sent makes the epoch fail. */
 export class BadTensorError extends Error {
   readonly from: PeerId;

@@ -54,6 +54,19 @@ describe('Inbox', () => {
     expect(box.droppedFrames).toBe(0);
   });
 
+  test('[WP48] frames that come early are bounded in number too, as in bytes', () => {
+    const { inbox: box, floods } = inbox();
+    const early = { ...key, epoch: 2, range: [0, 1] } as const;
+    const [frame] = encodeTensor(early, new Float32Array(1));
+    if (!frame) throw new Error('a tensor has a frame');
+    for (let count = 0; count < 16_384; count++) box.accept(a, frame);
+    expect(box.dropped.tooMuch).toBe(0);
+    box.accept(a, frame);
+    expect([box.dropped.tooMuch, floods]).toEqual([1, []]);
+    // They are told of where it is prepared, and forgotten.
+    expect(box.expect(2, 4, COMING, 2)).toBe(a);
+  });
+
   test('[WP48] who gets ready for a first plan keeps what its partners hand over before it hears of the plan itself', async () => {
     const box = new Inbox(() => {});
     box.warm(new Map([[a, 12]]));

@@ -19,6 +19,8 @@ import { bytesOf, roundOf } from '../../../swarm/ways/tensors.ts';
 
 /** Of one sender, of what comes before its `prepare` does: some seconds of a fast line. */
 const EARLY_BYTES_LIMIT = 67_108_864;
+/** And so many frames: the smallest ones take more room here than on their way. */
+const EARLY_FRAMES_LIMIT = 16_384;
 /** What is dropped of one sender in a step, beside twice what it has to send: more is no accident. */
 const WASTED_BYTES_LIMIT = 16_777_216;
 
@@ -236,7 +238,7 @@ export class Inbox {
     const early = this.#early.get(from) ?? [];
     const sum = early.reduce((so, one) => so + one.message.byteLength, message.byteLength);
     const bytes = sum - HEADER_BYTES * (early.length + 1);
-    if (bytes > limit) {
+    if (bytes > limit || early.length >= EARLY_FRAMES_LIMIT) {
       if (limit > 0) this.#lostEarly.set(from, epoch);
       return 'tooMuch';
     }

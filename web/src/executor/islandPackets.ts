@@ -20,7 +20,7 @@ import { type BlockName, block } from '../../../swarm/model/model.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';
 import type { SharedKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Islands } from '../../../swarm/run/runFile.ts';
-import { type MeetingPassage, meetingCuts } from '../../../swarm/ways/meeting.ts';
+import { type Cuts, type MeetingPassage, meetingCuts } from '../../../swarm/ways/meeting.ts';
 import type { PacketPassage } from '../../../swarm/ways/packets.ts';
 import { BadTensorError } from './epochs.ts';
 import { type IslandShards, planeTensors, type RoundEnds } from './islandShards.ts';
@@ -63,9 +63,11 @@ interface Changed {
 export class IslandPackets {
   readonly work = new LongWork();
   readonly #parts: MeetingParts;
+  readonly #cuts: Cuts;
 
   constructor(parts: MeetingParts) {
     this.#parts = parts;
+    this.#cuts = meetingCuts(parts.message.groups, parts.message.owners);
   }
 
   get planesAt(): IslandShards {
@@ -151,8 +153,11 @@ export class IslandPackets {
   }
 
   /** Of some planes of a shard, one after the other, cut so that whoever keeps any of it can be compared. */
-  async digests(work: ShardWork, planes: readonly Float32Array[]): Promise<MetMessage['digests']> {
-    const cuts = meetingCuts(this.#parts.message.groups, work.block, work.range);
+  async digests(
+    work: { readonly block: string; readonly range: Range },
+    planes: readonly Float32Array[],
+  ): Promise<MetMessage['digests']> {
+    const cuts = this.#cuts(work.block, work.range);
     return Promise.all(cuts.map((range) => digestOfPlanes(work, range, planes)));
   }
 

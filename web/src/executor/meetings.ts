@@ -54,6 +54,9 @@ interface Parts {
   advance(epoch: number, step: number): void;
 }
 
+/** Of whom a donor speaks. */
+const MOST_LACKED = 16;
+
 interface Attempt {
   readonly message: MeetMessage;
   readonly abort: AbortController;
@@ -61,6 +64,8 @@ interface Attempt {
   readonly passages: readonly MeetingPassage[];
   readonly partners: Partners;
   outcome: Outcome | null;
+  /** Whose tensors it waits for, each by as many as they are. */
+  readonly lacks: { readonly tensor: TensorKey; readonly from: PeerId }[];
 }
 
 export class Meetings {
@@ -105,9 +110,10 @@ export class Meetings {
     this.#ownedSince = `${peer} ${generation}`;
   }
 
-  /** This donor is in no plan: an attempt under one is of no use, another one may go on. */
-  leave(): void {
-    if (this.#attempt?.message.epoch !== NO_EPOCH) this.drop();
+  /** This donor is in no plan: an attempt under one is of no use. A spare one may own something, and hold another attempt. */
+  leave(isSpare: boolean): void {
+    if (!isSpare) this.#owned.become([]);
+    if (!isSpare || this.#attempt?.message.epoch !== NO_EPOCH) this.drop();
   }
 
   /** The epoch is given up, and with it an attempt, unless that is beside its steps: then it is about what was before them. */
@@ -161,6 +167,7 @@ export class Meetings {
   }
 
   meet(message: MeetMessage): void {
+    if (this.#attempt) this.#tellLacks(this.#attempt, message);
     this.drop();
     const run = this.#parts.run();
     const islands = run?.sizes.islands;
@@ -170,7 +177,7 @@ export class Meetings {
     const all = meetingPassages(run.model, islands, message.groups, message.owners);
     const passages = passagesOf(all, message.steps);
     const partners = partnersIn(all);
-    const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null };
+    const attempt: Attempt = { message, passages, partners, abort: new AbortController(), outcome: null, lacks: [] };
     this.#attempt = attempt;
     if (message.beside && !isIdle) this.#endRound(message, run);
     const step = passages.filter(({ to }) => to === run.peer);
@@ -231,7 +238,7 @@ export class Meetings {
         ...{ shards: role?.islands ?? null, settings: islands, message, passages, ends },
         ways: {
           send: (to, key, words) => sendFrames(to, encodeTensor(key, words), { traffic, meter, ways }, signal),
-          receive: (key, from) => meter.awaited(from, this.#packets.receive(key, from, signal)),
+          receive: (key, from) => meter.awaited(from, this.#receive(attempt, key, from, signal)),
           read: (...part) => run.files.state(...part),
         },
       };
@@ -247,6 +254,23 @@ export class Meetings {
     } catch (error) {
       if (!signal.aborted) this.#fail(attempt, faultOf(error));
     }
+  }
+
+  async #receive({ lacks }: Attempt, tensor: TensorKey, from: PeerId, signal: AbortSignal) {
+    const lacked = { tensor, from };
+    lacks.push(lacked);
+    const words = await this.#packets.receive(tensor, from, signal);
+    lacks.splice(lacks.indexOf(lacked), 1);
+    return words;
+  }
+
+  /** It waited for others here: whose packets had not come, or else what they publish. */
+  #tellLacks({ abort, outcome, lacks, message }: Attempt, { wasLate }: MeetMessage): void {
+    if (abort.signal.aborted || outcome || !wasLate) return;
+    const packets = lacks.filter(({ tensor }) => tensor.kind === 'packet');
+    const [reason, of] = packets.length > 0 ? (['noPacket', packets] as const) : (['notPublished', lacks] as const);
+    for (const peer of [...new Set(of.map(({ from }) => from))].slice(0, MOST_LACKED))
+      this.#parts.epochs.tell(message, [reason, 'not all of it came', peer]);
   }
 
   /** Once, and not of one that was given up. */

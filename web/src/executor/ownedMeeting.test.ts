@@ -247,6 +247,23 @@ test.each([0, 1, 3, 6])(
   },
 );
 
+test('[IS114] what an owner has published is compared with what all who keep it have, whether it keeps it or not', async () => {
+  const groups = owned();
+  for (let step = 0; step < ROUND; step++) await groups.did(step);
+  const held = await groups.hold(ROUND - 1, FIRST);
+  const words = held.map((one) => (one.status === 'fulfilled' ? one.value : expect.unreachable(String(one.reason))));
+  // Cut where shards are and where ranges are.
+  const cuts = ['0-64', '64-128', '128-192', '192-264', '264-300'];
+  const has = { s: cuts, p: [...cuts.slice(0, 2), cuts[3]], q: cuts.slice(2), r: cuts, o: cuts.slice(0, 3) };
+  const digests = new Map<string, string>();
+  for (const { peer, said } of words) {
+    const own = said.digests.map(({ range, digest }) => [range.join('-'), digest] as const);
+    expect(own.map(([range]) => range).toSorted(), peer).toEqual(has[peer as keyof typeof has].toSorted());
+    for (const [range, digest] of own) expect(digest, `${range} at ${peer}`).toBe(digests.get(range) ?? digest);
+    for (const [range, digest] of own) digests.set(range, digest);
+  }
+});
+
 test('[IS111] ranges may be cut otherwise than they were, but who has not all of one says so', async () => {
   const { owned: store } = got((await afterFirst()).keepers, peerId('s'));
   const whole = store.copyOf({ block: 'head', range: [264, 300] });

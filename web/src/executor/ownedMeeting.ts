@@ -79,6 +79,10 @@ export class OwnedMeeting {
     for (const { owned: of, planes } of kept) {
       const all = SHARED_KINDS.map((kind) => planes[kind]);
       owned.push(await digestOfPlanes(of, of.range, all));
+      // Who keeps it too says what it has as a keeper.
+      const isSaid = ({ block, range }: { readonly block: string; readonly range: Range }): boolean =>
+        shards.some(({ work }) => work.block === block && overlap(work.range, range) !== null);
+      digests.push(...(await this.#packets.digests(of, [planes.published])).filter((part) => !isSaid(part)));
     }
     await Promise.all(this.#sends);
     return { outcome: { shards: outcomes, owned: kept.map(({ planes }) => planes) }, said: { digests, owned } };

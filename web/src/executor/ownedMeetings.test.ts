@@ -155,6 +155,18 @@ test('[IS111] a donor that the run goes back with owns nothing, and says so wher
   ]);
 });
 
+test.each([
+  ['paused, or has left, owns nothing any more', false],
+  ['spare goes on owning', true],
+])('[IS111] a donor in no plan that is %s', async (_, isSpare) => {
+  const run = await new Run({ owned: true }, true).begin();
+  await run.meet(ownersOf([], [O]));
+  await run.over();
+  got(run.donors, O).meetings.leave(isSpare);
+  const said = saidBy(await run.meet(ownersOf([O], [O])), O);
+  expect(said.some((line) => line.includes('is not here'))).toBe(!isSpare);
+});
+
 test('[IS114] what an attempt came to is nobody’s before the meeting is over', async () => {
   const run = await new Run({ owned: true }).begin();
   await run.meet(ownersOf([], [O]));
@@ -188,4 +200,29 @@ test('[IS115] what is no tensor of this attempt, or of another sender or length,
   expect(b.meetings.droppedFrames).toBe(wrong.length + 1);
   for (const frame of encodeTensor(key, words)) b.meetings.accept(O, frame);
   expect(b.meetings.droppedFrames).toBe(wrong.length + 1);
+});
+
+test('[IS122] an attempt was late: who waited says whose packets had not come, else who had published nothing', async () => {
+  const run = await new Run({ owned: true }).begin();
+  const owners = ownersOf([], [O, A]);
+  const began = async (names: readonly PeerId[], more: Partial<MeetMessage> = {}): Promise<string[]> => {
+    const message = { ...run.message(owners), ...more };
+    for (const peer of names) got(run.donors, peer).meet(message);
+    for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+    return [...run.donors].flatMap(([peer, { said }]) =>
+      said
+        .splice(0)
+        .flatMap((one) => (one.type === 'fault' ? `${peer} ${one.attempt} ${one.reason} ${one.about}` : [])),
+    );
+  };
+  for (const [peer, donor] of run.donors) if (peer !== O) donor.update(peer === A ? 0 : 1);
+  const all = [...run.donors.keys()];
+  // b does not come: nobody is told what its island did.
+  expect(await began([A, R, O])).toEqual([]);
+  expect(await began(all, { wasLate: true })).toEqual(['a 0 noPacket b', 'r 0 noPacket b', 'o 0 noPacket b']);
+  // All have met by now; then o does not come, and publishes nothing.
+  expect(await began([A, B, R], { wasLate: true })).toEqual([]);
+  expect(await began(all)).toEqual([]);
+  expect(await began([A, B, R])).toEqual([]);
+  expect(await began(all, { wasLate: true })).toEqual(['b 4 notPublished o', 'r 4 notPublished o']);
 });

@@ -116,7 +116,7 @@ export class Session {
         if (message.epoch === this.#epochs.current?.number) this.#meetings.abandon();
         return this.#epochs.abandon(message.epoch, message.detail);
       case 'standby':
-        return this.#leave();
+        return this.#leave(message.state === 'spare');
       case 'limits':
         this.#neighbours.cap(new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond])));
         return;
@@ -382,10 +382,10 @@ export class Session {
     return { run, role };
   }
 
-  #leave(): void {
+  #leave(isSpare = false): void {
     this.#epochs.leave();
     this.#neighbours.exchange(null, new Map());
-    this.#meetings.leave();
+    this.#meetings.leave(isSpare);
     this.#inbox.clear();
     this.#meter.drop();
     this.#commits.forget();

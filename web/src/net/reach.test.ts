@@ -49,4 +49,8 @@ test('[WP52] with a meeting come those in other groups who keep what this one ke
   expect(told({ type: 'meetingOver', epoch: 1, round: 0 })).toBeNull();
   expect(told({ type: 'start', epoch: 1, step: 2 })).toBeNull();
   expect(told(prepare(3, own, { from: 'kept' }))).toBe('ac');
+  // Who is in no plan may own something, but not who pauses.
+  expect(told({ type: 'meet', epoch: 3, round: 1, attempt: 1, steps: [1, 1], groups })).toBe('acd');
+  expect(told({ type: 'standby', state: 'spare' })).toBe('d');
+  expect(told({ type: 'standby', state: 'paused' })).toBe('');
 });

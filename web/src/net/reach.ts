@@ -53,7 +53,8 @@ export class Reach {
       case 'standby':
         this.#prepared = null;
         this.#now = NOBODY;
-        this.#meeting = NOBODY;
+        // A spare one may own something, and meet others.
+        if (message.state !== 'spare') this.#meeting = NOBODY;
         break;
       default:
         return null;

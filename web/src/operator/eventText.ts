@@ -13,6 +13,8 @@ const FAULTS: Readonly<Record<Fault['reason'], string>> = {
   outOfMemory: 'ran out of memory',
   badFrame: 'got damaged data',
   internal: 'ran into an error',
+  noPacket: 'was not told at a meeting what an island did',
+  notPublished: 'was not sent what came of a meeting',
 };
 
 /** Whom it was about; null: the whole run. */
