@@ -100,9 +100,13 @@ const canBecomeWhole = (transition: Transition, checkpoint: PendingCheckpoint): 
 export const isCheckpointOnItsWay = (transition: Transition): boolean =>
   transition.state.pending.some((checkpoint) => canBecomeWhole(transition, checkpoint));
 
-/** As many steps are unsaved as may be, and this one can still become whole: the next step waits for it. */
+/**
+ * As many steps are unsaved as may be, and this one can still become whole: the next step waits for it. Not that of one of
+ * several groups, whose checkpoints are of meetings: there all wait together.
+ */
 export function awaitedCheckpoint(transition: Transition): PendingCheckpoint | undefined {
   const { config, committedSteps, newestCheckpointStep, pending } = transition.state;
+  if (config.own !== undefined) return undefined;
   if (committedSteps - newestCheckpointStep < unsavedLimit(config)) return undefined;
   return pending.find((checkpoint) => !checkpoint.isOwnWhole && canBecomeWhole(transition, checkpoint));
 }

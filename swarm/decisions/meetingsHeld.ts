@@ -156,7 +156,9 @@ function savedAt(deciding: Deciding, committedSteps: number): 'first' | 'beside'
   const isEnd = committedSteps >= config.steps || states.some((state) => mustStand(state));
   const isDue = apart.giving ? unsaved >= every : committedSteps % every === 0 || unsaved > every;
   const forStarts = savedForStarts(apart.anew, committedSteps);
-  if (isEnd || unsaved >= unsavedLimit(config) || forStarts === 'first' || deciding.apart.turns) return 'first';
+  // Where rounds are recorded all go back only when nobody has what islands share: a slow upload is not waited for.
+  const isTooMuch = !apart.giving && unsaved >= unsavedLimit(config);
+  if (isEnd || isTooMuch || forStarts === 'first' || deciding.apart.turns) return 'first';
   return (isDue || forStarts === 'beside') && apart.saving === null ? 'beside' : 'no';
 }
 

@@ -187,6 +187,18 @@ describe('who has what islands share', () => {
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
   });
 
+  it('[IS52] a checkpoint that takes many rounds is waited for by those who begin, and at the end; others train on', () => {
+    const seconds = (uploadMs: number): number => {
+      const run = runOf({ steps: 600, every: 20 });
+      join(run, ...SIX);
+      run.uploadMs = uploadMs;
+      expectWhole(run);
+      return run.now / 1_000;
+    };
+    // Of a first start, of the change to owners, and at the end.
+    expect(seconds(20_000)).toBeLessThan(seconds(1) + 4 * 20);
+  });
+
   it('[IS119] where so many have come that they meet sooner with owners, all begin anew at what is saved', () => {
     const run = runOf({ steps: 400 });
     join(run, 'a', 'c');
