@@ -35,6 +35,7 @@ import { outcomeOf } from './meetingOutcome.ts';
 import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
 import { canSave, isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
 import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
+import { soonestFirst } from './savers.ts';
 
 /** The next thing that there is to do about a meeting. */
 export function meet(deciding: Deciding): boolean {
@@ -72,6 +73,8 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
   const about = meetings.beside ?? roundEnded(states, plans);
   const isBeside = meetings.beside === null && run.train.islands?.overlap === true && isFree(deciding, about.end);
   const isFirst = meetings.beside === null;
+  const mayChoose = isFirst && giving !== null && apart.saving === null && savedAt(deciding, about.end) !== 'no';
+  if (mayChoose && soonestFirst(deciding, plans, endingAt(deciding, about.end))) return true;
   const relayed = isFirst ? meetings.relayed.filter((pair) => isOfTwo(deciding, pair)) : meetings.relayed;
   const before = { ...meetings, relayed, beside: isBeside ? about : meetings.beside };
   deciding.apart = { ...apart, meetings: before, turns: isTurnDue(deciding) };

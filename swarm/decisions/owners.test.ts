@@ -199,6 +199,20 @@ describe('who has what islands share', () => {
     expect(seconds(20_000)).toBeLessThan(seconds(1) + 4 * 20);
   });
 
+  it('[IS118] the group saves that has it uploaded soonest, whoever came first', () => {
+    const run = runOf({ steps: 400, every: 20 });
+    join(run, 'c', 'd', 'e', 'f', 'b');
+    const saved: (string | undefined)[] = [];
+    for (let before = 0; run.advance(); before = run.state.apart.saving?.step ?? 0) {
+      const { saving } = run.state.apart;
+      const isBeside = saving !== null && saving.step !== before && run.state.groups.length === 5;
+      if (isBeside) saved.push(run.state.groups[0]?.coordinator.donors[0]?.peer);
+    }
+    expect(saved.length).toBeGreaterThan(3);
+    expect(new Set(saved)).toEqual(new Set(['b']));
+    expect(run.isFinished).toBe(true);
+  });
+
   it('[IS119] where so many have come that they meet sooner with owners, all begin anew at what is saved', () => {
     const run = runOf({ steps: 400 });
     join(run, 'a', 'c');
