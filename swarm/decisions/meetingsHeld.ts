@@ -169,14 +169,14 @@ function savedAt(deciding: Deciding, committedSteps: number): 'first' | 'beside'
 function saversOf(deciding: Deciding, end: number): number[] {
   const { owners, meetings } = deciding.apart;
   if (owners === null || meetings.beside !== null) return [];
-  if (savedAt(deciding, end) === 'no' && !isDueAnew(deciding, end)) return [];
+  const saved = savedAt(deciding, end);
+  if (saved === 'no' && !isDueAnew(deciding, end)) return [];
   const ending = endingAt(deciding, end);
   const states = statesOf(deciding);
   const staying = [...states.keys()].filter((group) => !ending.includes(islandOf(at(states, group))));
-  // Where the first one is lost the other one does it. Of groups that all end the last one does not.
-  return staying.length > 0 ? staying.slice(0, SAVERS) : [states.length - 1];
+  // Where all wait and the first one is lost the other one does it. Of groups that all end the last one does not.
+  return staying.length > 0 ? staying.slice(0, saved === 'first' ? 2 : 1) : [states.length - 1];
 }
-const SAVERS = 2;
 
 const islandsAt = (plans: readonly PlanInForce[], places: readonly number[] = []): number[] =>
   places.flatMap((place) => at(plans, place).plan.islands ?? []);

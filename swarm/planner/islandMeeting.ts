@@ -16,12 +16,18 @@ import {
   toEveryGroup,
   wantsOwners,
 } from '../islands/ownerShares.ts';
+import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 
 /** From the round's end to the next one's beginning messages go to and fro so often: packets, digests, roster, outcome. */
 const MESSAGES = 6;
 /** Of CPU work an element: a packet made, the outer step, what is published. Measured, 10 M elements in 0.3 s. */
 const ELEMENT_SECONDS = 3e-8;
+
+/** Of what is saved the shared value and the velocity are with owners alone. */
+const SENT_KINDS = 2;
+/** Which is all that matters of it here. */
+const SPARSE = { top: 1, chunk: 1, feedback: 0 };
 
 /** A donor's part of an island. */
 export interface Part {
@@ -42,7 +48,14 @@ export interface Meeting {
   readonly shares: readonly number[];
 }
 
-const elementsOf = ({ model }: ClusterCosts): number => model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+/** A model, and what each donor's line carries. */
+interface Lines {
+  readonly model: { readonly blocks: readonly { readonly elements: number }[] };
+  readonly peers: readonly { readonly upload: number; readonly download: number }[];
+}
+
+const elementsOf = ({ model }: Pick<Lines, 'model'>): number =>
+  model.blocks.reduce((sum, { elements }) => sum + elements, 0);
 
 /** Bytes that owners need beside what these donors have. */
 export const missingForOwners = (costs: ClusterCosts, parts: readonly Part[]): number =>
@@ -106,6 +119,40 @@ export function meetingOfAll(costs: ClusterCosts, settings: MeetingSettings, gro
     sendingSeconds: Math.max(...secondsToAll(costs, settings, groups)),
     besideSeconds: besideSeconds(costs, parts, worked),
     shares: [],
+  };
+}
+
+/** A checkpoint of what islands share. */
+export interface IslandSave {
+  /** Of the groups the one that has it uploaded soonest, which saves it (IS118). */
+  readonly group: number;
+  readonly uploadSeconds: number;
+  readonly bytes: number;
+  /** How much longer the meeting takes, with owners, who send that group what is saved. */
+  readonly meetingSeconds: number;
+}
+
+/** `shares`: of owners, in the order of all donors of these groups, then of others; empty where there are none. */
+export function islandSave(
+  costs: Lines,
+  { publish }: Pick<MeetingSettings, 'publish'>,
+  groups: readonly (readonly Part[])[],
+  owning: readonly Part[],
+  shares: readonly number[],
+): IslandSave {
+  const model = elementsOf(costs);
+  const saved = FLOAT_BYTES * savedKinds({ count: 'auto', exchange: SPARSE, publish }).length;
+  const sent = shares.length > 0 ? FLOAT_BYTES * SENT_KINDS : 0;
+  const of = ({ place }: Part) => at(costs.peers, place);
+  const slowest = (parts: readonly Part[], seconds: (part: Part, i: number) => number): number =>
+    Math.max(0, ...parts.map(seconds));
+  const uploads = groups.map((parts) => slowest(parts, (part) => (saved * part.primary) / of(part).upload));
+  const group = uploads.indexOf(Math.min(...uploads));
+  const received = slowest(at(groups, group), (part) => (sent * part.held) / of(part).download);
+  const sending = slowest(owning, (part, i) => (sent * (shares[i] ?? 0) * model) / of(part).upload);
+  return {
+    ...{ group, uploadSeconds: at(uploads, group), bytes: saved * model },
+    meetingSeconds: Math.max(received, sending),
   };
 }
 

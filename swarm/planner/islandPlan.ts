@@ -15,10 +15,10 @@ import { memoryOf } from './draft.ts';
 import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { costsIn, othersOf, type Way } from './islandCosts.ts';
 import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import { meetSoonerOwned, secondsToAll } from './islandMeeting.ts';
+import { islandSave, meetSoonerOwned, secondsToAll } from './islandMeeting.ts';
 import { metBy, owningParts, type Rounds, withoutSlow } from './islandRound.ts';
 import { exact, type Team, teamOf } from './islandTeam.ts';
-import { idleOf, meetingWords, noGroup, summary, teamWords } from './islandWords.ts';
+import { idleOf, meetingWords, noGroup, savingWords, summary, teamWords } from './islandWords.ts';
 import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
@@ -276,6 +276,8 @@ function whole(
       share > 0 ? [{ peer: at(costs.peers, at(parts, i).place).id, share }] : [],
     ),
   };
+  const ownParts = met.map((team) => team.parts);
+  const save = islandSave(costs, asked, ownParts, parts, meeting.shares);
   const exacted = met.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
   return success({
     islands: exacted.flatMap((team, i) =>
@@ -287,6 +289,7 @@ function whole(
     reasons: [
       ...summary(costs, exacted, asked.rounds.count === 'auto'),
       ...meetingWords(way === 'owned' ? round.meetingSeconds : null, secondsToAll(costs, asked, met)),
+      ...(asked.rounds.count === 'auto' ? savingWords(save, round.seconds) : []),
       ...teamWords(exacted, round.steps, predicted.owners),
     ],
   });

@@ -5,6 +5,7 @@ import { bytesText, counted, secondsText } from '../quantityText.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
 import { planOf } from './draft.ts';
+import type { IslandSave } from './islandMeeting.ts';
 import type { Team } from './islandTeam.ts';
 import type { Reason } from './reason.ts';
 
@@ -38,6 +39,22 @@ export function meetingWords(owned: number | null, seconds: readonly number[]): 
     owned === null
       ? `At a meeting every donor sends its packets to every other island, which ${times}.`
       : `Each range of the model has an owner and a copy at meetings, who alone keep what islands share: a meeting takes ${secondsText(owned)}. To send packets to every other island ${times}, with 8 bytes a parameter more at each of them.`;
+  return [{ peer: null, text }];
+}
+
+/** How often what islands share is saved at most, and what that takes. */
+export function savingWords(
+  { group, uploadSeconds, bytes, meetingSeconds }: IslandSave,
+  roundSeconds: number,
+): Reason[] {
+  if (!Number.isFinite(uploadSeconds)) return [];
+  const rounds = Math.max(1, Math.ceil(uploadSeconds / roundSeconds));
+  const every = rounds === 1 ? 'at every meeting' : `every ${counted(rounds, 'round')}`;
+  const longer =
+    meetingSeconds > 0
+      ? `; that meeting takes ${secondsText(meetingSeconds)} more, in which owners send it what it lacks`
+      : '';
+  const text = `Checkpoints are saved ${every} at most: island ${group + 1} uploads ${bytesText(bytes)} in ${secondsText(uploadSeconds)}, while all train on${longer}.`;
   return [{ peer: null, text }];
 }
 
