@@ -79,7 +79,8 @@ export class Network {
     if (message.type === 'prepare') {
       this.#members.add(to);
       this.relay.forgive();
-    } else if (message.type === 'standby' || message.type === 'abandon') this.#members.delete(to);
+    } else if (message.type === 'abandon' || (message.type === 'standby' && message.state !== 'finished'))
+      this.#members.delete(to);
     this.pairs.told(to, message, nowMs);
     this.needs.told(to, message);
   }

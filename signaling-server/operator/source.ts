@@ -68,6 +68,7 @@ export function operatorSource(
   };
   return () => {
     const { committedSteps } = run;
+    const [plan = null, ...plansBeside] = plansInForce(run, store);
     // After a roll-back steps have other values than those that were sent.
     const unsaid = nextStep > committedSteps ? 0 : nextStep;
     const met = store.run(run.name)?.metSteps ?? 0;
@@ -83,7 +84,8 @@ export function operatorSource(
       events: history.flatMap(eventOf),
       ...news('evaluations', [...store.evaluations(run.name)].slice(-MOST_EVALUATIONS)),
       ...news('peers', peerFacts(run, store)),
-      ...news('plan', planInForce(run, store)),
+      ...news('plan', plan),
+      ...news('plansBeside', plansBeside),
       ...news('traces', run.history.range() as WatchMessage['traces']),
       ...news('alertLimits', alertLimitsOf(store, run.name)),
       ...news('freeBytes', freeBytes()),
@@ -131,12 +133,11 @@ function peerFacts(run: ActiveRun, store: Store): PeerFacts[] {
   });
 }
 
-function planInForce(run: ActiveRun, store: Store): PlanInForce | null {
-  const current = run.history.plan;
-  if (current === null) return null;
-  const { epoch, plan } = current;
-  return watchedPlan(epoch, plan, store.epoch(run.name, epoch)?.reason ?? '');
-}
+/** The newest first. */
+const plansInForce = (run: ActiveRun, store: Store): PlanInForce[] =>
+  run.history.plans
+    .map(({ epoch, plan }) => watchedPlan(epoch, plan, store.epoch(run.name, epoch)?.reason ?? ''))
+    .toReversed();
 
 export function watchedPlan(epoch: number, plan: Plan, reason: string): PlanInForce {
   return {

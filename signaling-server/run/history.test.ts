@@ -197,3 +197,32 @@ it('[OP1] who is gone is lost while it has a part, and has left while it rests',
   gone();
   expect(told.at(-1)).toEqual(['left', undefined]);
 });
+
+it('[OP67] of groups with islands of their own all plans are in force, and each one’s steps stand with what its donors did', () => {
+  const { history, shown } = runOf({ count: 'auto' }, { ...PLAN, islands: [0] });
+  const effect = (given: object): void => history.effect(given as DecisionEffect);
+  const of = (peer: PeerId): object => ({
+    ...PLAN,
+    stages: [{ layers: [0, 1], members: [{ peer, microBatches: [0], samples: 1, recompute: [] }] }],
+  });
+  const inForce = (): number[] => history.plans.map(({ epoch }) => epoch);
+  const report = (peer: PeerId, epoch: number, step: number): void => {
+    const message = { type: 'report', epoch, step, spans: [{ action: '0F0', start: step, end: step + 1 }] };
+    history.event({ type: 'said', connection: { peer }, message } as unknown as DonorEvent);
+  };
+  effect({ type: 'storeEpoch', epoch: 2, reason: '', plan: { ...of(B), islands: [1] } });
+  expect(inForce()).toEqual([1, 2]);
+  // Each group counts its own steps; both are at work on theirs.
+  report(A, 1, 5);
+  report(B, 2, 5);
+  effect({ type: 'storeCommit', record: { step: 8, plan: 1 } });
+  effect({ type: 'storeCommit', record: { step: 9, plan: 2 } });
+  history.close();
+  expect([shown(8), shown(9)]).toEqual([[WORK], [['b', '0F0', 0, 1]]]);
+  effect({ type: 'storeEpoch', epoch: 3, reason: '', plan: { ...of(B), islands: [1] } });
+  expect(inForce()).toEqual([1, 3]);
+  effect({ type: 'islandEnded', island: 0, from: 0 });
+  expect(inForce()).toEqual([3]);
+  effect({ type: 'storeEpoch', epoch: 4, reason: '', plan: of(A) });
+  expect(inForce()).toEqual([4]);
+});

@@ -40,24 +40,40 @@ function addHappened(store: Store, run: string, happened: Happened, nowMs: numbe
   store.addEvent(run, kind, JSON.stringify(detail), nowMs, step);
 }
 
+/** `count`: what the donors of its plan call it, where each group counts its own steps. */
+interface Ended {
+  readonly count: number;
+  readonly members: readonly PeerId[];
+  readonly ends: ReadonlyMap<PeerId, WorkEnd>;
+  readonly told: Set<PeerId>;
+}
+
+interface Announced {
+  readonly epoch: number;
+  readonly plan: Plan;
+}
+
+/** Of another group than the one with these islands; with none of its own a plan is of all donors. */
+const isBeside = ({ plan: { islands } }: Announced, own: Plan['islands']): boolean =>
+  islands !== undefined && own !== undefined && !islands.some((island) => own.includes(island));
+
 export class RunHistory implements RunObserver {
   readonly #store: Store;
   readonly #run: Observed;
   readonly #now: () => number;
-  /** Of the step that is being reported, by peer. */
-  #reports = new Map<PeerId, Reported>();
+  /** Of each plan in force, by its epoch: the step that is being reported, by peer. */
+  readonly #reports = new Map<number, { readonly step: number; readonly by: Map<PeerId, Reported> }>();
   readonly #left = new Set<PeerId>();
   /** Paused, on standby, or done with the run: with them nothing is lost. */
   readonly #resting = new Set<PeerId>();
   /** Faults that each donor told of since it came, and the plan under which it last did. */
   readonly #faults = new Map<PeerId, { readonly count: number; readonly epoch: number }>();
-  #reported = '';
-  #plan: { readonly epoch: number; readonly plan: Plan } | null = null;
+  #plans: readonly Announced[] = [];
   /** Why the newest epoch began; empty: none did since the server started. */
   epochReason = '';
   #unsaved: TraceRow[] = [];
   /** By steps: who computed in it, and who has told what it did behind it. */
-  readonly #mayEnd = new Map<number, { readonly ends: ReadonlyMap<PeerId, WorkEnd>; readonly told: Set<PeerId> }>();
+  readonly #mayEnd = new Map<number, Ended>();
   /** Of the newest commit: donors hear of it first. */
   #untraced: (() => void) | null = null;
 
@@ -67,9 +83,9 @@ export class RunHistory implements RunObserver {
     this.#now = now;
   }
 
-  /** The one that was announced last. */
-  get plan(): { readonly epoch: number; readonly plan: Plan } | null {
-    return this.#plan;
+  /** In force, of each group with islands of its own; the one that was announced last comes last. */
+  get plans(): readonly Announced[] {
+    return this.#plans;
   }
 
   faults(peer: PeerId): number {
@@ -104,24 +120,33 @@ export class RunHistory implements RunObserver {
 
   /** Of each donor one event a plan: whatever it says, it fills no store. */
   #faulted(peer: PeerId, { reason, about, detail }: FaultMessage): void {
-    const epoch = this.#plan?.epoch ?? 0;
+    const epoch = this.#plans.at(-1)?.epoch ?? 0;
     const isNews = this.#faults.get(peer)?.epoch !== epoch;
     this.#faults.set(peer, { count: this.faults(peer) + 1, epoch });
     if (isNews) this.#add({ kind: 'fault', peer, reason, about, detail });
   }
 
   #reportedBy(peer: PeerId, { epoch, step, spans, behind }: ReportMessage): void {
-    const key = `${epoch} ${step}`;
-    if (key !== this.#reported) this.#reports = new Map();
-    this.#reported = key;
-    this.#reports.set(peer, { spans, behind });
+    if (this.#plans.every((one) => one.epoch !== epoch)) return;
+    const known = this.#reports.get(epoch);
+    const reports = known?.step === step ? known : { step, by: new Map<PeerId, Reported>() };
+    this.#reports.set(epoch, reports);
+    reports.by.set(peer, { spans, behind });
+  }
+
+  /** Undefined: all. */
+  #withoutPlansOf(islands: Plan['islands']): void {
+    this.#plans = this.#plans.filter((one) => isBeside(one, islands));
+    for (const epoch of this.#reports.keys())
+      if (this.#plans.every((one) => one.epoch !== epoch)) this.#reports.delete(epoch);
   }
 
   effect(effect: DecisionEffect): void {
     switch (effect.type) {
       case 'storeEpoch': {
         const { epoch, reason, plan } = effect;
-        this.#plan = { epoch, plan };
+        this.#withoutPlansOf(plan.islands);
+        this.#plans = [...this.#plans, { epoch, plan }];
         this.epochReason = reason;
         const { stages, microBatches, schedule } = plan;
         const counts = { donors: peers(plan).length, stages: stages.length, microBatches: microBatches.length };
@@ -135,6 +160,7 @@ export class RunHistory implements RunObserver {
         this.#add({ kind: 'checkpoint' }, effect.step);
         return;
       case 'islandEnded':
+        this.#withoutPlansOf([effect.island]);
         // Those that are kept get other counts with their steps.
         this.#traceNow();
         this.#save();
@@ -198,14 +224,12 @@ export class RunHistory implements RunObserver {
 
   #traceLater(step: number, epoch: number): void {
     this.#traceNow();
-    const plan = this.#plan?.epoch === epoch ? this.#plan.plan : null;
-    const reports = this.#reports;
+    const plan = this.#plans.find((one) => one.epoch === epoch)?.plan;
+    const reports = this.#reports.get(epoch);
     // Where rounds are recorded each group counts its own steps: what was reported last is of this one.
-    const isThis = isRecorded(this.#run.document.file.train)
-      ? this.#reported.startsWith(`${epoch} `)
-      : this.#reported === `${epoch} ${step}`;
-    if (plan === null || !isThis) return;
-    this.#untraced = () => this.#trace(step, epoch, plan, reports);
+    const isThis = reports?.step === step || isRecorded(this.#run.document.file.train);
+    if (plan === undefined || reports === undefined || !isThis) return;
+    this.#untraced = () => this.#trace({ step, epoch, count: reports.step }, plan, reports.by);
     setImmediate(() => this.#traceNow());
   }
 
@@ -216,7 +240,11 @@ export class RunHistory implements RunObserver {
     if (this.#unsaved.length >= BATCH) this.#save();
   }
 
-  #trace(step: number, epoch: number, plan: Plan, reported: ReadonlyMap<PeerId, Reported>): void {
+  #trace(
+    { step, epoch, count }: Pick<TraceRow, 'step' | 'epoch'> & Pick<Ended, 'count'>,
+    plan: Plan,
+    reported: ReadonlyMap<PeerId, Reported>,
+  ): void {
     this.#behind(plan, reported);
     const reports = new Map([...reported].map(([peer, { spans }]) => [peer, spans]));
     const timeline = aligned(plan, reports);
@@ -226,19 +254,26 @@ export class RunHistory implements RunObserver {
     const ends = workEnds(plan, reports);
     const beside = [...reports].flatMap(([peer, spans]) => alignedBeside(ends, besideSpans(plan, peer, spans)));
     this.#keep({ step, epoch, bubble, spans: JSON.stringify(rowsOf(timeline, beside)) });
-    this.#mayEnd.set(step, { ends, told: new Set() });
+    this.#mayEnd.set(step, { count, members: peers(plan), ends, told: new Set() });
     const oldest = this.#mayEnd.size > TURNS_AT_ONCE ? this.#mayEnd.keys().next().value : undefined;
     if (oldest !== undefined) this.#mayEnd.delete(oldest);
+  }
+
+  /** The newest one that it calls so. */
+  #stepOf(peer: PeerId, count: number): number | undefined {
+    const found = [...this.#mayEnd].findLast(([, ended]) => ended.count === count && ended.members.includes(peer));
+    return found?.[0];
   }
 
   /** What donors tell of behind a step stands with its spans; each donor says so once. */
   #behind(plan: Plan, reported: ReadonlyMap<PeerId, Reported>): void {
     const told = new Map<number, Map<PeerId, readonly BesideSpan[]>>();
     for (const [peer, { behind }] of reported) {
-      if (!behind || this.#mayEnd.get(behind.step)?.told.has(peer) !== false) continue;
+      const step = behind && this.#stepOf(peer, behind.step);
+      if (!behind || step === undefined || got(this.#mayEnd, step).told.has(peer)) continue;
       const { islands } = this.#run.document.file.train;
       const own = besideSpans(plan, peer, behind.spans).filter(({ action }) => islands || !isTurnEnd(action));
-      told.set(behind.step, new Map([...(told.get(behind.step) ?? []), [peer, own]]));
+      told.set(step, new Map([...(told.get(step) ?? []), [peer, own]]));
     }
     for (const [step, byPeer] of told) {
       const known = got(this.#mayEnd, step);

@@ -175,6 +175,8 @@ const watchSchema = z.object({
   evaluations: z.array(z.tuple([count, z.number()])).optional(),
   peers: z.array(peerFactsSchema).optional(),
   plan: planInForceSchema.nullable().optional(),
+  /** Of other groups with islands of their own, where `plan` is of one: that is the newest. */
+  plansBeside: z.array(planInForceSchema).optional(),
   /** Steps whose spans are kept, the first and the last. */
   traces: z.tuple([count, count]).nullable().optional(),
   alertLimits: alertLimitsSchema.optional(),

@@ -36,6 +36,8 @@ export interface OperatorState {
   readonly events: readonly WatchedEvent[];
   readonly peers: readonly PeerFacts[];
   readonly plan: PlanInForce | null;
+  /** Of other groups with islands of their own. */
+  readonly plansBeside: readonly PlanInForce[];
   /** Steps whose spans the server keeps. */
   readonly traces: readonly [number, number] | null;
   /** When operators want to be told; kept by the server. */
@@ -81,6 +83,7 @@ export const INITIAL_STATE: OperatorState = {
   events: [],
   peers: [],
   plan: null,
+  plansBeside: [],
   traces: null,
   alertLimits: INITIAL_ALERT_LIMITS,
   freeBytes: null,
@@ -161,6 +164,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     evaluations: message.evaluations ?? known.evaluations,
     peers: message.peers ?? known.peers,
     plan: message.plan === undefined ? known.plan : message.plan,
+    plansBeside: message.plansBeside ?? known.plansBeside,
     traces: message.traces === undefined ? known.traces : message.traces,
     alertLimits: message.alertLimits ?? known.alertLimits,
     freeBytes: message.freeBytes === undefined ? known.freeBytes : message.freeBytes,

@@ -68,28 +68,30 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   const links = snapshot.links ?? NO_LINKS;
   // A step that was chosen is shown with the plan that it was done under.
   const plan = chosen === null ? state.plan : (timeline?.plan ?? state.plan);
-  const isOfPlan = timeline !== null && timeline.epoch === plan?.epoch;
-  const use = useMemo(() => (isOfPlan && plan ? useOf(timeline.measured, plan) : null), [timeline, plan]);
-  const peers = useMemo(() => plan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [], [plan]);
-  // It changes with its step alone, not with every number of the run.
-  const spans = useMemo(
-    () => timeline && <StepTimeline step={timeline} peers={isOfPlan ? peers : []} />,
-    [timeline, peers, isOfPlan],
+  // Of several groups that have islands of their own any may have done the newest step.
+  const all = plan === null ? [] : [plan, ...state.plansBeside];
+  const stepPlan = all.find(({ epoch }) => epoch === timeline?.epoch) ?? null;
+  const use = useMemo(() => (timeline && stepPlan ? useOf(timeline.measured, stepPlan) : null), [timeline, stepPlan]);
+  const peers = useMemo(
+    () => stepPlan?.stages.flatMap(({ members }) => members.map(({ peer }) => peer)) ?? [],
+    [stepPlan],
   );
+  // It changes with its step alone, not with every number of the run.
+  const spans = useMemo(() => timeline && <StepTimeline step={timeline} peers={peers} />, [timeline, peers]);
   return (
     <>
       <section class="card" aria-labelledby="map">
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class={plan ? 'sentence long' : 'soft empty'}>
           {plan
-            ? bottleneckText(use ?? { seconds: 0, peers: [] }, plan, links)
+            ? bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, links)
             : snapshot.phase === 'finished'
               ? 'The run is finished, and nobody trains it any more.'
               : 'There is no plan yet.'}
         </p>
         {plan && <MapLegend />}
         {chosen === null && snapshot.groups ? (
-          <IslandMap groups={snapshot.groups} plans={plan ? [plan] : []} links={links} use={use} />
+          <IslandMap groups={snapshot.groups} plans={all} links={links} use={use} />
         ) : (
           plan && <SwarmMap plan={plan} links={links} use={use} />
         )}
@@ -109,7 +111,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         )}
         {traces !== null && <p class="sentence long">{timeline && timelineText(timeline)}</p>}
         {spans}
-        {timeline && !isOfPlan && <p class="soft small">This step was done under plan {timeline.epoch}.</p>}
+        {timeline && stepPlan === null && <p class="soft small">This step was done under plan {timeline.epoch}.</p>}
         {timeline && <StepEvents step={timeline.step} events={state.events} />}
       </section>
       {plan && <PlanWords snapshot={snapshot} plan={plan} />}
