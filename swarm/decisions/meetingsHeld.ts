@@ -111,8 +111,8 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
   const { beside } = apart.meetings;
   const outcome = outcomeOf(current, plans);
   if (outcome.of === 'whole') {
-    const [saver] = saversOf(deciding, current.end);
-    if (saver !== undefined && current.owners?.savedBy?.includes(saver) !== true) {
+    const savedBy = current.owners?.savedBy ?? [];
+    if (saversOf(deciding, current.end).some((saver) => !savedBy.includes(saver))) {
       // Since it began it has come to be saved, or by another one, who has not been sent all of it.
       change(deciding, { ...apart.meetings, current: null });
       return true;
