@@ -68,7 +68,7 @@ export function operatorSource(
   };
   return () => {
     const { committedSteps } = run;
-    const [plan = null, ...plansBeside] = plansInForce(run, store);
+    const [plan = null, ...plansBeside] = plansInForce(run);
     // After a roll-back steps have other values than those that were sent.
     const unsaid = nextStep > committedSteps ? 0 : nextStep;
     const met = store.run(run.name)?.metSteps ?? 0;
@@ -134,10 +134,8 @@ function peerFacts(run: ActiveRun, store: Store): PeerFacts[] {
 }
 
 /** The newest first. */
-const plansInForce = (run: ActiveRun, store: Store): PlanInForce[] =>
-  run.history.plans
-    .map(({ epoch, plan }) => watchedPlan(epoch, plan, store.epoch(run.name, epoch)?.reason ?? ''))
-    .toReversed();
+const plansInForce = ({ history }: ActiveRun): PlanInForce[] =>
+  history.plans.map(({ epoch, plan, reason }) => watchedPlan(epoch, plan, reason)).toReversed();
 
 export function watchedPlan(epoch: number, plan: Plan, reason: string): PlanInForce {
   return {

@@ -50,6 +50,7 @@ interface Ended {
 
 interface Announced {
   readonly epoch: number;
+  readonly reason: string;
   readonly plan: Plan;
 }
 
@@ -146,7 +147,7 @@ export class RunHistory implements RunObserver {
       case 'storeEpoch': {
         const { epoch, reason, plan } = effect;
         this.#withoutPlansOf(plan.islands);
-        this.#plans = [...this.#plans, { epoch, plan }];
+        this.#plans = [...this.#plans, { epoch, reason, plan }];
         this.epochReason = reason;
         const { stages, microBatches, schedule } = plan;
         const counts = { donors: peers(plan).length, stages: stages.length, microBatches: microBatches.length };

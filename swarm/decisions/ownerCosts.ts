@@ -1,13 +1,10 @@
 /** What owners send at a meeting, and who takes the place of one who is gone. */
 import { at, median, type PeerId } from '../base.ts';
-import { type MeetingDonor, OWNERS, publishedBytes } from '../islands/ownerShares.ts';
+import { type MeetingDonor, OWNERS, publishedBytes, SENT_KINDS } from '../islands/ownerShares.ts';
 import type { MeetingOwners, OwnedRange } from '../messages/meetingWords.ts';
 import { FLOAT_BYTES, SHARED_KINDS } from '../plan/stateKinds.ts';
 import type { Islands } from '../run/runFile.ts';
 import type { Owners } from './owned.ts';
-
-/** Of S and V a checkpoint has what is not every keeper's. */
-const SAVED_KINDS = 2;
 
 export interface OwnersSend {
   /** Seconds of the slowest: to publish, at every meeting, and to send on what others are to have, at this one. */
@@ -33,7 +30,7 @@ export function ownersSend(
     const sender = at(workers, 0);
     add(published, sender, copies * publishedBytes(settings, elements));
     const newOnes = keep.filter((peer) => !workers.includes(peer)).length;
-    const planes = newOnes * SHARED_KINDS.length + savedBy.length * SAVED_KINDS;
+    const planes = newOnes * SHARED_KINDS.length + savedBy.length * SENT_KINDS;
     add(moved, sender, FLOAT_BYTES * elements * planes);
   }
   const seconds = (of: ReadonlyMap<PeerId, number>): number[] =>

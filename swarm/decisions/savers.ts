@@ -5,6 +5,7 @@
 import { at } from '../base.ts';
 import type { PlanInForce } from '../coordinator/state.ts';
 import { peers as peersOf } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import { uploadsOf } from '../plan/uploader.ts';
 import type { Deciding } from './deciding.ts';
@@ -25,7 +26,7 @@ function uploadSeconds({ groups, apart }: Deciding, plans: readonly PlanInForce[
   return plans.map(({ plan }) =>
     Math.max(
       ...peersOf(plan).map((peer) => {
-        const elements = uploadsOf(plan, peer, undefined).reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+        const elements = uploadsOf(plan, peer, undefined).reduce((sum, shard) => sum + sizeOf(shard), 0);
         return (bytes * elements) / (uploads.get(peer) ?? Number.POSITIVE_INFINITY);
       }),
     ),

@@ -16,6 +16,8 @@ import { packetBytes } from './packet.ts';
 export const OWNERS = 2;
 /** Bytes of an element at each of them: shared value, velocity and what is published. */
 export const OWNER_BYTES = 12;
+/** Of S and V, which a checkpoint has and only they: who saves is sent both. */
+export const SENT_KINDS = 2;
 /** Of the model: who would own less owns nothing. */
 const LEAST_SHARE = 1e-4;
 /** With owners a meeting is to take less than this part of the time that it takes without. */

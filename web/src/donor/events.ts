@@ -8,6 +8,7 @@ import type { Limits } from '../../../swarm/limits.ts';
 import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { ServerMessage, SpareReason } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
+import { sizeOf } from '../../../swarm/plan/shardCuts.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';
@@ -254,7 +255,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
 /** From the end of this meeting on. */
 function ownedBytes({ me }: DonorState, { owners }: Extract<ServerMessage, { type: 'meet' }>): number {
   const own = owners?.ranges.filter(({ keep }) => me !== null && keep.includes(me)) ?? [];
-  return OWNER_BYTES * own.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  return OWNER_BYTES * own.reduce((sum, one) => sum + sizeOf(one), 0);
 }
 
 /** What concerns a plan concerns its members: an answer that was overtaken by a pause changes nothing. */
