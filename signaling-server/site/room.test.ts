@@ -39,6 +39,7 @@ const SERVER = { run: { name: 'r' }, want: () => null, close: async () => {} } a
 async function roomAt(open: RoomOptions['open'], log: (text: string) => void): Promise<Room> {
   const connection = contentOf(await connectNats({ urls: [nats.url] }, new Patience(0, () => {})));
   const exchange = new Exchange({ nats: connection, site: 's', log: () => {} });
+  exchange.accept(() => true);
   const room = new Room({
     ...{ id: null, key: FIRST_KEY, exchange, open, leases: await openLeases(connection, 's', 1) },
     site: {

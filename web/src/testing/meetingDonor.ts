@@ -21,20 +21,36 @@ import { initialValue, KeeperState } from './keeperState.ts';
 export const OUTLINE = outlineModel(1, false);
 const STILL = { now: () => 0, wait: async () => undefined };
 
+/** Which also says for whom its donor waits. */
+class WaitMeter extends Meter {
+  /** Once for each tensor. */
+  readonly waits: PeerId[] = [];
+
+  override async awaited<T>(from: PeerId, coming: Promise<T>): Promise<T> {
+    this.waits.push(from);
+    try {
+      return await super.awaited(from, coming);
+    } finally {
+      this.waits.splice(this.waits.indexOf(from), 1);
+    }
+  }
+}
+
 /** Whose work is its island's updates, and meetings. */
 export class MeetingDonor {
   readonly said: PeerMessage[] = [];
   readonly holding = new Holding();
   readonly gpus: KeeperState[] = [];
+  readonly meter = new WaitMeter(STILL.now, () => undefined);
   readonly epochs: Epochs;
   readonly meetings: Meetings;
   readonly plan: Plan;
   readonly epoch: number;
   readonly #run: JoinedRun;
-  readonly #peer: PeerId;
+  readonly peer: PeerId;
 
   constructor(peer: PeerId, post: MeetingPost, train: Train, plan: Plan, epoch: number, state?: RunFiles['state']) {
-    this.#peer = peer;
+    this.peer = peer;
     this.plan = plan;
     this.epoch = epoch;
     const page = { sendServer: (message: PeerMessage) => void this.said.push(message) };
@@ -48,7 +64,7 @@ export class MeetingDonor {
     const traffic = new Traffic(STILL);
     this.meetings = new Meetings({
       ...{ page, ways, traffic, epochs: this.epochs, holding: this.holding },
-      ...{ meter: new Meter(STILL.now, () => undefined), neighbours: new Neighbours(ways, traffic) },
+      ...{ meter: this.meter, neighbours: new Neighbours(ways, traffic) },
       ...{ run: () => this.#run, links: () => [], send: async () => undefined, advance: () => undefined },
       receive: async () => new Float32Array(1),
       bar: (from) =>
@@ -81,7 +97,7 @@ export class MeetingDonor {
         model: OUTLINE,
         train: this.#run.facts.train,
         engine,
-        peer: this.#peer,
+        peer: this.peer,
         plan,
         epoch,
         generation: 0,
