@@ -71,6 +71,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
       if (!planned.ok) return planned;
       return success({
         islands: planned.value,
+        cluster: of,
         synchronous: search(problemOf(of)),
         wire: plainWire(run.precision.wire),
         mostSteps: islands.rounds.count === 'auto' ? mostOfRound(run.train.steps) : null,

@@ -83,6 +83,18 @@ it('[IS33] says what islands do beside one swarm, as one document', async () => 
   expect(answer.reasons.join('\n')).toMatch(/One swarm that takes its steps together does/);
 });
 
+it('[IS33] what donors who leave cost is said of the one swarm as of islands: a step, or a round, is done again', async () => {
+  const peers = CLUSTER.peers.map((peer, place) => ({ ...peer, ...(place === 0 && { meanSessionSeconds: 100 }) }));
+  expect(await plan({ islands: { count: 'auto', roundSeconds: 60 } }, { ...CLUSTER, peers }, ['--json'])).toBe(0);
+  const { reasons, synchronous, predicted } = JSON.parse(command.out);
+  const [, donor] = /since that swarm is (\w+) alone/.exec(reasons[0]) ?? [];
+  const [, expected, times] =
+    /middle of a step, ([\d.]+) tokens a second are expected of it; of islands ([\d.]+) times/.exec(reasons[0]) ?? [];
+  const stays = Math.exp(-synchronous.stepSeconds / (donor === 'a' ? 100 : 3_600));
+  expect(Number(expected) / (synchronous.tokensPerSecond * stays)).toBeCloseTo(1, 3);
+  expect((Number(times) * Number(expected)) / predicted.expectedTokensPerSecond).toBeCloseTo(1, 2);
+});
+
 it('[IS33] K islands of H steps are K, and a table is for people', async () => {
   expect(await plan({ islands: { count: 5, innerSteps: 10 } }, CLUSTER, ['--json'])).toBe(0);
   const { islands } = JSON.parse(command.out);

@@ -1,7 +1,9 @@
 /** What `shoal plan` says of a run with islands: a document and a table, beside one synchronous swarm. */
 import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
-import type { Plan } from '../../swarm/plan/plan.ts';
+import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import type { Cluster } from '../../swarm/planner/cluster.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
+import { chanceOfStaying } from '../../swarm/planner/groupsAsked.ts';
 import type { IslandPlan } from '../../swarm/planner/islandPlan.ts';
 import { ownedWords } from '../../swarm/planner/islandWords.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
@@ -13,6 +15,7 @@ import { aligned } from './aligned.ts';
 export interface IslandAnswer {
   readonly islands: IslandPlan;
   readonly synchronous: Result<ClusterPlan>;
+  readonly cluster: Cluster;
   /** Of a link of which a plan says nothing. */
   readonly wire: WireEncoding;
   /** Of the run, whose rounds are no longer than so many; null: as many as fit into a round. */
@@ -24,15 +27,23 @@ export interface IslandAnswer {
 const rate = (tokens: number): string => `${rounded(tokens, 4)} tokens a second`;
 
 /** Why islands, or why not. */
-function verdict({ islands, synchronous }: IslandAnswer): string {
-  const own = islands.predicted.tokensPerSecond;
+function verdict({ islands, synchronous, cluster }: IslandAnswer): string {
+  const { tokensPerSecond: own, expectedTokensPerSecond } = islands.predicted;
   if (!synchronous.ok) return `These peers cannot take their steps together as one swarm: ${synchronous.reason}.`;
   const { tokensPerSecond, stepSeconds } = synchronous.value.predicted;
   const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${secondsText(stepSeconds)}`;
-  const times = `${rounded(own / tokensPerSecond, 3)} times as many`;
-  return own > tokensPerSecond
-    ? `${one}; islands ${times}${why(islands, synchronous.value)}.`
-    : `${one}; islands ${times}: without train.islands this run is faster.`;
+  const times = (islandsDo: number, swarmDoes: number): string => `${rounded(islandsDo / swarmDoes, 3)} times as many`;
+  const reason = own > tokensPerSecond ? why(islands, synchronous.value) : ': without train.islands this run is faster';
+  // A step that somebody leaves is done again, as a round is.
+  const donors = new Set<string>(peers(synchronous.value.plan));
+  const sessions = cluster.peers.flatMap(({ id, meanSessionSeconds = 0 }) =>
+    donors.has(id) ? meanSessionSeconds : [],
+  );
+  const expected = tokensPerSecond * chanceOfStaying(sessions, stepSeconds);
+  return [
+    `${one}; islands ${times(own, tokensPerSecond)}${reason}.`,
+    `Counting that donors leave in the middle of a step, ${rate(expected)} are expected of it; of islands ${times(expectedTokensPerSecond, expected)}.`,
+  ].join(' ');
 }
 
 /** The predicted rate is that of whole rounds, which a short run does not have. */
@@ -103,14 +114,14 @@ export function islandDocument(answer: IslandAnswer) {
 
 export function islandTable(answer: IslandAnswer, before: Result<IslandAnswer> | null): string {
   const { predicted, islands, reasons } = answer.islands;
-  const rows = islands.flatMap(({ plan, predicted: { peers, stepSeconds } }, island) => {
-    const numbers = new Map(peers.map((peer) => [peer.peer, peer]));
+  const rows = islands.flatMap(({ plan, predicted }, island) => {
+    const numbers = new Map(predicted.peers.map((peer) => [peer.peer, peer]));
     return plan.stages.flatMap(({ layers, members }, stage) =>
       members.map(({ peer, samples }) => {
         const { memoryBytes, memoryLimitBytes } = got(numbers, peer);
         return [
           ...[String(island + 1), peer, String(stage + 1), rangeText(layers), String(samples)],
-          ...[wiresFrom(plan, peer, answer.wire), secondsText(stepSeconds)],
+          ...[wiresFrom(plan, peer, answer.wire), secondsText(predicted.stepSeconds)],
           ...[megabytes(memoryBytes), megabytes(memoryLimitBytes)],
         ];
       }),

@@ -36,11 +36,15 @@ export interface GroupsAsked {
   readonly overlaps: boolean;
 }
 
-/** The chance that nobody of them has left by then. */
-export function chanceOfAll(costs: ClusterCosts, places: readonly number[], seconds: number): number {
-  const risk = places.reduce((sum, place) => sum + 1 / (at(costs.peers, place).sessionSeconds || SESSION_SECONDS), 0);
-  return Math.exp(-risk * seconds);
-}
+/** The chance that nobody of them has left by then; `sessions`: how long each stays in the mean, 0 where nobody says. */
+export const chanceOfStaying = (sessions: readonly number[], seconds: number): number =>
+  Math.exp(-seconds * sessions.reduce((risk, session) => risk + 1 / (session || SESSION_SECONDS), 0));
+
+export const chanceOfAll = ({ peers }: ClusterCosts, places: readonly number[], seconds: number): number =>
+  chanceOfStaying(
+    places.map((place) => at(peers, place).sessionSeconds),
+    seconds,
+  );
 
 /** By which a group's tokens count. */
 export const weightOf = ({ costs, roundSeconds, caution }: GroupsAsked, places: readonly number[]): number =>
