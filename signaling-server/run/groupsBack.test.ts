@@ -13,7 +13,7 @@ import { nextStep, roundEnd, roundLength } from '../../swarm/islands/rounds.ts';
 import type { ResumedMessage, ServerMessage, Standing } from '../../swarm/messages/messages.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
 import { GroupedRun, groupedConfig } from '../../swarm/testing/groupedRun.ts';
-import { islandsOf } from '../../swarm/testing/islands.ts';
+import { islandsOf, overlapping } from '../../swarm/testing/islands.ts';
 import { storeOn } from '../store/store.ts';
 import { startState } from './runStart.ts';
 
@@ -128,6 +128,12 @@ class KilledRun extends GroupedRun {
     for (const peer of away) this.tabs.delete(peer);
   }
 
+  /** Under which the server expects those who come back. */
+  plansAwaited(): Plan[] {
+    const { phase } = at(this.state.groups, 0).coordinator;
+    return phase.name === 'returning' ? phase.plans.map(({ plan }) => plan) : [];
+  }
+
   #store(effect: DecisionEffect): void {
     switch (effect.type) {
       case 'send':
@@ -182,8 +188,11 @@ function parted(killAt: number, random: Random): KilledRun {
   return run;
 }
 
-function begun(killAt: number, random: Random, replicas: number): KilledRun {
-  const run = new KilledRun(groupedConfig(ROUNDS, replicas), killAt, random);
+const begun = (killAt: number, random: Random, replicas: number): KilledRun =>
+  begunBy(groupedConfig(ROUNDS, replicas), killAt, random);
+
+function begunBy(config: GroupedRun['config'], killAt: number, random: Random): KilledRun {
+  const run = new KilledRun(config, killAt, random);
   for (const donor of DONORS) {
     run.tabs.set(peerId(donor), new Tab());
     if (!run.isDead) run.join(donor);
@@ -200,15 +209,15 @@ function toItsEnd(run: KilledRun, random: Random): void {
   }
 }
 
-const effectsOf = (random: Random): number => {
-  const run = begun(NOWHERE, random, 0);
+const effectsOf = (begin: typeof parted, random: Random): number => {
+  const run = begin(NOWHERE, random);
   toItsEnd(run, random);
   return run.effects;
 };
 
 describe('the server of several groups is killed', () => {
   it('[IS54] [IS55] before any effect: all come back, no step is given up, none is counted twice', () => {
-    const count = effectsOf(seededRandom(0));
+    const count = effectsOf((killAt, random) => begun(killAt, random, 0), seededRandom(0));
     expect(count).toBeGreaterThan(60);
     for (let killAt = 0; killAt < count; killAt++) {
       const random = seededRandom(killAt);
@@ -254,5 +263,24 @@ describe('the server of several groups is killed', () => {
       expect(wholeRun(run.state).coordinator.committedSteps, `at ${killAt}`).toBe(size);
     }
     expect(apart).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ['all wait until a meeting is saved', { islands: islandsOf(2, 2), checkpointEverySteps: 1 }],
+    ['rounds go on beside meetings', { islands: overlapping(islandsOf(2, 2)), checkpointEverySteps: 8 }],
+  ])('[IS54] [IS83] %s: nobody goes on with what one group did as if it had been all of them', (_, run) => {
+    const config = groupedConfig({ ...ROUNDS, ...run }, 1);
+    const begin = (killAt: number, random: Random): KilledRun => begunBy(config, killAt, random);
+    const count = effectsOf(begin, seededRandom(0));
+    for (let killAt = 0; killAt < count; killAt++) {
+      const random = seededRandom(killAt);
+      const killed = begin(killAt, random);
+      toItsEnd(killed, random);
+      killed.comeBack();
+      if (killed.groups.length === 1)
+        for (const plan of killed.plansAwaited()) expect(plan.islands, `at ${killAt}`).toBe(undefined);
+      toItsEnd(killed, random);
+      expect(isOver(killed), `at ${killAt}`).toBe(true);
+    }
   });
 });

@@ -84,18 +84,21 @@ function lastCommitOf(
   return { lastCommit: { epoch, step, clipScale: applied.clipScale, learningRate }, applied };
 }
 
-/** Where several groups had islands of their own when the server ended, each of them; null: one had all. */
+/** Where several groups had islands of their own when the server ended, those of each; null: one had all. */
+function islandsApart(store: Store, name: string, train: Train, generation: number): number[][] | null {
+  const count = train.islands?.count ?? 0;
+  return count === 'auto' ? null : islandsStored(store.plansFrom(name, generation, 0), count);
+}
+
+/** Each of them. */
 function groupsStored(
   store: Store,
   name: string,
   train: Train,
+  islands: readonly number[][],
   { generation, met }: { readonly generation: number; readonly met: number },
-): NonNullable<StartState['apart']> | null {
+): NonNullable<StartState['apart']> {
   const all = store.plansFrom(name, generation, 0);
-  const count = train.islands?.count ?? 0;
-  // What was recorded since the newest checkpoint is not gone on with, nor what went on beside a meeting.
-  const islands = count === 'auto' || train.islands?.overlap ? null : islandsStored(all, count);
-  if (islands === null) return null;
   const records = store.steps(name, Math.max(0, met - roundLength(train)));
   const groups = islands.map((own): GroupStart => {
     const isOwn = ({ plan }: StoredPlans[number]): boolean => isSame(planIn(plan).islands, own);
@@ -147,12 +150,16 @@ export function startState(
   const isAhead = canReturn && record !== undefined && committedSteps > newest.committedSteps;
   // Groups part from a meeting, or from a checkpoint that one group of all islands made.
   const met = Math.max(row.metSteps, newest.committedSteps);
-  const apart = isAhead && train.islands ? groupsStored(store, name, train, { generation: row.generation, met }) : null;
-  const isKept = canReturn && record !== undefined && apart === null;
-  const plans = isKept ? keptPlans(store.plansFrom(name, row.generation, record.plan)) : [];
+  const { generation } = row;
+  const islands = isAhead && train.islands ? islandsApart(store, name, train, generation) : null;
+  // What went on beside a meeting is not gone on with.
+  const isGoneOnWith = islands !== null && !train.islands?.overlap;
+  const apart = isGoneOnWith ? groupsStored(store, name, train, islands, { generation, met }) : null;
+  const isKept = canReturn && record !== undefined && islands === null;
+  const plans = isKept ? keptPlans(store.plansFrom(name, generation, record.plan)) : [];
   const evaluated = [...store.evaluations(name)].at(-1);
   return {
-    generation: row.generation,
+    generation,
     epoch: row.epoch,
     committedSteps,
     newestCheckpointStep: newest.committedSteps,

@@ -203,6 +203,26 @@ describe('two groups of donors', () => {
     expect(run.trace(/^(refuse|back)/)).toEqual(kept[1] === '1: c d' ? [] : ['refuse a tooLate', 'back from 4 to 0']);
   });
 
+  it('[IS58] the words of an attempt about one who has gone since change nothing, and count against nobody', () => {
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+    run.join('a', 'b', 'c', 'd');
+    const invited = (count: number): boolean => run.lines.filter((line) => / < meet 0/.test(line)).length === count;
+    while (!invited(4)) invariant(run.answerOne(), 'somebody answers');
+    const says = (name: string, attempt: number) => {
+      const fault = { type: 'fault', epoch: 2, attempt, reason: 'badFrame', about: peerId('a'), detail: '' } as const;
+      run.tell({ type: 'donorSaid', peer: peerId(name), message: fault });
+    };
+    says('c', 1);
+    says('d', 2);
+    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse a tooLate']);
+    const said = run.lines.length;
+    for (const name of ['c', 'd', 'c', 'd']) says(name, 2);
+    expect(run.lines.slice(said)).toEqual([]);
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    expect(run.trace(/^(refuse|back|epoch . 1: )/)).toEqual([]);
+  });
+
   it('[IS122] who waits for one that two of them name is not late itself, where that one says that it has met', () => {
     const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');

@@ -26,7 +26,7 @@ import { committedIn, divided, groupCount, groupOf, isTogether, smallest } from 
 import { leaveOut } from './lateIslands.ts';
 import { isOwner, NO_MEETINGS } from './meeting.ts';
 import { isLateWord } from './meetingBlame.ts';
-import { heardOf, isBetweenGroups, lostWay, lostWithin, meet, saidOfLate } from './meetingsHeld.ts';
+import { heardOf, isBetweenGroups, isOfGone, lostWay, lostWithin, meet, saidOfLate } from './meetingsHeld.ts';
 import { beginIslands, groupsFound, isOfOldGroup, seek } from './newGroups.ts';
 import { canSave, ownersFrom, turnText, UNSAVED } from './owners.ts';
 import { beginGiving, keptFrom, nextGiven, sentTo } from './recordedRounds.ts';
@@ -74,6 +74,7 @@ export function tell(deciding: Deciding, event: ToldEvent) {
         return;
       }
       if (isOfOldGroup(deciding, peer, message)) return;
+      if (message.type === 'fault' && isOfGone(deciding, message)) return;
       if (message.type === 'fault' && isBetweenGroups(deciding, peer, message)) return lostWay(deciding, peer, message);
       tellGroup(deciding, groupOf(groups, peer), both(event));
       if (message.type === 'fault') lostWithin(deciding, peer, message);

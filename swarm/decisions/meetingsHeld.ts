@@ -216,11 +216,17 @@ export function heardOf(deciding: Deciding, peer: PeerId, message: MetMessage) {
   change(deciding, { ...apart.meetings, current: withWord(current, plans, peer, message) });
 }
 
+const isIn = ({ groups }: Deciding, peer: PeerId): boolean =>
+  groups.some(({ coordinator }) => coordinator.donors.some((donor) => donor.peer === peer));
+
 /** What is said of a donor of another group is of a meeting. */
-export function isBetweenGroups({ groups }: Deciding, peer: PeerId, { about }: FaultMessage): boolean {
-  const isHere = groups.some(({ coordinator }) => coordinator.donors.some((donor) => donor.peer === about));
-  return about !== undefined && isHere && groupOf(groups, about) !== groupOf(groups, peer);
+export function isBetweenGroups(deciding: Deciding, peer: PeerId, { about }: FaultMessage): boolean {
+  return about !== undefined && isIn(deciding, about) && isOfTwo(deciding, [about, peer]);
 }
+
+/** Of an attempt, about who has gone since: it is begun again without that one anyhow, and the plan in force goes on. */
+export const isOfGone = (deciding: Deciding, { about, attempt }: FaultMessage): boolean =>
+  about !== undefined && attempt !== undefined && !isIn(deciding, about);
 
 /** Of two in one group: no other epoch begins its meeting again where that is beside the steps. */
 export function lostWithin(deciding: Deciding, peer: PeerId, message: FaultMessage): void {
