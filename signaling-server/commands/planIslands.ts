@@ -7,7 +7,7 @@ import { chanceOfStaying } from '../../swarm/planner/groupsAsked.ts';
 import type { IslandPlan } from '../../swarm/planner/islandPlan.ts';
 import { ownedWords } from '../../swarm/planner/islandWords.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
-import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
+import { counted, groupedText, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import type { WireEncoding } from '../../swarm/wire.ts';
 import { aligned } from './aligned.ts';
 
@@ -32,8 +32,13 @@ function verdict({ islands, synchronous, cluster }: IslandAnswer): string {
   if (!synchronous.ok) return `These peers cannot take their steps together as one swarm: ${synchronous.reason}.`;
   const { tokensPerSecond, stepSeconds } = synchronous.value.predicted;
   const one = `One swarm that takes its steps together does ${rate(tokensPerSecond)}, a step in ${secondsText(stepSeconds)}`;
-  const times = (islandsDo: number, swarmDoes: number): string => `${rounded(islandsDo / swarmDoes, 3)} times as many`;
-  const reason = own > tokensPerSecond ? why(islands, synchronous.value) : ': without train.islands this run is faster';
+  const times = (islandsDo: number, swarmDoes: number): string => {
+    const ratio = rounded(islandsDo / swarmDoes, 3);
+    return ratio === '1' ? 'as many' : `${ratio} times as many`;
+  };
+  const does = islands.islands.length === 1 ? 'one island does' : 'islands do';
+  const reason = own > tokensPerSecond ? why(islands, synchronous.value) : '';
+  const isSlower = own < tokensPerSecond && times(own, tokensPerSecond) !== 'as many';
   // A step that somebody leaves is done again, as a round is.
   const donors = new Set<string>(peers(synchronous.value.plan));
   const sessions = cluster.peers.flatMap(({ id, meanSessionSeconds = 0 }) =>
@@ -41,8 +46,8 @@ function verdict({ islands, synchronous, cluster }: IslandAnswer): string {
   );
   const expected = tokensPerSecond * chanceOfStaying(sessions, stepSeconds);
   return [
-    `${one}; islands ${times(own, tokensPerSecond)}${reason}.`,
-    `Counting that donors leave in the middle of a step, ${rate(expected)} are expected of it; of islands ${times(expectedTokensPerSecond, expected)}.`,
+    `${one}; ${does} ${times(own, tokensPerSecond)}${isSlower ? ': without train.islands this run is faster' : reason}.`,
+    `Counting that donors leave in the middle of a step, ${rate(expected)} are expected of it; ${does} ${times(expectedTokensPerSecond, expected)}.`,
   ].join(' ');
 }
 
@@ -51,7 +56,7 @@ function shortened({ islands: { islands }, mostSteps }: IslandAnswer): string[] 
   const steps = islands.reduce((sum, { predicted }) => sum + predicted.stepsPerRound, 0);
   if (mostSteps === null || steps <= mostSteps) return [];
   return [
-    `A round here has ${counted(steps, 'step')}: a run of so few steps as this one has shorter rounds, of ${mostSteps} at most, and so meets more often and does less.`,
+    `A round has time for ${counted(steps, 'step')}, but a run as short as this one makes rounds of ${groupedText(mostSteps)} at most: it meets more often, and does less than is said here.`,
   ];
 }
 
@@ -69,7 +74,8 @@ function why({ islands }: IslandPlan, { plan }: ClusterPlan): string {
   const donors = computing(plan);
   const more = new Set(islands.flatMap((island) => [...computing(island.plan)])).size;
   const [first] = donors;
-  if (donors.size === 1) return more > 1 ? `, since that swarm is ${first} alone, and here ${more} donors compute` : '';
+  if (donors.size === 1)
+    return more > 1 ? `, since only ${first} computes in that swarm, and here ${more} donors do` : '';
   return new Set(islands.map((island) => island.plan)).size > 1
     ? ', since they send each other what a model takes once a round and not at every step'
     : '';
@@ -154,9 +160,9 @@ function idleLines({ idle, predicted: { owners } }: IslandPlan): string[] {
     const names = `${alike.slice(0, MOST_NAMES).join(', ')}${alike.length > MOST_NAMES ? ', …' : ''}`;
     const [who, verb] =
       alike.length === 1
-        ? [`${names} computes nothing`, 'it owns']
-        : [`${alike.length} donors compute nothing (${names}), of each`, 'together they own'];
-    return [`${who}: ${reason}`, ...ownedWords(verb, share)].join('; ');
+        ? [`${names} computes nothing:`, 'it owns']
+        : [`${alike.length} donors compute nothing (${names}), each because`, 'together they own'];
+    return [`${who} ${reason}`, ...ownedWords(verb, share)].join('; ');
   });
 }
 const MOST_NAMES = 4;

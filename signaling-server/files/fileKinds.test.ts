@@ -5,8 +5,10 @@ import { readJsonFile } from './jsonFile.ts';
 const SAMPLES: Readonly<Record<string, string>> = {
   'docs/examples/run.json': RUN_FILE,
   'docs/examples/gpt2-small.json': RUN_FILE,
+  'docs/examples/islands.json': RUN_FILE,
   'e2e/golden/gpt2-tiny/run.json': RUN_FILE,
   'docs/examples/cluster.json': CLUSTER_FILE,
+  'docs/examples/homes.json': CLUSTER_FILE,
   'docs/examples/schedule.json': SCHEDULE_FILE,
   'docs/examples/shared-line.json': SCHEDULE_FILE,
   'docs/examples/assign.json': SIZING_FILE,

@@ -46,10 +46,8 @@ function groupOf(state: CoordinatorState): NonNullable<Snapshot['groups']>[numbe
   const donors = plan ? peers(plan) : [];
   if (isRecorded(train)) {
     const [island = null] = own ?? [];
-    const { round, numbers } = state.turn ?? { round: 0, numbers: [] };
-    const islands =
-      island === null ? [] : [{ number: island, innerStep: committedSteps - met, innerSteps: numbers.length }];
-    return { donors, round, active: island, islands };
+    const islands = island === null ? [] : [{ number: island, innerStep: committedSteps - met, innerSteps: null }];
+    return { donors, round: state.turn?.round ?? 0, active: isMeeting(state) ? null : island, islands };
   }
   if (own === undefined) return { donors, ...roundSoFar(train, committedSteps) };
   const next = met < config.steps ? nextStepOf(state) : null;
@@ -60,8 +58,14 @@ function groupOf(state: CoordinatorState): NonNullable<Snapshot['groups']>[numbe
   return { donors, round, active: null, islands: mine.map((one) => ({ ...one, innerStep: one.innerSteps })) };
 }
 
+/** Its round is done: it waits for what comes of the meeting, or for other groups who have still to end theirs. */
+export const isMeeting = ({ phase }: Pick<CoordinatorState, 'phase'>): boolean =>
+  phase.name === 'holding' && phase.awaits === 'groups';
+
 function shownPhase(phase: CoordinatorState['phase']): Snapshot['phase'] {
   const { name } = phase;
+  // A meeting is a part of the training, as a step is.
+  if (isMeeting({ phase })) return 'training';
   // The next step waits for the save before: nothing is prepared anew.
   if (name === 'holding' && phase.awaits === 'checkpoint') return 'saving';
   if (name === 'stopped' || name === 'diverged') return 'paused';
@@ -133,13 +137,12 @@ function sentence(state: CoordinatorState): string {
         return `No plan for these donors: ${state.ask.answer.reason}. They wait until another one comes.${then}`;
       return `Working out who does what, for ${counted(offerOf(state).length, 'donor')}, before step ${groupedText(committedSteps + 1)}.${then}`;
     case 'holding':
-      if (phase.awaits === 'groups')
-        return `Waiting for the other groups, before step ${groupedText(committedSteps + 1)}.${then}`;
+      if (isMeeting(state)) return `The islands meet.${then}`;
       if (phase.awaits === 'checkpoint')
         return `Finishing a save before step ${groupedText(committedSteps + 1)}.${then}`;
       return `Waiting a moment for a donor that is joining, before step ${groupedText(committedSteps + 1)}.${then}`;
     case 'training':
-      return `${trainingText(reportersOf(phase.inForce.duties).length)} step ${groupedText(phase.step + 1)} of ${groupedText(config.steps)}.${then}`;
+      return `${trainingText(reportersOf(phase.inForce.duties).length)} ${stepText(state, phase.step)}.${then}`;
     case 'evaluating':
       return `Testing the model on unseen text after ${counted(committedSteps, 'step')}.${then}`;
     case 'saving':
@@ -153,6 +156,16 @@ function sentence(state: CoordinatorState): string {
     default:
       return assertNever(phase);
   }
+}
+
+/** Where other groups do other steps of the same run, how far this group is in the round that all of them are in. */
+function stepText(state: CoordinatorState, step: number): string {
+  const { steps, own } = state.config;
+  const { round, active, islands } = groupOf(state);
+  const island = islands.find(({ number }) => number === active);
+  if (own === undefined || !island) return `step ${groupedText(step + 1)} of ${groupedText(steps)}`;
+  const all = island.innerSteps === null ? '' : ` of ${groupedText(island.innerSteps)}`;
+  return `island ${island.number + 1} in round ${groupedText(round + 1)}, step ${groupedText(island.innerStep + 1)}${all}`;
 }
 
 const trainingText = (donors: number): string => `${counted(donors, 'donor')} ${donors === 1 ? 'is' : 'are'} training`;

@@ -80,16 +80,22 @@ describe('two groups of donors', () => {
         ...[donors.join(' '), round, active],
         islands.map(({ number, innerStep, innerSteps }) => `${number}: ${innerStep}/${innerSteps}`).join(', '),
       ]);
+    const words = () => {
+      const { phase, sentence } = snapshotOf(run.state, run.now);
+      return [phase, sentence.replace('2 groups of donors have islands of their own. ', '')];
+    };
     untilCommitted(run, 1);
     expect(shown()).toEqual([
       ['a', 0, 1, '0: 1/1, 1: 0/1'],
       ['b', 0, 2, '2: 0/1'],
     ]);
+    expect(words()).toEqual(['training', 'Farthest behind: 1 donor is training island 3 in round 1, step 1 of 1.']);
     untilCommitted(run, 3);
     expect(shown()).toEqual([
       ['a', 0, null, '0: 1/1, 1: 1/1'],
       ['b', 0, null, '2: 1/1'],
     ]);
+    expect(words()).toEqual(['training', 'The islands meet.']);
     // The last round is cut short: island 2 has nothing to do in it.
     untilCommitted(run, 7);
     expect(shown()[1]).toEqual(['b', 2, null, '2: 0/0']);

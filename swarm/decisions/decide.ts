@@ -9,7 +9,7 @@ import { stepSeconds } from '../autoplan/pace.ts';
 import { beginReplanning, replannerDeadline } from '../autoplan/replanner.ts';
 import { at, invariant, type PeerId } from '../base.ts';
 import type { StartState } from '../coordinator/events.ts';
-import { snapshot } from '../coordinator/snapshot.ts';
+import { isMeeting, snapshot } from '../coordinator/snapshot.ts';
 import { nextDeadline } from '../coordinator/state.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { apartAsStored, apartDeadline, settle, tell } from './apart.ts';
@@ -51,19 +51,27 @@ export function snapshotOf(state: DecisionState, now: number): Snapshot {
   if (others.length === 0) return first;
   const { epoch, committedSteps, loss } = wholeRun(state).coordinator;
   const place = (peer: PeerId): number => state.apart.order.indexOf(peer);
-  const last = all.reduce((one, other) => (other.committedSteps < one.committedSteps ? other : one));
   const speeds = all.flatMap(({ tokensPerSecond }) => tokensPerSecond ?? []);
   const uncopied = [...new Set(all.flatMap((one) => one.uncopied ?? []))];
   return {
     ...first,
     ...{ epoch, committedSteps, loss },
     phase: all.find(({ phase }) => phase === 'training')?.phase ?? first.phase,
-    sentence: `${all.length} groups have islands of their own; the one that is least far: ${last.sentence}`,
+    sentence: `${all.length} groups of donors have islands of their own. ${whereTheyAre(state.groups, all)}`,
     tokensPerSecond: speeds.length === 0 ? null : speeds.reduce((sum, speed) => sum + speed, 0),
     donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
     groups: all.flatMap((one) => one.groups ?? []),
     ...(uncopied.length > 0 ? { uncopied } : {}),
   };
+}
+
+/** Of the group that the others wait for. */
+function whereTheyAre(groups: DecisionState['groups'], all: readonly Snapshot[]): string {
+  const behind = all.filter((_, i) => !isMeeting(at(groups, i).coordinator));
+  const [first, ...others] = behind;
+  if (!first) return at(all, 0).sentence;
+  const last = others.reduce((one, other) => (other.committedSteps < one.committedSteps ? other : one), first);
+  return `Farthest behind: ${last.sentence}`;
 }
 
 /** When the shell has to send `deadlineReached`, or null. */

@@ -67,8 +67,8 @@ export const snapshotSchema = z.object({
         round: count,
         /** Whose turn it is; null: its round is over, and it waits for the meeting. */
         active: count.nullable(),
-        /** `innerStep`: how many steps of the round stand, of so many. */
-        islands: z.array(z.object({ number: count, innerStep: count, innerSteps: count })),
+        /** `innerStep`: how many steps of the round stand, of so many; null: of as many as its time allows. */
+        islands: z.array(z.object({ number: count, innerStep: count, innerSteps: count.nullable() })),
       }),
     )
     .optional(),

@@ -102,7 +102,8 @@ function inBestWay(asked: IslandsAsked, found: (way: Way) => Result<IslandPlan>)
   const owned = found('owned');
   if (owned.ok && owned.value.isSoonerOwned) return owned;
   const toAll = found('toAll');
-  return toAll.ok || owned.ok ? chosen([toAll, owned]) : owned;
+  // Where neither has room: what packets to every group lack is all that is missing, and owners need room beside an island's.
+  return toAll.ok || owned.ok ? chosen([toAll, owned]) : toAll;
 }
 
 const withoutHostBytes = (cluster: Cluster): Cluster => ({
@@ -288,7 +289,7 @@ function whole(
     idle: idleOf(costs, new Set(met.flatMap(({ group }) => group.places))),
     reasons: [
       ...summary(costs, exacted, asked.rounds.count === 'auto'),
-      ...meetingWords(way === 'owned' ? round.meetingSeconds : null, secondsToAll(costs, asked, met)),
+      ...meetingWords(round.meetingSeconds, way === 'owned', secondsToAll(costs, asked, met)),
       ...(asked.rounds.count === 'auto' ? savingWords(save, round.seconds) : []),
       ...teamWords(exacted, round.steps, predicted.owners),
     ],

@@ -1,6 +1,7 @@
 /** A round of islands: the steps that each team ends in it, and the meeting after them. */
 import { at, type Result, refusal, success } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
+import { groupedText } from '../quantityText.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import type { Way } from './islandCosts.ts';
 import { type Meeting, meetingOf, meetingOfAll, missingForOwners, type Part, secondsToAll } from './islandMeeting.ts';
@@ -88,7 +89,7 @@ export function metBy(
   const meeting = way === 'owned' ? meetingOf(costs, asked, parts) : meetingOfAll(costs, asked, all);
   if (meeting === null)
     return refusal(
-      `what these peers have left over does not hold what owners keep for the meetings of islands: ${Math.ceil(missingForOwners(costs, parts))} bytes of memoryBytes or hostBytes are missing, of any of them`,
+      `what these peers have left over does not hold what owners keep for the meetings of islands: ${groupedText(Math.ceil(missingForOwners(costs, parts)))} bytes of memoryBytes or hostBytes are missing, of any of them`,
     );
   const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
   const roundOf = (met: readonly Team[], held: Meeting): Round =>

@@ -20,5 +20,9 @@ it('[IS118] the island that has a checkpoint uploaded soonest saves it, and owne
   expect(owned.meetingSeconds).toBe(100);
   const [{ text } = { text: '' }] = savingWords(owned, 25);
   expect(text).toMatch(/^Checkpoints are saved every 3 rounds at most: island 2 uploads .* 60 s.*takes 100 s more/);
+  expect(savingWords(alone, 60)[0]?.text).toMatch(/^Checkpoints can be saved at every meeting: island 2 uploads/);
+  // Over a line without a limit.
+  expect(savingWords({ ...alone, uploadSeconds: 0 }, 60)[0]?.text).toBe('Checkpoints can be saved at every meeting.');
+  expect(savingWords({ ...alone, uploadSeconds: 86_400 * 30 }, 60)[0]?.text).toContain('in 30 days');
   expect(islandSave(costs, { publish: 'f32' }, groups, groups.flat(), []).uploadSeconds).toBe(40);
 });

@@ -96,6 +96,10 @@ test('[DO2] progress that goes back is told of, another run’s is not', () => {
   expect(told(seen('whale', 40), seen('whale', 36), true)).toMatch(/^The run went back from step 40 to step 36/);
   const reloaded = nextState(INITIAL_STATE, { type: 'seenBefore', seen: { run: 'whale', committedSteps: 40 } });
   expect(told(reloaded, seen('whale', 36))).toMatch(/^The run went back from step 40 to step 36/);
+  const withIslands = { ...seen('whale', 36), snapshot: { run: 'whale', committedSteps: 36, groups: [] } };
+  expect(told(seen('whale', 40), withIslands as unknown as DonorState)).toMatch(
+    /^The run went back from step 40 to step 36: what an island had done since they all met/,
+  );
   expect(told(seen('whale', 36), seen('whale', 37))).toBeUndefined();
   expect(told(seen('whale', 40), seen('other', 0))).toBeUndefined();
 });

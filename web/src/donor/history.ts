@@ -23,10 +23,10 @@ function endured(before: DonorState, after: DonorState, at: Moment): DonorState 
 function rolledBack({ snapshot: before, seen }: DonorState, after: DonorState, atMs: number): DonorState {
   const { snapshot } = after;
   if (snapshot === null || snapshot === before) return after;
-  const { run, committedSteps } = snapshot;
+  const { run, committedSteps, groups } = snapshot;
   const now = { ...after, seen: { run, committedSteps } };
   if (seen === null || run !== seen.run || committedSteps >= seen.committedSteps) return now;
-  return { ...now, incident: wentBack(seen.committedSteps, committedSteps, atMs) };
+  return { ...now, incident: wentBack(seen.committedSteps, committedSteps, groups !== undefined, atMs) };
 }
 
 /** A change of the headline's word is news, and so is an incident of the tab; a sentence changes with every step. */

@@ -84,8 +84,11 @@ export const reloaded = (nowMs: number): Incident => ({
   text: 'This tab was reloaded while it was donating, so it goes on by itself. Press Leave to end that.',
 });
 
-/** The run has fewer steps than it had a moment ago. */
-export const wentBack = (fromStep: number, toStep: number, nowMs: number): Incident => ({
-  atMs: nowMs,
-  text: `The run went back from step ${countText(fromStep)} to step ${countText(toStep)}, its last save, and does those steps again. That happens when a donor vanishes with the only copy of something, or when the operator asks for it.`,
-});
+/** The run has fewer steps than it had a moment ago. With islands those of one may be lost, and the others go on. */
+export const wentBack = (fromStep: number, toStep: number, hasIslands: boolean, nowMs: number): Incident => {
+  const steps = `from step ${countText(fromStep)} to step ${countText(toStep)}`;
+  const text = hasIslands
+    ? `The run went back ${steps}: what an island had done since they all met was lost with its donors, or the operator asked for it. Those steps are done again.`
+    : `The run went back ${steps}, its last save, and does those steps again. That happens when a donor vanishes with the only copy of something, or when the operator asks for it.`;
+  return { atMs: nowMs, text };
+};

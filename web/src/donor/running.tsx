@@ -7,6 +7,7 @@ import type { DonorStatus } from '../executor/protocol.ts';
 import {
   adapterText,
   countText,
+  innerStepsText,
   lossText,
   millisecondsText,
   NOTHING,
@@ -172,12 +173,12 @@ function OwnNumbers({ state }: { state: DonorState }) {
 function islandOf({ snapshot, me }: DonorState): { readonly value: string; readonly note: string } | null {
   const group = snapshot?.groups?.find(({ donors }) => me !== null && donors.includes(me));
   if (!snapshot?.groups || !group) return null;
-  const count = snapshot.groups.reduce((sum, { islands }) => sum + islands.length, 0);
-  const active = group.islands.find(({ number }) => number === group.active);
-  const round = `round ${group.round + 1}`;
-  return active
-    ? { value: `${active.number + 1} of ${count}`, note: `${round}, ${active.innerStep} of ${active.innerSteps} steps` }
-    : { value: NOTHING, note: `${round}, awaits the meeting` };
+  const { islands, active, round } = group;
+  const [only, ...others] = islands;
+  const shown = islands.find(({ number }) => number === active) ?? (others.length === 0 ? only : undefined);
+  const how = shown?.number === active && shown ? innerStepsText(shown) : 'awaits the meeting';
+  // Those that have ended leave their numbers to nobody: there may be a fourth one of three.
+  return { value: shown ? String(shown.number + 1) : NOTHING, note: `round ${round + 1}, ${how}` };
 }
 
 function medianRoundTrip(links: readonly LinkReport[]): number | null {

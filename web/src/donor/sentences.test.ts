@@ -5,7 +5,7 @@ import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import { nextState } from './events.ts';
 import type { DonorPhase } from './phase.ts';
-import { headlineOf } from './sentences.ts';
+import { headlineOf, stopSentence } from './sentences.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
 
 const STATUS: DonorStatus = {
@@ -93,6 +93,8 @@ test('[DO22] who is in no plan and owns something stays on standby, and says how
     sentence: expect.stringMatching(/^Another GPU wouldn’t .* keeps 1\.5 MiB of it\.$/),
   });
   expect(say(owner, { type: 'meetingOver', epoch: 0, round: 3, end: 9 })).toBe(owner);
+  expect(stopSentence(owner, false)).toMatch(/^Your GPU rests while/);
+  expect(stopSentence({ ...owner, ownedBytes: 0 }, false)).toMatch(/^Nothing runs here while/);
   expect(headlineOf(say(owner, meet([other]))).sentence).not.toMatch(/keeps/);
   expect(say(owner, { type: 'standby', state: 'paused' }).ownedBytes).toBe(0);
 });

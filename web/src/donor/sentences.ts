@@ -113,6 +113,31 @@ function spareSentence(state: DonorState, why: SpareReason | undefined, place: n
   ].join(' ');
 }
 
+/** It goes on by itself: to resume now, the condition under Limits must go. */
+export const waitsForCondition = (state: DonorState): boolean =>
+  state.phase.kind === 'paused' && state.rest === null && restReason(state) !== null;
+
+/** What stopping means now; `rests`: by a wish of its person. */
+export function stopSentence(state: DonorState, rests: boolean): string {
+  if (state.phase.kind === 'computing' && isAlone(state))
+    return 'You train alone right now, so the newest steps are on your GPU only. Pause, Snooze and Leave save them first. “Pause now” and closing this tab lose what came after the last saved state.';
+  if (state.phase.kind === 'spare' && !rests) {
+    const what = state.ownedBytes > 0 ? 'Your GPU rests' : 'Nothing runs here';
+    return `${what} while you’re on standby. Pause or snooze if you don’t want to be brought in.`;
+  }
+  if (!rests && state.phase.kind === 'reconnecting')
+    return `Nothing runs here ${state.phase.reason === 'server' ? 'until the server answers' : 'for a moment'}. Then it goes on by itself, unless you leave or press “Pause now”.`;
+  if (!rests) {
+    // What an island did since the last meeting may be on this GPU alone.
+    const lost = state.snapshot?.groups === undefined ? 'a step' : 'some steps';
+    return `Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat ${lost}.`;
+  }
+  if (isHeld(state)) return 'Nothing runs here. Your GPU goes on by itself when the operator lets the run go on.';
+  return waitsForCondition(state)
+    ? 'Nothing runs here. It waits for one of your own limits below.'
+    : 'Nothing runs here.';
+}
+
 /** Of a button that was pressed and not confirmed yet. */
 export const PENDING: Readonly<Record<NonNullable<DonorState['pending']>, string>> = {
   pause: 'Finishing this step. Then your GPU rests.',

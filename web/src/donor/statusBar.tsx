@@ -3,8 +3,8 @@ import { countText } from '../page/format.ts';
 import { Chip, Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import { headlineOf, PENDING } from './sentences.ts';
-import { allGivenTokens, type DonorState, hasNothingToPause, restReason } from './state.ts';
+import { headlineOf, PENDING, waitsForCondition } from './sentences.ts';
+import { allGivenTokens, type DonorState, hasNothingToPause } from './state.ts';
 
 interface StatusBarProps {
   readonly state: DonorState;
@@ -28,10 +28,6 @@ export function StatusBar({ state, actions }: StatusBarProps) {
     </section>
   );
 }
-
-/** It goes on by itself: to resume now, the condition under Limits must go. */
-export const waitsForCondition = (state: DonorState): boolean =>
-  state.phase.kind === 'paused' && state.rest === null && restReason(state) !== null;
 
 function PauseButton({ state, actions }: StatusBarProps) {
   const { phase, pending } = state;

@@ -3,8 +3,8 @@ import { wallMs } from '../page/clock.ts';
 import { Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import { type DonorState, hasNothingToPause, isAlone, isHeld } from './state.ts';
-import { waitsForCondition } from './statusBar.tsx';
+import { stopSentence } from './sentences.ts';
+import { type DonorState, hasNothingToPause } from './state.ts';
 
 const MINUTE_MS = 60_000;
 /** When tomorrow begins for who snoozes until then. */
@@ -60,22 +60,7 @@ export function StopControls({ state, actions }: StopProps) {
         )}
         <Press onPress={() => actions.ask('leave')}>Leave</Press>
       </div>
-      <p class={`soft small${rests ? '' : ' stop-words'}`}>{words(state, rests)}</p>
+      <p class={`soft small${rests ? '' : ' stop-words'}`}>{stopSentence(state, rests)}</p>
     </>
   );
-}
-
-function words(state: DonorState, rests: boolean): string {
-  if (state.phase.kind === 'computing' && isAlone(state))
-    return 'You train alone right now, so the newest steps are on your GPU only. Pause, Snooze and Leave save them first. “Pause now” and closing this tab lose what came after the last saved state.';
-  if (state.phase.kind === 'spare' && !rests)
-    return 'Nothing runs here while you’re on standby. Pause or snooze if you don’t want to be brought in.';
-  if (!rests && state.phase.kind === 'reconnecting')
-    return `Nothing runs here ${state.phase.reason === 'server' ? 'until the server answers' : 'for a moment'}. Then it goes on by itself, unless you leave or press “Pause now”.`;
-  if (!rests)
-    return 'Pause, Snooze and Leave finish the step first. “Pause now” stops this very moment, and the others may have to repeat a step.';
-  if (isHeld(state)) return 'Nothing runs here. Your GPU goes on by itself when the operator lets the run go on.';
-  return waitsForCondition(state)
-    ? 'Nothing runs here. It waits for one of your own limits below.'
-    : 'Nothing runs here.';
 }

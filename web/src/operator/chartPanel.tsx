@@ -15,8 +15,8 @@ interface ChartPanelProps {
   readonly curve: readonly WatchedStep[];
   readonly evaluations: readonly (readonly [number, number])[];
   readonly events: readonly WatchedEvent[];
-  /** How many the run has; null: it is one swarm. */
-  readonly islands: number | null;
+  /** Those that the run has now, by their numbers; null: it is one swarm. */
+  readonly islands: readonly number[] | null;
 }
 
 const MARKED: readonly EventKind[] = ['joined', 'left', 'gone', 'plan', 'checkpoint', 'rollBack'];

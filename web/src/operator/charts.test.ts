@@ -46,7 +46,7 @@ describe('charts', () => {
     const done = [0, 2, 1, 3, 4, 6, 5].map((number, step) =>
       stepAt(step, { number, island: number % 2, loss: number % 2 === 0 ? 4 : 2 }),
     );
-    const given = { steps: done, islands: 2, smoothing: 0.5 };
+    const given = { steps: done, islands: [0, 1], smoothing: 0.5 };
     expect(chart('loss', given).xs).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect(line('loss', 'island 1', given)).toEqual([4, null, 4, null, 4, null, 4]);
     expect(line('loss', 'island 2', given)).toEqual([null, 2, null, 2, null, 2, null]);
@@ -66,7 +66,7 @@ describe('charts', () => {
     const done = [0, 2, 1, 3].map((number, step) =>
       stepAt(step, { number, island: number % 2, donors: step < 2 ? 1 : 2, learningRate: number }),
     );
-    const given = { steps: done, islands: 2 };
+    const given = { steps: done, islands: [0, 1] };
     expect(line('donors', 'donors', given)).toEqual([1, 1, 2, 2]);
     expect(line('rate', 'rate', given)).toEqual([0, 1, 2, 3]);
     expect(
@@ -85,13 +85,34 @@ describe('charts', () => {
 
   test('[IS10] of many islands the lowest, the highest and the mean', () => {
     const done = Array.from({ length: 24 }, (_, step) => stepAt(step, { number: step, island: step % 12, loss: step }));
-    const given = { steps: done, islands: 12 };
+    const given = { steps: done, islands: Array.from({ length: 12 }, (_, island) => island) };
     expect(chart('loss', given).lines.map(({ label }) => label)).toEqual([
       ...['lowest of 12 islands', 'highest', 'mean', 'on unseen text'],
     ]);
     expect(line('loss', 'lowest of 12 islands', given)).toEqual([0, 12]);
     expect(line('loss', 'highest', given)).toEqual([11, 23]);
     expect(line('loss', 'mean', given)).toEqual([5.5, 17.5]);
+  });
+
+  test('[IS10] where islands end and others begin each has its curve, and the mean goes on', () => {
+    // Islands 1 and 3 are left; island 2 ended after its first step, and island 3 began then.
+    const done = [0, 1, 0, 2, 0, 2].map((island, number) =>
+      stepAt(number, { number, island, loss: [4, 2, 8][island] ?? 0 }),
+    );
+    const given = { steps: done, islands: [0, 2] };
+    expect(chart('loss', given).lines.map(({ label }) => label)).toEqual([
+      ...['island 1', 'island 2', 'island 3', 'mean', 'on unseen text'],
+    ]);
+    expect(line('loss', 'island 2', given)).toEqual([null, 2, null, null, null, null]);
+    expect(line('loss', 'island 3', given)).toEqual([null, null, null, 8, null, 8]);
+    expect(line('loss', 'mean', given)).toEqual([null, 3, null, 6, null, 6]);
+    // Of more than are drawn those that are left.
+    const many = Array.from({ length: 20 }, (_, number) => stepAt(number, { number, island: number }));
+    expect(
+      chart('loss', { steps: many, islands: [18, 19] })
+        .lines.map(({ label }) => label)
+        .slice(0, 3),
+    ).toEqual(['island 19', 'island 20', 'mean']);
   });
 
   test('held-out losses and other runs stand at their own steps beside this one’s', () => {
@@ -131,6 +152,24 @@ describe('charts', () => {
     expect(line('kinds', 'weights’ gradients and new weights', given)).toEqual([null, 3]);
     const { columns, rows } = chart('kinds', given).csv();
     expect(csv(columns, rows)).toBe('step,activationBytes,gradientBytes,sliceBytes,valuesBytes\n0,,,,\n1,4,3,2,1\n');
+  });
+
+  test('[OP16] with islands what is sent beside its step’s own tensors was a meeting’s', () => {
+    const traffic = { activation: 4, gradient: 3, slice: 2, values: 1 };
+    const given = {
+      steps: [
+        stepAt(0),
+        stepAt(1, { traffic, bytesDirect: 10 }),
+        stepAt(2, { traffic, bytesDirect: 30, bytesRelayed: 5 }),
+      ],
+      islands: [0],
+    };
+    expect(line('kinds', 'meetings', given)).toEqual([null, 0, 25]);
+    expect(
+      chart('kinds', given)
+        .csv()
+        .rows.map((row) => row.at(-1)),
+    ).toEqual([null, 0, 25]);
   });
 
   test('beside counts stand whole numbers alone: one donor is at 1, and nothing is between 0 and 1', () => {

@@ -58,8 +58,8 @@ export interface ChartInput {
   readonly smoothing: number;
   readonly isLog: boolean;
   readonly compared: readonly ComparedRun[];
-  /** How many islands the run has; null: it is one swarm. */
-  readonly islands: number | null;
+  /** The islands that the run has now, by their numbers; null: it is one swarm. */
+  readonly islands: readonly number[] | null;
 }
 
 interface Field {
@@ -99,6 +99,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
   const learned = drawnOf(learning.steps, given.window);
   const done = learning.steps === given.steps ? learned : drawnOf(given.steps, given.window);
   const { means, trailing } = done;
+  const hasIslands = given.islands !== null;
   const field = (name: Exclude<keyof WatchedStep, 'traffic'>): Field => ({ name, of: (step) => step[name] ?? null });
   const chart = (
     about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
@@ -191,7 +192,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
       {
         id: 'traffic',
         title: 'Traffic',
-        note: 'What donors sent each other in each step, directly or through the server.',
+        note: `What donors sent each other in each step, directly or through the server.${hasIslands ? ' A meeting counts with its round’s last step.' : ''}`,
         format: trafficText,
       },
       [field('bytesDirect'), field('bytesRelayed')],
@@ -203,9 +204,12 @@ export function chartsOf(given: ChartInput): Drawing[] {
     chart(
       {
         ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
-        note: 'The same by what it is. Each line adds up two kinds; the CSV keeps them apart.',
+        note: `The same by what it is. ${hasIslands ? 'The first two lines add' : 'Each line adds'} up two kinds; the CSV keeps them apart.`,
       },
-      STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
+      [
+        ...STEP_TENSORS.map((kind): Field => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
+        ...(hasIslands ? [{ name: 'meetingBytes', of: meetingBytes }] : []),
+      ],
       () => [
         {
           ...{ label: 'activations and their gradients', tone: 'accent', pattern: 'solid' },
@@ -215,6 +219,9 @@ export function chartsOf(given: ChartInput): Drawing[] {
           ...{ label: 'weights’ gradients and new weights', tone: 'wait', pattern: 'dashed' },
           values: means(({ traffic }) => (traffic ? traffic.slice + traffic.values : null)),
         },
+        ...(hasIslands
+          ? [{ ...({ label: 'meetings', tone: 'good', pattern: 'dotted' } as const), values: means(meetingBytes) }]
+          : []),
       ],
     ),
     chart(
@@ -226,6 +233,13 @@ export function chartsOf(given: ChartInput): Drawing[] {
       () => [{ label: 'idle', tone: 'accent', pattern: 'solid', values: means(({ bubble }) => bubble ?? null) }],
     ),
   ];
+}
+
+/** What the step itself sent follows from its plan; all else that is counted with it was sent at its round's meeting (OP16). */
+function meetingBytes({ traffic, bytesDirect, bytesRelayed }: WatchedStep): number | null {
+  if (!traffic) return null;
+  const own = STEP_TENSORS.reduce((sum, kind) => sum + traffic[kind], 0);
+  return Math.max(0, bytesDirect + bytesRelayed - own);
 }
 
 const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () => ({
@@ -242,7 +256,7 @@ export const MOST_COMPARED = COMPARED.length;
 
 function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof drawnOf>): Chart {
   const { steps, evaluations, window, smoothing, isLog, islands } = input;
-  const smooth = islands === null ? smoothedByStep(steps, smoothing) : smoothedByIsland(steps, islands, smoothing);
+  const smooth = islands === null ? smoothedByStep(steps, smoothing) : smoothedByIsland(steps, smoothing);
   const inWindow = ([at]: readonly [number, number]): boolean =>
     window === null || (at >= window[0] && at <= window[1]);
   const heldOut = evaluations.filter(inWindow);
@@ -258,7 +272,7 @@ function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof dr
             ys: means(({ step }) => smooth.get(step) ?? null),
           },
         ]
-      : islandLines({ steps, count: islands, smoothing, window, mostPoints: MOST_POINTS });
+      : islandLines({ steps, islands, smoothing, window, mostPoints: MOST_POINTS });
   const tables: LineTable[] = [
     ...ofSteps,
     {

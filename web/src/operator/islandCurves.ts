@@ -19,16 +19,17 @@ const STYLES: readonly Pick<Line, 'tone' | 'pattern'>[] = [
 interface IslandsInput {
   /** By their numbers, each of an island. */
   readonly steps: readonly WatchedStep[];
-  readonly count: number;
+  /** The islands that the run has now, by their numbers. */
+  readonly islands: readonly number[];
   readonly smoothing: number;
   readonly window: StepWindow;
   readonly mostPoints: number;
 }
 
 /** Each island's losses smoothed by themselves, at their steps: an island knows nothing of the others' until they meet. */
-export function smoothedByIsland(steps: readonly WatchedStep[], count: number, weight: number): Map<number, number> {
+export function smoothedByIsland(steps: readonly WatchedStep[], weight: number): Map<number, number> {
   const found = new Map<number, number>();
-  for (let island = 0; island < count; island++) {
+  for (const island of new Set(steps.map((step) => step.island))) {
     const own = steps.filter((step) => step.island === island);
     const losses = smoothed(
       own.map(({ loss }) => loss),
@@ -39,9 +40,13 @@ export function smoothedByIsland(steps: readonly WatchedStep[], count: number, w
   return found;
 }
 
-export function islandLines({ steps, count, smoothing, window, mostPoints }: IslandsInput): LineTable[] {
-  const losses = smoothedByIsland(steps, count, smoothing);
-  /** Island k of a row has the number row · K + k, so that a row is the same place in everyone's list. */
+export function islandLines({ steps, islands, smoothing, window, mostPoints }: IslandsInput): LineTable[] {
+  const losses = smoothedByIsland(steps, smoothing);
+  const count = Math.max(1, islands.length);
+  /**
+   * K numbers one after another: with a number of islands a step of each, at the same place in everyone's list. With as many
+   * as groups whoever is free takes the next number, so that fast ones have more of them.
+   */
   const rows = new Map<number, number[]>();
   for (const { step } of steps) {
     const row = Math.floor(step / count);
@@ -75,10 +80,12 @@ export function islandLines({ steps, count, smoothing, window, mostPoints }: Isl
       ),
       mean,
     ];
-  const each = Array.from({ length: count }, (_, island) => {
+  // Those that have ended too, where there is room for them.
+  const known = [...new Set([...islands, ...steps.flatMap(({ island }) => island ?? [])])].toSorted((a, b) => a - b);
+  const each = (known.length > MOST_CURVES ? islands : known).map((island, place) => {
     const own = steps.filter((step) => step.island === island);
     const points = own.map(({ step }) => [step + 1, losses.get(step) ?? Number.NaN] as const);
-    return line({ label: `island ${island + 1}`, ...at(STYLES, island) }, points);
+    return line({ label: `island ${island + 1}`, ...at(STYLES, place) }, points);
   });
   return [...each, mean];
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { groupText, islandCount, islandSign, plansOf } from './islandGroups.ts';
+import { groupText, islandNumbers, islandSign, plansOf } from './islandGroups.ts';
 
 const [A, B, C] = ['a', 'b', 'c'].map(peerId) as [ReturnType<typeof peerId>, ...ReturnType<typeof peerId>[]];
 const island = (number: number, innerStep: number) => ({ number, innerStep, innerSteps: 6 });
@@ -10,16 +10,18 @@ test('[IS2] of islands by turns one trains, those before await the meeting, thos
   expect(TURNS.islands.map((each) => islandSign(TURNS, each).word)).toEqual([
     ...['Awaits the meeting', 'Training', 'Awaits its turn'],
   ]);
+  const alone = { ...TURNS, active: null, islands: [{ ...island(4, 3), innerSteps: null }] };
+  expect(alone.islands.map((each) => islandSign(alone, each).word)).toEqual(['Awaits the meeting']);
   const deserted = { ...TURNS, donors: [] };
   expect(TURNS.islands.map((each) => islandSign(deserted, each).word)).toEqual(['No donors', 'No donors', 'No donors']);
 });
 
-test('groups are named by their islands, and a run by how many it has', () => {
+test('groups are named by their islands, and a run has those of all groups', () => {
   expect(groupText(TURNS)).toBe('Islands 1 to 3, by turns');
   expect(groupText({ islands: [island(0, 0), island(1, 0)] })).toBe('Islands 1 and 2, by turns');
   expect(groupText({ islands: [island(4, 0)] })).toBe('Island 5');
-  expect(islandCount({ groups: [TURNS, { ...TURNS, islands: [island(3, 0)] }] })).toBe(4);
-  expect(islandCount({})).toBe(null);
+  expect(islandNumbers({ groups: [{ ...TURNS, islands: [island(12, 0)] }, TURNS] })).toEqual([0, 1, 2, 12]);
+  expect(islandNumbers({})).toBe(null);
 });
 
 test('a plan is drawn in the box of the group that has all of its members', () => {

@@ -6,16 +6,17 @@ import type { Sign } from './signs.ts';
 export type IslandGroup = NonNullable<Snapshot['groups']>[number];
 type Island = IslandGroup['islands'][number];
 
-/** Of the whole run; null: it is one swarm. */
-export const islandCount = ({ groups }: Pick<Snapshot, 'groups'>): number | null =>
-  groups ? groups.reduce((sum, { islands }) => sum + islands.length, 0) : null;
+/** The islands that the whole run has now, by their numbers; null: it is one swarm. */
+export const islandNumbers = ({ groups }: Pick<Snapshot, 'groups'>): readonly number[] | null =>
+  groups?.flatMap(({ islands }) => islands.map(({ number }) => number)).toSorted((a, b) => a - b) ?? null;
 
 /** What an island does now, or waits for. */
-export function islandSign({ active, donors }: Pick<IslandGroup, 'active' | 'donors'>, island: Island): Sign {
+export function islandSign({ active, donors, islands }: Omit<IslandGroup, 'round'>, island: Island): Sign {
   const { number, innerStep, innerSteps } = island;
   if (donors.length === 0) return { tone: 'wait', glyph: '◔', word: 'No donors' };
   if (number === active) return { tone: 'good', glyph: '●', word: 'Training' };
-  return innerStep === innerSteps
+  // Alone in its group it waits for no turn.
+  return innerStep === innerSteps || islands.length === 1
     ? { tone: 'calm', glyph: '✓', word: 'Awaits the meeting' }
     : { tone: 'calm', glyph: '○', word: 'Awaits its turn' };
 }

@@ -1,8 +1,7 @@
 /** Islands as boxes on the map: who computes which, how far each is, and inside its group's box the stages of its plan. */
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
-import { counted } from '../../../swarm/quantityText.ts';
 import type { StepUse } from '../../../swarm/timeline/waits.ts';
-import { shortId } from '../page/format.ts';
+import { innerStepsText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { groupText, type IslandGroup, islandSign, plansOf } from './islandGroups.ts';
 import { SwarmMap } from './swarmMap.tsx';
@@ -28,7 +27,7 @@ export function IslandMap({ groups, plans, links, use }: IslandMapProps) {
           </h3>
           <ul class="islands">
             {group.islands.map((island) => (
-              <IslandBox key={island.number} group={group} island={island} />
+              <IslandBox key={island.number} group={group} island={island} isNamed={group.islands.length > 1} />
             ))}
           </ul>
           <Donors group={group} plans={plans} links={links} use={use} />
@@ -41,23 +40,25 @@ export function IslandMap({ groups, plans, links, use }: IslandMapProps) {
 interface BoxProps {
   readonly group: IslandGroup;
   readonly island: IslandGroup['islands'][number];
+  /** One that is alone in its group has its name above it. */
+  readonly isNamed: boolean;
 }
 
-function IslandBox({ group, island }: BoxProps) {
+function IslandBox({ group, island, isNamed }: BoxProps) {
   const { number, innerStep, innerSteps } = island;
   return (
     <li class={`island${number === group.active ? ' active' : ''}`}>
-      <strong>Island {number + 1}</strong>
+      {isNamed && <strong>Island {number + 1}</strong>}
       <Chip {...islandSign(group, island)} />
-      <meter
-        min={0}
-        max={Math.max(1, innerSteps)}
-        value={innerStep}
-        aria-label={`Island ${number + 1} in this round`}
-      />
-      <span class="note">
-        {innerStep} of {counted(innerSteps, 'step')}
-      </span>
+      {innerSteps !== null && (
+        <meter
+          min={0}
+          max={Math.max(1, innerSteps)}
+          value={innerStep}
+          aria-label={`Island ${number + 1} in this round`}
+        />
+      )}
+      <span class="note">{innerStepsText(island)}</span>
     </li>
   );
 }

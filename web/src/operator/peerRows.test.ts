@@ -39,7 +39,7 @@ describe('rows of donors', () => {
     const rows = peerRows(
       [donor('a'), donor('b'), donor('c'), donor('d')],
       [facts('a', 0.1), facts('b', 0.1, 0.5)],
-      PLAN,
+      [PLAN],
       [{ peer: peerId('c'), text: 'left idle: with it a step takes longer' }],
     );
     expect(rows.map(({ layerSeconds }) => layerSeconds)).toEqual([0.1, 0.2, null, null]);
@@ -52,13 +52,19 @@ describe('rows of donors', () => {
     ]);
   });
 
-  test('[IS56] who computes in an island under another plan is not said to do nothing', () => {
-    const [, other] = peerRows([donor('a'), { ...donor('e'), stages: [{ stage: 0, layers: [0, 4] }] }], [], PLAN, []);
-    expect([other?.samples, other?.why]).toEqual([null, 'in the plan of another island']);
+  test('[OP67] who computes in an island under another plan has the samples and copies of that one', () => {
+    const member = { peer: 'e', microBatches: [0, 1, 2], samples: 6, recompute: [] };
+    const beside = { ...PLAN, stages: [{ layers: [0, 2] as [number, number], copies: ['f'], members: [member] }] };
+    const rows = peerRows([donor('a'), donor('e'), donor('f')], [], [PLAN, beside], []);
+    expect(rows.map(({ samples, copies, why }) => [samples, copies, why])).toEqual([
+      [4, [], '4 of 6 samples'],
+      [6, [], '6 of 6 samples'],
+      [0, [0], 'keeps copies of stage 1'],
+    ]);
   });
 
   test('are sorted by any column, equal ones in the order of joining', () => {
-    const rows = peerRows([donor('c', 5), donor('a', 9), donor('b', 5)], [], null, []);
+    const rows = peerRows([donor('c', 5), donor('a', 9), donor('b', 5)], [], [], []);
     const order = (by: 'peer' | 'tokens', isDescending: boolean) =>
       sorted(rows, { by, isDescending }).map(({ peer }) => String(peer));
     expect(order('peer', false)).toEqual(['a', 'b', 'c']);

@@ -10,8 +10,7 @@ export interface PeerRow extends Donor {
   readonly facts: PeerFacts | null;
   /** Of a sample through a layer, there and back, at the share of its GPU that it gives; null: not measured. */
   readonly layerSeconds: number | null;
-  /** Null: it computes under the plan of another group of islands, which is not known here. */
-  readonly samples: number | null;
+  readonly samples: number;
   /** Stages whose copies it keeps. */
   readonly copies: readonly number[];
   readonly why: string;
@@ -27,23 +26,27 @@ export interface Order {
 export function peerRows(
   donors: readonly Donor[],
   facts: readonly PeerFacts[],
-  plan: Pick<PlanInForce, 'stages' | 'microBatches'> | null,
+  /** One, but where groups have islands of their own. */
+  plans: readonly Pick<PlanInForce, 'stages' | 'microBatches'>[],
   reasons: readonly Reason[],
 ): PeerRow[] {
   const known = new Map(facts.map((each) => [each.peer, each]));
   /** Of a donor in several stages, the most. */
   const samplesOf = new Map<string, number>();
-  for (const { peer, samples } of plan?.stages.flatMap(({ members }) => members) ?? [])
+  const stages = plans.flatMap((plan) => plan.stages);
+  for (const { peer, samples } of stages.flatMap(({ members }) => members))
     samplesOf.set(peer, Math.max(samplesOf.get(peer) ?? 0, samples));
   const reasonOf = new Map(reasons.map(({ peer, text }) => [peer, text]));
   const rows = donors.map((donor) => {
     const own = known.get(donor.peer) ?? null;
-    const isElsewhere = plan !== null && donor.stages.length > 0;
-    const samples = samplesOf.get(donor.peer) ?? (isElsewhere ? null : 0);
-    const copies = plan?.stages.flatMap((stage, index) => (stage.copies.includes(donor.peer) ? index : [])) ?? [];
+    const samples = samplesOf.get(donor.peer) ?? 0;
+    const copies = plans.flatMap((plan) =>
+      plan.stages.flatMap((stage, index) => (stage.copies.includes(donor.peer) ? index : [])),
+    );
     return { ...donor, facts: own, layerSeconds: layerSeconds(own), samples, copies, why: '' };
   });
-  const all = plan?.microBatches.reduce((sum, { samples: [from, to] }) => sum + to - from, 0) ?? 0;
+  // Of a step, whoever does it.
+  const all = plans[0]?.microBatches.reduce((sum, { samples: [from, to] }) => sum + to - from, 0) ?? 0;
   const fastest = Math.min(...rows.flatMap((row) => row.layerSeconds ?? []));
   return rows.map((row) => ({ ...row, why: whyText(row, all, fastest, reasonOf.get(row.peer)) }));
 }
@@ -61,7 +64,6 @@ function whyText(row: Omit<PeerRow, 'why'>, all: number, fastest: number, planne
   const speed =
     row.layerSeconds === null || !Number.isFinite(fastest) ? '' : `: ${speedText(fastest / row.layerSeconds)}`;
   const copies = copiesText(row.copies);
-  if (row.samples === null) return 'in the plan of another island';
   if (row.samples === 0 && copies !== '') return copies;
   if (row.samples === 0) return row.state === 'spare' ? 'the plan has no part for it' : 'not in the plan';
   return `${row.samples} of ${all} samples${speed}${copies && `; ${copies}`}`;
@@ -84,7 +86,7 @@ const sortValue = (row: PeerRow, by: Column): number | string => {
     case 'state':
       return row.state;
     case 'samples':
-      return row.samples ?? 0;
+      return row.samples;
     case 'layerSeconds':
       return row.layerSeconds ?? Number.POSITIVE_INFINITY;
     case 'memory':

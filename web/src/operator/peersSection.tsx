@@ -14,6 +14,7 @@ import { PeerCard } from './peerCard.tsx';
 import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
 import type { SectionProps } from './props.ts';
 import { donorSign } from './signs.ts';
+import { allPlans } from './state.ts';
 import { millisText } from './timeline.tsx';
 import { WhatIf } from './whatIf.tsx';
 
@@ -25,8 +26,8 @@ export function PeersSection({ state, snapshot }: SectionProps) {
   const [chosen, choose] = useState<string | null>(null);
   const [isWhole, whole] = useState(false);
   const rows = useMemo(
-    () => peerRows(donors, state.peers, state.plan, planning?.reasons ?? []),
-    [donors, state.peers, state.plan, planning],
+    () => peerRows(donors, state.peers, allPlans(state), planning?.reasons ?? []),
+    [donors, state.peers, state.plan, state.plansBeside, planning],
   );
   const all = order === null ? rows : sorted(rows, order);
   const shown = isWhole ? all : all.slice(0, MOST_ROWS);
@@ -140,7 +141,7 @@ function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
           <td {...cell('Stage')}>{stagesText(stages.map(({ stage }) => stage)) || NOTHING}</td>
           <td {...cell('Copies of')}>{stagesText(copies) || NOTHING}</td>
           <td {...cell('Layers')}>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-          <td {...cell('Samples', 'number')}>{samples ?? '–'}</td>
+          <td {...cell('Samples', 'number')}>{samples}</td>
           <td {...cell('Layer time', 'number')}>{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
           <td {...cell('Memory', 'number')}>{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
           <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>

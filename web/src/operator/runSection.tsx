@@ -1,4 +1,5 @@
 /** How the run does: its numbers now, and its charts. */
+import { useMemo } from 'preact/hooks';
 import { invitedLink } from '../page/ask.ts';
 import { lossText, rateText } from '../page/format.ts';
 import { Stat } from '../page/parts.tsx';
@@ -6,11 +7,14 @@ import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
 import { Feed } from './feed.tsx';
-import { islandCount } from './islandGroups.ts';
+import { islandNumbers } from './islandGroups.ts';
 import type { SectionProps } from './props.ts';
 
 export function RunSection(props: SectionProps) {
   const { state, snapshot } = props;
+  const numbers = islandNumbers(snapshot);
+  // Another list only where others are on it: all charts are drawn anew then.
+  const islands = useMemo(() => numbers, [numbers?.join()]);
   const computing = snapshot.donors.filter((donor) => donor.state === 'computing').length;
   return (
     <>
@@ -43,7 +47,7 @@ export function RunSection(props: SectionProps) {
         curve={state.curve}
         evaluations={state.evaluations}
         events={state.events}
-        islands={islandCount(snapshot)}
+        islands={islands}
       />
     </>
   );

@@ -99,6 +99,10 @@ export const INITIAL_STATE: OperatorState = {
   login: { busy: false, problem: null },
 };
 
+/** Of every group; the newest first. */
+export const allPlans = ({ plan, plansBeside }: Pick<OperatorState, 'plan' | 'plansBeside'>): readonly PlanInForce[] =>
+  plan === null ? [] : [plan, ...plansBeside];
+
 /** Steps kept to draw; a longer run loses its oldest ones. */
 const CURVE_LIMIT = 20_000;
 const EVENTS_LIMIT = 2_000;

@@ -15,6 +15,7 @@ import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
 import { RehearsalsCard } from './rehearsalsCard.tsx';
 import { withShortIds } from './shortIds.ts';
+import { allPlans } from './state.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText } from './swarmShape.ts';
 import { millisText, type ShownStep, StepTimeline, timelineText } from './timeline.tsx';
@@ -69,7 +70,8 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
   // A step that was chosen is shown with the plan that it was done under.
   const plan = chosen === null ? state.plan : (timeline?.plan ?? state.plan);
   // Of several groups that have islands of their own any may have done the newest step.
-  const all = plan === null ? [] : [plan, ...state.plansBeside];
+  const all = allPlans({ ...state, plan });
+  const isOneOfSeveral = (snapshot.groups?.length ?? 0) > 1;
   const stepPlan = all.find(({ epoch }) => epoch === timeline?.epoch) ?? null;
   const use = useMemo(() => (timeline && stepPlan ? useOf(timeline.measured, stepPlan) : null), [timeline, stepPlan]);
   const peers = useMemo(
@@ -84,7 +86,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class={plan ? 'sentence long' : 'soft empty'}>
           {plan
-            ? bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, links)
+            ? `${use && timeline && isOneOfSeveral ? `Step ${timeline.step + 1}: ` : ''}${bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, links)}`
             : snapshot.phase === 'finished'
               ? 'The run is finished, and nobody trains it any more.'
               : 'There is no plan yet.'}

@@ -4,6 +4,7 @@ import {
   browserText,
   byteRateText,
   countText,
+  innerStepsText,
   lossText,
   millisecondsText,
   percentText,
@@ -13,6 +14,12 @@ import {
 } from './format.ts';
 
 describe('format', () => {
+  test('[IS56] an island’s steps are of so many, or as many as the time allowed', () => {
+    expect(innerStepsText({ innerStep: 1, innerSteps: 1 })).toBe('1 of 1 step');
+    expect(innerStepsText({ innerStep: 1_200, innerSteps: 2_000 })).toBe('1,200 of 2,000 steps');
+    expect(innerStepsText({ innerStep: 1, innerSteps: null })).toBe('1 step');
+  });
+
   test('counts are exact while they are short', () => {
     expect([0, 999, 12_345, 999_999, 1_234_567, 2.5e9].map(countText)).toEqual([
       '0',

@@ -2,6 +2,7 @@
 
 import type { AdapterProfile, Route } from '../../../swarm/messages/profile.ts';
 import type { Compute } from '../../../swarm/precision.ts';
+import { counted, groupedText } from '../../../swarm/quantityText.ts';
 
 const INTEGER = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
@@ -58,6 +59,12 @@ export function browserText(userAgent: string): string {
   };
   return `${names[name] ?? name} ${version}`;
 }
+
+/** Of an island in its round: `4 of 6 steps`, or `4 steps` where it does as many as the round's time allows. */
+export const innerStepsText = (done: { readonly innerStep: number; readonly innerSteps: number | null }): string =>
+  done.innerSteps === null
+    ? counted(done.innerStep, 'step')
+    : `${groupedText(done.innerStep)} of ${counted(done.innerSteps, 'step')}`;
 
 /** Enough of an id to tell donors apart. */
 export const shortId = (peer: string): string => peer.slice(0, 6);
