@@ -272,6 +272,23 @@ describe('two groups of donors', () => {
     expect(run.isFinished).toBe(true);
   });
 
+  it.each([
+    ['who tells each something else goes', [['a', 'all']], ['refuse a tooLate']],
+    ['who tells two of three something else goes', [['a', ['c', 'd']]], ['refuse a tooLate']],
+    ['one alone is told something else: of the two who came last goes', [['c', ['b']]], ['refuse c tooLate']],
+  ] as const)(
+    '[IS51] [IS123] nobody is judged before all say what they heard: %s, and nothing is lost',
+    (_, told, refused) => {
+      const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+      run.join('a', 'b', 'c', 'd');
+      for (const [name, whom] of told)
+        run.deceived.set(peerId(name), whom === 'all' ? whom : whom.map((one) => peerId(one)));
+      run.settle();
+      expect(run.isFinished).toBe(true);
+      expect(run.trace(/^(refuse|back)/)).toEqual(refused);
+    },
+  );
+
   it('[IS52] a pause, and a donor that leaves alone, wait for the meeting and its checkpoint, and give nothing up', () => {
     const run = new GroupedRun(groupedConfig({ ...ROUNDS, checkpointEverySteps: 12 }));
     run.join('a', 'b');

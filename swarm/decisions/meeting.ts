@@ -38,6 +38,8 @@ export interface Meeting extends RoundEnd {
   readonly attempt: number;
   /** Null: every keeper has all that is shared of what it keeps. */
   readonly owners: MeetingOwners | null;
+  /** All say what they hear of each other. */
+  readonly isTraced: boolean;
   /** Of each group, how many were told. */
   readonly members: readonly number[];
   readonly met: readonly { readonly peer: PeerId; readonly said: MetMessage }[];
@@ -56,6 +58,8 @@ export interface Meetings {
   readonly accused: readonly Accusation[];
   /** Null: none of this round was. */
   readonly late: Late | null;
+  /** One of this round came to different things. */
+  readonly isTraced: boolean;
   /** How long the last one took. */
   readonly lastMs: number | null;
   /**
@@ -69,7 +73,7 @@ export interface Meetings {
 
 export const NO_MEETINGS: Meetings = {
   ...{ current: null, attempts: 0, failures: 0 },
-  ...{ accused: [], late: null, lastMs: null, relayed: [], beside: null },
+  ...{ accused: [], late: null, isTraced: false, lastMs: null, relayed: [], beside: null },
 };
 
 /** The plans of groups that all stand at the end of the round; null: one does not. */
@@ -101,13 +105,13 @@ export function begun(
   before: Meetings,
   now: number,
 ): Meetings {
-  const { attempts, failures, lastMs } = before;
+  const { attempts, failures, lastMs, isTraced } = before;
   // What owners send on is not what it was at the last one.
   const sending = told === null ? 0 : allowedMs(DEADLINES.meeting, told.allowedMs);
   const allowed = 2 ** failures * Math.max(sending, allowedMs(DEADLINES.meeting, lastMs));
   const owners = told?.owners ?? null;
   const [attempt, members] = [attempts + 1, plans.map(sizeOf)];
-  const current = { ...about, attempt, owners, members, met: [], startedAt: now, deadline: now + allowed };
+  const current = { ...about, attempt, owners, isTraced, members, met: [], startedAt: now, deadline: now + allowed };
   return { ...before, attempts: attempts + 1, current };
 }
 
@@ -145,7 +149,7 @@ export const endOf = (states: readonly CoordinatorState[]): number => {
 /** What each keeper, or once it is over each member, is told; and who owns something and is in no plan. */
 export function invitations(
   plans: readonly PlanInForce[],
-  { attempt, round, steps, end, owners }: Meeting,
+  { attempt, round, steps, end, owners, isTraced }: Meeting,
   { relayed: pairs, beside, late }: Pick<Meetings, 'relayed' | 'beside' | 'late'>,
   isRecorded: boolean,
 ): { readonly to: PeerId; readonly message: ServerMessage }[] {
@@ -158,6 +162,7 @@ export function invitations(
       ...(others.length > 0 ? { relayed: [...new Set(others)] } : {}),
       ...(late?.attempt === attempt - 1 ? { wasLate: true as const } : {}),
       ...(beside ? { beside: true as const } : {}),
+      ...(isTraced ? { traced: true as const } : {}),
       ...(owners ? { owners } : {}),
     };
     return { to, message };
@@ -292,5 +297,5 @@ export const isTriedEnough = ({ failures }: Meetings): boolean => failures >= TR
 
 export const over = (meetings: Meetings, { startedAt }: Meeting, now: number): Meetings => ({
   ...meetings,
-  ...{ current: null, failures: 0, late: null, lastMs: now - startedAt },
+  ...{ current: null, failures: 0, late: null, isTraced: false, lastMs: now - startedAt },
 });

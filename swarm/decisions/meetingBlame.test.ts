@@ -36,6 +36,11 @@ it.each([
     [...said('ab cb', 'noPacket'), ...said('bd', 'notPublished')],
     'b',
   ],
+  [
+    'who was told nothing some rounds ago owes something now',
+    [...said('ab cb', 'notPublished'), ...said('bd', 'noPacket', 6)],
+    'b',
+  ],
 ])('[IS122] %s', (_, words, gone) => {
   expect(culpritsIn(words, 7, HERE)).toEqual(peers(gone));
 });
@@ -51,10 +56,14 @@ it('[IS122] what was said is remembered for twenty rounds, each of it once', () 
   if (!again) throw new Error('a said it');
   expect(withAccusation(before, again)).toEqual([...said('ab', 'badFrame', 2), again]);
   expect(withAccusation([again], again)).toEqual([again]);
+  const all = Array.from({ length: 1_001 }, (_, place) => ({ ...again, about: peerId(`p${place}`) }));
+  const kept = all.reduce<readonly Accusation[]>(withAccusation, []);
+  expect([kept.length, kept[0]?.about]).toEqual([1_000, 'p1']);
 });
 
 it('[IS122] who was late twice and says for whom it waited was not late itself', () => {
   const late = { attempt: 1, missing: peers('abc') };
   expect(silentIn(peers('abd'), late, said('ad', 'noPacket'), 7)).toEqual(peers('b'));
   expect(silentIn(peers('abd'), late, said('ad'), 7)).toEqual(peers('ab'));
+  expect(silentIn(peers('abd'), late, said('ad', 'noPacket', 6), 7)).toEqual(peers('ab'));
 });

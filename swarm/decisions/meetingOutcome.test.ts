@@ -36,35 +36,44 @@ function outcome(of: MeetingOwners | null, sides: readonly string[], own: readon
   const meeting = { ...NO_MEETINGS, owners: of, met } as unknown as Meeting;
   const found = outcomeOf(meeting, PLANS);
   if (found.of !== 'unequal') return found.of;
-  return `few ${found.few.join('')} against ${found.against.map((pair) => pair.join('>')).join(' ')}`;
+  const [against, atOdds] = [found.against, found.atOdds].map((pairs) => pairs.map((pair) => pair.join('>')).join(' '));
+  return `few ${found.few.join('')} against ${against} odds ${atOdds}`;
 }
 
 it.each([
   ['all have the same', owners('ab'), ['abcdef'], ['ab'], 'whole'],
-  ['no owners: most are right', null, ['abcde', 'f'], [], 'few f against '],
-  ['no owners: nobody is', null, ['abc', 'def'], [], 'few  against '],
+  ['no owners: most are right', null, ['abcde', 'f'], [], 'few f against  odds '],
+  [
+    'no owners: nobody is',
+    null,
+    ['abc', 'de', 'f'],
+    [],
+    'few  against  odds a>d a>e a>f b>d b>e b>f c>d c>e c>f d>f e>f',
+  ],
   [
     'all took what the owner published, but its copy worked out something else',
     owners('ab'),
     ['acdef', 'b'],
     ['ab'],
-    'few  against ',
+    'few  against  odds a>b',
   ],
   [
     'the owner published to all what neither it nor its copy says',
     owners('ab'),
     ['ab', 'cdef'],
     ['ab'],
-    'few  against c>a d>a e>a f>a',
+    'few  against c>a d>a e>a f>a odds ',
   ],
-  ['it did to few, or they say so', owners('ab'), ['abcde', 'f'], ['ab'], 'few f against f>a'],
-  ['two words', owners('ab'), ['abcdef'], ['a', 'b'], 'few  against '],
+  ['it did to few, or they say so', owners('ab'), ['abcde', 'f'], ['ab'], 'few f against f>a odds '],
+  ['it did to as many', owners('ab'), ['abcd', 'ef'], ['ab'], 'few ef against e>a f>a odds '],
+  ['workers who did so bear it out for nobody', owners('ab'), ['abc', 'def'], ['ab'], 'few  against d>a e>a f>a odds '],
+  ['two words', owners('ab'), ['abcdef'], ['a', 'b'], 'few  against  odds a>b'],
   [
     'nobody who keeps it, or is in a plan, owns it',
     owners('o', 'op'),
     ['op', 'abcdef'],
     ['op'],
-    'few  against a>o b>o c>o d>o e>o f>o',
+    'few  against a>o b>o c>o d>o e>o f>o odds ',
   ],
 ])('[IS114] [IS122] %s', (_, of, sides, own, found) => {
   expect(outcome(of, sides, own)).toBe(found);

@@ -13,12 +13,18 @@ import { digestsOf, expectedOf, groupsOf, type Meeting } from './meeting.ts';
 
 /**
  * open: not all have met, these are missing. whole: all have come to the same. unequal: these have not what most have;
- * `against`: who has not what the other one says that it published.
+ * `against`: who has not what the other one says that it published. `atOdds`: whose words differ, where they show no more.
  */
 export type Outcome =
   | { readonly of: 'open'; readonly missing: readonly PeerId[] }
   | { readonly of: 'whole' }
-  | { readonly of: 'unequal'; readonly few: readonly PeerId[]; readonly against: readonly Pair[] };
+  | ({ readonly of: 'unequal' } & Judged);
+
+interface Judged {
+  readonly few: readonly PeerId[];
+  readonly against: readonly Pair[];
+  readonly atOdds: readonly Pair[];
+}
 
 /** Who said each digest of one thing. */
 type Words = ReadonlyMap<string, readonly PeerId[]>;
@@ -38,10 +44,11 @@ export function outcomeOf(meeting: Meeting, plans: readonly PlanInForce[]): Outc
   const workers = owners === null ? null : workersByPart(owners, plans);
   const all = unequal.map(([key, said]) => {
     const own = workers?.get(key);
-    return own === undefined ? { few: fewIn(said), against: [] } : judged(said, own);
+    return own === undefined ? mostOf(said) : judged(said, own);
   });
   const few = new Set(all.flatMap((one) => one.few));
-  return { of: 'unequal', few: [...few], against: all.flatMap((one) => one.against) };
+  const [against, atOdds] = [all.flatMap((one) => one.against), all.flatMap((one) => one.atOdds)];
+  return { of: 'unequal', few: [...few], against, atOdds };
 }
 
 /** Of what every keeper has. */
@@ -54,21 +61,26 @@ function workersByPart({ ranges }: MeetingOwners, plans: readonly PlanInForce[])
   );
 }
 
-function fewIn(said: Words): readonly PeerId[] {
+function mostOf(said: Words): Judged {
   const sides = [...said.values()].toSorted((a, b) => b.length - a.length);
   const rest = sides.slice(1).flat();
-  return at(sides, 0).length > rest.length ? rest : [];
+  const few = at(sides, 0).length > rest.length ? rest : [];
+  return { few, against: [], atOdds: few.length > 0 ? [] : between(sides) };
 }
 
+/** Each with each of another side. */
+const between = (sides: readonly (readonly PeerId[])[]): Pair[] =>
+  sides.flatMap((side, place) =>
+    side.flatMap((one) => sides.slice(place + 1).flatMap((others) => others.map((other): Pair => [one, other]))),
+  );
+
 /** Where workers differ nobody knows more than they do. Else the others have it from the first one, who may have sent some of them something else. */
-function judged(
-  said: Words,
-  workers: readonly PeerId[],
-): { readonly few: readonly PeerId[]; readonly against: Pair[] } {
+function judged(said: Words, workers: readonly PeerId[]): Judged {
   const isWorker = (peer: PeerId): boolean => workers.includes(peer);
+  const sides = [...said.values()].map((peers) => peers.filter(isWorker));
   const [worked, ...others] = [...said.values()].filter((peers) => peers.some(isWorker));
-  if (worked === undefined || others.length > 0) return { few: [], against: [] };
+  if (worked === undefined || others.length > 0) return { few: [], against: [], atOdds: between(sides) };
   const differing = [...said.values()].filter((peers) => peers !== worked).flat();
   const areFew = worked.filter((peer) => !isWorker(peer)).length >= differing.length;
-  return { few: areFew ? differing : [], against: differing.map((peer) => [peer, at(workers, 0)]) };
+  return { few: areFew ? differing : [], against: differing.map((peer) => [peer, at(workers, 0)]), atOdds: [] };
 }

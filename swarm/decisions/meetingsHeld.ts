@@ -12,6 +12,7 @@ import type { MetMessage } from '../messages/messages.ts';
 import { change, type Deciding, goOnTogether, send, statesOf, tellAll, tellGroup, toCoordinator } from './deciding.ts';
 import type { FaultMessage } from './events.ts';
 import { groupOf, isTogether } from './groups.ts';
+import { heardDifferently } from './heard.ts';
 import {
   begun,
   enders,
@@ -31,7 +32,7 @@ import {
   withWord,
 } from './meeting.ts';
 import { culpritsIn, isLateWord, silentIn, withAccusation } from './meetingBlame.ts';
-import { outcomeOf } from './meetingOutcome.ts';
+import { type Outcome, outcomeOf } from './meetingOutcome.ts';
 import { endingAt, isDueAnew, lookAgain, makeAnew, mustStand, savedForStarts } from './newGroups.ts';
 import { canSave, isTurnDue, meetingOwners, ownersAfter, UNSAVED } from './owners.ts';
 import { afterRound, islandOf, keptAt, nextTurn } from './recordedRounds.ts';
@@ -133,11 +134,24 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
   }
   if (outcome.of === 'open' && now < current.deadline) return false;
   if (outcome.of === 'open') late(deciding, current, outcome.missing);
-  else {
-    for (const [by, about] of outcome.against) accuse(deciding, by, about, { reason: 'badFrame' });
-    fail(deciding, outcome.few, 'keepers did not come to the same in a meeting');
-  }
+  else unequal(deciding, plans, current, outcome);
   return true;
+}
+
+/** Nobody is judged by it before all have said what they heard of each other: who was told something else comes to something else. */
+function unequal(
+  deciding: Deciding,
+  plans: readonly PlanInForce[],
+  { isTraced, met }: Meeting,
+  { few, against, atOdds }: Extract<Outcome, { of: 'unequal' }>,
+): void {
+  const heard = isTraced ? heardDifferently(met, plans) : [];
+  const misled = new Set(heard.map(([by]) => by));
+  const pairs = [...heard, ...against, ...(isTraced && heard.length === 0 ? atOdds : [])];
+  for (const [by, about] of pairs) accuse(deciding, by, about, { reason: 'badFrame' });
+  change(deciding, { ...deciding.apart.meetings, isTraced: true });
+  const own = few.filter((peer) => !misled.has(peer));
+  fail(deciding, isTraced ? own : null, 'keepers did not come to the same in a meeting');
 }
 
 /** It stands: whatever each group did before counts from now on. */

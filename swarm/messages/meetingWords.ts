@@ -3,10 +3,34 @@
  * in SPEC.md.
  */
 import { z } from 'zod';
-import { block, count, peer, range } from '../fields.ts';
+import { block, count, digest, peer, range } from '../fields.ts';
 
 /** A donor that is in no plan, and owns something, is told of meetings under this one. */
 export const NO_EPOCH = 0;
+
+/** An attempt at a meeting. */
+export const howItIsHeld = {
+  /** With these the packets go through the server, because it says so. */
+  relayed: z.array(peer).optional(),
+  /** The attempt before had not ended in time: who waited for others says for whom. */
+  wasLate: z.literal(true).optional(),
+  /** Steps of the next round go on meanwhile. */
+  beside: z.literal(true).optional(),
+  /** The attempt before came to different things: all say what they hear of each other. */
+  traced: z.literal(true).optional(),
+};
+
+/**
+ * What islands said at a meeting of a range, as it came to one donor: a digest for each island, of what its packet of just this
+ * range would be. Ranges are cut as what comes of the meeting is.
+ */
+const heardRange = z.object({
+  ...{ block, range },
+  islands: z.array(count.max(0xffff)).max(65_536),
+  digests: z.array(digest).max(65_536),
+});
+export const heardSchema = z.array(heardRange).max(65_536);
+export type HeardRange = z.infer<typeof heardRange>;
 
 const ownedRange = z.object({
   block,

@@ -24,7 +24,7 @@ import { limitsSchema } from '../limits.ts';
 import { blockStates, islandList, planSchema } from '../plan/plan.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
 import { copySchema, excused } from './checkpointWords.ts';
-import { meetingOwnersSchema } from './meetingWords.ts';
+import { heardSchema, howItIsHeld, meetingOwnersSchema } from './meetingWords.ts';
 import { adapterSchema, linkReportSchema, profileSchema, rate } from './profile.ts';
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
@@ -192,6 +192,7 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     digests: z.array(z.object({ block, range, digest })).max(65_536),
     /** Of what it owns from then on. */
     owned: z.array(z.object({ block, range, digest })).max(65_536).optional(),
+    heard: heardSchema.optional(),
     ...{ bytesDirect: bytes, bytesRelayed: bytes },
   }),
   /** It cannot go on with this epoch, or this attempt at a meeting (an older page does not say which); about whom, where it is about one. */
@@ -339,12 +340,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
       .array(z.object({ epoch: count, islands: islandList, state: blockStates }))
       .min(1)
       .max(MOST_ISLANDS),
-    /** With these the packets go through the server, because it says so. */
-    relayed: z.array(peer).optional(),
-    /** The attempt before had not ended in time: who waited for others says for whom. */
-    wasLate: z.literal(true).optional(),
-    /** Steps of the next round go on meanwhile. */
-    beside: z.literal(true).optional(),
+    ...howItIsHeld,
     owners: meetingOwnersSchema.optional(),
   }),
   /** What came out of this round's meeting is the state from now on; `beside`: with what was done of the next round since. */

@@ -1,5 +1,5 @@
 /** For tests: a run of several groups with honest donors that answer in the order told, and a store that judges what it is to keep. */
-import { below, invariant, type PeerId, peerId, type Random } from '../base.ts';
+import { below, invariant, overlap, type PeerId, peerId, type Random, type Range } from '../base.ts';
 import type { DonorMessage, StartState } from '../coordinator/events.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
@@ -7,7 +7,7 @@ import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions
 import { stateOf } from '../decisions/groups.ts';
 import { roundEnd, roundLength, turnAt } from '../islands/rounds.ts';
 import { NO_LIMITS } from '../limits.ts';
-import type { ServerMessage } from '../messages/messages.ts';
+import type { MeetMessage, ServerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
 import { answer } from './honestDonor.ts';
@@ -44,6 +44,8 @@ export class GroupedRun {
   /** These say nothing of a meeting, or something else. */
   readonly silent = new Set<PeerId>();
   readonly lying = new Set<PeerId>();
+  /** These send each who keeps something else, or tell so these alone; they are not wrong themselves. */
+  readonly deceived = new Map<PeerId, readonly PeerId[] | 'all'>();
   /** What these compute is no number. */
   readonly spoilt = new Set<PeerId>();
   /** No link holds between these two. */
@@ -155,20 +157,49 @@ export class GroupedRun {
             [peer, ...replicas].includes(to)
               ? meetingCuts(message.groups)(block, range).map((cut) => ({
                   ...{ block, range: cut },
-                  digest: (this.lying.has(to) ? 'x' : 'd').padEnd(22, '-'),
+                  digest: (this.lying.has(to) ? 'x' : this.#comesTo(to, message, block)).padEnd(22, '-'),
                 }))
               : [],
           ),
         ),
       );
       const { epoch, round, attempt } = message;
-      return { type: 'met', epoch, round, attempt, digests, bytesDirect: 3, bytesRelayed: 0 };
+      const heard = message.traced && digests.map((part) => this.#heardOf(to, message, part));
+      return {
+        ...{ type: 'met', epoch, round, attempt, digests, bytesDirect: 3, bytesRelayed: 0 },
+        ...(heard && { heard }),
+      };
     }
     if (this.areUploadsSlow && message.type === 'save') return null;
     const told = message.type === 'warm' ? message.plan : plan;
     const said = told === undefined ? null : answer(this.config.run, to, told, message);
     if (said?.type !== 'report' || !this.spoilt.has(to)) return said;
     return { ...said, losses: said.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })) };
+  }
+
+  /** Of what islands say of a block: who was told something else comes to something else. */
+  #comesTo(to: PeerId, { groups }: MeetMessage, block: string): string {
+    const speakers = groups.flatMap(({ state }) =>
+      state.flatMap((one) => (one.block === block ? one.shards.map(({ peer }) => peer) : [])),
+    );
+    return speakers.some((speaker) => this.#isDeceived(to, speaker)) ? `d${to}` : 'd';
+  }
+
+  #isDeceived(to: PeerId, speaker: PeerId): boolean {
+    const whom = this.deceived.get(speaker);
+    return speaker !== to && (whom === 'all' || whom?.includes(to) === true);
+  }
+
+  #heardOf(to: PeerId, { groups }: MeetMessage, { block, range }: { readonly block: string; readonly range: Range }) {
+    const islands = groups.flatMap((group) => group.islands);
+    const digests = groups.flatMap((group) =>
+      group.islands.map(() => {
+        const { shards = [] } = group.state.find((one) => one.block === block) ?? {};
+        const speaker = shards.find((shard) => overlap(shard.range, range) !== null)?.peer;
+        return (speaker !== undefined && this.#isDeceived(to, speaker) ? `h${to}` : 'h').padEnd(22, '-');
+      }),
+    );
+    return { block, range, islands, digests };
   }
 
   #keep(effect: DecisionEffect): void {

@@ -14,6 +14,7 @@ import {
 import { decodePacket, encodePacket } from '../../../swarm/islands/packet.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
+import type { HeardRange } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage, MetMessage } from '../../../swarm/messages/messages.ts';
 import { tensorParts } from '../../../swarm/model/layout.ts';
 import { type BlockName, block } from '../../../swarm/model/model.ts';
@@ -87,7 +88,7 @@ export class IslandPackets {
   }
 
   /** What the group's islands did. Who did nothing says nothing. */
-  get #own(): readonly (readonly [turn: number, island: number])[] {
+  get own(): readonly (readonly [turn: number, island: number])[] {
     const { islands = [] } = this.#parts.role.plan;
     return [...islands.entries()].filter(([, island]) => (this.#parts.message.steps[island] ?? 0) > 0);
   }
@@ -96,7 +97,7 @@ export class IslandPackets {
   async say(work: ShardWork, planes: Changed): Promise<Map<number, Said>> {
     const { exchange } = this.#parts.settings;
     const said = new Map<number, Said>();
-    for (const [turn, island] of this.#own) {
+    for (const [turn, island] of this.own) {
       const found: Said = new Map();
       for (const tensor of this.#tensorsOf(work))
         for (const piece of exchange === 'f32' ? [tensor] : pieces(exchange, tensor)) {
@@ -112,7 +113,7 @@ export class IslandPackets {
   async follow(work: ShardWork, planes: Changed, said: ReadonlyMap<number, Said>): Promise<void> {
     const { exchange } = this.#parts.settings;
     if (exchange === 'f32') return;
-    for (const [turn, island] of this.#own)
+    for (const [turn, island] of this.own)
       for (const tensor of this.#tensorsOf(work))
         for (const piece of pieces(exchange, tensor)) {
           const run = got(got(said, island), work.range[0] + piece[0]);
@@ -159,6 +160,29 @@ export class IslandPackets {
   ): Promise<MetMessage['digests']> {
     const cuts = this.#cuts(work.block, work.range);
     return Promise.all(cuts.map((range) => digestOfPlanes(work, range, planes)));
+  }
+
+  /** What is known here of what islands say of a range, cut as above; where that is asked for. `said`: of a piece of the block. */
+  async heard(
+    { block: name, range }: Pick<ShardWork, 'block' | 'range'>,
+    islands: readonly number[],
+    said: (island: number, piece: Range) => Contribution,
+  ): Promise<HeardRange[]> {
+    const { message, settings } = this.#parts;
+    if (!message.traced) return [];
+    const found: HeardRange[] = [];
+    for (const part of this.#cuts(name, range)) {
+      const tensors = this.tensors({ block: name, range: part });
+      const digests: string[] = [];
+      for (const island of islands) {
+        const own = this.#piecesOf(tensors).map((piece) => said(island, piece));
+        const { buffer } = encodePacket(settings.exchange, tensors, own).slice();
+        digests.push(await digestOf(new Float32Array(buffer)));
+        await this.work.did(part[1] - part[0]);
+      }
+      found.push({ block: name, range: part, islands: [...islands], digests });
+    }
+    return found;
   }
 
   #tensorsOf({ block: name, range }: ShardWork): Range[] {

@@ -11,6 +11,7 @@ import {
   SPARSE,
   type Tamper,
   together,
+  wordsIn,
 } from '../testing/meetingGroups.ts';
 
 const CASES = (['f32', SPARSE] as const).flatMap((exchange) =>
@@ -118,6 +119,35 @@ test('[IS44] an attempt changes nothing, and the next one comes to the same', as
   for (const [peer, keeper] of twice.keepers)
     expect(await keeper.state(islands), peer).toEqual(await got(once.keepers, peer).state(islands));
 });
+
+test.each(['f32' as const, SPARSE])(
+  '[IS123] who was sent another packet (%j) than its sender has hears something else',
+  async (exchange) => {
+    const groups = apart(meetingIslands(exchange, 'f32'));
+    for (let step = 0; step < 6; step++) await groups.did(step);
+    const tamper: Tamper = (from, to, _key, words) => {
+      if (from !== 's' || to !== 'p') return words;
+      const changed = words.slice();
+      changed[0] = (changed[0] ?? 0) / 2;
+      return changed;
+    };
+    const heard = new Map<string, Record<string, string>>();
+    for (const one of await groups.hold(5, { tamper })) {
+      if (one.status === 'rejected') throw one.reason;
+      const { peer, said } = one.value;
+      for (const [name, digest] of wordsIn({ ...said, digests: [] }))
+        heard.set(name, { ...heard.get(name), [peer]: digest });
+    }
+    // Three islands in two parts, each at all who keep that.
+    expect([...heard.values()].map((words) => Object.keys(words).join('')).sort()).toEqual([
+      ...['spr', 'spr', 'spr', 'srq', 'srq', 'srq'],
+    ]);
+    const differing = [...heard].filter(([, words]) => new Set(Object.values(words)).size > 1);
+    expect(differing.map(([name]) => name)).toEqual(['heard of 1 0-128']);
+    const [, { s, p, r } = {}] = differing[0] ?? [];
+    expect([r === s, p === s]).toEqual([true, false]);
+  },
+);
 
 test.each([
   ['f32' as const, Number.NaN, 'a packet has a difference that is no number, or past 2^50'],

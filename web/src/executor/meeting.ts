@@ -6,6 +6,7 @@
 import { got, overlap, type Range } from '../../../swarm/base.ts';
 import { type Contribution, meetSaid } from '../../../swarm/islands/outer.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { HeardRange } from '../../../swarm/messages/meetingWords.ts';
 import type { MetMessage } from '../../../swarm/messages/messages.ts';
 import type { PacketPassage } from '../../../swarm/ways/packets.ts';
 import { IslandPackets, type MeetingParts, type Said } from './islandPackets.ts';
@@ -21,7 +22,7 @@ export interface Outcome {
 /** With what is said of it to the server. */
 export interface Held {
   readonly outcome: Outcome;
-  readonly said: Pick<MetMessage, 'digests' | 'owned'>;
+  readonly said: Pick<MetMessage, 'digests' | 'owned' | 'heard'>;
 }
 
 /** What an island says of a shard's range: piece by piece, or (f32) all differences. */
@@ -57,8 +58,12 @@ export class Meeting {
     const sent = Promise.all(sends);
     sent.catch(() => undefined); // awaited below, unless what is received fails first
     const digests: MetMessage['digests'][number][] = [];
+    const heard: HeardRange[] = [];
     for (const shard of shards) {
       await this.#take(shard);
+      const { work, said } = shard;
+      const pieces = (island: number, piece: Range) => pieceOf(work, got(said, island), piece);
+      heard.push(...(await this.#packets.heard(work, [...said.keys()], pieces)));
       await this.#settle(shard);
       const { shared, velocity, published } = shard.planes;
       const planes = [shared, velocity, ...(published ? [published] : [])];
@@ -66,7 +71,7 @@ export class Meeting {
     }
     await sent;
     const outcome = { shards: new Map(shards.map(({ work, planes }) => [work, planes])), owned: [] };
-    return { outcome, said: { digests } };
+    return { outcome, said: { digests, ...(this.#parts.message.traced && { heard }) } };
   }
 
   /** Of a shard that this peer is the primary of. */

@@ -15,7 +15,7 @@ import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import { meetingPassages, passagesOf } from '../../../swarm/ways/meeting.ts';
 import type { MeetingWays } from '../executor/islandPackets.ts';
 import { IslandShards, type RoundEnds } from '../executor/islandShards.ts';
-import { Meeting } from '../executor/meeting.ts';
+import { type Held, Meeting } from '../executor/meeting.ts';
 import { OwnedMeeting } from '../executor/ownedMeeting.ts';
 import { OwnedStore } from '../executor/ownedStore.ts';
 import type { Role } from '../executor/role.ts';
@@ -219,6 +219,7 @@ export class Groups {
       ...{ type: 'meet', epoch: 1, round: 0, attempt: this.attempt++, groups },
       steps: [...(steps ?? roundSteps(this.train, step))],
       ...(owners && { owners }),
+      traced: true,
     };
     const passages = passagesOf(meetingPassages(MEETING_MODEL, islands, groups, owners), message.steps);
     const post = new Post(tamper);
@@ -255,11 +256,7 @@ export class Groups {
     for (const held of await this.hold(step, attempt)) {
       if (held.status === 'rejected') throw held.reason;
       const { peer, outcome, said } = held.value;
-      for (const [what, all] of Object.entries(said))
-        for (const { range, digest } of all ?? []) {
-          const name = `${what} ${range.join('-')}`;
-          digests.set(name, (digests.get(name) ?? new Set()).add(digest));
-        }
+      for (const [name, digest] of wordsIn(said)) digests.set(name, (digests.get(name) ?? new Set()).add(digest));
       const { shards, owned } = got(this.keepers, peer);
       shards.takeMeeting(outcome.shards);
       owned.become(outcome.owned);
@@ -267,6 +264,19 @@ export class Groups {
     for (const [name, said] of digests) invariant(said.size === 1, `all who say ${name} say the same`);
   }
 }
+
+/** By what they are about. */
+export const wordsIn = ({
+  digests,
+  owned = [],
+  heard = [],
+}: Held['said']): (readonly [name: string, digest: string])[] => [
+  ...digests.map(({ range, digest }) => [`digests ${range.join('-')}`, digest] as const),
+  ...owned.map(({ range, digest }) => [`owned ${range.join('-')}`, digest] as const),
+  ...heard.flatMap(({ range, islands, digests: each }) =>
+    islands.map((island, place) => [`heard of ${island} ${range.join('-')}`, at(each, place)] as const),
+  ),
+];
 
 const WHOLE: Cut = ['z', [0, ELEMENTS]];
 /** One donor who does all islands by turns. */

@@ -1,0 +1,51 @@
+/**
+ * What donors heard of each other's islands at a meeting that came to different things: a donor that tells each something else
+ * is at odds with all of them, and who only works out something else, or says so, with those who have heard the same. Pure.
+ */
+import { overlap, type PeerId } from '../base.ts';
+import type { Pair } from '../coordinator/events.ts';
+import { type PlanInForce, shardKey } from '../coordinator/state.ts';
+import type { MetMessage } from '../messages/messages.ts';
+
+interface Heard {
+  readonly speaker: PeerId;
+  /** By digest, who said it. */
+  readonly words: Map<string, PeerId[]>;
+}
+
+/** Who heard something else of an island than its speaker, the primary of that range, says: the hearer first. Each pair once. */
+export function heardDifferently(
+  met: readonly { readonly peer: PeerId; readonly said: MetMessage }[],
+  plans: readonly PlanInForce[],
+): Pair[] {
+  const pairs = new Map<string, Pair>();
+  for (const { speaker, words } of heardIn(met, plans).values()) {
+    if (words.size < 2) continue;
+    for (const peers of words.values())
+      if (!peers.includes(speaker)) for (const peer of peers) pairs.set(`${peer} ${speaker}`, [peer, speaker]);
+  }
+  return [...pairs.values()];
+}
+
+function heardIn(
+  met: readonly { readonly peer: PeerId; readonly said: MetMessage }[],
+  plans: readonly PlanInForce[],
+): Map<string, Heard> {
+  const planOf = new Map(plans.flatMap(({ plan }) => (plan.islands ?? []).map((island) => [island, plan] as const)));
+  const found = new Map<string, Heard>();
+  for (const { peer, said } of met)
+    for (const { block, range, islands, digests } of said.heard ?? [])
+      for (const [place, island] of islands.entries()) {
+        const shards = planOf.get(island)?.state.find((one) => one.block === block)?.shards ?? [];
+        const speaker = shards.find((shard) => overlap(shard.range, range) !== null)?.peer;
+        const digest = digests[place];
+        if (speaker === undefined || digest === undefined) continue;
+        const key = `${island} ${shardKey(block, range)}`;
+        const own = found.get(key) ?? { speaker, words: new Map<string, PeerId[]>() };
+        found.set(key, own);
+        const peers = own.words.get(digest) ?? [];
+        // Whoever says it twice says it once.
+        if (!peers.includes(peer)) own.words.set(digest, [...peers, peer]);
+      }
+  return found;
+}
