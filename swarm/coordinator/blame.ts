@@ -58,9 +58,14 @@ export function throwOut(transition: Transition, culprit: PeerId, detail: string
   lose(transition, culprit, reason);
 }
 
-/** For those who did not answer in time. */
-export function dismiss(transition: Transition, lost: readonly PeerId[], reason: string) {
-  for (const peer of lost) if (donorOf(transition, peer)) refuse(transition, peer, 'tooLate', reason);
+/** For those who did not answer in time, or whom nothing proves to be wrong. */
+export function dismiss(
+  transition: Transition,
+  lost: readonly PeerId[],
+  reason: string,
+  refusal: 'tooLate' | 'faulty' = 'tooLate',
+) {
+  for (const peer of lost) if (donorOf(transition, peer)) refuse(transition, peer, refusal, reason);
 }
 
 /** From the next epoch on these reach each other through the server, which then sees what goes between them. */

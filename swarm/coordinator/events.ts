@@ -15,7 +15,7 @@ import type { Plan } from '../plan/plan.ts';
 import type { Compute, LossScale } from '../precision.ts';
 import type { Train } from '../run/runFile.ts';
 import type { RunWire } from '../wire.ts';
-import type { OwnIslands } from './ownIslands.ts';
+import type { FailedMeeting, OwnIslands } from './ownIslands.ts';
 
 /** One run: plain data, as all that crosses here. */
 export interface CoordinatorConfig extends OwnIslands {
@@ -207,7 +207,7 @@ export type CoordinatorEvent =
   /** Several groups are one again: it has all their donors, and no plan. */
   | { readonly type: 'groupsEnded'; readonly reason: string }
   /** At a meeting of the groups these were late, or had not what all others had. */
-  | { readonly type: 'failedMeeting'; readonly peers: readonly PeerId[]; readonly reason: string }
+  | FailedMeeting
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }
   | ({ readonly type: 'sliceRelayed'; readonly epoch: number } & RelayedSlice)

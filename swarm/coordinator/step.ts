@@ -123,7 +123,7 @@ function handle(transition: Transition, event: CoordinatorEvent) {
     case 'groupsEnded':
       return planAnew(transition, event.reason);
     case 'failedMeeting':
-      dismiss(transition, event.peers, event.reason);
+      dismiss(transition, event.peers, event.reason, event.areLate ? 'tooLate' : 'faulty');
       return planOn(transition, event.reason);
     case 'planned':
       return planned(transition, event.ask, event.answer);

@@ -206,7 +206,7 @@ describe('two groups of donors', () => {
     expect(invited(8)).toBe(true);
     says('d', attempt === undefined ? {} : { attempt });
     expect(run.groups).toEqual(kept);
-    expect(run.trace(/^(refuse|back)/)).toEqual(kept[1] === '1: c d' ? [] : ['refuse a tooLate', 'back from 4 to 0']);
+    expect(run.trace(/^(refuse|back)/)).toEqual(kept[1] === '1: c d' ? [] : ['refuse a faulty', 'back from 4 to 0']);
   });
 
   it('[IS58] the words of an attempt about one who has gone since change nothing, and count against nobody', () => {
@@ -220,7 +220,7 @@ describe('two groups of donors', () => {
     };
     says('c', 1);
     says('d', 2);
-    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse a tooLate']);
+    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse a faulty']);
     const said = run.lines.length;
     for (const name of ['c', 'd', 'c', 'd']) says(name, 2);
     expect(run.lines.slice(said)).toEqual([]);
@@ -266,16 +266,16 @@ describe('two groups of donors', () => {
     run.join('a', 'b', 'c', 'd');
     run.lying.add(peerId('c'));
     run.settle();
-    expect(run.trace(/^refuse/)).toEqual(['refuse c tooLate']);
+    expect(run.trace(/^refuse/)).toEqual(['refuse c faulty']);
     run.expire();
     run.settle();
     expect(run.isFinished).toBe(true);
   });
 
   it.each([
-    ['who tells each something else goes', [['a', 'all']], ['refuse a tooLate']],
-    ['who tells two of three something else goes', [['a', ['c', 'd']]], ['refuse a tooLate']],
-    ['one alone is told something else: of the two who came last goes', [['c', ['b']]], ['refuse c tooLate']],
+    ['who tells each something else goes', [['a', 'all']], ['refuse a faulty']],
+    ['who tells two of three something else goes', [['a', ['c', 'd']]], ['refuse a faulty']],
+    ['one alone is told something else: of the two who came last goes', [['c', ['b']]], ['refuse c faulty']],
   ] as const)(
     '[IS51] [IS123] nobody is judged before all say what they heard: %s, and nothing is lost',
     (_, told, refused) => {

@@ -151,7 +151,12 @@ function unequal(
   for (const [by, about] of pairs) accuse(deciding, by, about, { reason: 'badFrame' });
   change(deciding, { ...deciding.apart.meetings, isTraced: true });
   const own = few.filter((peer) => !misled.has(peer));
-  fail(deciding, isTraced ? own : null, 'keepers did not come to the same in a meeting');
+  fail(
+    deciding,
+    isTraced ? own : null,
+    'keepers did not come to the same in a meeting',
+    (peers) => `${peers.join(', ')} differed from others at a meeting`,
+  );
 }
 
 /** It stands: whatever each group did before counts from now on. */
@@ -297,6 +302,7 @@ function late(deciding: Deciding, { attempt, round }: Meeting, missing: readonly
     silent,
     `${missing.join(', ')} did not meet in time`,
     (peers) => `${peers.join(', ')} held the meeting up`,
+    true,
   );
 }
 
@@ -306,6 +312,7 @@ function fail(
   own: readonly PeerId[] | null,
   reason: string,
   why = (_blamed: readonly PeerId[]): string => reason,
+  areLate = false,
 ) {
   deciding.effects.push({ type: 'log', level: 'warn', text: `${reason}.` });
   const round = deciding.apart.meetings.current?.round ?? 0;
@@ -318,7 +325,7 @@ function fail(
   if (blamed.length === 0) return goOnTogether(deciding, reason);
   for (const index of places) {
     const peers = blamed.filter((peer) => groupOf(deciding.groups, peer) === index);
-    tellGroup(deciding, index, toCoordinator({ type: 'failedMeeting', peers, reason: why(peers) }));
+    tellGroup(deciding, index, toCoordinator({ type: 'failedMeeting', peers, areLate, reason: why(peers) }));
   }
 }
 
