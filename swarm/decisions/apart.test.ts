@@ -289,6 +289,28 @@ describe('two groups of donors', () => {
     },
   );
 
+  it('[IS123] nor by the second time that a meeting fails, where the first was late', () => {
+    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+    run.join('a', 'b', 'c', 'd');
+    run.deceived.set(peerId('c'), [peerId('a')]);
+    run.silent.add(peerId('d'));
+    run.settle();
+    run.silent.clear();
+    run.expire();
+    run.settle();
+    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse c faulty']);
+  });
+
+  it('[IS123] who heard the same of each other and came to different things are at odds: of two the last goes', () => {
+    const run = new GroupedRun(groupedConfig(ROUNDS));
+    run.join('a', 'b');
+    run.lying.add(peerId('b'));
+    run.settle();
+    expect(run.isFinished).toBe(true);
+    // Nobody else has what it kept.
+    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse b faulty', 'back from 4 to 0']);
+  });
+
   it('[IS52] a pause, and a donor that leaves alone, wait for the meeting and its checkpoint, and give nothing up', () => {
     const run = new GroupedRun(groupedConfig({ ...ROUNDS, checkpointEverySteps: 12 }));
     run.join('a', 'b');
