@@ -2,13 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { below, invariant, peerId, seededRandom } from '../base.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { GroupedRun, groupedConfig } from '../testing/groupedRun.ts';
+import { GroupedRun, groupedConfig, TWO_GROUPS } from '../testing/groupedRun.ts';
 import { islandsOf, overlapping } from '../testing/islands.ts';
 import { SAMPLES } from '../testing/rehearsalTerms.ts';
 import { snapshotOf, wholeRun } from './decide.ts';
 
-/** Two islands, rounds of four steps, three of them. */
-const ROUNDS = { ...{ steps: 12, islands: islandsOf(2, 2), checkpointEverySteps: 4 }, expectedDonors: 2 };
 const SHOWN = /^(epoch|commit|met|checkpoint|back|evaluation|refuse|. < )/;
 
 /** Up to here with this many commits. */
@@ -18,7 +16,7 @@ function untilCommitted(run: GroupedRun, steps: number) {
 
 describe('two groups of donors', () => {
   it('[IS50] [IS51] [IS52] train islands of their own, meet after each round, and save together', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, steps: 8, evaluation: { everySteps: 4, windows: 4 } }));
+    const run = new GroupedRun(groupedConfig({ ...TWO_GROUPS, steps: 8, evaluation: { everySteps: 4, windows: 4 } }));
     run.join('a', 'b');
     expect(run.groups).toEqual(['0: a', '1: b']);
     run.settle();
@@ -102,7 +100,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS50] a newcomer goes where the fewest are, and no step is given up for it', () => {
-    const run = new GroupedRun(groupedConfig(ROUNDS));
+    const run = new GroupedRun(groupedConfig(TWO_GROUPS));
     run.join('a', 'b');
     untilCommitted(run, 5);
     run.join('c');
@@ -114,7 +112,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS53] one that loses a donor whose state others have goes on by itself, and the other one with its steps', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+    const run = new GroupedRun(groupedConfig({ ...TWO_GROUPS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');
     expect(run.groups).toEqual(['0: a b', '1: c d']);
     untilCommitted(run, 5);
@@ -130,7 +128,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS53] one whose state is lost: all go back to the checkpoint, and are as many as there are donors', () => {
-    const run = new GroupedRun(groupedConfig(ROUNDS));
+    const run = new GroupedRun(groupedConfig(TWO_GROUPS));
     run.join('a', 'b', 'c');
     untilCommitted(run, 6);
     expect(run.groups).toEqual(['0: a c', '1: b']);
@@ -145,7 +143,7 @@ describe('two groups of donors', () => {
   });
 
   it('[IS53] one of which only who leaves is left: others do its islands from the checkpoint, and nobody waits for a newcomer', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
+    const run = new GroupedRun(groupedConfig({ ...TWO_GROUPS, expectedDonors: 4 }, 1));
     run.join('a', 'b', 'c', 'd');
     untilCommitted(run, 5);
     run.tell({ type: 'donorSaid', peer: peerId('d'), message: { type: 'leave' } });
@@ -156,163 +154,8 @@ describe('two groups of donors', () => {
     expect(run.trace(/^back/)).toHaveLength(1);
   });
 
-  it('[IS51] who does not meet is asked again twice, then its group goes on without it', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
-    run.join('a', 'b', 'c', 'd');
-    run.silent.add(peerId('d'));
-    run.settle();
-    expect(run.commits.size).toBe(4);
-    run.expire();
-    run.settle();
-    expect(run.trace(/^(met|refuse)/)).toEqual([]);
-    run.expire();
-    expect(run.trace(/^refuse/)).toEqual(['refuse d tooLate']);
-    run.settle();
-    run.expire();
-    run.settle();
-    expect(run.isFinished).toBe(true);
-    expect(run.trace(/^back/)).toEqual([]);
-  });
-
-  it('[IS58] two of different groups who lose their link meet through the server, now and later; nobody is to blame', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, steps: 8, expectedDonors: 4 }));
-    run.join('a', 'b', 'c', 'd');
-    for (const name of ['b', 'c']) run.parted.add(peerId(name));
-    run.settle();
-    expect(run.isFinished).toBe(true);
-    const told = run.trace(/^(met|back|refuse|. < meet )/);
-    const direct = ['a', 'b', 'c', 'd'].map((name) => `${name} < meet 0`);
-    const relayed = (round: number): string[] => [
-      ...[`a < meet ${round}`, `b < meet ${round} through the server: c`],
-      ...[`c < meet ${round} through the server: b`, `d < meet ${round}`],
-    ];
-    expect(told).toEqual([...direct, ...relayed(0), 'met 4', ...relayed(1), 'met 8']);
-  });
-
-  it.each([
-    ['of the attempt before, counts no second time', 1, ['0: a b', '1: c d']],
-    ['of this attempt, counts', 2, ['0: b c', '1: d']],
-    ['of a page that does not say which, counts', undefined, ['0: b c', '1: d']],
-  ])('[IS51] one sends two others what nobody can read at a meeting: the second word of it, %s', (_, attempt, kept) => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }));
-    run.join('a', 'b', 'c', 'd');
-    const invited = (count: number): boolean => run.lines.filter((line) => / < meet 0/.test(line)).length === count;
-    while (!invited(4)) invariant(run.answerOne(), 'somebody answers');
-    const says = (name: string, of: { attempt?: number }) => {
-      const fault = { type: 'fault', epoch: 2, reason: 'badFrame', about: peerId('a'), detail: '' } as const;
-      run.tell({ type: 'donorSaid', peer: peerId(name), message: { ...fault, ...of } });
-    };
-    says('c', { attempt: 1 });
-    expect(invited(8)).toBe(true);
-    says('d', attempt === undefined ? {} : { attempt });
-    expect(run.groups).toEqual(kept);
-    expect(run.trace(/^(refuse|back)/)).toEqual(kept[1] === '1: c d' ? [] : ['refuse a faulty', 'back from 4 to 0']);
-  });
-
-  it('[IS58] the words of an attempt about one who has gone since change nothing, and count against nobody', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
-    run.join('a', 'b', 'c', 'd');
-    const invited = (count: number): boolean => run.lines.filter((line) => / < meet 0/.test(line)).length === count;
-    while (!invited(4)) invariant(run.answerOne(), 'somebody answers');
-    const says = (name: string, attempt: number) => {
-      const fault = { type: 'fault', epoch: 2, attempt, reason: 'badFrame', about: peerId('a'), detail: '' } as const;
-      run.tell({ type: 'donorSaid', peer: peerId(name), message: fault });
-    };
-    says('c', 1);
-    says('d', 2);
-    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse a faulty']);
-    const said = run.lines.length;
-    for (const name of ['c', 'd', 'c', 'd']) says(name, 2);
-    expect(run.lines.slice(said)).toEqual([]);
-    run.settle();
-    expect(run.isFinished).toBe(true);
-    expect(run.trace(/^(refuse|back|epoch . 1: )/)).toEqual([]);
-  });
-
-  it('[IS122] who waits for one that two of them name is not late itself, where that one says that it has met', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
-    run.join('a', 'b', 'c', 'd');
-    const waiting = ['a', 'b', 'c'].map(peerId);
-    for (const peer of waiting) run.silent.add(peer);
-    const says = (name: string, about: string, reason: 'noPacket' | 'notPublished') => {
-      const message = { type: 'fault', epoch: 2, attempt: 1, reason, detail: '', about: peerId(about) } as const;
-      run.tell({ type: 'donorSaid', peer: peerId(name), message });
-    };
-    run.settle();
-    // Nobody is late yet.
-    says('a', 'b', 'noPacket');
-    run.expire();
-    // c has sent b nothing, as d has sent c nothing.
-    for (const [name, about] of [
-      ['a', 'd'],
-      ['c', 'd'],
-    ] as const)
-      says(name, about, 'noPacket');
-    for (const name of ['a', 'b']) says(name, 'c', 'notPublished');
-    // Who had met has waited for nobody.
-    says('d', 'a', 'noPacket');
-    run.settle();
-    run.expire();
-    expect(run.trace(/^refuse/)).toEqual(['refuse d tooLate']);
-    for (const peer of waiting) run.silent.delete(peer);
-    run.settle();
-    run.expire();
-    run.settle();
-    expect(run.isFinished).toBe(true);
-  });
-
-  it('[IS51] what comes of a meeting is the same for all, or it is held again; who is alone with it goes', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
-    run.join('a', 'b', 'c', 'd');
-    run.lying.add(peerId('c'));
-    run.settle();
-    expect(run.trace(/^refuse/)).toEqual(['refuse c faulty']);
-    run.expire();
-    run.settle();
-    expect(run.isFinished).toBe(true);
-  });
-
-  it.each([
-    ['who tells each something else goes', [['a', 'all']], ['refuse a faulty']],
-    ['who tells two of three something else goes', [['a', ['c', 'd']]], ['refuse a faulty']],
-    ['one alone is told something else: of the two who came last goes', [['c', ['b']]], ['refuse c faulty']],
-  ] as const)(
-    '[IS51] [IS123] nobody is judged before all say what they heard: %s, and nothing is lost',
-    (_, told, refused) => {
-      const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
-      run.join('a', 'b', 'c', 'd');
-      for (const [name, whom] of told)
-        run.deceived.set(peerId(name), whom === 'all' ? whom : whom.map((one) => peerId(one)));
-      run.settle();
-      expect(run.isFinished).toBe(true);
-      expect(run.trace(/^(refuse|back)/)).toEqual(refused);
-    },
-  );
-
-  it('[IS123] nor by the second time that a meeting fails, where the first was late', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, expectedDonors: 4 }, 1));
-    run.join('a', 'b', 'c', 'd');
-    run.deceived.set(peerId('c'), [peerId('a')]);
-    run.silent.add(peerId('d'));
-    run.settle();
-    run.silent.clear();
-    run.expire();
-    run.settle();
-    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse c faulty']);
-  });
-
-  it('[IS123] who heard the same of each other and came to different things are at odds: of two the last goes', () => {
-    const run = new GroupedRun(groupedConfig(ROUNDS));
-    run.join('a', 'b');
-    run.lying.add(peerId('b'));
-    run.settle();
-    expect(run.isFinished).toBe(true);
-    // Nobody else has what it kept.
-    expect(run.trace(/^(refuse|back)/)).toEqual(['refuse b faulty', 'back from 4 to 0']);
-  });
-
   it('[IS52] a pause, and a donor that leaves alone, wait for the meeting and its checkpoint, and give nothing up', () => {
-    const run = new GroupedRun(groupedConfig({ ...ROUNDS, checkpointEverySteps: 12 }));
+    const run = new GroupedRun(groupedConfig({ ...TWO_GROUPS, checkpointEverySteps: 12 }));
     run.join('a', 'b');
     untilCommitted(run, 1);
     run.tell({ type: 'operatorSaid', command: 'pause' });
@@ -330,7 +173,7 @@ describe('two groups of donors', () => {
 });
 
 it('[IS52] where too much would be unsaved all wait at a meeting, and go on once all is saved', () => {
-  const run = new GroupedRun(groupedConfig({ ...ROUNDS, steps: 16 }));
+  const run = new GroupedRun(groupedConfig({ ...TWO_GROUPS, steps: 16 }));
   run.join('a', 'b');
   run.areUploadsSlow = true;
   run.settle();

@@ -76,7 +76,8 @@ function begin(deciding: Deciding, plans: readonly PlanInForce[]): boolean {
   const isFirst = meetings.beside === null;
   const mayChoose = isFirst && giving !== null && apart.saving === null && savedAt(deciding, about.end) !== 'no';
   if (mayChoose && soonestFirst(deciding, plans, endingAt(deciding, about.end))) return true;
-  const relayed = isFirst ? meetings.relayed.filter((pair) => isOfTwo(deciding, pair)) : meetings.relayed;
+  const isNeeded = (pair: Pair): boolean => isOfTwo(deciding, pair) && pair.every((peer) => isIn(deciding, peer));
+  const relayed = isFirst ? meetings.relayed.filter(isNeeded) : meetings.relayed;
   const before = { ...meetings, relayed, beside: isBeside ? about : meetings.beside };
   deciding.apart = { ...apart, meetings: before, turns: isTurnDue(deciding) };
   const owners = meetingOwners(deciding, plans, saversOf(deciding, about.end));

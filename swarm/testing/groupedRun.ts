@@ -11,6 +11,7 @@ import type { MeetMessage, ServerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { meetingCuts } from '../ways/meeting.ts';
 import { answer } from './honestDonor.ts';
+import { islandsOf } from './islands.ts';
 import { ADAPTER, decisionConfig, rehearsalTerms } from './rehearsalTerms.ts';
 
 const START = {
@@ -21,6 +22,9 @@ const START = {
 
 export const groupedConfig = (part: Parameters<typeof rehearsalTerms>[0], replicas = 0): DecisionConfig =>
   decisionConfig(rehearsalTerms({ layers: 2, lanes: 2, ...part }).config, { replicas });
+
+/** Two islands, rounds of four steps, three of them. */
+export const TWO_GROUPS = { steps: 12, islands: islandsOf(2, 2), checkpointEverySteps: 4, expectedDonors: 2 };
 
 export class GroupedRun {
   state: DecisionState;
