@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import { type PeerId, peerId } from '../base.ts';
 import type { PlanInForce } from '../coordinator/state.ts';
 import type { MetMessage } from '../messages/messages.ts';
-import { heardDifferently } from './heard.ts';
+import { heardDifferently, tooMuchHeard } from './heard.ts';
+import type { Meeting } from './meeting.ts';
 
 const PART = { block: 'head', range: [0, 100] as const };
 /** Islands 0, 1 and 2 of a, b and c, each of whom keeps everything; b has no part past 50. */
@@ -51,4 +52,19 @@ it('[IS123] who speaks is the primary of that range', () => {
 it('[IS123] who says two things of one has said both', () => {
   const twice = [...met(['a xyz', 'b xyz']), ...met(['b uyz'])];
   expect(text(heardDifferently(twice, PLANS))).toBe('b>a');
+});
+
+it.each([
+  [60, ''],
+  [61, 'a'],
+])('[IS123] of a hundred islands in %d parts, who may say nothing of them: "%s"', (parts, found) => {
+  const shard = { peer: 'a', range: [0, 100], replicas: ['b'] };
+  const state = Array.from({ length: parts }, (_, block) => ({ block: `layer.${block}`, shards: [shard] }));
+  const plans = [{ epoch: 1, plan: { islands: [0], state } }] as unknown as PlanInForce[];
+  const steps = [...Array.from({ length: 100 }, () => 1), 0, 0];
+  const words = [
+    { peer: peerId('a'), said: {} },
+    { peer: peerId('b'), said: { heard: [] } },
+  ];
+  expect(tooMuchHeard({ owners: null, steps, met: words } as unknown as Meeting, plans).join('')).toBe(found);
 });

@@ -5,7 +5,9 @@
 import { overlap, type PeerId } from '../base.ts';
 import type { Pair } from '../coordinator/events.ts';
 import { type PlanInForce, shardKey } from '../coordinator/state.ts';
+import { MOST_HEARD } from '../messages/meetingWords.ts';
 import type { MetMessage } from '../messages/messages.ts';
+import { expectedOf, type Meeting } from './meeting.ts';
 
 interface Heard {
   readonly speaker: PeerId;
@@ -25,6 +27,16 @@ export function heardDifferently(
       if (!peers.includes(speaker)) for (const peer of peers) pairs.set(`${peer} ${speaker}`, [peer, speaker]);
   }
   return [...pairs.values()];
+}
+
+/** Who may have had more to say of what it heard than goes into a message, and said nothing. */
+export function tooMuchHeard(meeting: Meeting, plans: readonly PlanInForce[]): PeerId[] {
+  const expected = expectedOf(meeting, plans);
+  const islands = meeting.steps.filter((steps) => steps > 0).length;
+  return meeting.met.flatMap(({ peer, said }) => {
+    const digests = (expected.get(peer)?.size ?? 0) * islands;
+    return said.heard === undefined && digests > MOST_HEARD ? peer : [];
+  });
 }
 
 function heardIn(

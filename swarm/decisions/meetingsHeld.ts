@@ -12,7 +12,7 @@ import type { MetMessage } from '../messages/messages.ts';
 import { change, type Deciding, goOnTogether, send, statesOf, tellAll, tellGroup, toCoordinator } from './deciding.ts';
 import type { FaultMessage } from './events.ts';
 import { groupOf, isTogether } from './groups.ts';
-import { heardDifferently } from './heard.ts';
+import { heardDifferently, tooMuchHeard } from './heard.ts';
 import {
   begun,
   enders,
@@ -143,12 +143,16 @@ function goOn(deciding: Deciding, plans: readonly PlanInForce[], current: Meetin
 function unequal(
   deciding: Deciding,
   plans: readonly PlanInForce[],
-  { isTraced, met }: Meeting,
+  meeting: Meeting,
   { few, against, atOdds }: Extract<Outcome, { of: 'unequal' }>,
 ): void {
-  const heard = isTraced ? heardDifferently(met, plans) : [];
+  const { isTraced } = meeting;
+  const heard = isTraced ? heardDifferently(meeting.met, plans) : [];
   const misled = new Set(heard.map(([by]) => by));
-  const pairs = [...heard, ...against, ...(isTraced && heard.length === 0 ? atOdds : [])];
+  // Who had too much to say may have heard something else.
+  const unheard = isTraced ? tooMuchHeard(meeting, plans) : [];
+  const alike = isTraced && heard.length === 0 ? atOdds : [];
+  const pairs = [...heard, ...against, ...alike.filter((pair) => !pair.some((peer) => unheard.includes(peer)))];
   for (const [by, about] of pairs) accuse(deciding, by, about, { reason: 'badFrame' });
   change(deciding, { ...deciding.apart.meetings, isTraced: true });
   const own = few.filter((peer) => !misled.has(peer));

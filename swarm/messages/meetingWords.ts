@@ -30,6 +30,8 @@ const heardRange = z.object({
   digests: z.array(digest).max(65_536),
 });
 export const heardSchema = z.array(heardRange).max(65_536);
+/** Digests of one donor, some 30 bytes each. Who would have more to say of it says nothing. */
+export const MOST_HEARD = 6_000;
 export type HeardRange = z.infer<typeof heardRange>;
 
 const ownedRange = z.object({

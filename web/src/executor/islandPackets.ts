@@ -14,7 +14,7 @@ import {
 import { decodePacket, encodePacket } from '../../../swarm/islands/packet.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import type { HeardRange } from '../../../swarm/messages/meetingWords.ts';
+import { type HeardRange, MOST_HEARD } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage, MetMessage } from '../../../swarm/messages/messages.ts';
 import { tensorParts } from '../../../swarm/model/layout.ts';
 import { type BlockName, block } from '../../../swarm/model/model.ts';
@@ -65,6 +65,9 @@ export class IslandPackets {
   readonly work = new LongWork();
   readonly #parts: MeetingParts;
   readonly #cuts: Cuts;
+  readonly #heard: HeardRange[] = [];
+  /** Digests of it. */
+  #hearing = 0;
 
   constructor(parts: MeetingParts) {
     this.#parts = parts;
@@ -162,16 +165,17 @@ export class IslandPackets {
     return Promise.all(cuts.map((range) => digestOfPlanes(work, range, planes)));
   }
 
-  /** What is known here of what islands say of a range, cut as above; where that is asked for. `said`: of a piece of the block. */
-  async heard(
+  /** Where it is asked for: what is known here of what islands say of a range, cut as above. `said`: of a piece of the block. */
+  async hear(
     { block: name, range }: Pick<ShardWork, 'block' | 'range'>,
     islands: readonly number[],
     said: (island: number, piece: Range) => Contribution,
-  ): Promise<HeardRange[]> {
+  ): Promise<void> {
     const { message, settings } = this.#parts;
-    if (!message.traced) return [];
-    const found: HeardRange[] = [];
+    if (!message.traced) return;
     for (const part of this.#cuts(name, range)) {
+      this.#hearing += islands.length;
+      if (this.#hearing > MOST_HEARD) return;
       const tensors = this.tensors({ block: name, range: part });
       const digests: string[] = [];
       for (const island of islands) {
@@ -180,9 +184,13 @@ export class IslandPackets {
         digests.push(await digestOf(new Float32Array(buffer)));
         await this.work.did(part[1] - part[0]);
       }
-      found.push({ block: name, range: part, islands: [...islands], digests });
+      this.#heard.push({ block: name, range: part, islands: [...islands], digests });
     }
-    return found;
+  }
+
+  /** All of it, or nothing where it is too much for one message. */
+  get heard(): Pick<MetMessage, 'heard'> {
+    return this.#parts.message.traced && this.#hearing <= MOST_HEARD ? { heard: this.#heard } : {};
   }
 
   #tensorsOf({ block: name, range }: ShardWork): Range[] {

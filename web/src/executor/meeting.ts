@@ -6,7 +6,6 @@
 import { got, overlap, type Range } from '../../../swarm/base.ts';
 import { type Contribution, meetSaid } from '../../../swarm/islands/outer.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
-import type { HeardRange } from '../../../swarm/messages/meetingWords.ts';
 import type { MetMessage } from '../../../swarm/messages/messages.ts';
 import type { PacketPassage } from '../../../swarm/ways/packets.ts';
 import { IslandPackets, type MeetingParts, type Said } from './islandPackets.ts';
@@ -58,12 +57,11 @@ export class Meeting {
     const sent = Promise.all(sends);
     sent.catch(() => undefined); // awaited below, unless what is received fails first
     const digests: MetMessage['digests'][number][] = [];
-    const heard: HeardRange[] = [];
     for (const shard of shards) {
       await this.#take(shard);
       const { work, said } = shard;
       const pieces = (island: number, piece: Range) => pieceOf(work, got(said, island), piece);
-      heard.push(...(await this.#packets.heard(work, [...said.keys()], pieces)));
+      await this.#packets.hear(work, [...said.keys()], pieces);
       await this.#settle(shard);
       const { shared, velocity, published } = shard.planes;
       const planes = [shared, velocity, ...(published ? [published] : [])];
@@ -71,7 +69,7 @@ export class Meeting {
     }
     await sent;
     const outcome = { shards: new Map(shards.map(({ work, planes }) => [work, planes])), owned: [] };
-    return { outcome, said: { digests, ...(this.#parts.message.traced && { heard }) } };
+    return { outcome, said: { digests, ...this.#packets.heard } };
   }
 
   /** Of a shard that this peer is the primary of. */

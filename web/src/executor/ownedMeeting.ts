@@ -8,7 +8,7 @@ import { at, got, invariant, overlap, type PeerId, type Range } from '../../../s
 import { addCodes, areSoundCodes, PublishedCodes } from '../../../swarm/islands/codes.ts';
 import { type Contribution, meetSaid } from '../../../swarm/islands/outer.ts';
 import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
-import type { HeardRange, MeetingOwners, OwnedRange } from '../../../swarm/messages/meetingWords.ts';
+import type { MeetingOwners, OwnedRange } from '../../../swarm/messages/meetingWords.ts';
 import type { MetMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import { keepersOf } from '../../../swarm/plan/plan.ts';
@@ -45,7 +45,6 @@ export class OwnedMeeting {
   readonly #to: readonly MeetingPassage[];
   /** What islands say: by block and island. What was made here too. */
   readonly #said = new Map<BlockName, Map<number, Said>>();
-  readonly #heard: HeardRange[] = [];
   readonly #sends: Promise<void>[] = [];
 
   constructor(parts: MeetingParts, owners: MeetingOwners, store: Pick<OwnedStore, 'copyOf'>) {
@@ -88,7 +87,7 @@ export class OwnedMeeting {
     await Promise.all(this.#sends);
     return {
       outcome: { shards: outcomes, owned: kept.map(({ planes }) => planes) },
-      said: { digests, owned, ...(this.#parts.message.traced && { heard: this.#heard }) },
+      said: { digests, owned, ...this.#packets.heard },
     };
   }
 
@@ -124,13 +123,10 @@ export class OwnedMeeting {
   async #hear(name: BlockName, shards: readonly Shard[], said: ReadonlyMap<number, Said>): Promise<void> {
     const pieceOf = (island: number, [from]: Range): Contribution => got(got(said, island), from);
     const own = this.#packets.own.map(([, island]) => island);
-    for (const { work } of shards)
-      if (work.block === name) this.#heard.push(...(await this.#packets.heard(work, own, pieceOf)));
-    for (const owned of this.#owners.ranges)
-      if (owned.block === name && workersOf(owned).includes(this.#parts.role.peer))
-        this.#heard.push(
-          ...(await this.#packets.heard({ block: name, range: owned.range }, [...said.keys()], pieceOf)),
-        );
+    for (const { work } of shards) if (work.block === name) await this.#packets.hear(work, own, pieceOf);
+    for (const { block, range, ...owned } of this.#owners.ranges)
+      if (block === name && workersOf(owned).includes(this.#parts.role.peer))
+        await this.#packets.hear({ block: name, range }, [...said.keys()], pieceOf);
   }
 
   #add(name: BlockName, island: number, own: Said): void {
