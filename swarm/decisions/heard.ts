@@ -55,9 +55,7 @@ function heardIn(
         const key = `${island} ${shardKey(block, range)}`;
         const own = found.get(key) ?? { speaker, words: new Map<string, PeerId[]>() };
         found.set(key, own);
-        const peers = own.words.get(digest) ?? [];
-        // Whoever says it twice says it once.
-        if (!peers.includes(peer)) own.words.set(digest, [...peers, peer]);
+        own.words.set(digest, [...(own.words.get(digest) ?? []), peer]);
       }
   return found;
 }

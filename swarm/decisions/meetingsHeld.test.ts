@@ -133,6 +133,8 @@ it.each([
     run.settle();
     expect(run.isFinished).toBe(true);
     expect(run.trace(/^(refuse|back)/)).toEqual(refused);
+    // The next round's meetings are held as any other.
+    expect(run.state.apart.meetings.isTraced).toBe(false);
   },
 );
 
