@@ -39,16 +39,20 @@ function verdict({ islands, synchronous, cluster }: IslandAnswer): string {
   const does = islands.islands.length === 1 ? 'one island does' : 'islands do';
   const reason = own > tokensPerSecond ? why(islands, synchronous.value) : '';
   const isSlower = own < tokensPerSecond && times(own, tokensPerSecond) !== 'as many';
-  // A step that somebody leaves is done again, as a round is.
-  const donors = new Set<string>(peers(synchronous.value.plan));
-  const sessions = cluster.peers.flatMap(({ id, meanSessionSeconds = 0 }) =>
-    donors.has(id) ? meanSessionSeconds : [],
-  );
-  const expected = tokensPerSecond * chanceOfStaying(sessions, stepSeconds);
+  const expected = expectedTokens(synchronous.value, cluster);
   return [
     `${one}; ${does} ${times(own, tokensPerSecond)}${isSlower ? ': without train.islands this run is faster' : reason}.`,
     `Counting that donors leave in the middle of a step, ${rate(expected)} are expected of it; ${does} ${times(expectedTokensPerSecond, expected)}.`,
   ].join(' ');
+}
+
+/** Tokens a second: a step that somebody leaves is done again, as a round is. */
+function expectedTokens({ plan, predicted: { tokensPerSecond, stepSeconds } }: ClusterPlan, cluster: Cluster): number {
+  const donors = new Set<string>(peers(plan));
+  const sessions = cluster.peers.flatMap(({ id, meanSessionSeconds = 0 }) =>
+    donors.has(id) ? meanSessionSeconds : [],
+  );
+  return tokensPerSecond * chanceOfStaying(sessions, stepSeconds);
 }
 
 /** The predicted rate is that of whole rounds, which a short run does not have. */

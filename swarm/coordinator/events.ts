@@ -206,7 +206,6 @@ export type CoordinatorEvent =
   | { readonly type: 'allSaved'; readonly step: number; readonly lossScale: LossScale | null }
   /** Several groups are one again: it has all their donors, and no plan. */
   | { readonly type: 'groupsEnded'; readonly reason: string }
-  /** At a meeting of the groups these were late, or had not what all others had. */
   | FailedMeeting
   /** Expected donors that are not here by now are not waited for any more. */
   | { readonly type: 'gatheringEnded' }

@@ -149,9 +149,9 @@ function unequal(
   const { isTraced } = meeting;
   const heard = isTraced ? heardDifferently(meeting.met, plans) : [];
   const misled = new Set(heard.map(([by]) => by));
-  // Who had too much to say may have heard something else.
-  const unheard = isTraced ? tooMuchHeard(meeting, plans) : [];
   const alike = isTraced && heard.length === 0 ? atOdds : [];
+  // Who had too much to say may have heard something else.
+  const unheard = alike.length > 0 ? tooMuchHeard(meeting, plans) : [];
   const pairs = [...heard, ...against, ...alike.filter((pair) => !pair.some((peer) => unheard.includes(peer)))];
   for (const [by, about] of pairs) accuse(deciding, by, about, { reason: 'badFrame' });
   change(deciding, { ...deciding.apart.meetings, isTraced: true });

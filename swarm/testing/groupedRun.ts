@@ -48,7 +48,7 @@ export class GroupedRun {
   /** These say nothing of a meeting, or something else. */
   readonly silent = new Set<PeerId>();
   readonly lying = new Set<PeerId>();
-  /** These send each who keeps something else, or tell so these alone; they are not wrong themselves. */
+  /** Whoever speaks for an island, to whom it says something else than to the others, to each another thing. */
   readonly deceived = new Map<PeerId, readonly PeerId[] | 'all'>();
   /** What these compute is no number. */
   readonly spoilt = new Set<PeerId>();
