@@ -98,6 +98,31 @@ function roundToEven(value: number): number {
   return rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below;
 }
 
+/** The sum of squares of a tensor that comes in pieces, as float32 or as int8: what other encodings hold is not told. */
+export class PackedSquares {
+  #sum = 0;
+  #word = 0;
+  #scale = 0;
+
+  add(encoding: WireEncoding, words: Float32Array): void {
+    if (encoding === 'f16' || encoding === 'int4') this.#sum = Number.NaN;
+    else if (encoding === 'f32') for (const value of words) this.#sum += value * value;
+    else this.#addInt8(words);
+  }
+
+  get sum(): number {
+    return this.#sum;
+  }
+
+  #addInt8(words: Float32Array): void {
+    const codes = new Int8Array(words.buffer, words.byteOffset, words.byteLength);
+    for (let i = 0; i < words.length; i++, this.#word++) {
+      if (this.#word % INT8_BLOCK_WORDS === 0) this.#scale = words[i] ?? 0;
+      else for (const code of codes.subarray(4 * i, 4 * i + 4)) this.#sum += (this.#scale * code) ** 2;
+    }
+  }
+}
+
 /**
  * What gradients are multiplied with before they become halves. Their sum over a step is a mean over its B·T tokens, so a
  * single one is some B·T times too small for a half, whose least normal value is 6e-5. A power of two, hence exact; a

@@ -172,7 +172,7 @@ describe('a recording of a server', () => {
     const start = {
       ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
     };
     for (const at of [1, 2]) {
       recorder.began(config, start, at);

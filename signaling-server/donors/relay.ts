@@ -12,7 +12,7 @@ import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 import { sliceName } from '../../swarm/ways/compared.ts';
 import { WentBy } from '../../swarm/ways/wentBy.ts';
-import { isSound } from '../../swarm/wire.ts';
+import { isSound, PackedSquares } from '../../swarm/wire.ts';
 
 /** What a receiver's socket holds of relayed frames at once. */
 const HANDED_BYTES = 524_288;
@@ -76,6 +76,7 @@ interface Watch {
 
 interface PartOfSlice {
   readonly hash: Hash;
+  readonly squares: PackedSquares;
   bytes: number;
 }
 
@@ -249,20 +250,23 @@ export class Relay {
 
 /** Frames of a slice come in their order, once. A keeper that is further behind has nothing that counts any more. */
 function isNext({ slices, sight }: Watch, from: PeerId, to: PeerId, frame: Frame, age: number): boolean {
-  const { step, offset, payload } = frame;
+  const { step, offset, payload, encoding } = frame;
   if (age >= BEHIND_LIMIT) return true;
   for (const known of slices.keys()) if (known <= step + age - BEHIND_LIMIT) slices.delete(known);
   const parts = slices.get(step) ?? new Map<string, PartOfSlice>();
   slices.set(step, parts);
   const slice = sliceName(frame);
   const name = `${from} ${to} ${slice}`;
-  const part = parts.get(name) ?? { hash: createHash('sha256'), bytes: 0 };
+  const part = parts.get(name) ?? { hash: createHash('sha256'), squares: new PackedSquares(), bytes: 0 };
   parts.set(name, part);
   if (offset !== part.bytes) return false;
   part.bytes += payload.length;
   part.hash.update(payload);
-  if (part.bytes === tensorBytes(frame))
-    sight.slice({ step, from, to, slice, digest: part.hash.digest().subarray(0, DIGEST_BYTES).toString('base64url') });
+  part.squares.add(encoding, new Float32Array(payload.buffer, payload.byteOffset, payload.length / 4));
+  if (part.bytes < tensorBytes(frame)) return true;
+  const digest = part.hash.digest().subarray(0, DIGEST_BYTES).toString('base64url');
+  const { sum } = part.squares;
+  sight.slice({ step, from, to, slice, digest, squares: Number.isFinite(sum) ? sum : null });
   return true;
 }
 

@@ -2,17 +2,12 @@
  * Sees to it that donors begin from a checkpoint that loads. When a plan is prepared from one its files are looked at, and
  * nobody gets a byte of it before. One that is damaged is set aside, and the run is sent back to the next older one.
  */
-import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
-import { isFarAbove } from '../../swarm/run/plausibleState.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { type Manifest, parseManifest, stateProblem } from '../store/checkpointState.ts';
 import { newestLoadable, setAside } from '../store/checkpoints.ts';
 import type { Store } from '../store/store.ts';
 import type { RunObserver } from './runObserver.ts';
-
-/** As many before a checkpoint are compared with the first one from it. */
-const LOSSES = 20;
 
 interface GuardedRun {
   readonly store: Store;
@@ -26,8 +21,6 @@ interface GuardedRun {
 
 export class CheckpointGuard implements RunObserver {
   readonly #run: GuardedRun;
-  /** The checkpoint that the plan in force began from, until its first commit. */
-  #begunFrom: number | null = null;
   /** Those that are being looked at. */
   readonly #looking = new Map<number, Promise<string | null>>();
 
@@ -36,27 +29,10 @@ export class CheckpointGuard implements RunObserver {
   }
 
   effect(effect: DecisionEffect): void | Promise<void> {
-    if (effect.type === 'storeCommit') return this.#committed(effect.record);
     if (effect.type !== 'send' || effect.message.type !== 'prepare') return;
     const { source } = effect.message;
     if (source.from !== 'checkpoint') return;
-    this.#begunFrom = source.step;
     return this.#begin(source.step);
-  }
-
-  /** The first loss from a checkpoint shows whether what was loaded is what was saved. */
-  async #committed({ step, loss }: CommitRecord): Promise<void> {
-    const { store, name } = this.#run;
-    const isFirst = step === this.#begunFrom;
-    this.#begunFrom = null;
-    if (!isFirst || step === 0) return;
-    const before = store.steps(name, step - LOSSES).filter((record) => record.step < step);
-    const losses = before.map((record) => record.loss);
-    if (!isFarAbove(loss, losses)) return;
-    const fault = `the first loss from checkpoint ${step} was ${loss.toPrecision(4)}, far above the ${losses.at(-1)?.toPrecision(4)} before it`;
-    const { manifest, faults } = await newestLoadable(this.#run, name, step);
-    // Alone it is all there is.
-    if (manifest !== null) this.#goOn(manifest, new Map([[step, fault], ...faults]), fault);
   }
 
   async #begin(step: number): Promise<void> {

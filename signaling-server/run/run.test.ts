@@ -1,14 +1,13 @@
 import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { PeerMessage } from '../../swarm/messages/messages.ts';
 import { createServer, type Server, type ServerOptions } from '../server.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
 import { ScriptedDonor, scriptedEvaluation, scriptedLoss } from '../testing/scriptedDonor.ts';
-import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
+import { TinyServers } from '../testing/tinyServers.ts';
 
 const STEPS = 6;
 const RUN = { steps: STEPS, checkpointEverySteps: 2, evaluationEverySteps: 3 };
@@ -211,32 +210,6 @@ describe('a run', () => {
       expect(await createServer({ data, runName: 'tiny', port: 0, log: () => {} })).toEqual({ ok: false, reason });
     });
   });
-});
-
-it('[SV53] a checkpoint whose first loss is far from the last ones is set aside, and the run goes on from the one before', async () => {
-  servers.writeRun(tinyRunFile({ steps: 60, checkpointEverySteps: 15 }));
-  const data = await servers.data();
-  const first = await serve({ steps: 45 });
-  await (await ScriptedDonor.joined(first.url)).hears('standby', ({ state }) => state === 'finished');
-  await first.close();
-  const second = await serve();
-  const lie = (message: PeerMessage): PeerMessage =>
-    message.type === 'report' && message.step === 45 && data.store.events('tiny', 'setAside', 0).length === 0
-      ? { ...message, losses: message.losses.map((loss) => ({ ...loss, lossSum: Number(loss.lossSum) * 2 })) }
-      : message;
-  const donor = await ScriptedDonor.joined(second.url, { lie });
-  await donor.hears('standby', ({ state }) => state === 'finished');
-  const told = data.store
-    .events('tiny', 'setAside', 0)
-    .map((detail) => (JSON.parse(detail) as { reason: string }).reason);
-  expect(told).toEqual([
-    expect.stringMatching(/^the first loss from checkpoint 45 was 5\.091, far above the 2\.556 before it$/),
-  ]);
-  expect(donor.received.find(({ type }) => type === 'prepare')).toMatchObject({
-    source: { from: 'checkpoint', step: 45 },
-  });
-  await donor.hears('prepare', ({ source }) => source.from === 'checkpoint' && source.step === 30);
-  expect(data.store.steps('tiny').map(({ step }) => step)).toEqual(Array.from({ length: 60 }, (_, step) => step));
 });
 
 const blobOf = (data: DataDirectory, step: number): string =>

@@ -10,7 +10,6 @@ import type {
   Recorded,
   StartState,
 } from '../../swarm/coordinator/events.ts';
-import { NORMS_COMPARED } from '../../swarm/coordinator/plausible.ts';
 import type { DecisionConfig } from '../../swarm/decisions/events.ts';
 import { freeBut } from '../../swarm/islands/giving.ts';
 import { isRecorded, roundLength, turnAt, wholeRounds } from '../../swarm/islands/rounds.ts';
@@ -174,9 +173,6 @@ export function startState(
     credit: plans.length > 0 || isAhead ? store.ledger(name) : [],
     unsaved: isAhead ? [{ step: newest.committedSteps, ledger: store.ledgerFrom(name, newest.committedSteps) }] : [],
     ...recordedAt(store, name, train, newest.committedSteps),
-    norms: store
-      .steps(name, Math.max(0, newest.committedSteps - NORMS_COMPARED))
-      .map(({ step, gradientNorm, loss }) => ({ step, gradientNorm, loss })),
   };
 }
 

@@ -295,7 +295,7 @@ export class ScriptedDonor {
       shards
         .filter((shard) => keepersOf(shard).includes(me))
         .map((shard) => ({
-          ...{ block, range: shard.range, sumSquares: shard.peer === me ? 0.25 : null },
+          ...{ block, range: shard.range, sumSquares: 0.25 },
           digests: this.#digests(plan, step, shard),
         })),
     );

@@ -89,6 +89,7 @@ export function remember(
   const keptSteps: Partial<Record<Fault['of'], number>> = {
     state: FAULTS_KEPT_CHECKPOINTS * config.checkpointEverySteps,
     wait: FAULTS_KEPT_EVALUATIONS * (config.evaluation?.everySteps ?? 1),
+    numbers: Number.POSITIVE_INFINITY,
   };
   const isNew = (fault: Fault) => step - fault.step < (keptSteps[fault.of] ?? FAULTS_KEPT_STEPS);
   const kept = [...faults.filter(isNew), { of, peer, about, step }];

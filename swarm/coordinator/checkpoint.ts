@@ -250,15 +250,13 @@ export function rollBack(transition: Transition, reason: string): void {
   for (const { ledger } of state.unsaved) {
     for (const { peer, tokens } of ledger) lost.set(peer, (lost.get(peer) ?? 0) + tokens);
   }
-  const norms = state.norms.filter(({ step }) => step < toStep);
   const isEvaluated = (state.evaluatedSteps ?? 0) <= toStep;
   change(transition, {
     committedSteps: toStep,
     lastCommit: null,
     generation: state.generation + 1,
     lossScale: state.savedLossScale,
-    norms,
-    loss: norms.at(-1)?.loss ?? null,
+    loss: null,
     evaluatedSteps: state.evaluatedSteps === null ? null : Math.min(state.evaluatedSteps, toStep),
     ...(isEvaluated ? {} : { evaluationLoss: null }),
     donors: state.donors.map((donor) => ({ ...donor, tokens: donor.tokens - (lost.get(donor.peer) ?? 0) })),

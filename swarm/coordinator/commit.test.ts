@@ -61,7 +61,7 @@ describe('the sums of a step', () => {
   });
 
   it('[CO2] adds losses by id and squares by block, whatever came first', () => {
-    const whole = { outcome: 'whole', loss: 2, gradientNorm: 3, bytesDirect: 2, bytesRelayed: 4 };
+    const whole = { outcome: 'whole', differing: [], loss: 2, gradientNorm: 3, bytesDirect: 2, bytesRelayed: 4 };
     expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[a, first], [b, last]]), 30)).toEqual(whole); // biome-ignore format: one line
     const turned = { ...last, losses: last.losses.toReversed(), shards: last.shards.toReversed() };
     expect(tally({ plan: split, duties, lacking: [], filling: null }, new Map([[b, turned], [a, first]]), 30)).toEqual(whole); // biome-ignore format: one line

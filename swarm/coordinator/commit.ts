@@ -10,7 +10,6 @@ import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
-import { agrees, normsKept, suspectOfLoss, suspectOfNorm } from './plausible.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
 import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
 import { tookIn, turnOf } from './stepsAhead.ts';
@@ -18,33 +17,27 @@ import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
 import type { Doubt } from './trouble.ts';
-import { settleDisputes } from './unequal.ts';
+import { areSquaresSettled, settleDisputes } from './unequal.ts';
+import { setAside } from './warmUp.ts';
 
-/** A step that comes out otherwise each time is done so often. */
-const DOUBTS_LIMIT = 3;
+/** So often a donor may make what is not finite where others do not. */
+const NOT_FINITE_LIMIT = 3;
 /** Steps of which the pages show the mean speed. */
 const NEWEST_STEPS = 10;
 
 /** After each report: commits the step where it is whole. */
 export function considerCommit(transition: Transition, phase: Training) {
   const { config, lossScale } = transition.state;
-  const { plan } = phase.inForce;
   const targets = config.batch.samples * config.batch.sequence;
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
   const result = tally(phase.inForce, reports, targets, lossScale?.scale);
   switch (result.outcome) {
     case 'open':
       return hurry(transition, phase);
-    case 'whole': {
-      const said = phase.reports.map(({ peer, report }) => ({ peer, losses: report.losses }));
-      const { step } = phase;
-      const suspect =
-        suspectOfLoss(transition.state, plan, said) ??
-        suspectOfNorm(transition.state.norms, { step, gradientNorm: result.gradientNorm }, phase.reports);
-      return isBelieved(transition, { of: 'step', step, ...result }, suspect)
-        ? commit(transition, phase, result)
-        : undefined;
-    }
+    case 'whole':
+      if (!areSquaresSettled(transition, phase, result.differing)) return;
+      settleDoubt(transition, { of: 'step', step: phase.step });
+      return commit(transition, phase, result);
     case 'notFinite':
       if (result.what === 'gradient norm' && halveLossScale(transition, phase.step)) return;
       return notFinite(transition, phase, result.what);
@@ -97,7 +90,7 @@ export function withoutLateCopies(transition: Transition, phase: Training) {
 
 function commit(transition: Transition, phase: Training, sums: Extract<Tally, { outcome: 'whole' }>) {
   const { step, inForce, startedAt } = phase;
-  const { config, donors, newestSteps, unsaved, lossScale, norms, newestCheckpointStep } = transition.state;
+  const { config, donors, newestSteps, unsaved, lossScale } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
   const { plan, epoch, ledger } = inForce;
   const tokens = config.batch.samples * config.batch.sequence;
@@ -133,7 +126,6 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
     newestSteps: [...newestSteps, { tokens, seconds }].slice(-NEWEST_STEPS),
-    norms: normsKept([...norms, { step, gradientNorm, loss }], newestCheckpointStep),
     unsaved: [...unsaved, { step, ledger }],
     phase: { ...phase, inForce: after },
   });
@@ -172,49 +164,44 @@ function halveLossScale(transition: Transition, step: number): boolean {
   return true;
 }
 
-interface Outcome {
-  readonly of: Doubt['of'];
-  /** Steps committed before it. */
-  readonly step: number;
-  readonly loss: number;
-  readonly gradientNorm: number;
-}
+/** Of what is whether a step or an evaluation. */
+type Work = Pick<Doubt, 'of' | 'step'>;
+
+const isOf = (doubt: Doubt | null, { of, step }: Work): doubt is Doubt => doubt?.of === of && doubt.step === step;
 
 /**
- * Whether an outcome stands. One with a suspect does when it came out so before; else it is done once more, by others
- * where there are any. Whose place they took, and with whom it came out otherwise, goes.
+ * An outcome that is finite stands, however unusual it is. Whoever made another one out of the same rests for a minute: two
+ * GPUs may differ. Only the third time its place is others' for good.
  */
-export function isBelieved(transition: Transition, { of, step, ...came }: Outcome, suspect: PeerId | null): boolean {
+export function settleDoubt(transition: Transition, work: Work) {
   const { doubt } = transition.state;
-  const before = doubt?.of === of && doubt.step === step ? doubt : null;
-  const isSame = before?.came !== undefined && before.came !== null && agrees(before.came, came);
-  if (suspect !== null && !isSame) {
-    const what = of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
-    const [loss, norm] = [came.loss, came.gradientNorm].map((number) => Number(number.toPrecision(4)));
-    const sentence = `${what} came out with a loss of ${loss} and gradients of size ${norm}, far from those before`;
-    doubtIt(transition, { of, step, came, suspect, times: (before?.times ?? 0) + 1 }, sentence);
-    return false;
-  }
-  if (before === null) return true;
+  if (!isOf(doubt, work)) return;
   change(transition, { doubt: null });
-  if (isSame || before.suspect === null || !donorOf(transition, before.suspect)) return true;
-  const detail = `what step ${step + 1} came to with it did not come out without it`;
-  refuse(transition, before.suspect, 'faulty', detail, true);
-  return true;
+  const { suspect } = doubt;
+  if (suspect === null || !donorOf(transition, suspect)) return;
+  const sentence = `${nameOf(work)} is finite without ${suspect}, which made it otherwise`;
+  const times = remember(transition, 'numbers', suspect, null).filter(
+    ({ of, peer }) => of === 'numbers' && peer === suspect,
+  ).length;
+  if (times >= NOT_FINITE_LIMIT) return refuse(transition, suspect, 'faulty', `${sentence}, for the third time`);
+  log(transition, 'info', `${sentence}: it rests for a minute.`);
+  setAside(transition, suspect);
 }
 
+const nameOf = ({ of, step }: Work): string =>
+  of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
+
 /** Done once more without the suspect and without what it keeps, from the checkpoint where nobody else has that; alone, with it. */
-function doubtIt(transition: Transition, doubt: Doubt, sentence: string) {
+function doubtIt(transition: Transition, work: Work, suspect: PeerId, sentence: string) {
   log(transition, 'warn', `${sentence}.`);
-  if (doubt.times > DOUBTS_LIMIT) return diverge(transition, sentence);
   const { gathering } = transition.state;
-  change(transition, { doubt, gathering: gathering === 'whole' ? 'over' : gathering });
+  change(transition, { doubt: { ...work, suspect }, gathering: gathering === 'whole' ? 'over' : gathering });
   if (offerOf(transition.state).length > 0) {
-    if (doubt.suspect !== null) disown(transition, doubt.suspect);
+    disown(transition, suspect);
     return planOn(transition, sentence);
   }
-  change(transition, { doubt: { ...doubt, suspect: null } });
-  tryAgain(transition, sentence, doubt.came === null);
+  change(transition, { doubt: { ...work, suspect: null } });
+  tryAgain(transition, sentence, true);
 }
 
 /** From now on nothing that it keeps is asked for. */
@@ -235,9 +222,8 @@ function disown(transition: Transition, peer: PeerId) {
 export function notFinite(transition: Transition, phase: Training | Evaluating, which: string) {
   const { committedSteps, relayed, sightings, doubt } = transition.state;
   const step = phase.name === 'training' ? phase.step : committedSteps;
-  const of = phase.name === 'training' ? 'step' : 'evaluation';
-  const what = of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
-  const sentence = `${what} was not committed: its ${which} is not a finite number`;
+  const work: Work = { of: phase.name === 'training' ? 'step' : 'evaluation', step };
+  const sentence = `${nameOf(work)} was not committed: its ${which} is not a finite number`;
   if (!phase.inForce.isChecked) {
     log(transition, 'warn', `${sentence}.`);
     return tryAgain(transition, sentence, true);
@@ -259,10 +245,9 @@ export function notFinite(transition: Transition, phase: Training | Evaluating, 
     case 'maker': {
       const { kind, stage, index } = found.tensor;
       const cause = `${sentence}, and ${found.peer} made it of finite ones (${kind} ${index + 1} of stage ${stage + 1})`;
-      const isAgain = doubt !== null && doubt.of === of && doubt.step === step && doubt.came === null;
       // With others it came out the same, or there were none.
-      if (isAgain) return diverge(transition, sentence);
-      return doubtIt(transition, { of, step, came: null, suspect: found.peer, times: 1 }, cause);
+      if (isOf(doubt, work)) return diverge(transition, sentence);
+      return doubtIt(transition, work, found.peer, cause);
     }
     default:
       assertNever(found);

@@ -4,18 +4,25 @@
  */
 import { assertNever, invariant, type PeerId } from '../base.ts';
 import { badState, dismiss, faulty, linkLost } from './blame.ts';
+import { evaluationProblem, reportProblem } from './bounds.ts';
 import { takeUpload } from './checkpoint.ts';
-import { considerCommit, isBelieved, notFinite } from './commit.ts';
+import { considerCommit, notFinite, settleDoubt } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
 import { withSeen } from './deadlines.ts';
 import type { DonorMessage } from './events.ts';
 import { isFilledBy } from './filling.ts';
 import { arrived, boundary, considerInterruption, lose, planOn } from './planInForce.ts';
-import { evaluationProblem, reportProblem, suspectOfLoss } from './plausible.ts';
 import { isNews, soundProgress, withProgress } from './progress.ts';
 import { reportedLate } from './replicas.ts';
 import { resumed } from './returning.ts';
-import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce } from './state.ts';
+import {
+  type CoordinatorState,
+  type Donor,
+  dutiesIn,
+  type Evaluating,
+  type PlanInForce,
+  planInForce,
+} from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
@@ -93,12 +100,17 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
   }
   const duties = dutiesIn(inForce, peer);
   const elapsedMs = transition.now - phase.startedAt;
-  const problem = duties ? reportProblem(duties, message, { ...inForce, elapsedMs }) : null;
+  const { trafficBytes } = inForce;
+  const problem = duties
+    ? reportProblem(duties, message, { targets: targetsOf(transition.state), trafficBytes, elapsedMs })
+    : null;
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
   change(transition, { phase: after });
   considerCommit(transition, after);
 }
+
+const targetsOf = ({ config: { batch } }: CoordinatorState): number => batch.samples * batch.sequence;
 
 /** What it says of itself while a step takes long. */
 function onHeartbeat(transition: Transition, peer: PeerId, { at: said }: Said<'heartbeat'>) {
@@ -121,7 +133,8 @@ function onLateReport(transition: Transition, inForce: PlanInForce, peer: PeerId
   const duties = dutiesIn(inForce, peer);
   if (!('inForce' in phase) || !duties || inForce.lacking.length === 0) return;
   const { trafficBytes } = inForce;
-  const problem = reportProblem(duties, message, { trafficBytes, elapsedMs: Number.POSITIVE_INFINITY });
+  const bounds = { targets: targetsOf(transition.state), trafficBytes, elapsedMs: Number.POSITIVE_INFINITY };
+  const problem = reportProblem(duties, message, bounds);
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, inForce: reportedLate(inForce, peer, message) };
   change(transition, { phase: after });
@@ -131,7 +144,7 @@ function onLateReport(transition: Transition, inForce: PlanInForce, peer: PeerId
 
 function onEvaluated(transition: Transition, peer: PeerId, message: Said<'evaluated'>) {
   const inForce = planFor(transition, peer, message.epoch);
-  const { phase, committedSteps } = transition.state;
+  const { phase, committedSteps, config } = transition.state;
   if (inForce === 'old' || message.step < committedSteps) return;
   if (
     inForce === 'wrong' ||
@@ -148,7 +161,8 @@ function onEvaluated(transition: Transition, peer: PeerId, message: Said<'evalua
   if (!inForce.isChecked && !evaluatorsOf(inForce.plan).includes(peer))
     return reject(transition, peer, 'only the last stage knows an evaluation');
   const duties = dutiesIn(inForce, peer);
-  const problem = duties ? evaluationProblem(duties, message) : null;
+  const targets = (config.evaluation?.windows ?? 0) * config.batch.sequence;
+  const problem = duties ? evaluationProblem(duties, message, targets) : null;
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, answers: [...phase.answers, { peer, evaluated: message }] };
   change(transition, { phase: after });
@@ -163,9 +177,7 @@ function considerEvaluation(transition: Transition, phase: Evaluating) {
   const { windows } = config.evaluation;
   const loss = sumLosses(answers.map(({ evaluated }) => evaluated)) / (windows * config.batch.sequence);
   if (!Number.isFinite(loss)) return notFinite(transition, phase, 'loss');
-  const said = answers.map(({ peer, evaluated }) => ({ peer, losses: evaluated.losses }));
-  const suspect = suspectOfLoss(transition.state, inForce.plan, said, windows);
-  if (!isBelieved(transition, { of: 'evaluation', step, loss, gradientNorm: 0 }, suspect)) return;
+  settleDoubt(transition, { of: 'evaluation', step });
   change(transition, { evaluatedSteps: step, evaluationLoss: loss });
   transition.effects.push({ type: 'storeEvaluation', committedSteps: step, loss });
   boundary(transition);

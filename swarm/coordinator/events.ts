@@ -57,6 +57,8 @@ export interface RelayedSlice {
   /** `sliceName`. */
   readonly slice: string;
   readonly digest: string;
+  /** Sum of its squares; null: it is not a number that JSON can hold. */
+  readonly squares: number | null;
 }
 
 /** What went through the server in an epoch, between those whom it watches. */
@@ -67,13 +69,6 @@ export interface RelaySeen {
   readonly full: readonly Pair[];
   /** It grows with every frame that comes, or that somebody takes. */
   readonly moved: number;
-}
-
-export interface StepNorm {
-  readonly step: number;
-  readonly gradientNorm: number;
-  /** What the run shows again when it goes back to the state after this step. */
-  readonly loss: number;
 }
 
 /** What the store knows of the run when the server starts. */
@@ -92,8 +87,6 @@ export interface StartState {
   readonly evaluationLoss: number | null;
   /** Loss of the last committed step. */
   readonly loss: number | null;
-  /** The newest committed ones, as `normsKept` wants them. */
-  readonly norms: readonly StepNorm[];
   readonly lastCommit: LastCommit | null;
   /** Of the last committed step; null: there is none. */
   readonly applied: Applied | null;

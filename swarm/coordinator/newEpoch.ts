@@ -5,10 +5,10 @@ import { acceptedModel } from '../model/acceptedModel.ts';
 import { stepLedger } from '../plan/ledger.ts';
 import { placesChanged } from '../plan/placesChanged.ts';
 import type { Plan } from '../plan/plan.ts';
+import { trafficBytes } from './bounds.ts';
 import { allowedFor } from './deadlines.ts';
 import type { Predicted } from './events.ts';
 import { fillingOf, lateKey } from './filling.ts';
-import { trafficBytes } from './plausible.ts';
 import { watchedFrom } from './progress.ts';
 import { leftBehind, withStale } from './replicas.ts';
 import { type CoordinatorState, membersOf, type PlanInForce, type Preparing, type Source } from './state.ts';
@@ -54,7 +54,7 @@ export const newlyInForce = (
   watched: [],
   keptOnly: false,
   predicted,
-  isChecked: doubt !== null && doubt.came === null,
+  isChecked: doubt !== null,
   trafficBytes: trafficBytes(config, plan),
   ledger: stepLedger(plan, config.layers, config.batch.sequence),
 });

@@ -264,6 +264,67 @@ describe('keepers of a shard that did not get the same', () => {
   });
 });
 
+describe('[RE46] keepers of the same slices that came to other sums of their squares', () => {
+  const names = ['a', 'b', 'c'];
+  const saying = (sumSquares: ReportMessage['shards'][number]['sumSquares'], key = 'layer.0') => (word: ReportMessage): ReportMessage => ({ ...word, shards: word.shards.map((shard) => (shard.block === key ? { ...shard, sumSquares } : shard)) }); // biome-ignore format: one line
+
+  /** The step in progress: each slice that the server carries has these squares. */
+  function stepWith(swarm: Script, liar: string, change: (word: ReportMessage) => ReportMessage, squares = 0.25) {
+    const { plan } = inForceOf(swarm);
+    const { committedSteps: step, relayed } = swarm.run.state;
+    for (const { shard, slices } of comparedShards(acceptedModel(swarm.run.config), plan))
+      for (const { holder, tensor } of slices)
+        for (const keeper of keepersOf(shard)) {
+          const slice = sliceName(tensor);
+          const isCarried = relayed.some((pair) => pair.includes(holder) && pair.includes(keeper));
+          if (keeper !== holder && isCarried)
+            swarm.sawSlice(holder, keeper, { step, slice, digest: honestDigest(step, slice), squares });
+        }
+    for (const name of names) report(swarm, name, name === liar ? change : undefined);
+  }
+
+  it.each([
+    ['a replica', 'c', 1e30],
+    ['a primary', 'a', 1e30],
+    ['a replica, of a norm three times too small', 'c', 0.25 / 9],
+    ['a primary, of no gradient', 'a', 0],
+    ['a replica, of what is no number', 'c', 'NaN'],
+  ] as const)('do it again through the server, and who cannot have its own goes: %s', (_, liar, said) => {
+    const swarm = training(['c']);
+    stepWith(swarm, liar, saying(said));
+    expect(swarm.run.state.committedSteps).toBe(0);
+    expect(swarm.run.state.relayed).toEqual([['a', 'c']]);
+    swarm.settle('* report');
+    stepWith(swarm, liar, saying(said));
+    swarm.settle();
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([`refuse ${liar} faulty (proven)`]);
+    expect(swarm.run.store.commits.map(({ gradientNorm }) => gradientNorm)).toEqual(
+      Array(8).fill(expect.closeTo(Math.sqrt(6 * 0.25), 12)),
+    );
+  });
+
+  it('go on with the primary’s where both can be, without doing anything twice again', () => {
+    const swarm = training(['c']);
+    // Of the tied embedding a and b send a half each: their sum can be anything up to 1.
+    const change = saying(0.9, 'embedding');
+    stepWith(swarm, 'c', change);
+    swarm.settle('* report');
+    const { epoch } = swarm.run.state;
+    for (let step = 0; step < 8; step++) {
+      stepWith(swarm, 'c', change);
+      expect(swarm.run.state.committedSteps).toBe(step + 1);
+      if (step < 7) swarm.settle('* report');
+    }
+    expect([swarm.run.state.epoch, swarm.run.state.donors.length]).toEqual([epoch, 3]);
+  });
+
+  it('rounding is none', () => {
+    const swarm = training(['c']);
+    stepWith(swarm, 'c', saying(0.25 * (1 + 9e-4)));
+    expect(swarm.run.state.committedSteps).toBe(1);
+  });
+});
+
 it('[RE28] while no copy of a block is left it is said, once, and no longer', () => {
   const swarm = training(['c']);
   const logged: string[] = [];
@@ -291,16 +352,6 @@ describe('[RE14] a report', () => {
       'of a primary without a digest',
       'a',
       (said) => ({ ...said, shards: said.shards.map((shard) => ({ ...shard, digests: null })) }),
-    ],
-    [
-      'of a primary without squares',
-      'a',
-      (said) => ({ ...said, shards: said.shards.map((shard) => ({ ...shard, sumSquares: null })) }),
-    ],
-    [
-      'of a replica with squares',
-      'c',
-      (said) => ({ ...said, shards: said.shards.map((shard) => ({ ...shard, sumSquares: 1 })) }),
     ],
     // b computes with the tied embedding, and does not keep it.
     ['of a holder without what it sent', 'b', ({ sent: _, ...said }) => said],

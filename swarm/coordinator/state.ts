@@ -25,7 +25,6 @@ import type {
   Question,
   RelayedSlice,
   RelaySeen,
-  StepNorm,
 } from './events.ts';
 import type { Attempts, Doubt, Fault, MemberProgress, Sighting } from './trouble.ts';
 
@@ -332,8 +331,6 @@ export interface CoordinatorState {
   /** Slices of the newest steps that went through the server in the epoch in progress. */
   readonly relayedSlices: readonly RelayedSlice[];
   readonly doubt: Doubt | null;
-  /** Of committed steps, newest last: what the next one is compared with, also after a roll-back. */
-  readonly norms: readonly StepNorm[];
   /** Null where the run does not ask for f16. */
   readonly lossScale: LossScale | null;
   /** In the newest checkpoint: a roll-back goes back to it. */

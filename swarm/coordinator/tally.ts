@@ -7,6 +7,7 @@ import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import type { Model } from '../model/model.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { comparedShards, onlySent } from '../ways/compared.ts';
+import { differInSquares } from './bounds.ts';
 import { fillingPeers } from './filling.ts';
 import { areSame, staleOf, wordsOf } from './replicas.ts';
 import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
@@ -45,13 +46,21 @@ export type Tally =
       readonly gradientNorm: number;
       readonly bytesDirect: number;
       readonly bytesRelayed: number;
+      /** These replicas added what their primary did, and have another sum of its squares than rounding explains. */
+      readonly differing: readonly DifferentSquares[];
     };
+
+export interface DifferentSquares {
+  /** Of the shard, by `shardKey`. */
+  readonly key: string;
+  readonly replica: PeerId;
+}
 
 /** Peers without whom no step can be committed. A shard needs one of its replicas besides. */
 export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
   duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
-/** Every report has no `reportProblem` (plausible.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
+/** Every report has no `reportProblem` (bounds.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
 export function tally(
   { plan, duties, lacking, filling }: Pick<PlanInForce, 'plan' | 'duties' | 'lacking' | 'filling'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,
@@ -62,6 +71,7 @@ export function tally(
   if (fillingPeers({ filling }).some((peer) => !reports.has(peer))) return { outcome: 'open' };
   let sumSquares = 0;
   let isOpen = false;
+  const differing: DifferentSquares[] = [];
   const unequal: string[] = [];
   const stale = staleOf(lacking);
   for (const { block, shards } of plan.state) {
@@ -77,6 +87,11 @@ export function tally(
         if (current.every((replica) => reports.has(replica) && !agrees(replica))) unequal.push(key);
         else isOpen = true;
       }
+      for (const replica of current) {
+        const word = said(replica);
+        if (word && own && agrees(replica) && differInSquares(own.sumSquares, word.sumSquares, range[1] - range[0]))
+          differing.push({ key, replica });
+      }
     }
   }
   if (unequal.length > 0) return { outcome: 'unequal', shards: unequal };
@@ -91,7 +106,7 @@ export function tally(
     bytesDirect += report.bytesDirect;
     bytesRelayed += report.bytesRelayed;
   }
-  return { outcome: 'whole', loss, gradientNorm, bytesDirect, bytesRelayed };
+  return { outcome: 'whole', loss, gradientNorm, bytesDirect, bytesRelayed, differing };
 }
 
 /** The peers that know an evaluation's losses. */

@@ -1,7 +1,7 @@
 /**
  * Where the keepers of a shard did not get the same slices, their words and that of the holder who sent them say between
  * whom. It is forgiven once; the second time what these two send each other goes through the server, and who then says
- * another digest than went by is refused. Rules RE in SPEC.md.
+ * another digest than went by is refused. So it is with the sum of their squares. Rules RE in SPEC.md.
  */
 import type { PeerId } from '../base.ts';
 import type { ReportMessage } from '../messages/messages.ts';
@@ -9,20 +9,23 @@ import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf } from '../plan/plan.ts';
 import { type ComparedShard, comparedShards, onlySent, sliceName } from '../ways/compared.ts';
 import { isPair, relay, remember, throwOut } from './blame.ts';
+import { breaksSquares } from './bounds.ts';
 import type { CoordinatorEvent, Pair, RelayedSlice } from './events.ts';
+import { tryAgain } from './planInForce.ts';
 import { BEHIND_LIMIT, wordsOf } from './replicas.ts';
 import { keeperKey, type PlanInForce, shardKey, type Training } from './state.ts';
+import type { DifferentSquares } from './tally.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
 /** What the server saw itself needs nobody's word. */
 export function sliceRelayed(
   transition: Transition,
-  { epoch, step, from, to, slice, digest }: Extract<CoordinatorEvent, { type: 'sliceRelayed' }>,
+  { epoch, step, from, to, slice, digest, squares }: Extract<CoordinatorEvent, { type: 'sliceRelayed' }>,
 ) {
   const { state } = transition;
   if (epoch !== state.epoch || !donorOf(transition, from)) return;
   const recent = state.relayedSlices.filter((one) => one.step > step - BEHIND_LIMIT);
-  change(transition, { relayedSlices: [...recent, { step, from, to, slice, digest }] });
+  change(transition, { relayedSlices: [...recent, { step, from, to, slice, digest, squares }] });
   const other = recent.find((one) => one.step === step && one.from === from && one.slice === slice);
   if (other === undefined || other.digest === digest) return;
   const why = `the server saw that it sent ${other.to} and ${to} different slices`;
@@ -112,6 +115,69 @@ function sentWords(compared: readonly ComparedShard[], reports: ReadonlyMap<Peer
     known.set(peer, found);
     return found;
   };
+}
+
+/**
+ * Where keepers of the same slices came to different sums of their squares, what their holders send them goes through the
+ * server, and the step is done again, once. Whoever then says what these slices cannot add up to is refused; where both can
+ * be, the primary's counts. False: the step is not to be committed.
+ */
+export function areSquaresSettled(
+  transition: Transition,
+  { inForce, step, reports }: Training,
+  differing: readonly DifferentSquares[],
+): boolean {
+  if (differing.length === 0) return true;
+  const words = new Map(reports.map(({ peer, report }) => [peer, report]));
+  const compared = comparedShards(acceptedModel(transition.state.config), inForce.plan);
+  const shards = compared.filter(({ block, shard }) =>
+    differing.some(({ key }) => key === shardKey(block, shard.range)),
+  );
+  const pairs = shards.flatMap(({ shard, slices }) =>
+    slices.flatMap(({ holder }) =>
+      keepersOf(shard).flatMap((keeper): Pair[] => (keeper === holder ? [] : [[holder, keeper]])),
+    ),
+  );
+  const names = [...new Set(differing.map(({ key }) => key))];
+  const sentence = `The keepers of ${names[0]}${names.length > 1 ? ' and others' : ''} did not get the same squares`;
+  log(transition, 'warn', `${sentence}.`);
+  if (pairs.some((pair) => !isPair(inForce.watched, ...pair))) {
+    relay(transition, pairs);
+    tryAgain(transition, sentence);
+    return false;
+  }
+  for (const { block, shard, slices } of shards) {
+    const key = shardKey(block, shard.range);
+    const said = wordsOf(words, key);
+    const norms = holderNorms(slices, transition.state.relayedSlices, step);
+    const liar = keepersOf(shard).find((keeper) => {
+      const word = said(keeper);
+      return (
+        word !== undefined && norms !== null && breaksSquares(word.sumSquares, norms, shard.range[1] - shard.range[0])
+      );
+    });
+    if (liar === undefined) continue;
+    const why = `the slices of ${key} that went by cannot have the squares that it says`;
+    throwOut(transition, liar, why, `${liar} was refused: ${why}`, true);
+    return false;
+  }
+  return true;
+}
+
+/** Of what each holder sent of a shard; null: not all of it went by. */
+function holderNorms(
+  slices: ComparedShard['slices'],
+  relayed: readonly RelayedSlice[],
+  step: number,
+): readonly number[] | null {
+  const squares = new Map<PeerId, number>();
+  for (const { holder, tensor } of slices) {
+    const slice = sliceName(tensor);
+    const seen = relayed.find((one) => one.step === step && one.from === holder && one.slice === slice);
+    if (seen === undefined || seen.squares === null) return null;
+    squares.set(holder, (squares.get(holder) ?? 0) + seen.squares);
+  }
+  return [...squares.values()].map(Math.sqrt);
 }
 
 function settle(transition: Transition, inForce: PlanInForce, step: number, found: readonly Dispute[]): boolean {

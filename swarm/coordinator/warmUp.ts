@@ -65,14 +65,19 @@ export function lateToWarmUp(transition: Transition) {
       continue;
     }
     // One whom the others need now works on, and is asked once more.
-    const asideUntilMs = involved.includes(peer) ? null : transition.now + ASIDE_MS;
-    changeDonor(transition, peer, { wasLate: true, asideUntilMs });
-    if (asideUntilMs !== null) send(transition, [peer], { type: 'standby', state: 'spare', why: 'mustWait' });
+    changeDonor(transition, peer, { wasLate: true });
+    if (!involved.includes(peer)) setAside(transition, peer);
   }
   transition.effects.push({ type: 'offerChanged', reason });
   const lost = involved.find((peer) => late.includes(peer) && !donorOf(transition, peer));
   if (lost !== undefined) lose(transition, lost, reason);
   else considerInterruption(transition);
+}
+
+/** For a minute no plan has it; it is in none. */
+export function setAside(transition: Transition, peer: PeerId) {
+  changeDonor(transition, peer, { asideUntilMs: transition.now + ASIDE_MS });
+  send(transition, [peer], { type: 'standby', state: 'spare', why: 'mustWait' });
 }
 
 export function bringBack(transition: Transition) {

@@ -24,7 +24,7 @@ const planning: DecisionConfig['planning'] = {
 const START = {
   ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
   ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
 };
 const joins = (peer: PeerId): DecisionEvent => ({
   ...{ type: 'donorJoined', peer, limits: NO_LIMITS, profile: SECOND, rememberedAs: null, remembered: null },

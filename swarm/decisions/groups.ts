@@ -169,7 +169,6 @@ export function joined(
       turn: null,
       faults: distinct(all.flatMap(({ faults }) => faults)),
       relayed: distinct(all.flatMap(({ relayed }) => relayed)),
-      norms: distinct(all.flatMap(({ norms }) => norms)).toSorted((a, b) => a.step - b.step),
       unsaved: distinct(all.flatMap(({ unsaved }) => unsaved)).toSorted((a, b) => a.step - b.step),
     },
     replanner: {

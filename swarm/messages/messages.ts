@@ -49,12 +49,11 @@ export type UnsoundTensor = z.infer<typeof unsoundTensor>;
 const shardReport = z.object({
   block,
   range,
-  /** The primary's; null of a replica: its squares count nowhere. */
+  /** Of its gradient. The primary's makes the norm; a replica's, of the same slices, is held against it. */
   sumSquares: z
     .number()
     .min(0)
-    .or(z.enum(['NaN', 'Infinity']))
-    .nullable(),
+    .or(z.enum(['NaN', 'Infinity'])),
   /** Of each slice that it added, in the order of their sum; null where nobody else keeps the shard. */
   digests: z.array(digest).max(65_536).nullable(),
 });

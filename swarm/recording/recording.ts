@@ -12,7 +12,7 @@ import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions
 import { digester, type Hash } from './digest.ts';
 
 /** Of the lines' form. */
-const VERSION = 1;
+const VERSION = 2;
 
 /** `start`: what was read from the store. */
 interface Began {

@@ -47,14 +47,6 @@ export interface StateSums {
   readonly leftOver: number;
 }
 
-/** Fewer losses say nothing. */
-const LOSSES_TO_JUDGE_BY = 10;
-const FAR = 1.5;
-
-/** Whether the first loss from a checkpoint is one that nobody would expect after the newest ones before it. */
-export const isFarAbove = (loss: number, before: readonly number[]): boolean =>
-  before.length >= LOSSES_TO_JUDGE_BY && loss > FAR * Math.max(...before);
-
 /** The largest |m̂| / √v̂ after `time` gradients; infinite where these betas have no bound. */
 export function largestUpdate([beta1, beta2]: readonly [number, number], time: number): number {
   if (beta1 > 0 && beta2 === 0) return Number.POSITIVE_INFINITY;

@@ -17,7 +17,7 @@ import { ADAPTER, decisionConfig, rehearsalTerms } from './rehearsalTerms.ts';
 const START = {
   ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
   ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
 };
 
 export const groupedConfig = (part: Parameters<typeof rehearsalTerms>[0], replicas = 0): DecisionConfig =>

@@ -69,9 +69,9 @@ export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessag
       return { type: 'warmed', number: message.number };
     case 'start': {
       const { epoch, step } = message;
-      const reported = shards.map(({ block, range, isPrimary, slices }) => {
+      const reported = shards.map(({ block, range, slices }) => {
         const digests = slices?.map((slice) => honestDigest(step, slice)) ?? null;
-        return { block, range, sumSquares: isPrimary ? 0.25 : null, digests };
+        return { block, range, sumSquares: 0.25, digests };
       });
       return {
         type: 'report',

@@ -22,7 +22,7 @@ import { SharedState } from './sharedState.ts';
 const START = {
   ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
   ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+  ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
 };
 
 type Said = Extract<DecisionEvent, { type: 'donorSaid' }>['message'];

@@ -147,7 +147,6 @@ function stored(store: Store, isAway: boolean): StartState {
     evaluatedSteps,
     evaluationLoss: evaluations.get(evaluatedSteps ?? -1) ?? null,
     loss: commits.at(-1)?.loss ?? null,
-    norms: commits.map(({ step, gradientNorm, loss }) => ({ step, gradientNorm, loss })),
     lastCommit,
     applied: store.applied,
     plans: isKept ? store.plans.filter(({ epochs }) => (epochs.at(-1) ?? 0) >= (lastCommit?.epoch ?? 0)) : [],

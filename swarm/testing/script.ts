@@ -42,7 +42,11 @@ export interface Script {
   /** A frame from one to the other went through the server, and was not sound. */
   saw(from: string, to: string): void;
   /** A slice from one to the other went through the server. */
-  sawSlice(from: string, to: string, seen: Pick<RelayedSlice, 'step' | 'slice' | 'digest'>): void;
+  sawSlice(
+    from: string,
+    to: string,
+    seen: Pick<RelayedSlice, 'step' | 'slice' | 'digest'> & { readonly squares?: number },
+  ): void;
   /** What it says that went by between those whom it watches; each call with another `moved` means that something moves. */
   relaySaw(seen: Partial<RelaySeen>): void;
   /** What the server was asked to compare, in order: whether it is near. */
@@ -134,11 +138,11 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
       event({ type: 'sentBack', toStep, reason, lossScale: run.scales.get(toStep) ?? null, earned });
     },
     saw: (from, to) => event({ type: 'unsoundRelayed', epoch: run.state.epoch, from: peerId(from), to: peerId(to) }),
-    sawSlice: (from, to, { step, slice, digest }) =>
+    sawSlice: (from, to, { step, slice, digest, squares = 0.25 }) =>
       event({
         type: 'sliceRelayed',
         epoch: run.state.epoch,
-        ...{ step, from: peerId(from), to: peerId(to), slice, digest },
+        ...{ step, from: peerId(from), to: peerId(to), slice, digest, squares },
       }),
     relaySaw: (seen) =>
       event({ type: 'relaySaw', epoch: run.state.epoch, ...{ whole: [], full: [], moved: 0 }, ...seen }),

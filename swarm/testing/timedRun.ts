@@ -53,7 +53,7 @@ class TimedRun {
     const start = {
       ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
-      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null, norms: [] },
+      ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
     };
     this.#state = begin({ run: config, planning: { ...CONFIG, wishes } }, start);
   }

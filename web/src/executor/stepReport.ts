@@ -33,10 +33,10 @@ export function stepReport(
     epoch,
     step,
     losses,
-    shards: kept.map(({ block, range, isPrimary }, place) => ({
+    shards: kept.map(({ block, range }, place) => ({
       block,
       range,
-      sumSquares: isPrimary ? said(norms[place]?.sumSquares ?? Number.NaN) : null,
+      sumSquares: said(norms[place]?.sumSquares ?? Number.NaN),
       digests: digests[place] ?? null,
     })),
     ...(sent.length > 0 ? { sent } : {}),

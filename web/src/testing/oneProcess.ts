@@ -103,15 +103,15 @@ export class OneProcess {
     };
   }
 
-  /** Of the newest reports; the primaries' squares are added in the order of the plan's state. */
+  /** Of the newest reports; each shard's squares are added in the order of the plan's state. */
   #norm(): number {
     const { plan } = at(this.roles, 0);
     const shards = this.reports.flatMap((one) => one.shards);
     let squares = 0;
+    // On one adapter a replica has the same bits as its primary (RE12).
     for (const { block, shards: planned } of plan.state)
       for (const { range } of planned)
-        for (const shard of shards)
-          if (shard.block === block && shard.range[0] === range[0]) squares += Number(shard.sumSquares);
+        squares += Number(shards.find((shard) => shard.block === block && shard.range[0] === range[0])?.sumSquares);
     return Math.sqrt(squares) / this.#lossScale;
   }
 
