@@ -9,6 +9,7 @@ import { openFirefox } from '../signaling-server/headless/firefox.ts';
 import { invariant } from '../swarm/base.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { atTestEnd, copyOfRun, goldenFile, runSwarm, startServer, temporaryFolder, withSteps } from './product.ts';
+import { expectUnusual } from './unusual.ts';
 
 const PATIENCE_MS = 120_000;
 const GOLDEN = goldenFile('gpt2-tiny/run.json');
@@ -48,6 +49,11 @@ test('[BR5] a swarm of Firefox and Chromium computes what one trainer in float64
   expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
   expect(weightFaults('gpt2-tiny', folder)).toEqual([]);
   expect(new Set(metrics.map(({ stages }) => stages))).toEqual(new Set([2]));
+});
+
+test('[CO54] [BR5] Chromium beside Firefox learns dashes by heart, and verse after them', async (context) => {
+  await needsFirefox(context);
+  await expectUnusual('dashes', '--donor', 'browser=chromium', '--donor', 'browser=firefox');
 });
 
 test('[BR5] [BR6] Firefox alone, frozen in between: the same curve', async (context) => {

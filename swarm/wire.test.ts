@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { INT8_BLOCK_WORDS, isSound, LARGEST_SOUND, packedWords } from './wire.ts';
+import { INT8_BLOCK_WORDS, int8Code, int8Scale, isSound, LARGEST_SOUND, PackedSquares, packedWords } from './wire.ts';
 
 const floats = (...values: number[]): Uint32Array => new Uint32Array(new Float32Array(values).buffer);
 
@@ -51,5 +51,38 @@ describe('[WI12] a tensor is sound', () => {
       for (const from of [0, 1, 22, 26, 27]) expect(isSound('int4', words.subarray(from), from)).toBe(false);
       for (const from of [28, 32]) expect(isSound('int4', words.subarray(from), from)).toBe(true);
     }
+  });
+});
+
+describe('[RE46] the squares of a tensor that comes in pieces', () => {
+  const values = Float32Array.from({ length: 150 }, (_, i) => Math.sin(i) * 10 ** ((i % 7) - 3));
+  const summed = (words: Float32Array, encoding: 'f32' | 'int8', cut: number): number => {
+    const squares = new PackedSquares();
+    for (const piece of [words.subarray(0, cut), words.subarray(cut)]) squares.add(encoding, piece);
+    return squares.sum;
+  };
+
+  it.each([0, 1, 16, 17, 18, 40])('wherever they are cut: after %i words', (cut) => {
+    const exact = values.reduce((sum, value) => sum + value * value, 0);
+    expect(summed(values, 'f32', cut)).toBeCloseTo(exact, 6);
+    const words = new Float32Array(packedWords('int8', values.length));
+    const codes = new Int8Array(words.buffer);
+    let ofCodes = 0;
+    for (let start = 0, word = 0; start < values.length; start += 64, word += INT8_BLOCK_WORDS) {
+      const block = values.subarray(start, start + 64);
+      const scale = int8Scale(block);
+      words[word] = scale;
+      block.forEach((value, i) => {
+        codes[4 * (word + 1) + i] = int8Code(value, scale);
+        ofCodes += (scale * int8Code(value, scale)) ** 2;
+      });
+    }
+    expect(summed(words, 'int8', cut) / ofCodes).toBeCloseTo(1, 12);
+  });
+
+  it('is not told of others', () => {
+    const squares = new PackedSquares();
+    squares.add('f16', values);
+    expect(squares.sum).toBeNaN();
   });
 });

@@ -171,9 +171,9 @@ describe('Relay', () => {
     const seen = told.map(({ digest, ...of }) => ({ ...of, digest: digest.slice(0, 21) }));
     const of = { from: ALICE, slice: '0/2/0-20000' };
     expect(seen).toEqual([
-      { ...of, step: 1, to: BOB, digest: digestOf(1) },
-      { ...of, step: 1, to: CAROL, digest: digestOf(1) },
-      { ...of, step: 2, to: CAROL, digest: digestOf(3) },
+      { ...of, step: 1, to: BOB, digest: digestOf(1), squares: 20_000 },
+      { ...of, step: 1, to: CAROL, digest: digestOf(1), squares: 20_000 },
+      { ...of, step: 2, to: CAROL, digest: digestOf(3), squares: 20_008 },
     ]);
     expect(told.every(({ digest }) => /^[\w-]{22}$/.test(digest))).toBe(true);
     const key = { kind: 'slice', epoch: 7, step: 3, stage: 0, index: 2, range: [0, 20_000] } as const;

@@ -5,7 +5,6 @@
 import { at, outside, type Range } from '../../swarm/base.ts';
 import { isOf, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { StateSums } from '../../swarm/run/plausibleState.ts';
-import { LARGEST_SOUND } from '../../swarm/wire.ts';
 
 const FLOAT_BYTES = 4;
 /** As much as is looked at, and read of the earlier checkpoint, at once. */
@@ -82,12 +81,11 @@ export class UploadCheck {
   async #look(piece: Float32Array): Promise<void> {
     const kind = at(this.#kinds, Math.floor(this.#done / this.sums.elements));
     const first = this.#range[0] + (this.#done % this.sums.elements);
-    const isSound = (value: number): boolean => Math.abs(value) <= LARGEST_SOUND && !(isOf(kind, 'v') && value < 0);
-    const wrong = piece.findIndex((value) => !isSound(value));
+    const wrong = piece.findIndex((value) => !Number.isFinite(value) || (isOf(kind, 'v') && value < 0));
     if (wrong >= 0)
       throw new UploadError(
         422,
-        `element ${first + wrong} of its ${words(kind)} is ${piece[wrong]}: expected a number ${isOf(kind, 'v') ? 'from 0' : 'from −2^50'} to 2^50`,
+        `element ${first + wrong} of its ${words(kind)} is ${piece[wrong]}: expected a finite number${isOf(kind, 'v') ? ' from 0' : ''}`,
       );
     if (first === this.#range[0]) this.#sum = 0;
     const of = SUMMED.find((one) => isOf(kind, one));

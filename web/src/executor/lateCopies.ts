@@ -8,7 +8,6 @@ import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Transfer } from '../../../swarm/plan/handover.ts';
 import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
 import { lateTensor } from '../../../swarm/ways/tensors.ts';
-import { isSound } from '../../../swarm/wire.ts';
 import type { Shards } from './engine.ts';
 import { BadTensorError } from './epochs.ts';
 import type { Receive } from './surroundings.ts';
@@ -75,6 +74,6 @@ const keyOf = ({ model, kinds, epoch }: Role, transfer: Transfer, step: number):
 
 /** It is refused before it is in any stage or shard. */
 export function sound(values: Float32Array, { from, block, kind, range }: Transfer): Float32Array {
-  if (isSound('f32', new Uint32Array(values.buffer, values.byteOffset, values.length))) return values;
+  if (values.every(Number.isFinite)) return values;
   throw new BadTensorError(from, `${from} handed over ${kind} of ${block} [${range.join(', ')}) that is not finite`);
 }
