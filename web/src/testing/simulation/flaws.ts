@@ -129,7 +129,8 @@ export function differingSlices(isCompared: boolean): () => Flaw {
           const isSlice = FRAME_KINDS[view.getUint8(1) & 15] === 'slice';
           if (isDone || !isSlice || view.getUint32(STEP_AT, true) !== 2) return [message];
           isDone = true;
-          view.setFloat32(message.byteLength - 4, 1, true);
+          // Of the other sign: their squares are the same, which are compared too.
+          view.setFloat32(message.byteLength - 4, -view.getFloat32(message.byteLength - 4, true), true);
           return [message];
         },
       }),
