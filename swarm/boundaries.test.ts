@@ -38,7 +38,7 @@ interface ImportRule {
 
 const NATS_LIBRARIES = /^@nats-io\/(transport-node|jetstream|kv|obj)$/;
 const SERVER_LIBRARIES =
-  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|commander|cli-progress|playwright|puppeteer-core|@huggingface\/tokenizers|@petamoriken\/float16)$/;
+  /^(@fastify\/(helmet|rate-limit|static|websocket)|fastify|ws|zod|@photostructure\/sqlite|pino|prom-client|commander|cli-progress|playwright|puppeteer-core|tokenizers|@petamoriken\/float16)$/;
 const UI_LIBRARY = /^(preact|preact\/hooks|@preact\/signals|uplot)$/;
 const COMPUTES = [/^shaders\//, /^web\/src\/(gpu|executor)\//];
 /** Rooms of what tests and benchmarks use alone: nothing that runs for people imports from there. */
@@ -120,7 +120,7 @@ const TABLE: readonly ImportRule[] = [
 /** Packages whose API only a few files know, so that it can be replaced. */
 const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'simple-peer': ['web/src/net/peerConnection.ts'],
-  '@huggingface/tokenizers': ['signaling-server/texts/tokenizer.ts', 'signaling-server/texts/tokenizer.test.ts'],
+  tokenizers: ['signaling-server/texts/tokenizer.test.ts', 'signaling-server/texts/families.test.ts'],
   '@petamoriken/float16': [
     'shaders/kernel/half.ts',
     'signaling-server/weights/elements.ts',

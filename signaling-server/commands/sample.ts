@@ -7,7 +7,7 @@ import type { Model } from '../../swarm/model/model.ts';
 import { MODEL_CONFIG } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
-import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
+import { NoTokenError, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
 import { openWeights } from '../weights/weights.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
@@ -63,6 +63,7 @@ async function sample(options: SampleOptions): Promise<void> {
   try {
     await sampleWith(tokenizer, model, { ...options, weights, prompt });
   } catch (error) {
+    if (error instanceof NoTokenError) throw badInput(`--prompt ${error.message}`);
     throw error instanceof TokenizerFault ? badInput(error.message) : error;
   } finally {
     tokenizer.close();
@@ -73,7 +74,6 @@ async function sampleWith(tokenizer: TextTokenizer, model: Model, options: Sampl
   const { prompt } = options;
   const ids = await tokenizer.encode(prompt);
   if (ids.length === 0) throw badInput('--prompt must be one token or more');
-  if (ids.includes(NO_TOKEN)) throw badInput('--prompt has text that the tokenizer has no token for');
   const outside = ids.find((id) => id >= model.vocabulary);
   if (outside !== undefined) throw badInput(`--prompt has the token ${outside}, but vocab_size is ${model.vocabulary}`);
   const weights = need(await openWeights(options.weights, model), badInput);

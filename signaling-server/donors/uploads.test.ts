@@ -155,12 +155,7 @@ it('[SV6] what the run has gone back over since is wanted no more, and blames no
 
 describe('[SV50] what cannot be a state is not kept, and the second time its donor goes', () => {
   const cases: readonly (readonly [string, number, number, RegExp])[] = [
-    [
-      'a value that is no number',
-      3,
-      Number.NaN,
-      /^422 element 3 of its values is NaN: expected a finite number$/,
-    ],
+    ['a value that is no number', 3, Number.NaN, /^422 element 3 of its values is NaN: expected a finite number$/],
     ['an infinite moment', HEAD + 2, Number.NEGATIVE_INFINITY, /^422 element 2 of its first moments is -Infinity/],
     [
       'a negative second moment',

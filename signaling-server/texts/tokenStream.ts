@@ -17,13 +17,16 @@ export interface TokenStreamSizes {
   readonly longest: number;
 }
 
-const SIZES: TokenStreamSizes = { piece: 65_536, context: 1_024, longest: 4_194_304 };
+/** Most texts are one piece; a larger one is 200 MB at the library. */
+const SIZES: TokenStreamSizes = { piece: 524_288, context: 4_096, longest: 8_388_608 };
 
 interface TokenStream {
   /** The ids that are certain by now. */
   add(text: string): Promise<number[]>;
   /** The rest. */
   end(): Promise<number[]>;
+  /** What was added and has no ids yet. */
+  pending(): string;
 }
 
 /** Places between two characters, the best kind first. */
@@ -62,6 +65,7 @@ export function tokenStream(encode: Encode, sizes = SIZES): TokenStream {
       return ids;
     },
     end: () => encode(text),
+    pending: () => text,
   };
 }
 

@@ -1,25 +1,32 @@
 /**
- * A Hugging Face tokenizer.json: text to token ids and back, by the library in a thread. No special tokens are added;
- * those that stand in the text itself are found, as the library finds them. The file is not believed: what takes longer
- * than its bytes, or the text's, can need is ended.
+ * A Hugging Face tokenizer.json: text to token ids and back, by Hugging Face's own library in a process of its own. No
+ * special tokens are added; those that stand in the text itself are found, as the library finds them. The file's
+ * truncation, padding and dropout are left out. The file is not believed: what takes longer than its bytes, or the text's,
+ * can need is ended, and what the library does to its process is its own affair.
  */
+import { type ChildProcess, fork } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { SOURCES_FOLDER } from '../files/projectRoot.ts';
-import { monotonicMs } from '../monitoring/clock.ts';
 
 /** Text without a token: the tokenizer has neither bytes nor an unknown token to fall back on. */
-export const NO_TOKEN = -1;
+export class NoTokenError extends Error {
+  /** Where it begins in what was to be encoded, in UTF-16 units; null: nobody knows. */
+  readonly text: string | null;
+  constructor(text: string | null) {
+    super(`has ${text === null ? 'text' : JSON.stringify(text.slice(0, 40))} that the tokenizer has no token for`);
+    this.text = text;
+  }
+}
 
 /** Its calls are made one after another; each throws a `TokenizerFault` where it comes to no answer. */
 export interface TextTokenizer {
   /** Ids go from 0 to below this. */
   readonly ids: number;
-  /** `NO_TOKEN` stands for text that has none. */
+  /** Throws a `NoTokenError` where a part of the text has none. */
   encode(text: string): Promise<number[]>;
   decode(ids: readonly number[]): Promise<string>;
   close(): void;
@@ -30,12 +37,16 @@ export class TokenizerFault extends Error {}
 
 /** The largest that is in use has 33 MB. */
 const TOKENIZER_LIMIT_BYTES = 40 * 2 ** 20;
-const THREAD_FILE = join(SOURCES_FOLDER, 'texts', 'tokenizerThread.mjs');
-/** The largest in use takes a third of it. */
-const THREAD_LIMIT_MB = 2_048;
+/** By the process itself, as it is killed (tokenizerProcess.mjs). */
+const LATE = 'late';
+const LAST_WORDS_LENGTH = 1_000;
+const PROCESS_FILE = join(SOURCES_FOLDER, 'texts', 'tokenizerProcess.mjs');
+/** Of the processor's time that a call may take, at most: a process that stands still is no busy machine. */
+const WAIT_FACTOR = 20;
+const WAIT_MS = 60_000;
 /** Whatever the size; beside it what an honest file or text needs several times over on a slow machine. */
 const LEAST_MS = 2_500;
-const FILE_BYTES_PER_MS = 10_000;
+const FILE_BYTES_PER_MS = 1_500;
 const CHARACTERS_PER_MS = 50;
 /** What a token that is decoded may cost beside its characters. */
 const TOKENS_PER_MS = 10;
@@ -63,83 +74,112 @@ export async function openTokenizer(path: string, leastMs = LEAST_MS): Promise<R
   } catch (error) {
     return refusal(`${path}: ${readFault(error)}: a Hugging Face tokenizer.json was expected`);
   }
-  const thread = new TokenizerThread(path, leastMs);
+  const child = new TokenizerProcess(path, leastMs);
   try {
-    const ids = await thread.call('open', bytes, bytes.length / FILE_BYTES_PER_MS, z.int());
-    if (ids > 0) return success(tokenizerOf(thread, ids));
-    thread.close();
+    const ids = await child.call('open', bytes, bytes.length / FILE_BYTES_PER_MS, z.int());
+    if (ids > 0) return success(tokenizerOf(child, ids));
+    child.close();
     return refusal(`${path} is not a Hugging Face tokenizer.json: it has no tokens`);
   } catch (error) {
-    thread.close();
+    child.close();
     if (error instanceof TokenizerFault) return refusal(error.message);
     throw error;
   }
 }
 
-const encodedSchema = z.array(z.int().optional());
+const encodedSchema = z.union([z.instanceof(Int32Array), z.object({ lost: z.string() })]);
 
-function tokenizerOf(thread: TokenizerThread, ids: number): TextTokenizer {
+function tokenizerOf(child: TokenizerProcess, ids: number): TextTokenizer {
   return {
     ids,
     async encode(text) {
-      const found = await thread.call('encode', text, text.length / CHARACTERS_PER_MS, encodedSchema);
-      return found.map((id) => id ?? NO_TOKEN);
+      const found = await child.call('encode', text, text.length / CHARACTERS_PER_MS, encodedSchema);
+      if (found instanceof Int32Array) return Array.from(found);
+      throw new NoTokenError(found.lost === '' ? null : found.lost);
     },
     async decode(list) {
       // A model's vocabulary may be larger: its other ids stand for nothing.
       const known = list.filter((id) => id < ids);
       if (known.length === 0) return '';
-      return thread.call('decode', known, known.length / TOKENS_PER_MS, z.string());
+      return child.call('decode', known, known.length / TOKENS_PER_MS, z.string());
     },
-    close: () => thread.close(),
+    close: () => child.close(),
   };
 }
 
-const answerSchema = z.union([z.object({ value: z.unknown() }), z.object({ fault: z.string() })]);
+const answerSchema = z.union([
+  z.object({ value: z.unknown(), spentMs: z.number() }),
+  z.object({ fault: z.string(), spentMs: z.number() }),
+]);
 type Call = 'open' | 'encode' | 'decode';
-type Answer = { readonly value?: unknown } | { readonly fault: string };
+type Answer = { readonly value?: unknown; readonly spentMs: number } | { readonly fault: string };
 
 /**
  * Who takes long is allowed less the next time: over many calls as much as their sizes are worth, and `leastMs` once.
  */
-class TokenizerThread {
+class TokenizerProcess {
   readonly #path: string;
-  readonly #worker = new Worker(THREAD_FILE, { resourceLimits: { maxOldGenerationSizeMb: THREAD_LIMIT_MB } });
+  readonly #child: ChildProcess = fork(PROCESS_FILE, {
+    serialization: 'advanced',
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  });
+  readonly #ready: Promise<unknown>;
   readonly #leastMs: number;
   #allowedMs: number;
   #answer: ((answer: Answer) => void) | null = null;
+  /** Why it killed itself, or what its library said last. */
+  #lastWords = '';
+  #end: string | null = null;
 
   constructor(path: string, leastMs: number) {
     this.#path = path;
     this.#leastMs = leastMs;
     this.#allowedMs = leastMs;
-    this.#worker.unref(); // the timer of a call keeps the process alive
-    const answer = (of: Answer): void => this.#answer?.(of);
-    this.#worker.on('message', (message) => answer(answerSchema.parse(message)));
-    this.#worker.on('error', ({ message }: Error) => answer({ fault: message }));
-    this.#worker.on('exit', () => answer({ fault: 'its thread ended' }));
+    // The timer of a call keeps this process alive.
+    this.#child.unref();
+    this.#child.channel?.unref();
+    this.#child.stderr?.on('data', (data) => {
+      this.#lastWords = `${this.#lastWords}${data}`.slice(-LAST_WORDS_LENGTH);
+    });
+    let ready = (): void => {};
+    this.#ready = new Promise<void>((resolve) => {
+      ready = resolve;
+    });
+    this.#child.on('message', (message) => {
+      if (message === 'ready') ready();
+      else this.#answer?.(answerSchema.parse(message));
+    });
+    const ended = (why: string): void => {
+      this.#end ??= why;
+      ready();
+      this.#answer?.({ fault: this.#end });
+    };
+    this.#child.on('error', ({ message }) => ended(message));
+    this.#child.on('close', (code, signal) => ended(this.#lastWord(`its process ended with ${signal ?? code}`)));
   }
 
-  /** `worthMs`: what it may take, by the argument's size. */
+  /** `worthMs`: what it may take of a processor, by the argument's size. */
   async call<T>(call: Call, argument: unknown, worthMs: number, expected: z.ZodType<T>): Promise<T> {
     invariant(this.#answer === null, 'a tokenizer answers one call after another');
-    this.#allowedMs = Math.min(this.#leastMs, this.#allowedMs) + worthMs;
-    const spentMs = stopwatch();
+    const allowedMs = Math.min(this.#leastMs, this.#allowedMs) + worthMs;
+    this.#allowedMs = allowedMs;
     const answer = await new Promise<Answer>((resolve) => {
-      const isLate = (): void => {
-        const leftMs = this.#allowedMs - spentMs();
-        if (leftMs > 0) timer = setTimeout(isLate, leftMs + 1);
-        else this.#answer?.({ fault: this.#lateness(call) });
-      };
-      let timer = setTimeout(isLate, this.#allowedMs);
+      const timer = setTimeout(
+        () => this.#answer?.({ fault: this.#lateness(call) }),
+        WAIT_MS + WAIT_FACTOR * allowedMs,
+      );
       this.#answer = (of) => {
         clearTimeout(timer);
         this.#answer = null;
-        resolve(of);
+        resolve('fault' in of && of.fault === LATE ? { fault: this.#lateness(call) } : of);
       };
-      this.#worker.postMessage({ call, argument });
+      void this.#ready.then(() => {
+        if (this.#end !== null) this.#answer?.({ fault: this.#end });
+        else this.#child.send({ call, argument, allowedMs });
+      });
     });
-    this.#allowedMs -= spentMs();
+    if (!('fault' in answer)) this.#allowedMs -= answer.spentMs;
     const value = 'fault' in answer ? null : expected.safeParse(answer.value);
     if (value?.success) return value.data;
     this.close();
@@ -149,7 +189,14 @@ class TokenizerThread {
   }
 
   close(): void {
-    void this.#worker.terminate();
+    this.#child.kill('SIGKILL');
+  }
+
+  #lastWord(otherwise: string): string {
+    if (this.#lastWords.endsWith(LATE)) return LATE;
+    if (this.#lastWords.endsWith('memory')) return 'it needs more than 2 GiB of memory';
+    const line = this.#lastWords.trim().split('\n').at(-1) ?? '';
+    return line === '' ? otherwise : `${otherwise}: ${line}`;
   }
 
   #lateness(call: Call): string {
@@ -158,16 +205,6 @@ class TokenizerThread {
       ? `after ${seconds} s it was not read, one of its size was expected to be`
       : `after ${seconds} s a text was not ${call}d, ${CHARACTERS_PER_MS * 1000} characters a second were expected`;
   }
-}
-
-/** Milliseconds in which this process had a processor: nobody is late because the machine is busy. */
-function stopwatch(): () => number {
-  const startMs = monotonicMs();
-  const start = process.cpuUsage();
-  return () => {
-    const { user, system } = process.cpuUsage(start);
-    return Math.min(monotonicMs() - startMs, (user + system) / 1000);
-  };
 }
 
 /** The tokenizer's files as an export has them: name there, and path here. */

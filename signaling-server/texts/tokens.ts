@@ -17,7 +17,7 @@ import {
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
-import { openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
+import { NoTokenError, openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 
 /** Read at once. */
@@ -176,12 +176,18 @@ function textReader(tokenizer: TextTokenizer): Reader {
       return refusal(`is not UTF-8 text near its byte ${read}, which a tokenizer.json needs`);
     }
     read += bytes?.length ?? 0;
+    const placeOf = (lost: string | null, pending: string): string => {
+      const before = read - Buffer.byteLength(pending);
+      const at = lost === null ? -1 : pending.indexOf(lost);
+      return at < 0
+        ? `, between its bytes ${before} and ${read}`
+        : `, at its byte ${before + Buffer.byteLength(pending.slice(0, at))}`;
+    };
     try {
       const ids = [...(await stream.add(text)), ...(bytes ? [] : await stream.end())];
-      return ids.every((id) => id >= 0)
-        ? success(ids)
-        : refusal(`has text before its byte ${read} that the tokenizer has no token for`);
+      return success(ids);
     } catch (error) {
+      if (error instanceof NoTokenError) return refusal(`${error.message}${placeOf(error.text, stream.pending())}`);
       if (error instanceof UncuttableTextError) return refusal(`cannot be tokenised in pieces: ${error.message}`);
       throw error;
     }

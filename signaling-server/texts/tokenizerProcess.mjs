@@ -1,0 +1,136 @@
+/**
+ * Hugging Face's own tokenizers library in a process of its own: it is native code, which no thread can be ended in, and
+ * a tokenizer.json can be made so that it never comes to an end. A second thread watches the process and kills it past
+ * the processor time of a call, past its memory, or when its parent is gone. Plain JavaScript: a process starts from a
+ * file, and the sources are run in tests as they are.
+ */
+import { writeSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { isMainThread, Worker, workerData } from 'node:worker_threads';
+
+const LOOK_MS = 20;
+const MOST_RSS_BYTES = 2 * 2 ** 30;
+
+const cpuMs = () => {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+};
+
+if (isMainThread) serve();
+else watch(new Float64Array(workerData));
+
+/** `end`: processor time of this process past which it is killed. The parent reads the word on standard error. */
+function watch(end) {
+  const { ppid } = process;
+  const kill = (word) => {
+    writeSync(2, word);
+    process.kill(process.pid, 'SIGKILL');
+  };
+  setInterval(() => {
+    if (process.ppid !== ppid) kill('orphan');
+    if (cpuMs() > end[0]) kill('late');
+    if (process.memoryUsage.rss() > MOST_RSS_BYTES) kill('memory');
+  }, LOOK_MS);
+}
+
+async function serve() {
+  const shared = new SharedArrayBuffer(8);
+  const end = new Float64Array(shared);
+  end[0] = Number.POSITIVE_INFINITY;
+  const watchdog = new Worker(fileURLToPath(import.meta.url), { workerData: shared });
+  await new Promise((resolve) => watchdog.once('online', resolve));
+  process.on('disconnect', () => process.exit());
+  process.on('message', async ({ call, argument, allowedMs }) => {
+    const start = cpuMs();
+    end[0] = start + allowedMs;
+    const answer = await calls[call](argument).catch((error) => ({ fault: error?.message ?? String(error) }));
+    end[0] = Number.POSITIVE_INFINITY;
+    process.send({ ...answer, spentMs: cpuMs() - start });
+  });
+  process.send('ready');
+}
+
+let tokenizer;
+/** Text that the model has no token for vanishes without a word; null: it cannot. */
+let lostIn = null;
+
+const calls = {
+  /** Ids go from 0 to below the answer. */
+  async open(bytes) {
+    let text = new TextDecoder().decode(bytes);
+    const file = JSON.parse(text);
+    // A step's tokens are the same each time.
+    if (file?.model?.dropout) text = JSON.stringify({ ...file, model: { ...file.model, dropout: null } });
+    const library = await import('tokenizers').catch((error) => {
+      throw new Error(`the library tokenizers does not load on this machine: ${error.message}`);
+    });
+    tokenizer = library.Tokenizer.fromString(text);
+    tokenizer.disableTruncation();
+    tokenizer.disablePadding();
+    lostIn = lossOf(file, library.byteLevelAlphabet());
+    return { value: idsOf(file) };
+  },
+
+  /** Where a model has no token for a text and cannot say so by an unknown one, the library throws, or leaves it out. */
+  async encode(text) {
+    let encoding;
+    try {
+      encoding = await tokenizer.encode(text, null, { addSpecialTokens: false });
+    } catch (error) {
+      if (!/unk/i.test(error.message)) throw error;
+      return { value: { lost: '' } };
+    }
+    const lost = lostIn?.(text, encoding.getOffsets()) ?? null;
+    return { value: lost === null ? Int32Array.from(encoding.getIds()) : { lost } };
+  },
+
+  decode: async (ids) => ({ value: await tokenizer.decode(Array.from(ids), false) }),
+};
+
+/** The library's own list of 260,000 tokens would take half a second. */
+function idsOf({ model, added_tokens = [] }) {
+  let ids = Array.isArray(model.vocab) ? model.vocab.length : 0;
+  for (const id of Array.isArray(model.vocab) ? [] : Object.values(model.vocab)) ids = Math.max(ids, id + 1);
+  for (const { id } of added_tokens ?? []) ids = Math.max(ids, id + 1);
+  return ids;
+}
+
+/** Of a pre-tokenizer or a normalizer that may be a sequence of them. */
+const parts = (one) => [one, ...(one?.pretokenizers ?? one?.normalizers ?? []).flatMap(parts)];
+
+/**
+ * Byte pairs without an unknown token leave out a character that is not in the vocabulary, and whose bytes may not stand for
+ * it. Its place lies between the tokens' places. What the normalizer or the pre-tokenizer takes away lies there too, and is
+ * no loss.
+ */
+function lossOf({ model, pre_tokenizer, normalizer: normalizers }, byteAlphabet) {
+  if ((model?.type ?? 'BPE') !== 'BPE' || typeof model?.unk_token === 'string') return null;
+  const { vocab, continuing_subword_prefix, end_of_word_suffix, byte_fallback } = model;
+  const has = (token) => Object.hasOwn(vocab, token);
+  const isOfBytes = [...parts(pre_tokenizer), ...parts(normalizers)].some((one) => one?.type === 'ByteLevel');
+  if (isOfBytes && byteAlphabet.every(has)) return null;
+  const byteToken = (byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
+  const canBeBytes = (bytes) => byte_fallback === true && bytes.every((byte) => has(byteToken(byte)));
+  if (canBeBytes(Array.from({ length: 256 }, (_, byte) => byte))) return null;
+  const [prefixes, suffixes] = [continuing_subword_prefix, end_of_word_suffix].map((text) => ['', text ?? '']);
+  const isKnown = (character) =>
+    prefixes.some((prefix) => suffixes.some((suffix) => has(`${prefix}${character}${suffix}`))) ||
+    canBeBytes([...Buffer.from(character)]);
+  const normalizer = tokenizer.getNormalizer();
+  const preTokenizer = tokenizer.getPreTokenizer();
+  const isLost = (gap) => {
+    const normal = normalizer === null ? gap : normalizer.normalizeString(gap);
+    const words = preTokenizer === null ? [normal] : preTokenizer.preTokenizeString(normal).map(([word]) => word);
+    return [...words.join('')].some((character) => !isKnown(character));
+  };
+  return (text, offsets) => {
+    const characters = [...text];
+    let at = 0;
+    for (const [from, to] of [...offsets, [characters.length, characters.length]]) {
+      const gap = characters.slice(at, from).join('');
+      if (gap !== '' && isLost(gap)) return gap.trim() || gap;
+      at = Math.max(at, to);
+    }
+    return null;
+  };
+}
