@@ -165,6 +165,8 @@ class Processes implements SiteProcesses {
     this.#expected = donors;
     this.#tellAll({ type: 'expect', donors });
     this.#leading = null;
+    // What it said before, and is read late, is older than what another says by then.
+    child.removeAllListeners('message');
     child.kill('SIGKILL');
     await exit(child);
     return this.#fork(number, Number(new URL(url).port), true);

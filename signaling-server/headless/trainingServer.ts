@@ -67,12 +67,13 @@ export interface TrainingOptions extends PlanWishes {
 }
 
 export function statusOf(run: ActiveRun): RunStatus {
-  const { phase } = run;
+  const { phase, committedSteps } = run.kept;
+  const { name } = phase;
   return {
     snapshot: run.snapshot(),
-    end: phase === 'finished' || phase === 'diverged' || phase === 'stopped' ? phase : null,
+    end: name === 'finished' || name === 'diverged' || name === 'stopped' ? name : null,
     lacksPlan: run.lacksPlan,
-    announcedStep: run.announcedStep,
+    announcedStep: phase.name === 'training' ? phase.step : name === 'holding' ? committedSteps : null,
     epochReason: run.history.epochReason,
     movedBytes: run.moved.sum,
     refused: [...run.refused.newest],

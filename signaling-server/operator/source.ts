@@ -67,7 +67,7 @@ export function operatorSource(
     return { ...rest, links };
   };
   return () => {
-    const { committedSteps } = run;
+    const { committedSteps } = run.kept;
     const [plan = null, ...plansBeside] = plansInForce(run);
     // After a roll-back steps have other values than those that were sent.
     const unsaid = nextStep > committedSteps ? 0 : nextStep;

@@ -11,7 +11,7 @@ import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
 import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
 import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
-import { planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
+import { type DecisionState, planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
 import { missing } from '../../swarm/decisions/groups.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
@@ -61,7 +61,7 @@ export class ActiveRun implements Observed {
   readonly outlook: Outlook;
   readonly #observers: readonly RunObserver[];
   readonly #options: RunOptions;
-  readonly #watchers = new Watchers();
+  readonly #watchers: Watchers<DecisionState>;
   readonly #loop: DecisionLoop;
   #gatherTimer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -107,9 +107,10 @@ export class ActiveRun implements Observed {
         this.tellWatchers();
       },
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
-      handled: () => this.tellWatchers(),
+      handled: () => this.#watchers.changed(),
     };
     this.#loop = new DecisionLoop(config, startState(store, this, true), host, options.recorder ?? null);
+    this.#watchers = new Watchers(store, () => this.#loop.state);
     const endGathering = (): void => this.#loop.dispatch({ type: 'gatheringEnded' });
     if (gatherLimitMs) this.#gatherTimer = setTimeout(endGathering, gatherLimitMs);
   }
@@ -130,17 +131,15 @@ export class ActiveRun implements Observed {
     return this.#run.epoch;
   }
 
-  /** It waits, because no plan can be made for the donors at hand. */
-  get lacksPlan(): boolean {
-    const { phase } = this.#run;
-    return phase.name === 'waiting' && phase.lack.of === 'plan';
+  /** The run as everybody may see it: nothing of it can be lost any more. */
+  get kept(): CoordinatorState {
+    return wholeRun(this.#watchers.kept).coordinator;
   }
 
-  /** The step that donors were told to do, or that is held back until a donor is here; null between two plans. */
-  get announcedStep(): number | null {
-    const { phase, committedSteps } = this.#run;
-    if (phase.name === 'training') return phase.step;
-    return phase.name === 'holding' ? committedSteps : null;
+  /** It waits, because no plan can be made for the donors at hand. */
+  get lacksPlan(): boolean {
+    const { phase } = this.kept;
+    return phase.name === 'waiting' && phase.lack.of === 'plan';
   }
 
   /** What is known of the donors, as plans are judged by. */
@@ -154,7 +153,7 @@ export class ActiveRun implements Observed {
   }
 
   snapshot(): Snapshot {
-    const [state, sentence] = [snapshotOf(this.#loop.state, this.#loop.now()), this.standsSentence];
+    const [state, sentence] = [snapshotOf(this.#watchers.kept, this.#loop.now()), this.standsSentence];
     const shown = { ...state, ...this.outlook.shown(state) };
     return sentence === null ? shown : { ...shown, phase: 'paused', cannotSave: true, sentence };
   }
@@ -165,7 +164,7 @@ export class ActiveRun implements Observed {
     return reason === null ? null : standsSentence(reason);
   }
 
-  /** Called after every event that changed something to see. */
+  /** Called after every event that changed something to see, once that is kept. */
   onChange(listener: () => void): () => void {
     return this.#watchers.add(listener);
   }

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { NotKept, NotLeading } from '../files/storageProblem.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -30,7 +30,7 @@ it('[NA52] what a run did is logged once it is kept, and never where it is not',
     const waiting: (() => void)[] = [];
     store.whenKept = (say) => void waiting.push(say);
     donor.leave();
-    await server.run.until(({ phase }) => phase === 'waiting');
+    await vi.waitUntil(() => server.run.phase === 'waiting');
     const told = (): boolean => lines.some((line) => /^\S+ is gone: /.test(line));
     expect(told()).toBe(false);
     for (const say of waiting.splice(0)) say();

@@ -67,8 +67,8 @@ export type Profile = z.infer<typeof profileSchema>;
 const route = z.enum(['direct', 'relayed']);
 export type Route = z.infer<typeof route>;
 
-/** Why a pair has no direct way: the one that reports hides its address, has none, saw every attempt fail or none answered; the other end said so first, or the server. */
-const RELAY_REASONS = ['hidden', 'noAddress', 'failed', 'noAnswer', 'otherEnd', 'server'] as const;
+/** Why a pair has no direct way: the one that reports hides its address, has none, makes no more connections, saw every attempt fail or none answered; the other end said so first, or the server. */
+const RELAY_REASONS = ['hidden', 'noAddress', 'noConnection', 'failed', 'noAnswer', 'otherEnd', 'server'] as const;
 export type RelayReason = (typeof RELAY_REASONS)[number];
 
 /** A rate measured over next to no time is cut to it. */

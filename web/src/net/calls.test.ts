@@ -117,7 +117,7 @@ function listener() {
   const events: CallEvents<DataChannel> = {
     channels: ({ frames, quick, heartbeat }) => taken.push(frames, quick, heartbeat),
     signal: (data) => heard.push(`signal ${data}`),
-    stranded: () => heard.push('stranded'),
+    stranded: (why) => heard.push(`stranded: ${why}`),
     closed: (reason) => heard.push(`closed: ${reason}`),
   };
   return { heard, taken, events };
@@ -143,11 +143,11 @@ test('[WP55] a worker’s calls are its page’s: channels themselves where they
     if (canMove) expect(one.taken[0]).toBe(made.frames);
     dialled[0]?.events.signal('offer');
     called.signal('answer');
-    dialled[1]?.events.stranded();
+    dialled[1]?.events.stranded('noAddress');
     dialled[1]?.events.closed('no way');
     expect([one.heard, other.heard, dialled.map(({ signals }) => signals)]).toEqual([
       ['signal offer'],
-      ['stranded', 'closed: no way'],
+      ['stranded: noAddress', 'closed: no way'],
       [['answer'], []],
     ]);
     called.close();

@@ -3,7 +3,7 @@
  * that. The page hands the channels over, themselves where the browser lets them go, so that nothing that they carry
  * passes through it.
  */
-import type { Call, CallEvents, Called, Channels, Dial } from './peerConnection.ts';
+import type { Call, CallEvents, Called, Channels, Dial, Stranding } from './peerConnection.ts';
 import { type DataChannel, PortChannel, portTo } from './portChannel.ts';
 
 /** As it goes to the worker: the channel, or a port to it. */
@@ -13,7 +13,7 @@ export type MovedChannel = RTCDataChannel | MessagePort;
 export type CallNews =
   | { readonly kind: 'channels'; readonly channels: Channels<MovedChannel> }
   | { readonly kind: 'signal'; readonly data: string }
-  | { readonly kind: 'stranded' }
+  | { readonly kind: 'stranded'; readonly why: Stranding }
   | { readonly kind: 'closed'; readonly reason: string };
 
 /** What of it goes to the worker and stays there. */
@@ -27,17 +27,18 @@ export interface CallMaker {
   hangUp(id: number): void;
 }
 
-/** Whether this browser lets a channel go to another thread: it says so by doing it. */
+/** Whether this browser lets a channel go to another thread: it says so by doing it. Where it makes no connection now, by none. */
 export function canMoveChannels(): boolean {
-  const connection = new RTCPeerConnection();
+  let connection: RTCPeerConnection | undefined;
   try {
+    connection = new RTCPeerConnection();
     const channel: unknown = connection.createDataChannel('');
     structuredClone(channel, { transfer: [channel as Transferable] });
     return true;
   } catch {
     return false;
   } finally {
-    connection.close();
+    connection?.close();
   }
 }
 
@@ -65,7 +66,7 @@ export class PageCalls implements CallMaker {
         });
       },
       signal: (data) => tell({ kind: 'signal', data }),
-      stranded: () => tell({ kind: 'stranded' }),
+      stranded: (why) => tell({ kind: 'stranded', why }),
       closed: (reason) => {
         this.#called.delete(id);
         tell({ kind: 'closed', reason });
@@ -127,7 +128,7 @@ export class WorkerCalls {
         events.signal(news.data);
         break;
       case 'stranded':
-        events.stranded();
+        events.stranded(news.why);
         break;
       default:
         events.closed(news.reason);

@@ -9,7 +9,7 @@
 import type { PeerId } from '../../../swarm/base.ts';
 import { CANDIDATES_LIMIT, decodeSignal } from '../../../swarm/messages/signal.ts';
 import { Flow } from './flow.ts';
-import type { Call, Called, Channels, Dial } from './peerConnection.ts';
+import type { Call, Called, Channels, Dial, Stranding } from './peerConnection.ts';
 import type { DataChannel } from './portChannel.ts';
 import { type RoundTrip, RoundTrips } from './rateMeter.ts';
 
@@ -40,8 +40,8 @@ export interface ConnectionEvents {
   signal(data: string): void;
   opened(): void;
   message(message: ArrayBuffer): void;
-  /** This end has found no address of its own, so that no direct way can begin here. */
-  stranded(): void;
+  /** No direct way can begin here. */
+  stranded(why: Stranding): void;
   /** Once, when the other end or the way to it is gone, or the connection never opened. */
   closed(reason: string): void;
 }
@@ -95,8 +95,8 @@ class CalledConnection implements Connection {
         signal: (data) => {
           if (this.state !== 'closed') events.signal(data);
         },
-        stranded: () => {
-          if (this.state === 'connecting') events.stranded();
+        stranded: (why) => {
+          if (this.state === 'connecting') events.stranded(why);
         },
         closed: (reason) => this.#lose(reason),
       },

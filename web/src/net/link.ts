@@ -183,8 +183,8 @@ class ConnectedLink implements Link {
         },
         message: (message) => events.message(message),
         // One beside the first that does not open is missing, and nothing more.
-        stranded: () => {
-          if (place === 0) events.stranded();
+        stranded: (why) => {
+          if (place === 0) events.stranded(why);
         },
         closed: (reason) => {
           if (place > 0 && !wasOpen) return;

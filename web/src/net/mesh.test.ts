@@ -154,22 +154,25 @@ describe('Mesh', () => {
     expect(tab(ALICE).mesh.reports()).toMatchObject([{ peer: BOB, route: 'relayed', why: 'noAnswer' }]);
   });
 
-  test('[WP14] an end without any address relays at once, and so does the other', async () => {
-    const { tab, links, server } = swarm(ALICE, BOB);
-    server.swallow = true; // their offer leads nowhere
-    const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
-    await quiet();
-    server.swallow = false;
-    links.find(({ peer }) => peer === BOB)?.strand();
-    await Promise.all(both);
-    expect(server.carried.at(-1)).toMatchObject({ from: ALICE, to: BOB, data: 'relayed' });
-    expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'relayed', why: 'noAddress' }]);
-    expect(tab(BOB).mesh.reports()).toMatchObject([{ route: 'relayed', why: 'otherEnd' }]);
-    await tab(BOB).mesh.send(ALICE, new ArrayBuffer(50));
-    await quiet();
-    expect(tab(ALICE).frames).toEqual([{ from: BOB, bytes: 50 }]);
-    expect(server.relayedFrames).toBe(1);
-  });
+  test.each(['noAddress', 'noConnection'] as const)(
+    '[WP14] an end with %s relays at once, and so does the other',
+    async (why) => {
+      const { tab, links, server } = swarm(ALICE, BOB);
+      server.swallow = true; // their offer leads nowhere
+      const both = [tab(ALICE).mesh.connect([BOB], 1), tab(BOB).mesh.connect([ALICE], 1)];
+      await quiet();
+      server.swallow = false;
+      links.find(({ peer }) => peer === BOB)?.strand(why);
+      await Promise.all(both);
+      expect(server.carried.at(-1)).toMatchObject({ from: ALICE, to: BOB, data: 'relayed' });
+      expect(tab(ALICE).mesh.reports()).toMatchObject([{ route: 'relayed', why }]);
+      expect(tab(BOB).mesh.reports()).toMatchObject([{ route: 'relayed', why: 'otherEnd' }]);
+      await tab(BOB).mesh.send(ALICE, new ArrayBuffer(50));
+      await quiet();
+      expect(tab(ALICE).frames).toEqual([{ from: BOB, bytes: 50 }]);
+      expect(server.relayedFrames).toBe(1);
+    },
+  );
 
   test('[WP25] tries the direct way again behind what is relayed, and changes over between two steps only', async () => {
     const { tab, clock, links, server } = swarm(ALICE, BOB);

@@ -15,6 +15,7 @@ import { CALL, RELAYED } from '../../../swarm/messages/signal.ts';
 import { offers } from '../../../swarm/ways/partners.ts';
 import type { Link } from './link.ts';
 import type { MeshOptions, MeshRefusals, Waiting } from './meshOptions.ts';
+import type { Stranding } from './peerConnection.ts';
 import { PlanPeers } from './planPeers.ts';
 import { Probes } from './probes.ts';
 import { Arrivals, LineMeter } from './rateMeter.ts';
@@ -312,7 +313,7 @@ export class Mesh {
             onFrame(peer, message);
           } else this.refusals.strangers += 1;
         },
-        stranded: () => this.#onStranded(current()),
+        stranded: (why) => this.#onStranded(current(), why),
         closed: (reason) => this.#onClosed(current(), reason),
       },
     });
@@ -334,15 +335,14 @@ export class Mesh {
     this.#settle();
   }
 
-  #onStranded(way: Way | undefined): void {
+  #onStranded(way: Way | undefined, why: Stranding): void {
     if (!way) return;
     way.link.close();
-    if (way.isProbe) {
-      this.#endProbe(way.peer);
-      return;
+    if (way.isProbe) this.#endProbe(way.peer);
+    else {
+      this.#relayFrom(way, why === 'noAddress' && this.#options.relayOnly ? 'hidden' : why);
+      this.#retryLater(way);
     }
-    this.#relayFrom(way, this.#options.relayOnly ? 'hidden' : 'noAddress');
-    this.#retryLater(way);
   }
 
   #onClosed(way: Way | undefined, reason: string): void {

@@ -27,13 +27,16 @@ export interface Call {
   readonly relayOnly: boolean;
 }
 
+/** This end has found no address of its own; or its browser makes no connection now. */
+export type Stranding = 'noAddress' | 'noConnection';
+
 export interface CallEvents<Channel> {
   /** At once, before anything else; not where no connection can be made. */
   channels(channels: Channels<Channel>): void;
   /** To be carried to the other end, in order. */
   signal(data: string): void;
-  /** This end has found no address of its own, so that no direct way can begin here. */
-  stranded(): void;
+  /** No direct way can begin here. */
+  stranded(why: Stranding): void;
   /** Once, when the way to the other end is gone or was never found. */
   closed(reason: string): void;
 }
@@ -76,9 +79,10 @@ class PeerConnection implements Called {
       const told = filteredSignal(JSON.stringify(data), relayOnly ? 'turn' : 'all');
       if (told !== null) events.signal(told);
     });
-    this.#connection.on('error', (error) => this.#lose(error.message));
-    this.#connection.on('close', () => this.#lose('the other end closed the connection'));
     const { _pc: underneath } = this.#connection;
+    // Chromium 156 makes 500 of a page, and counts those that are closed until it has cleared them away.
+    this.#connection.on('error', (error) => (underneath ? this.#lose(error.message) : this.#strand('noConnection')));
+    this.#connection.on('close', () => this.#lose('the other end closed the connection'));
     if (!underneath) return; // its `error` event follows
     this.#watchCandidates(underneath);
     // A channel moves only in the task that made it.
@@ -102,13 +106,17 @@ class PeerConnection implements Called {
     this.#events.closed(reason);
   }
 
+  #strand(why: Stranding): void {
+    if (!this.#isClosed) this.#events.stranded(why);
+  }
+
   #watchCandidates(connection: RTCPeerConnection): void {
     connection.addEventListener('icecandidate', ({ candidate }) => {
       if (candidate?.candidate) this.#candidates += 1; // the last one is empty
     });
     connection.addEventListener('icegatheringstatechange', () => {
       const isStranded = connection.iceGatheringState === 'complete' && this.#candidates === 0;
-      if (isStranded && !this.#isClosed) this.#events.stranded();
+      if (isStranded) this.#strand('noAddress');
     });
   }
 }

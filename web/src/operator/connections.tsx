@@ -13,6 +13,7 @@ const MOST_NAMED = 8;
 const REASONS: Readonly<Record<RelayReason, string>> = {
   hidden: 'one of the two hides its address from other donors',
   noAddress: 'the browser found no address of its own to offer',
+  noConnection: 'the browser makes no more connections until it has cleared away closed ones; it is tried again',
   failed: 'no direct connection worked, because of a firewall or a strict router; a TURN server helps',
   noAnswer:
     'no direct connection opened within 15 seconds, because of a firewall or a strict router; a TURN server helps',

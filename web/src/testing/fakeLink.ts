@@ -5,6 +5,7 @@
 import { invariant } from '../../../swarm/base.ts';
 import { type Connection, type ConnectionOptions, PONG_LIMIT_MS } from '../net/connection.ts';
 import { linkOver, type OpenLink } from '../net/link.ts';
+import type { Stranding } from '../net/peerConnection.ts';
 import { AT_ONCE } from '../net/rateMeter.ts';
 
 export class FakeConnection implements Connection {
@@ -87,9 +88,9 @@ export class FakeConnection implements Connection {
     this.#options.events.closed(reason);
   }
 
-  /** This end finds no address of its own. */
-  strand(): void {
-    this.#options.events.stranded();
+  /** This end finds no address of its own, or gets no connection. */
+  strand(why: Stranding = 'noAddress'): void {
+    this.#options.events.stranded(why);
   }
 
   /** This end is gone and the other does not know: a renderer that was killed. */
