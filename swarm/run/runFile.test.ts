@@ -63,6 +63,13 @@ test('a cosine decays over all steps to a tenth unless it says otherwise', () =>
   });
 });
 
+test('[CO100] a cosine may end where it begins, at step 0 too', () => {
+  for (const warmupSteps of [0, 3])
+    expect(reason(changed('train.schedule', { type: 'cosine', warmupSteps, decaySteps: warmupSteps }))).toBe(
+      'accepted',
+    );
+});
+
 test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', () => {
   const islands = (value: object) => {
     const parsed = parseRunFile(changed('train.islands', { count: 2, innerSteps: 6, ...value }), 'run.json');
