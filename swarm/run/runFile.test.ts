@@ -173,6 +173,13 @@ test.each<[islands: unknown, sentence: string]>([
   expect(reason(changed('train.islands', islands))).toBe(sentence);
 });
 
+test('[DA15] a seed is kept whole up to 2^53 - 1', () => {
+  for (const seed of [2 ** 32, 2 ** 53 - 1]) {
+    const parsed = parseRunFile({ ...minimal, init: { seed }, data: { ...minimal.data, seed } }, 'run.json');
+    expect(parsed).toMatchObject({ ok: true, value: { init: { seed }, data: { seed } } });
+  }
+});
+
 test('--seed takes the place of both seeds and leaves an init file alone', () => {
   const parsed = parseRunFile(minimal, 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);
@@ -252,6 +259,8 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['data.tokenizer', 3, 'data.tokenizer must be "bytes" or the path of a tokenizer.json, not 3'],
   ['data.order', 'random', 'data.order must be "sequential" or "shuffled", not "random"'],
   ['data.seed', -1, 'data.seed must be an integer of 0 or more, not -1'],
+  ['data.seed', 0.5, 'data.seed must be an integer of 0 or more, not 0.5'],
+  ['init.seed', 2 ** 53, 'init.seed must be an integer of 0 or more, at most 9007199254740991, not 9007199254740992'],
   ['state', 1, 'state must be an object, not 1'],
   ['state.replicas', 4, 'state.replicas must be an integer from 0 to 3, not 4'],
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
