@@ -95,7 +95,7 @@ async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextT
 
 async function readModel(path: string): Promise<Model> {
   const json = need(await readJsonFile(path, MODEL_CONFIG), badInput);
-  const model = modelFromConfig(json);
+  const model = modelFromConfig(json, 'inference');
   if (!model.ok) throw badInput(`${path}: ${model.reason}`);
   return model.value;
 }

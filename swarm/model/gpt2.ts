@@ -44,9 +44,6 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
   },
   fixed: [
     ['activation_function', 'gelu_new'],
-    ['resid_pdrop', 0],
-    ['embd_pdrop', 0],
-    ['attn_pdrop', 0],
     ['scale_attn_weights', true],
     ['scale_attn_by_inverse_layer_idx', false],
     ['reorder_and_upcast_attn', false],

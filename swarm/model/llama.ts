@@ -55,7 +55,6 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
     ['hidden_act', 'silu'],
     ['attention_bias', false],
     ['mlp_bias', false],
-    ['attention_dropout', 0],
     ['partial_rotary_factor', 1],
     ['quantization_config', null],
   ],
