@@ -1,9 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest';
+import { modelFromConfig } from '../../swarm/model/families.ts';
 import { openDataDirectory } from '../store/dataDirectory.ts';
 import { Captured } from '../testing/captured.ts';
 import { tinyRunFile } from '../testing/tinyServers.ts';
+import { exportFolder } from '../weights/exportFolder.ts';
 import { exitCodeOf, runCommand } from './program.ts';
 
 const captured = new Captured();
@@ -301,6 +303,19 @@ describe('bad input', () => {
     expect(await runCommand(swarm('--data-dir', join(folder, 'data')))).toBe(1);
     expect(captured.all).toMatch(/in use by another server/);
     if (data.ok) data.value.close();
+  });
+
+  it('[FI6] names the weight that is no number, by tensor and element', async () => {
+    const weights = join(folder, 'weights');
+    const model = modelFromConfig(RUN.model);
+    if (!model.ok) throw new Error(model.reason);
+    const read = async (name: string, from: number, to: number) =>
+      new Float32Array(to - from).fill(name === 'layer.0' ? Number.POSITIVE_INFINITY : 0);
+    await exportFolder(weights, { model: model.value, tensorNames: null, read });
+    await refuses(
+      ['sample', '--weights', weights, '--prompt', 'a'],
+      /model\.safetensors has Infinity in transformer\.h\.0\.ln_1\.weight, at its element 0: finite numbers/,
+    );
   });
 
   it('names what is wrong with the weights to sample from', async () => {

@@ -117,6 +117,8 @@ test.each<[Record<string, unknown>, string]>([
   [{ tie_word_embeddings: 1 }, 'tie_word_embeddings must be true or false, not 1'],
   [{ layer_norm_epsilon: 0 }, 'layer_norm_epsilon must be a number above 0 that float32 can hold, not 0'],
   [{ layer_norm_epsilon: 1e-45 }, 'layer_norm_epsilon must be a number above 0 that float32 can hold, not 1e-45'],
+  [{ initializer_range: 1e38 }, 'initializer_range must be a number from 0 to 1e37, not 1e+38'],
+  [{ initializer_range: -1 }, 'initializer_range must be a number from 0 to 1e37, not -1'],
   [{ activation_function: 'relu' }, 'activation_function must be "gelu_new", not "relu"'],
   [{ attn_pdrop: 0.1 }, 'attn_pdrop must be 0, not 0.1: training here is without dropout; write 0 for attn_pdrop'],
   [{ embd_pdrop: 0.1 }, 'embd_pdrop must be 0, not 0.1: training here is without dropout; write 0 for embd_pdrop'],
