@@ -356,8 +356,11 @@ async function test(words) {
 }
 
 const [, , command = '--help', ...rest] = process.argv;
+const parent = process.ppid;
 try {
   await setUp(command, rest);
+  // npm was told to end meanwhile, and tells its shell alone (signaling-server/headless/interrupt.ts).
+  if (process.env.npm_lifecycle_script?.startsWith('node setup.mjs') && process.ppid !== parent) process.exit(1);
   if (command === 'test') process.exit(await test(rest));
   // In this very process: signals, standard streams and the exit code are the command's own.
   if (process.argv.length < 3) process.argv.push(command);

@@ -78,10 +78,13 @@ export const rounded = (value: number, digits: number): string => String(Number(
 export const doubledMs = (firstMs: number, mostMs: number, doublings: number): number =>
   Math.min(mostMs, firstMs * 2 ** doublings);
 
-/** Uniform numbers in [0, 1), a pure function of the seed (Mulberry32: 32 bits of state, period 2^32). */
+/**
+ * Uniform numbers in [0, 1), a pure function of the seed, a whole number of up to 53 bits (Mulberry32: 32 bits of state,
+ * period 2^32). Seeds below 2^32 are the state itself; what a larger one has above is mixed into it.
+ */
 export type Random = () => number;
 export function seededRandom(seed: number): Random {
-  let state = seed >>> 0;
+  let state = (seed ^ Math.imul(Math.floor(seed / 2 ** 32), 0x9e3779b1)) >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
     let t = Math.imul(state ^ (state >>> 15), state | 1);

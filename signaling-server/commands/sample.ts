@@ -8,7 +8,7 @@ import { MODEL_CONFIG } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { BYTES, sampleText } from '../texts/sampleText.ts';
 import { NoTokenError, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
-import { openWeights } from '../weights/weights.ts';
+import { openWeights, type Weights } from '../weights/weights.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
 
@@ -78,12 +78,22 @@ async function sampleWith(tokenizer: TextTokenizer, model: Model, options: Sampl
   if (outside !== undefined) throw badInput(`--prompt has the token ${outside}, but vocab_size is ${model.vocabulary}`);
   const weights = need(await openWeights(options.weights, model), badInput);
   try {
-    const text = await sampleText(model, weights.readBlock, options, tokenizer);
+    const text = await sampleText(model, finite(weights), options, tokenizer);
     process.stdout.write(options.json ? `${JSON.stringify({ prompt, text })}\n` : `${prompt}${text}\n`);
   } finally {
     await weights.close();
   }
 }
+
+/** NaN or infinity would write some text as well. */
+const finite =
+  ({ readBlock, fault }: Weights): Weights['readBlock'] =>
+  async (name, from, to) => {
+    const values = await readBlock(name, from, to);
+    const reason = fault(name, from, values);
+    if (reason !== null) throw badInput(reason);
+    return values;
+  };
 
 async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextTokenizer> {
   if (!existsSync(path)) return BYTES;
@@ -95,7 +105,7 @@ async function readTokenizer(path: string, { vocabulary }: Model): Promise<TextT
 
 async function readModel(path: string): Promise<Model> {
   const json = need(await readJsonFile(path, MODEL_CONFIG), badInput);
-  const model = modelFromConfig(json);
+  const model = modelFromConfig(json, 'inference');
   if (!model.ok) throw badInput(`${path}: ${model.reason}`);
   return model.value;
 }

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant, type Result } from '../../swarm/base.ts';
+import { invariant, type Result, refusal } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
-import type { RunFile } from '../../swarm/run/runFile.ts';
+import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
@@ -31,7 +31,7 @@ import { terminalLog } from '../monitoring/log.ts';
 import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
-import { exportTarget } from '../weights/exportFolder.ts';
+import { exportRoomFault, exportTarget } from '../weights/exportFolder.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
@@ -133,7 +133,8 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
     await trainOverServers(path, terms, options.servers, interrupt).finally(() => interrupt.release());
     return;
   }
-  const isKept = options.dataDir !== undefined;
+  // A temporary one is kept where it holds the only copy of what was trained.
+  let isKept = options.dataDir !== undefined;
   const directory = options.dataDir ?? mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
   const clean = (): void => {
     if (!isKept) rmSync(directory, { recursive: true, force: true });
@@ -152,7 +153,11 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
       ? trainBesideServer(directory, task, interrupt)
       : trainInside(data, task, interrupt));
     data ??= await openData(directory, isKept);
-    await conclude(data, task, need(trained, failed));
+    const notExported = await conclude(data, task, need(trained, failed));
+    if (notExported !== null) {
+      isKept = true;
+      throw failed(`${notExported}; the weights are kept: ${exportWords(directory, task)}`);
+    }
   } finally {
     data?.close();
     interrupt.release();
@@ -194,6 +199,8 @@ interface Task extends Terms {
 async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   const file = need(await readRunFile(path), badInput);
   checkSteps(file, path, options);
+  const noRoom = options.export === undefined ? null : exportRoomFault(options.export, modelOf(file));
+  if (noRoom !== null) throw badInput(`--export: ${noRoom}`);
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
   const browserOf = (donor: number): BrowserName => options.donor?.[donor]?.browser ?? options.browser;
@@ -245,7 +252,10 @@ async function trainOverServers(path: string, terms: Terms, servers: number, int
     invariant(task !== null, 'the run is in the site');
     const begun: Task = task;
     const trained = await train(processes, begun, interrupt, (donors) => processes.killAndRestart(donors));
-    await processes.conclude(({ data }) => conclude(data, begun, need(trained, failed)));
+    await processes.conclude(async ({ data }) => {
+      const notExported = await conclude(data, begun, need(trained, failed));
+      if (notExported !== null) throw failed(notExported);
+    });
   } finally {
     await processes.end();
   }
@@ -273,8 +283,15 @@ async function train(
   });
 }
 
-/** Report, export and exit code, with the store as the training left it. */
-async function conclude(data: DataDirectory, task: Task, trained: Trained): Promise<void> {
+/** For a shell. */
+const quoted = (word: string): string => (/^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** The command that exports later what could not be exported now. */
+const exportWords = (directory: string, { options, runName }: Task): string =>
+  `shoal export --data-dir ${quoted(directory)} --run ${runName} --out ${quoted(options.export ?? '')}`;
+
+/** Report, export and exit code, with the store as the training left it. Answers with why nothing was exported. */
+async function conclude(data: DataDirectory, task: Task, trained: Trained): Promise<string | null> {
   const { options, runName, eventsBefore } = task;
   const { outcome, chaos, faults, memory, refused } = trained;
   const log = terminalLog();
@@ -286,10 +303,15 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
   if (outcome === 'interrupted')
     throw failed(`stopped after ${trained.committedSteps} steps, before the end of the run`);
   if (options.export !== undefined) {
-    log('info', `exported to ${need(await exportRun(data, runName, options.export), failed)}`);
+    const exported = await exportRun(data, runName, options.export).catch((error: unknown) =>
+      refusal(error instanceof Error ? error.message : String(error)),
+    );
+    if (!exported.ok) return exported.reason;
+    log('info', `exported to ${exported.value}`);
   }
   const missed = chaos.flatMap(({ entry, firedAtStep }) => (firedAtStep === null ? entry : []));
   if (missed.length > 0) throw failed(`--chaos ${missed.join(',')} had no effect before the run ended`);
+  return null;
 }
 
 function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): void {

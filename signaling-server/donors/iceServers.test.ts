@@ -24,6 +24,7 @@ describe('--ice-servers', () => {
     expect(read([{ urls: 'stun:[2001:db8::1]:3478' }, turn])).toMatchObject({ ok: true, value: [{}, turn] });
     expect(read({ iceServers: [turn], iceTransportPolicy: 'relay' })).toEqual({ ok: true, value: [turn] });
     expect(read([])).toEqual({ ok: true, value: [] });
+    expect(read('\uFEFF[]')).toEqual({ ok: true, value: [] });
   });
 
   test('what a browser would throw at is refused in one sentence that names file, field and what was expected', () => {

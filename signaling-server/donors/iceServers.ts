@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { jsonFault } from '../../swarm/jsonFault.ts';
+import { parseJson } from '../../swarm/parseJson.ts';
 import { readFault } from '../files/namedFile.ts';
 
 const URL_FORM = /^(stuns?:[^\s?/@]+|turns?:[^\s?/@]+(\?transport=(udp|tcp))?)$/;
@@ -29,14 +29,16 @@ const file = z.union([iceServers, z.object({ iceServers }, LIST_EXPECTED)]);
 export type IceServer = z.infer<typeof iceServer>;
 
 export function readIceServers(path: string): Result<IceServer[]> {
-  let [text, json]: [string, unknown] = ['', null];
+  const expected = 'a JSON list of ICE servers was expected';
+  let text: string;
   try {
     text = readFileSync(path, 'utf8');
-    json = JSON.parse(text);
   } catch (error) {
-    const fault = error instanceof SyntaxError ? ` is not valid JSON: ${jsonFault(text)}` : `: ${readFault(error)}`;
-    return refusal(`${path}${fault}; a JSON list of ICE servers was expected`);
+    return refusal(`${path}: ${readFault(error)}; ${expected}`);
   }
+  const read = parseJson(text);
+  if (!read.ok) return refusal(`${path} ${read.reason}; ${expected}`);
+  const json = read.value;
   const isList = Array.isArray(json);
   const parsed = (isList ? iceServers : file).safeParse(json);
   if (parsed.success) return success(Array.isArray(parsed.data) ? parsed.data : parsed.data.iceServers);

@@ -1,6 +1,12 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
 import { CLUSTER_FILE, MODEL_CONFIG, PLAN_FILE, RUN_FILE, SCHEDULE_FILE, SIZING_FILE } from './fileKinds.ts';
 import { readJsonFile } from './jsonFile.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'shoal-kinds-'));
+afterAll(() => rmSync(folder, { recursive: true }));
 
 const SAMPLES: Readonly<Record<string, string>> = {
   'docs/examples/run.json': RUN_FILE,
@@ -21,6 +27,12 @@ test.each(Object.entries(SAMPLES))('[OP66] %s is taken for what it is, and for n
     if (expected === kind) expect(read.ok).toBe(true);
     else expect(read).toEqual({ ok: false, reason: expect.stringContaining(`${path} is ${kind}, not ${expected}`) });
   }
+});
+
+test.each(Object.entries(SAMPLES))('[OP66] %s is read with a byte-order mark as without', async (path, kind) => {
+  const marked = join(folder, 'marked.json');
+  writeFileSync(marked, Buffer.concat([Buffer.of(0xef, 0xbb, 0xbf), readFileSync(path)]));
+  expect(await readJsonFile(marked, kind)).toEqual(await readJsonFile(path, kind));
 });
 
 test('[OP66] what is of no known kind is left to whoever reads it', async () => {

@@ -1,7 +1,7 @@
 /** Reads a JSON file that a person named: its content, or one sentence. */
 import { createReadStream } from 'node:fs';
-import { type Result, refusal, success } from '../../swarm/base.ts';
-import { jsonFault } from '../../swarm/jsonFault.ts';
+import { type Result, refusal } from '../../swarm/base.ts';
+import { parseJson } from '../../swarm/parseJson.ts';
 import { otherKind } from './fileKinds.ts';
 import { readFault } from './namedFile.ts';
 
@@ -18,14 +18,10 @@ export async function readJsonFile(path: string, expected: string): Promise<Resu
   }
   if (text === null)
     return refusal(`${path} has more than ${JSON_LIMIT_BYTES} bytes: ${expected} of at most as many was expected`);
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return refusal(`${path} is not valid JSON: ${jsonFault(text)}; ${expected} was expected`);
-  }
-  const other = otherKind(json, expected);
-  return other === null ? success(json) : refusal(`${path} ${other}`);
+  const json = parseJson(text);
+  if (!json.ok) return refusal(`${path} ${json.reason}; ${expected} was expected`);
+  const other = otherKind(json.value, expected);
+  return other === null ? json : refusal(`${path} ${other}`);
 }
 
 /** Null: it has more than it may. No more of it is read, since a device has no end. */

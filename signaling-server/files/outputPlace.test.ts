@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { filePlaceFault, folderPlaceFault } from './outputPlace.ts';
+import { filePlaceFault, folderPlaceFault, roomFault } from './outputPlace.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -26,4 +26,9 @@ test('a folder, what is below a file, and a device, in whose place a file would 
   expect(filePlaceFault(join(folder, 'file', 'new'))).toMatch(/file\/new/);
   expect(folderPlaceFault(join(folder, 'file', 'new', 'deep'))).toMatch(/file\/new\/deep/);
   expect(folderPlaceFault('')).toBe('an empty path: a folder was expected');
+});
+
+test('[OP69] a place has room for what its disk has free, and not for more than any disk', () => {
+  expect(roomFault(join(folder, 'some/new'), 1)).toBeNull();
+  expect(roomFault(join(folder, 'some/new'), 2 ** 60)).toMatch(/some\/new needs .*, but its disk has .* free$/);
 });

@@ -2,9 +2,10 @@
  * Where a command is to write its result: looked at before the work begins, so that hours of training never end with a
  * sentence about a folder. Each fault is one sentence that begins with the path.
  */
-import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { bytesText } from '../../swarm/quantityText.ts';
 import { makeFolder } from './makeFolder.ts';
 
 /** What is wrong with the place of a file that is written or replaced; null: nothing. */
@@ -34,14 +35,30 @@ export async function saveText(path: string, text: string): Promise<string | nul
   return isThere ? null : folder;
 }
 
+/** That the disk of such a place has no room for so many bytes; null: it has, or the system does not say. */
+export function roomFault(path: string, bytes: number): string | null {
+  let free: number;
+  try {
+    const { bavail, bsize } = statfsSync(nearestAbove(path));
+    free = bavail * bsize;
+  } catch {
+    return null;
+  }
+  return bytes <= free ? null : `${path} needs ${bytesText(bytes)}, but its disk has ${bytesText(free)} free`;
+}
+
 /** The nearest folder above that exists takes what is made in it. */
 function parentFault(path: string): string | null {
-  for (let folder = dirname(resolve(path)); ; folder = dirname(folder)) {
-    const found = statSync(folder, { throwIfNoEntry: false });
-    if (found === undefined) continue;
-    if (!found.isDirectory()) return `${path} cannot be made: ${folder} is not a folder`;
-    return takesFiles(folder) ? null : `${path} cannot be made: nothing can be written in ${folder}`;
-  }
+  const folder = nearestAbove(path);
+  if (!statSync(folder).isDirectory()) return `${path} cannot be made: ${folder} is not a folder`;
+  return takesFiles(folder) ? null : `${path} cannot be made: nothing can be written in ${folder}`;
+}
+
+/** What is written to `path` is written beside it first, so it is the folder around that counts. */
+function nearestAbove(path: string): string {
+  let folder = dirname(resolve(path));
+  while (statSync(folder, { throwIfNoEntry: false }) === undefined) folder = dirname(folder);
+  return folder;
 }
 
 /** By trying: permissions do not tell of a system that lets nobody write there, as in /proc. */

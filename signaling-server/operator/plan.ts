@@ -9,7 +9,7 @@ import { admittedProfile } from '../../swarm/autoplan/peerProfile.ts';
 import { wishedPlan } from '../../swarm/autoplan/wishedPlan.ts';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { jsonFault } from '../../swarm/jsonFault.ts';
+import { parseJson } from '../../swarm/parseJson.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
@@ -82,14 +82,10 @@ function fileOf(run: ActiveRun, store: Store, { draft }: DryRunQuestion): Result
 }
 
 function clusterFrom(text: string): Result<Cluster> {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return refusal(`the cluster file is not valid JSON: ${jsonFault(text)}`);
-  }
-  const other = otherKind(json, CLUSTER_FILE);
-  return other !== null ? refusal(`this ${other}`) : parseCluster(json, 'the cluster');
+  const json = parseJson(text);
+  if (!json.ok) return refusal(`the cluster file ${json.reason}`);
+  const other = otherKind(json.value, CLUSTER_FILE);
+  return other !== null ? refusal(`this ${other}`) : parseCluster(json.value, 'the cluster');
 }
 
 /** Where there is none, what would help. */

@@ -7,15 +7,17 @@ import { type FileHandle, open, readdir, rename, rm, rmdir, writeFile } from 'no
 import { basename, dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
-import type { Model } from '../../swarm/model/model.ts';
+import { type Model, parameters } from '../../swarm/model/model.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
-import { folderPlaceFault } from '../files/outputPlace.ts';
+import { folderPlaceFault, roomFault } from '../files/outputPlace.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import { openWeights, type TensorNames, type Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */
 const CHUNK_ELEMENTS = 1 << 20;
+const FLOAT_BYTES = 4;
 const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
   gpt2: 'GPT2LMHeadModel',
   llama: 'LlamaForCausalLM',
@@ -53,11 +55,17 @@ export async function exportTarget(directory: string): Promise<Result<{ readonly
   }
 }
 
+/** That the disk has no room for the model's weights, which is known before they are trained; null: it has. */
+export const exportRoomFault = (directory: string, model: Model): string | null =>
+  roomFault(directory, parameters(model) * FLOAT_BYTES);
+
 /** Writes the folder: config.json, model.safetensors (F32), and what is to stand beside them. */
 export async function exportFolder(directory: string, content: Export): Promise<Result<string>> {
   const place = resolve(directory);
   const target = await exportTarget(place);
   if (!target.ok) return target;
+  const noRoom = exportRoomFault(place, content.model);
+  if (noRoom !== null) return refusal(noRoom);
   const unfinished = join(dirname(place), `.${basename(place)}.unfinished-${randomUUID()}`);
   makeFolder(unfinished);
   try {
@@ -68,7 +76,9 @@ export async function exportFolder(directory: string, content: Export): Promise<
     await rename(unfinished, place);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
-    throw error;
+    const problem = storageProblem(error);
+    if (problem === null) throw error;
+    return refusal(`${place} could not be written: ${problem}`);
   }
   return success(place);
 }

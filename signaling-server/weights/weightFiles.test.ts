@@ -173,14 +173,23 @@ describe('[FI5] what does not fit is refused in one sentence', () => {
     expect(await reason(index)).toContain(`puts ${first} into ../a.safetensors, but there is no such file`);
   });
 
-  test.each(['', '{', '[]', '{}', '{"weight_map": 3}', '{"weight_map": {"a": 3}}'])(
-    'an index that reads %j',
-    async (text) => {
-      expect(await reason(write('x.json', text))).toBe(
-        'DIR/x.json is not an index of weights: an object with a weight_map from tensor to file was expected',
-      );
-    },
-  );
+  test('[OP66] an index that is not JSON', async () => {
+    expect(await reason(write('x.json', '{'))).toBe(
+      'DIR/x.json is not valid JSON: it ends in line 1 where a name in quotes or } belongs; an index of weights was expected',
+    );
+  });
+
+  test('[OP66] an index with a byte-order mark', async () => {
+    write('a.safetensors', safetensors(tensors));
+    const map = Object.fromEntries(tensors.map(({ name }) => [name, 'a.safetensors']));
+    expect(await reason(write('x.json', `\uFEFF${JSON.stringify({ weight_map: map })}`))).toBe('accepted');
+  });
+
+  test.each(['[]', '{}', '{"weight_map": 3}', '{"weight_map": {"a": 3}}'])('an index that reads %j', async (text) => {
+    expect(await reason(write('x.json', text))).toBe(
+      'DIR/x.json is not an index of weights: an object with a weight_map from tensor to file was expected',
+    );
+  });
 
   test('a folder without weights, a type that is no number', async () => {
     expect(await reason(folder)).toBe('DIR has neither model.safetensors nor model.safetensors.index.json');

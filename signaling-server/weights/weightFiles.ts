@@ -2,16 +2,15 @@
  * Which files a model's weights are in: one safetensors file, the parts that a model.safetensors.index.json names, or a
  * folder with either. Looked up before a tensor is read, each fault one sentence that begins with the path.
  */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { fileBytes, readFault } from '../files/namedFile.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
+import { readFault } from '../files/namedFile.ts';
 
 const WHOLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
-/** As much as the header of one safetensors file may have. */
-const INDEX_LIMIT_BYTES = 16 * 2 ** 20;
 
 export interface WeightFiles {
   /** What the sentences about the whole begin with. */
@@ -43,13 +42,9 @@ async function filesOfFolder(folder: string): Promise<Result<WeightFiles>> {
 const INDEX_SCHEMA = z.object({ weight_map: z.record(z.string(), z.string()) });
 
 async function filesOfIndex(path: string): Promise<Result<WeightFiles>> {
-  const size = await fileBytes(path);
-  if (size > INDEX_LIMIT_BYTES)
-    return refusal(
-      `${path} is not an index of weights: it has ${size} bytes, at most ${INDEX_LIMIT_BYTES} were expected`,
-    );
-  const json = parseJson(await readFile(path, 'utf8'));
-  const parsed = INDEX_SCHEMA.safeParse(json);
+  const json = await readJsonFile(path, 'an index of weights');
+  if (!json.ok) return json;
+  const parsed = INDEX_SCHEMA.safeParse(json.value);
   if (!parsed.success)
     return refusal(`${path} is not an index of weights: an object with a weight_map from tensor to file was expected`);
   const folder = dirname(path);
@@ -61,12 +56,4 @@ async function filesOfIndex(path: string): Promise<Result<WeightFiles>> {
     places.set(tensor, part);
   }
   return success({ path, parts: [...new Set(places.values())].sort(), places });
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // the caller's sentence says what was expected
-  }
 }

@@ -194,10 +194,15 @@ describe('exportFolder', () => {
     expect((await exportTarget(join(out, 'config.json'))).ok).toBe(false);
   });
 
-  test('a reader that fails leaves nothing behind', async () => {
+  test('[OP69] a reader or a disk that fails leaves nothing behind', async () => {
     const out = join(folder, 'export');
     const failing = { ...content(), read: () => Promise.reject(new Error('lost')) };
     await expect(exportFolder(out, failing)).rejects.toThrow('lost');
+    const full = Object.assign(new Error('no space'), { code: 'ENOSPC' });
+    expect(await exportFolder(out, { ...content(), read: () => Promise.reject(full) })).toEqual({
+      ok: false,
+      reason: `${out} could not be written: its disk is full`,
+    });
     expect(readdirSync(folder)).toEqual([]);
   });
 });

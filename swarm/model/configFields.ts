@@ -20,6 +20,10 @@ export const epsilon = z
   .min(2 ** -126)
   .max(1e38);
 
+/** A normal variate of ours is at most 6.7 (32 bits a draw): past this bound, float32 could not hold some first value. */
+export const initializerRange = z.number().nonnegative().max(1e37).default(0.02);
+export const INITIALIZER_RANGE = 'a number from 0 to 1e37';
+
 /** What a family reads of its config. */
 export interface ConfigFields<Schema extends z.ZodType> {
   /** Fields that are honoured, with transformers' defaults. */

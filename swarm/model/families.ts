@@ -6,9 +6,15 @@ import { isTooDeep, TOO_DEEP } from './inputFields.ts';
 import { llamaModel } from './llama.ts';
 import { type Model, parameters } from './model.ts';
 
-const FAMILIES: Readonly<Record<Model['family'], (config: Config) => Result<Model>>> = {
-  gpt2: gpt2Model,
-  llama: llamaModel,
+interface Family {
+  readonly model: (config: Config) => Result<Model>;
+  /** Fields that turn dropout on. */
+  readonly dropout: readonly string[];
+}
+
+const FAMILIES: Readonly<Record<Model['family'], Family>> = {
+  gpt2: { model: gpt2Model, dropout: ['resid_pdrop', 'embd_pdrop', 'attn_pdrop'] },
+  llama: { model: llamaModel, dropout: ['attention_dropout'] },
 };
 
 /** Four tebibytes of weights: no cluster that this plans for has them. */
@@ -18,16 +24,30 @@ const BLOCK_ELEMENTS_LIMIT = 0xffffffff;
 
 const isFamily = (name: unknown): name is Model['family'] => typeof name === 'string' && Object.hasOwn(FAMILIES, name);
 
-/** The model of a config.json; a refusal starts with the field's name. */
-export function modelFromConfig(json: unknown): Result<Model> {
+/**
+ * The model of a config.json; a refusal starts with the field's name. Dropout changes the arithmetic of training alone:
+ * for inference the configs of published models are read as they are.
+ */
+export function modelFromConfig(json: unknown, use: 'training' | 'inference' = 'training'): Result<Model> {
   if (typeof json !== 'object' || json === null || Array.isArray(json))
     return refusal('config.json must be a JSON object');
   const config: Config = { ...json };
   const { model_type: name } = config;
   if (isTooDeep(config)) return refusal(`config.json ${TOO_DEEP}`);
-  if (isFamily(name)) return withinBounds(FAMILIES[name](config), config);
+  if (isFamily(name)) {
+    const fault = use === 'training' ? dropoutFault(config, FAMILIES[name].dropout) : null;
+    return fault === null ? withinBounds(FAMILIES[name].model(config), config) : refusal(fault);
+  }
   const names = Object.keys(FAMILIES).map((family) => `"${family}"`);
   return refusal(fieldReason('model_type', names.join(' or '), config));
+}
+
+/** All fields to change are named at once. */
+function dropoutFault(config: Config, dropout: readonly string[]): string | null {
+  const others = dropout.filter((field) => config[field] !== undefined && config[field] !== 0);
+  const [first] = others;
+  if (first === undefined) return null;
+  return `${fieldReason(first, '0', config)}: training here is without dropout; write 0 for ${others.join(', ')}`;
 }
 
 function withinBounds(model: Result<Model>, config: Config): Result<Model> {

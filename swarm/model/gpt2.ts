@@ -12,6 +12,8 @@ import {
   count,
   EPSILON,
   epsilon,
+  INITIALIZER_RANGE,
+  initializerRange,
   LAYER_COUNT,
   layerCount,
   readConfig,
@@ -28,7 +30,7 @@ const SCHEMA = z.object({
   n_positions: count.default(1024),
   vocab_size: count.default(50_257),
   layer_norm_epsilon: epsilon.default(1e-5),
-  initializer_range: z.number().nonnegative().default(0.02),
+  initializer_range: initializerRange,
   tie_word_embeddings: z.boolean().default(true),
 });
 type Sizes = z.output<typeof SCHEMA>;
@@ -39,14 +41,11 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
     n_layer: LAYER_COUNT,
     n_inner: 'a positive integer or null',
     layer_norm_epsilon: EPSILON,
-    initializer_range: 'a number of 0 or more',
+    initializer_range: INITIALIZER_RANGE,
     tie_word_embeddings: 'true or false',
   },
   fixed: [
     ['activation_function', 'gelu_new'],
-    ['resid_pdrop', 0],
-    ['embd_pdrop', 0],
-    ['attn_pdrop', 0],
     ['scale_attn_weights', true],
     ['scale_attn_by_inverse_layer_idx', false],
     ['reorder_and_upcast_attn', false],

@@ -88,7 +88,10 @@ test.each<[Record<string, unknown>, string]>([
   [{ hidden_act: 'gelu' }, 'hidden_act must be "silu", not "gelu"'],
   [{ attention_bias: true }, 'attention_bias must be false, not true'],
   [{ mlp_bias: true }, 'mlp_bias must be false, not true'],
-  [{ attention_dropout: 0.1 }, 'attention_dropout must be 0, not 0.1'],
+  [
+    { attention_dropout: 0.1 },
+    'attention_dropout must be 0, not 0.1: training here is without dropout; write 0 for attention_dropout',
+  ],
   [{ partial_rotary_factor: 0.5 }, 'partial_rotary_factor must be 1, not 0.5'],
   [
     { rope_scaling: { type: 'linear', factor: 2 } },

@@ -14,6 +14,8 @@ import {
   EPSILON,
   epsilon,
   fieldReason,
+  INITIALIZER_RANGE,
+  initializerRange,
   LAYER_COUNT,
   layerCount,
   readConfig,
@@ -36,7 +38,7 @@ const SCHEMA = z.object({
   max_position_embeddings: count.default(2048),
   rms_norm_eps: epsilon.default(1e-6),
   rope_theta: z.number().positive().nullable().default(null),
-  initializer_range: z.number().nonnegative().default(0.02),
+  initializer_range: initializerRange,
   tie_word_embeddings: z.boolean().default(false),
 });
 
@@ -48,14 +50,13 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
     head_dim: 'a positive integer or null',
     rms_norm_eps: EPSILON,
     rope_theta: 'a number above 0',
-    initializer_range: 'a number of 0 or more',
+    initializer_range: INITIALIZER_RANGE,
     tie_word_embeddings: 'true or false',
   },
   fixed: [
     ['hidden_act', 'silu'],
     ['attention_bias', false],
     ['mlp_bias', false],
-    ['attention_dropout', 0],
     ['partial_rotary_factor', 1],
     ['quantization_config', null],
   ],

@@ -9,6 +9,7 @@ import { type Result, refusal, success } from '../base.ts';
 import type { StartState } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
+import { parseJson } from '../parseJson.ts';
 import { digester, type Hash } from './digest.ts';
 
 /** Of the lines' form. */
@@ -104,13 +105,9 @@ const beganSchema = z.object({ config: z.object({ run: z.object({}), planning: z
 /** One line of a file. What is inside the event is taken for our own words, as the decisions got it. */
 export function parseLine(text: string, isFirst: boolean): Result<RecordedLine> {
   if (text.trim() === '') return refusal(`is empty: ${EXPECTED}`);
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return refusal(`is not valid JSON: ${EXPECTED}`);
-  }
-  const line = lineSchema.safeParse(json);
+  const json = parseJson(text);
+  if (!json.ok) return refusal(`is not valid JSON: ${EXPECTED}`);
+  const line = lineSchema.safeParse(json.value);
   if (!line.success) return refusal(`is no line of a recording: ${EXPECTED}`);
   const { at, event, ...outcome } = line.data;
   if (isFirst && event.type !== 'began')

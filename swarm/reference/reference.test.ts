@@ -108,11 +108,12 @@ describe('generate', () => {
   });
 });
 
-test('a block made from a seed is the same alone, has the right spread, and differs by tensor', () => {
+test('[DA15] a block made from a seed is the same alone, has the right spread, and differs by tensor', () => {
   const { model } = tinyModel(true);
   const first = initialValues(model, 'layer.1', 8);
   expect(initialValues(model, 'layer.1', 8)).toEqual(first);
   expect(initialValues(model, 'layer.0', 8)).not.toEqual(first);
+  expect(initialValues(model, 'layer.1', 8 + 2 ** 32)).not.toEqual(first);
   const wide = modelFromConfig({
     model_type: 'gpt2',
     n_layer: 8,

@@ -9,7 +9,6 @@ import {
   windowOfSample,
   windowTokens,
 } from './data.ts';
-import { learningRate } from './learningRate.ts';
 
 const samples = (order: Order, windows: number, count: number): number[] =>
   Array.from({ length: count }, (_, sample) => windowOfSample(order, sample, windows));
@@ -55,25 +54,4 @@ test('[DA8] one byte a token up to 256 ids, two up to 65,536, then four', () => 
   expect([...decodeShard(Uint8Array.of(1, 2).buffer, 1)]).toEqual([1, 2]);
   expect([...decodeShard(Uint8Array.of(1, 2, 3, 4).buffer, 2)]).toEqual([0x0201, 0x0403]);
   expect([...decodeShard(Uint8Array.of(1, 2, 3, 4).buffer, 4)]).toEqual([0x04030201]);
-});
-
-const optimizer = {
-  type: 'adamw' as const,
-  learningRate: 1,
-  betas: [0.9, 0.95] as [number, number],
-  epsilon: 1e-8,
-  weightDecay: 0,
-};
-
-test('the rate warms up, then stays', () => {
-  const train = { optimizer, schedule: { type: 'constant' as const, warmupSteps: 3 } };
-  expect([0, 1, 2, 3, 9].map((step) => learningRate(train, step))).toEqual([0.25, 0.5, 0.75, 1, 1]);
-});
-
-test('the cosine falls from the rate to its low end and stays there', () => {
-  const schedule = { type: 'cosine' as const, warmupSteps: 1, decaySteps: 5, minRatio: 0.2 };
-  const rates = [0, 1, 3, 5, 6].map((step) => learningRate({ optimizer, schedule }, step));
-  for (const [i, rate] of [0.5, 1, 0.6, 0.2, 0.2].entries()) expect(rates[i]).toBeCloseTo(rate, 15);
-  const none = { ...schedule, warmupSteps: 2, decaySteps: 2 };
-  expect([1, 2, 3].map((step) => learningRate({ optimizer, schedule: none }, step))).toEqual([2 / 3, 0.2, 0.2]);
 });

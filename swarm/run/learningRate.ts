@@ -7,8 +7,9 @@ export function learningRate({ optimizer, schedule }: Pick<Train, 'optimizer' | 
   if (step < warmup) return (peak * (step + 1)) / (warmup + 1);
   if (schedule.type === 'constant') return peak;
   const low = peak * schedule.minRatio;
-  // At decaySteps the cosine reaches `low` itself; leaving it out spares the case decaySteps = warmupSteps (0 / 0).
-  if (step >= schedule.decaySteps) return low;
+  if (step > schedule.decaySteps) return low;
+  // With decaySteps = warmupSteps the fall below would be 0 / 0 at that step, which is the peak.
+  if (schedule.decaySteps === warmup) return peak;
   const done = (step - warmup) / (schedule.decaySteps - warmup);
   return low + 0.5 * (1 + Math.cos(Math.PI * done)) * (peak - low);
 }

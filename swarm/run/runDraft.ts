@@ -44,7 +44,7 @@ export const runDraftSchema = z.object({
   schedule: z.enum(['constant', 'cosine']),
   warmupSteps: count,
   checkpointEvery: whole,
-  seed: z.int().min(0).max(0xffffffff),
+  seed: z.int().min(0),
 });
 export type RunDraft = z.infer<typeof runDraftSchema>;
 

@@ -63,6 +63,13 @@ test('a cosine decays over all steps to a tenth unless it says otherwise', () =>
   });
 });
 
+test('[CO100] a cosine may end where it begins, at step 0 too', () => {
+  for (const warmupSteps of [0, 3])
+    expect(reason(changed('train.schedule', { type: 'cosine', warmupSteps, decaySteps: warmupSteps }))).toBe(
+      'accepted',
+    );
+});
+
 test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', () => {
   const islands = (value: object) => {
     const parsed = parseRunFile(changed('train.islands', { count: 2, innerSteps: 6, ...value }), 'run.json');
@@ -166,6 +173,13 @@ test.each<[islands: unknown, sentence: string]>([
   expect(reason(changed('train.islands', islands))).toBe(sentence);
 });
 
+test('[DA15] a seed is kept whole up to 2^53 - 1', () => {
+  for (const seed of [2 ** 32, 2 ** 53 - 1]) {
+    const parsed = parseRunFile({ ...minimal, init: { seed }, data: { ...minimal.data, seed } }, 'run.json');
+    expect(parsed).toMatchObject({ ok: true, value: { init: { seed }, data: { seed } } });
+  }
+});
+
 test('--seed takes the place of both seeds and leaves an init file alone', () => {
   const parsed = parseRunFile(minimal, 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);
@@ -245,6 +259,8 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['data.tokenizer', 3, 'data.tokenizer must be "bytes" or the path of a tokenizer.json, not 3'],
   ['data.order', 'random', 'data.order must be "sequential" or "shuffled", not "random"'],
   ['data.seed', -1, 'data.seed must be an integer of 0 or more, not -1'],
+  ['data.seed', 0.5, 'data.seed must be an integer of 0 or more, not 0.5'],
+  ['init.seed', 2 ** 53, 'init.seed must be an integer of 0 or more, at most 9007199254740991, not 9007199254740992'],
   ['state', 1, 'state must be an object, not 1'],
   ['state.replicas', 4, 'state.replicas must be an integer from 0 to 3, not 4'],
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],

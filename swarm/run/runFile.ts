@@ -46,7 +46,8 @@ export interface AutoIslands extends IslandSettings {
 }
 
 /** A step is numbered in 32 bits, in frames and messages; a micro-batch in 16, and it has a sample at least. */
-const steps = countUpTo(0xffffffff);
+const MOST_STEPS = 0xffffffff;
+const steps = countUpTo(MOST_STEPS);
 const MOST_SAMPLES = 65_536;
 /** Past every model that there is; an activation of one sample can still be allocated. */
 const MOST_TOKENS = 2 ** 20;
@@ -110,7 +111,10 @@ const constant = fields({ type: z.literal('constant'), warmupSteps: natural.defa
 const cosine = fields({
   type: z.literal('cosine'),
   warmupSteps: natural.default(0),
-  decaySteps: steps.optional(),
+  decaySteps: number(
+    `an integer from 0 to ${MOST_STEPS}`,
+    (value) => Number.isInteger(value) && value >= 0 && value <= MOST_STEPS,
+  ).optional(),
   minRatio: ratio.default(0.1),
 });
 

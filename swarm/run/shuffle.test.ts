@@ -35,7 +35,7 @@ test('[DA4] it is a pure function of seed and epoch, and these numbers do not ch
   `);
 });
 
-test('[DA4] seeds and epochs give orders of their own', () => {
+test('[DA4] [DA15] seeds and epochs give orders of their own', () => {
   const orders = [
     [0, 0],
     [0, 1],

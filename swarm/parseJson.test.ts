@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { jsonFault } from './jsonFault.ts';
+import { parseJson } from './parseJson.ts';
 
 test.each([
   ['', 'it ends in line 1 where a value belongs'],
@@ -14,16 +14,24 @@ test.each([
   ['[01]', 'line 1 has 01 where a value or ] belongs'],
   ['[{}, []]\n{}', 'line 2 has { where nothing more belongs'],
   ['# notes', 'line 1 has # where a value belongs'],
+  ['\uFFFD\uFFFD{\0}\0', 'it is not in UTF-8'],
   [`{"a": ${'x'.repeat(99)}`, `line 1 has ${'x'.repeat(29)}… where a value belongs`],
 ])('[OP66] what is wrong with %j', (text, words) => {
   expect(() => JSON.parse(text)).toThrow();
-  expect(jsonFault(text)).toBe(words);
+  expect(parseJson(text)).toEqual({ ok: false, reason: `is not valid JSON: ${words}` });
 });
 
 test('[OP66] of every beginning of a text that is JSON it says that it ends', () => {
   const text = '{"a": [1, -2.5e3, true, {"b\\"c": null}], "d": {}}';
   for (let end = 0; end < text.length; end++) {
-    const words = jsonFault(text.slice(0, end));
-    expect(words, text.slice(0, end)).toMatch(/^it ends in line 1 where .* belongs$|^line 1 has ("|-|t|n)\S* where /);
+    const read = parseJson(text.slice(0, end));
+    expect(read.ok ? '' : read.reason, text.slice(0, end)).toMatch(
+      /^is not valid JSON: it ends in line 1 where .* belongs$|: line 1 has ("|-|t|n)\S* where /,
+    );
   }
+});
+
+test('[OP66] a byte-order mark before a text is no part of it', () => {
+  expect(parseJson('\uFEFF{"a": "\uFEFF"}')).toEqual({ ok: true, value: { a: '\uFEFF' } });
+  expect(parseJson('\uFEFF\uFEFF1').ok).toBe(false);
 });

@@ -1,7 +1,8 @@
 /**
- * Where a text stops being JSON, in words for who wrote it: what stands there, what belongs there, and the line. What
- * JSON.parse says is the engine's, another one in each version, and often has no place.
+ * JSON that a person hands in: its value, or where it stops being JSON: what stands there, what belongs there, and the
+ * line. The message of JSON.parse differs from engine to engine, and often names no place.
  */
+import { type Result, refusal, success } from './base.ts';
 
 const PUNCTUATION = '{}[],:';
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
@@ -19,8 +20,23 @@ type Next =
   | 'a comma or ]'
   | 'nothing more';
 
+/** Some editors write it before a UTF-8 text; RFC 8259, section 8.1, lets a reader ignore it. */
+const BYTE_ORDER_MARK = '\uFEFF';
+
+/** The reason goes on from the file's name. */
+export function parseJson(content: string): Result<unknown> {
+  const text = content.startsWith(BYTE_ORDER_MARK) ? content.slice(1) : content;
+  try {
+    return success(JSON.parse(text));
+  } catch {
+    return refusal(`is not valid JSON: ${jsonFault(text)}`);
+  }
+}
+
 /** `line 3 has NaN where a value belongs`, of a text that is not JSON. */
-export function jsonFault(text: string): string {
+function jsonFault(text: string): string {
+  // What a decoder makes of bytes that are not UTF-8, such as the byte-order mark of UTF-16.
+  if (text.startsWith('\uFFFD')) return 'it is not in UTF-8';
   const open: ('{' | '[')[] = [];
   let next: Next = 'a value';
   for (let at = 0; ; ) {
