@@ -11,6 +11,7 @@ import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { SOURCES_FOLDER } from '../files/projectRoot.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from './tokenizerConfig.ts';
 
 /** Text without a token: the tokenizer has neither bytes nor an unknown token to fall back on. */
 export const NO_TOKEN = -1;
@@ -43,8 +44,8 @@ const TOKENS_PER_MS = 10;
 export const TOKENIZER_FILE = 'tokenizer.json';
 /** What `transformers` writes and reads beside a tokenizer.json. */
 const COMPANIONS = [
-  'tokenizer_config.json',
-  'special_tokens_map.json',
+  TOKENIZER_CONFIG_FILE,
+  SPECIAL_TOKENS_FILE,
   'added_tokens.json',
   'vocab.json',
   'merges.txt',
