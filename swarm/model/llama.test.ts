@@ -79,7 +79,7 @@ test('absent and null sizes follow from the others', () => {
 const padding = (id?: unknown): unknown =>
   paddingOf(model({ ...tiny, ...(id === undefined ? {} : { pad_token_id: id }) }));
 
-test('[MO6] the padding row is pad_token_id, counted from the end below 0 as torch’s nn.Embedding has it, or none', () => {
+test('[MO7] the padding row is pad_token_id, counted from the end below 0 as torch’s nn.Embedding has it, or none', () => {
   expect([padding(), padding(null), padding(0), padding(39), padding(-1), padding(-40)]).toEqual([
     ...[null, null, 0, 39, 39, 0],
   ]);
