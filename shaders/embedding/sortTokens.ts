@@ -16,7 +16,8 @@ interface SortedTokens {
   readonly count: number;
 }
 
-export function sortTokens(ids: ArrayLike<number>): SortedTokens {
+/** `padding`: the id whose row gets no gradient, so that it is no segment. */
+export function sortTokens(ids: ArrayLike<number>, padding: number | null = null): SortedTokens {
   const order = Uint32Array.from({ length: ids.length }, (_, row) => row);
   order.sort((a, b) => at(ids, a) - at(ids, b) || a - b);
   const segments = new Uint32Array(segmentsLength(ids.length));
@@ -24,6 +25,7 @@ export function sortTokens(ids: ArrayLike<number>): SortedTokens {
   for (let from = 0, to = 0; from < order.length; from = to) {
     const id = at(ids, at(order, from));
     while (to < order.length && ids[at(order, to)] === id) to++;
+    if (id === padding) continue;
     segments.set([id, from, to], 1 + 3 * count);
     count++;
   }

@@ -78,7 +78,7 @@ async function sampleWith(tokenizer: TextTokenizer, model: Model, options: Sampl
   if (outside !== undefined) throw badInput(`--prompt has the token ${outside}, but vocab_size is ${model.vocabulary}`);
   const weights = need(await openWeights(options.weights, model), badInput);
   try {
-    const text = await sampleText(model, finite(weights), options, tokenizer);
+    const text = await sampleText(weights.model, finite(weights), options, tokenizer);
     process.stdout.write(options.json ? `${JSON.stringify({ prompt, text })}\n` : `${prompt}${text}\n`);
   } finally {
     await weights.close();

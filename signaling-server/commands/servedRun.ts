@@ -74,8 +74,10 @@ export function checkServed(options: ServeOptions, file: RunFile, path: string):
 
 /** The file's run, else the one that was active last, else the bundled one. */
 export async function chooseRun(data: DataDirectory, path: string | undefined, log: Log): Promise<string> {
-  if (path !== undefined)
-    return need(await addRun(data, path, { progress: fileProgress((line) => log('info', line)) }), badInput);
+  if (path !== undefined) {
+    const progress = fileProgress((line) => log('info', line));
+    return need(await addRun(data, path, { progress, note: (sentence) => log('warn', sentence) }), badInput);
+  }
   const active = data.store.activeRun();
   if (active !== null) return nextAfter(data, active.name);
   log('info', 'no run yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');

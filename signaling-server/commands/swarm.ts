@@ -213,8 +213,9 @@ async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
 
 async function prepare(data: DataDirectory, path: string, terms: Terms): Promise<Task> {
   const progress = fileProgress((line) => terminalLog()('info', line));
+  const note = (sentence: string): void => terminalLog()('warn', sentence);
   const { seed } = terms.options;
-  const runName = need(await addRun(data, path, { progress, ...(seed === undefined ? {} : { seed }) }), badInput);
+  const runName = need(await addRun(data, path, { progress, note, ...(seed === undefined ? {} : { seed }) }), badInput);
   return { ...terms, runName, eventsBefore: data.store.newestEvent() };
 }
 

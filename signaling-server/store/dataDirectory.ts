@@ -81,17 +81,19 @@ interface AddOptions {
   /** In place of the file's name: the same file trained anew beside an earlier run of it. */
   readonly name?: string;
   readonly progress?: FileProgress;
+  /** Takes what the operator should know of a new run, in a sentence. */
+  readonly note?: (sentence: string) => void;
 }
 
 /** Puts the run of a file into the directory, or finds it there with the same content. Answers with its name. */
 export async function addRun(data: DataDirectory, path: string, options: AddOptions = {}): Promise<Result<string>> {
-  const { seed, name, progress = () => {} } = options;
+  const { seed, name, progress = () => {}, note = () => {} } = options;
   const read = await readRunFile(path);
   if (!read.ok) return read;
   const seeded = seed === undefined ? read.value : withSeed(read.value, seed);
   const file: RunFile = name === undefined ? seeded : { ...seeded, name };
   const known = data.store.run(file.name);
-  if (known === null) return addNewRun(data, file, path, progress);
+  if (known === null) return addNewRun(data, file, path, { progress, note });
   const sources = await hashSources(file, path, progress);
   if (!sources.ok) return sources;
   if (known.contentHash !== hashOf([file, sources.value]))
@@ -108,13 +110,17 @@ async function addNewRun(
   data: DataDirectory,
   file: RunFile,
   path: string,
-  progress: FileProgress,
+  { progress, note }: Required<Pick<AddOptions, 'progress' | 'note'>>,
 ): Promise<Result<string>> {
   const content = await storeContent(data, file, path, progress);
   if (!content.ok) return content;
   const sources = await hashSources(file, path, progress);
   if (!sources.ok) return sources;
   const { document, manifest } = content.value;
+  if (modelOf(document.file).tied !== modelOf(file).tied)
+    note(
+      `${path}: init has an lm_head.weight that differs from the embedding: the head is trained and exported untied`,
+    );
   const contentHash = hashOf([file, sources.value]);
   data.store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest), wallMs());
   return success(file.name);
@@ -135,15 +141,15 @@ async function storeContent(
   path: string,
   progress: FileProgress,
 ): Promise<Result<{ readonly document: RunDocument; readonly manifest: Manifest }>> {
-  const model = modelOf(file);
-  const weights = await openInitialWeights(file, path, model);
+  const weights = await openInitialWeights(file, path, modelOf(file));
   if (!weights.ok) return weights;
+  const { model, tensorNames } = weights.value;
   try {
     const tokens = await prepareTokens(file, path, blobs, progress);
     if (!tokens.ok) return tokens;
     const manifest = await storeInitialState(blobs, model, weights.value);
     if (!manifest.ok) return refusal(`${path}: init ${manifest.reason}`);
-    const document: RunDocument = { file, ...tokens.value, tensorNames: weights.value.tensorNames };
+    const document: RunDocument = { file: { ...file, model: model.config }, ...tokens.value, tensorNames };
     return success({ document, manifest: manifest.value });
   } finally {
     await weights.value.close();

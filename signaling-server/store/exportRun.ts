@@ -1,7 +1,10 @@
 /** The newest checkpoint of a run as a Hugging Face folder. */
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { type Model, parameters } from '../../swarm/model/model.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { byteTokenizer, byteTokenizerConfig } from '../texts/byteTokenizer.ts';
+import { byteTokenizer } from '../texts/byteTokenizer.ts';
+import { TOKENIZER_FILE } from '../texts/tokenizer.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE, tokenizerConfig } from '../texts/tokenizerConfig.ts';
 import { exportFolder, type OtherFile } from '../weights/exportFolder.ts';
 import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
@@ -44,6 +47,7 @@ export async function exportRun(
   if (!found.ok) return found;
   const { committedSteps: committed } = found.value;
   const { file, tensorNames, tokenizer } = parseDocument(found.value.document);
+  const model = modelOf(file);
   const manifest = parseManifest(found.value.manifest);
   // The run goes on meanwhile, and newer states supersede this one.
   const letGo = blobs.hold(manifestHashes(manifest));
@@ -52,16 +56,16 @@ export async function exportRun(
     if (problem !== null) return refusal(problem);
     const readme = modelCard({
       ...{ file, step: committed, card: cardOf(store, name) },
-      parameters: modelOf(file).blocks.reduce((sum, { elements }) => sum + elements, 0),
+      ...{ parameters: parameters(model), positions: model.positions },
       loss: store.steps(name, committed - 1)[0]?.loss ?? null,
       heldOutLoss: store.evaluations(name).get(committed) ?? null,
     });
     return await exportFolder(target, {
-      model: modelOf(file),
+      model,
       tensorNames,
       read: checkpointWeights(blobs, manifest),
       others: [
-        ...tokenizerFiles(file, tokenizer, blobs),
+        ...(await tokenizerFiles(tokenizer, model, blobs)),
         { name: 'README.md', bytes: async () => Buffer.from(readme) },
       ],
       metadata: { format: 'pt', run: name, step: String(committed) },
@@ -71,15 +75,26 @@ export async function exportRun(
   }
 }
 
-/** The run's own, or those of bytes. */
-function tokenizerFiles(
-  { data, train }: RunDocument['file'],
+/** The run's own, or those of bytes; the tokenizer_config.json is made. */
+async function tokenizerFiles(
   stored: RunDocument['tokenizer'],
+  model: Model,
   blobs: Pick<DataDirectory['blobs'], 'read'>,
-): OtherFile[] {
-  if (data.tokenizer !== 'bytes') return stored.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) }));
+): Promise<OtherFile[]> {
+  const textOf = async (wanted: string): Promise<string | null> => {
+    const found = stored.find(({ name }) => name === wanted);
+    return found ? Buffer.from(await blobs.read(found.hash)).toString('utf8') : null;
+  };
+  const tokenizer = (await textOf(TOKENIZER_FILE)) ?? byteTokenizer(model.vocabulary);
+  const config = tokenizerConfig({
+    ...{ tokenizer, model: model.config, positions: model.positions },
+    given: await textOf(TOKENIZER_CONFIG_FILE),
+    specialTokens: await textOf(SPECIAL_TOKENS_FILE),
+  });
+  const others = stored.filter(({ name }) => name !== TOKENIZER_FILE && name !== TOKENIZER_CONFIG_FILE);
   return [
-    { name: 'tokenizer.json', bytes: async () => Buffer.from(byteTokenizer()) },
-    { name: 'tokenizer_config.json', bytes: async () => Buffer.from(byteTokenizerConfig(train.sequenceLength)) },
+    { name: TOKENIZER_FILE, bytes: async () => Buffer.from(tokenizer) },
+    { name: TOKENIZER_CONFIG_FILE, bytes: async () => Buffer.from(config) },
+    ...others.map(({ name, hash }) => ({ name, bytes: () => blobs.read(hash) })),
   ];
 }

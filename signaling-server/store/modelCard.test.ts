@@ -9,7 +9,15 @@ const file = {
 } as unknown as RunFile; // what is asked for
 
 test('[OP39] a model card says what was trained, how far, and how well; nobodyâ€™s words become markup', () => {
-  const bare = modelCard({ file, step: 200, parameters: 98_304, loss: 2.05, heldOutLoss: null, card: null });
+  const bare = modelCard({
+    file,
+    step: 200,
+    parameters: 98_304,
+    positions: 32,
+    loss: 2.05,
+    heldOutLoss: null,
+    card: null,
+  });
   expect(bare).toContain('- Steps: 200 of 300, 153,600 tokens of text in all');
   expect(bare).toContain('- Loss, in nats a token: 2.050 on the text it learns from\n');
   expect(bare).toContain('- Text: 1 file, read as bytes');
@@ -21,9 +29,22 @@ test('[OP39] a model card says what was trained, how far, and how well; nobodyâ€
     licence: 'CC0',
     link: 'https://example.org/a>b',
   };
-  const said = modelCard({ file, step: 200, parameters: 1, loss: null, heldOutLoss: 2, card });
+  const said = modelCard({ file, step: 200, parameters: 1, positions: 1024, loss: null, heldOutLoss: 2, card });
   expect(said).toContain('\nFor \\# fun \\<b\\>\n');
   expect(said).toContain('\n- By: class \\*7b\\*\n');
   expect(said).toContain('- More: <https://example.org/ab>');
   expect(said.startsWith('---\nlibrary_name: transformers\n')).toBe(true);
+});
+
+test('[OP39] its example asks for no more tokens than the model has positions beside the prompt', () => {
+  const example = (positions: number, tokenizer = 'bytes'): string[] => {
+    const of = { ...file, data: { ...file.data, tokenizer } };
+    const card = modelCard({ file: of, step: 1, parameters: 1, positions, loss: null, heldOutLoss: null, card: null });
+    return [...(/tokenizer\("(.*?)".*max_new_tokens=(\d+)/s.exec(card) ?? [])].slice(1);
+  };
+  expect(example(1024)).toEqual(['The ', '80']);
+  expect(example(32)).toEqual(['The ', '28']);
+  expect(example(32, 'tokenizer.json')).toEqual(['The ', '24']);
+  expect(example(3)).toEqual(['T', '2']);
+  expect(example(1)).toEqual(['T', '1']);
 });

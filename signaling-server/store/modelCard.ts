@@ -6,19 +6,33 @@ export interface CardFacts {
   readonly file: RunFile;
   readonly step: number;
   readonly parameters: number;
+  /** Most tokens that the model sees at once. */
+  readonly positions: number;
   readonly loss: number | null;
   readonly heldOutLoss: number | null;
   readonly card: RunCard | null;
+}
+
+const EXAMPLE_TOKENS = 80;
+/** A tokenizer makes at most a token of each letter, and may put some of its own around. */
+const OWN_TOKENS = 4;
+
+/** A prompt, and how much more the model has positions for. */
+function example(tokenizer: string, positions: number): { readonly prompt: string; readonly tokens: number } {
+  const own = tokenizer === 'bytes' ? 0 : OWN_TOKENS;
+  const prompt = positions > 'The '.length + own ? 'The ' : 'T';
+  return { prompt, tokens: Math.max(1, Math.min(EXAMPLE_TOKENS, positions - prompt.length - own)) };
 }
 
 /** What is somebody's own words stands as text: no line of it begins a block, no sign of it is markup. */
 const plain = (text: string): string =>
   text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_{}[\]<>#|]/g, (sign) => `\\${sign}`);
 
-export function modelCard({ file, step, parameters, loss, heldOutLoss, card }: CardFacts): string {
+export function modelCard({ file, step, parameters, positions, loss, heldOutLoss, card }: CardFacts): string {
   const { name, train, data } = file;
   const tokens = step * train.globalBatchSize * train.sequenceLength;
   const own = card ?? EMPTY_CARD;
+  const { prompt, tokens: more } = example(data.tokenizer, positions);
   const losses = [
     ...(loss === null ? [] : [`${loss.toFixed(3)} on the text it learns from`]),
     ...(heldOutLoss === null ? [] : [`${heldOutLoss.toFixed(3)} on text it has never seen`]),
@@ -46,8 +60,8 @@ export function modelCard({ file, step, parameters, loss, heldOutLoss, card }: C
     '',
     'model = AutoModelForCausalLM.from_pretrained(".")',
     'tokenizer = AutoTokenizer.from_pretrained(".")',
-    'tokens = tokenizer("The ", return_tensors="pt")',
-    'print(tokenizer.decode(model.generate(**tokens, max_new_tokens=80, do_sample=True)[0]))',
+    `tokens = tokenizer("${prompt}", return_tensors="pt")`,
+    `print(tokenizer.decode(model.generate(**tokens, max_new_tokens=${more}, do_sample=True)[0]))`,
     '```',
     '',
     'It is small, and it makes things up. Nobody has tested it for anything but its loss.',

@@ -12,8 +12,10 @@ export function letters(): string[] {
   return Array.from({ length: BYTES }, (_, byte) => String.fromCodePoint(isSeen(byte) ? byte : BYTES + unseen++));
 }
 
-export function byteTokenizer(): string {
-  const vocab = Object.fromEntries(letters().map((letter, byte) => [letter, byte]));
+/** Of a model that has fewer ids than there are bytes, those. */
+export function byteTokenizer(vocabulary: number): string {
+  const known = letters().slice(0, vocabulary);
+  const vocab = Object.fromEntries(known.map((letter, byte) => [letter, byte]));
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false };
   return JSON.stringify({
     ...{ version: '1.0', truncation: null, padding: null, added_tokens: [], normalizer: null },
@@ -24,7 +26,3 @@ export function byteTokenizer(): string {
     },
   });
 }
-
-/** What `transformers` reads beside it. */
-export const byteTokenizerConfig = (positions: number): string =>
-  JSON.stringify({ tokenizer_class: 'PreTrainedTokenizerFast', model_max_length: positions }, null, 2);

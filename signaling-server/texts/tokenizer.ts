@@ -11,10 +11,11 @@ import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { SOURCES_FOLDER } from '../files/projectRoot.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from './tokenizerConfig.ts';
 
 /** Text without a token: the tokenizer has neither bytes nor an unknown token to fall back on. */
 export class NoTokenError extends Error {
-  /** Where it begins in what was to be encoded, in UTF-16 units; null: nobody knows. */
+  /** The part that has none; null: the library does not say which. */
   readonly text: string | null;
   constructor(text: string | null) {
     super(`has ${text === null ? 'text' : JSON.stringify(text.slice(0, 40))} that the tokenizer has no token for`);
@@ -54,8 +55,8 @@ const TOKENS_PER_MS = 10;
 export const TOKENIZER_FILE = 'tokenizer.json';
 /** What `transformers` writes and reads beside a tokenizer.json. */
 const COMPANIONS = [
-  'tokenizer_config.json',
-  'special_tokens_map.json',
+  TOKENIZER_CONFIG_FILE,
+  SPECIAL_TOKENS_FILE,
   'added_tokens.json',
   'vocab.json',
   'merges.txt',

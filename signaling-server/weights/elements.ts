@@ -8,7 +8,7 @@ export type WeightType = keyof typeof BYTES;
 
 export const WEIGHT_TYPES = Object.keys(BYTES).join(', ');
 export const elementBytes = (dtype: WeightType): number => BYTES[dtype];
-export const isWeightType = (dtype: string): dtype is WeightType => dtype in BYTES;
+export const isWeightType = (dtype: string): dtype is WeightType => Object.hasOwn(BYTES, dtype);
 
 /** The library converts one number at a time; there are only 65,536 of them. */
 let halves: Float32Array | undefined;

@@ -114,7 +114,7 @@ async function writeAll(file: FileHandle, { model, tensorNames, read, metadata }
     }
 }
 
-/** The model and the weights of such a folder, ours or another program's. The caller closes the weights. */
+/** The model that the weights of such a folder make, ours or another program's. The caller closes the weights. */
 export async function openExport(
   directory: string,
 ): Promise<Result<{ readonly model: Model; readonly weights: Weights }>> {
@@ -124,5 +124,5 @@ export async function openExport(
   const model = modelFromConfig(json.value);
   if (!model.ok) return refusal(`${path}: ${model.reason}`);
   const weights = await openWeights(directory, model.value);
-  return weights.ok ? success({ model: model.value, weights: weights.value }) : weights;
+  return weights.ok ? success({ model: weights.value.model, weights: weights.value }) : weights;
 }

@@ -47,31 +47,28 @@ describe('openWeights', () => {
   test.each([
     ['with', (name: string) => name],
     ['without', (name: string) => name.replace('transformer.', '')],
-  ])(
-    'names %s the prefix are read range by range, mask buffers and a repeated tied head left aside',
-    async (_, rename) => {
-      const mask = { name: rename('transformer.h.1.attn.bias'), shape: [1, 1, 5, 5] };
-      const tensors = tensorsOf(model).map(({ name, shape }) => ({ name: rename(name), shape }));
-      const opened = await openWeights(write([...tensors, mask, { name: 'lm_head.weight', shape: [7, 4] }]), model);
-      if (!opened.ok) throw new Error(opened.reason);
-      const weights = opened.value;
-      expect(weights.tensorNames?.['transformer.wte.weight']).toBe(rename('transformer.wte.weight'));
-      let start = 0;
-      for (const { name, elements } of model.blocks) {
-        for (const [from, to] of [
-          [0, elements],
-          [1, 7],
-          [elements - 2, elements],
-          [3, 3],
-        ] as const)
-          expect([...(await weights.readBlock(name, from, to))]).toEqual(
-            Array.from({ length: to - from }, (_, i) => start + from + i),
-          );
-        start += elements;
-      }
-      await weights.close();
-    },
-  );
+  ])('names %s the prefix are read range by range, mask buffers left aside', async (_, rename) => {
+    const mask = { name: rename('transformer.h.1.attn.bias'), shape: [1, 1, 5, 5] };
+    const tensors = tensorsOf(model).map(({ name, shape }) => ({ name: rename(name), shape }));
+    const opened = await openWeights(write([...tensors, mask]), model);
+    if (!opened.ok) throw new Error(opened.reason);
+    const weights = opened.value;
+    expect(weights.tensorNames?.['transformer.wte.weight']).toBe(rename('transformer.wte.weight'));
+    let start = 0;
+    for (const { name, elements } of model.blocks) {
+      for (const [from, to] of [
+        [0, elements],
+        [1, 7],
+        [elements - 2, elements],
+        [3, 3],
+      ] as const)
+        expect([...(await weights.readBlock(name, from, to))]).toEqual(
+          Array.from({ length: to - from }, (_, i) => start + from + i),
+        );
+      start += elements;
+    }
+    await weights.close();
+  });
 
   test('bfloat16 becomes float32', async () => {
     const header = { dtype: 'BF16', shape: [7, 4], data_offsets: [0, 56] };
@@ -109,7 +106,7 @@ describe('openWeights', () => {
       'does not have: wte.weight',
     );
     expect(await refused(write([...tensors, { name: 'lm_head.weight', shape: [7, 5] }]))).toContain(
-      'does not have: lm_head',
+      'has lm_head.weight in shape [7, 5]: the model needs [7, 4]',
     );
     expect(await refused(write(changed('transformer.wpe.weight', [4, 5])))).toBe(
       'DIR/model.safetensors has transformer.wpe.weight in shape [4, 5]: the model needs [5, 4]',
@@ -129,6 +126,92 @@ describe('openWeights', () => {
       expect(await refused(join(folder, 'text'))).toMatch(/is too short|is no safetensors file/);
     }
   });
+});
+
+describe('[FI12] the head of a tied model', () => {
+  const LLAMA = {
+    ...{ model_type: 'llama', num_hidden_layers: 1, num_attention_heads: 1, hidden_size: 4, intermediate_size: 3 },
+    ...{ vocab_size: 7, tie_word_embeddings: true },
+  };
+  const HEAD = { name: 'lm_head.weight', shape: [7, 4] };
+  /** Every tensor's elements are 0, 1, 2, …; the head's from `head` on. */
+  function part(name: string, tensors: readonly Tensor[], head = 0): string {
+    const data = tensors.flatMap((tensor) =>
+      Array.from({ length: tensor.shape.reduce((product, size) => product * size, 1) }, (_, i) =>
+        tensor.name === HEAD.name ? i + head : i,
+      ),
+    );
+    writeFileSync(
+      join(folder, name),
+      Buffer.concat([encodeHeader(tensors), new Uint8Array(Float32Array.from(data).buffer)]),
+    );
+    return join(folder, name);
+  }
+  async function opened(path: string, of: Model) {
+    const weights = await openWeights(path, of);
+    if (!weights.ok) throw new Error(weights.reason);
+    const { model: found, tensorNames, readBlock, close } = weights.value;
+    const table = await readBlock('embedding', 0, 3);
+    const { elements } = found.blocks.at(-1) ?? { elements: 0 };
+    const head = await readBlock('head', elements - 3, elements);
+    await close();
+    return { found, tensorNames, table: [...table], head: [...head] };
+  }
+
+  test.each([
+    ['gpt2', model, 'transformer.'],
+    ['llama', modelOf(LLAMA), 'model.'],
+  ])('%s: equal to the table it is tied, alone it is the table, else the model is untied', async (_, tied, prefix) => {
+    const tensors = tensorsOf(tied);
+    const [table = HEAD, ...rest] = tensors;
+    const equal = await opened(part('equal', [...tensors, HEAD]), tied);
+    expect(equal.found.tied).toBe(true);
+    expect(equal.tensorNames).not.toHaveProperty([HEAD.name]);
+    const other = await opened(part('other', [...tensors, HEAD], 5), tied);
+    expect(other.found.tied).toBe(false);
+    expect(other.found.config).toEqual({ ...tied.config, tie_word_embeddings: false });
+    expect([other.table, other.head]).toEqual([
+      [0, 1, 2],
+      [30, 31, 32],
+    ]);
+    const alone = await opened(part('alone', [...rest, HEAD], 5), tied);
+    expect(alone.found.tied).toBe(true);
+    expect(alone.table).toEqual([5, 6, 7]);
+    expect(alone.tensorNames?.[table.name]).toBe(table.name);
+    const bare = [...rest.map((tensor) => ({ ...tensor, name: tensor.name.replace(prefix, '') })), HEAD];
+    expect((await opened(part('bare', bare), tied)).tensorNames?.[table.name]).toBe(table.name.replace(prefix, ''));
+    expect(await refused(part('neither', rest), tied)).toContain(`lacks the model's tensor ${table.name}`);
+  });
+
+  test('it may stand in another part than the table', async () => {
+    const tensors = tensorsOf(model);
+    part('a.safetensors', tensors);
+    part('b.safetensors', [HEAD], 1);
+    const places = Object.fromEntries(tensors.map(({ name }) => [name, 'a.safetensors']));
+    const index = { weight_map: { ...places, [HEAD.name]: 'b.safetensors' } };
+    writeFileSync(join(folder, 'model.safetensors.index.json'), JSON.stringify(index));
+    const { found, head } = await opened(folder, model);
+    expect([found.tied, head]).toEqual([false, [26, 27, 28]]);
+  });
+});
+
+test('[FI2] a buffer may have a type that is not read, a tensor of the model not', async () => {
+  const typed = (name: string, dtype: string): string => {
+    const tensors = [{ name, shape: [2, 2] }, ...tensorsOf(model).filter((tensor) => tensor.name !== name)];
+    const start = Buffer.from(encodeHeader(tensors));
+    const json = start.toString('utf8', 8).trim().replace('"F32"', JSON.stringify(dtype));
+    const header = Buffer.alloc(8 + json.length);
+    header.writeBigUInt64LE(BigInt(json.length));
+    header.write(json, 8);
+    const floats = tensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0);
+    writeFileSync(join(folder, 'typed'), Buffer.concat([header, Buffer.alloc(4 * floats)]));
+    return join(folder, 'typed');
+  };
+  for (const dtype of ['F8_E8M0', 'F4', 'constructor', 'F32'])
+    expect(await refused(typed('h.0.attn.masked_bias', dtype))).toBe('accepted');
+  expect(await refused(typed('transformer.h.0.ln_3.bias', 'F8_E8M0'))).toContain(
+    'a tensor that the model does not have',
+  );
 });
 
 test('weights from a seed read the same in any order', async () => {

@@ -4,15 +4,10 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { got, invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialReader } from '../../swarm/model/initialValues.ts';
 import { type BlockName, block, type Model, type TensorSpec } from '../../swarm/model/model.ts';
-import {
-  type Header,
-  headerBytes,
-  LENGTH_BYTES,
-  parseHeader,
-  type TensorEntry,
-} from '../../swarm/model/safetensors.ts';
+import { type Header, headerBytes, LENGTH_BYTES, parseHeader } from '../../swarm/model/safetensors.ts';
 import { readExactly } from '../files/blobs.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { elementBytes, elementsOf, firstNonFinite, isWeightType, WEIGHT_TYPES, type WeightType } from './elements.ts';
@@ -22,6 +17,8 @@ import { findWeightFiles, type WeightFiles } from './weightFiles.ts';
 export type TensorNames = Readonly<Record<string, string>>;
 
 export interface Weights {
+  /** What they are the weights of: the model asked for, untied where its head is not its token table. */
+  readonly model: Model;
   /** Null where there is no file that names them. */
   readonly tensorNames: TensorNames | null;
   /** Elements `[from, to)` of the block, its tensors in the order of the model table. */
@@ -35,11 +32,15 @@ export interface Weights {
 const PREFIXES = ['transformer.', 'model.'];
 /** Buffers that older checkpoints carry: the causal mask and the angles are part of attention here. */
 const BUFFER =
-  /^(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)$|^(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq$/;
+  /^(transformer\.)?h\.\d+\.attn\.(bias|masked_bias)$|^(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq$/;
+const HEAD = 'lm_head.weight';
+/** Elements of a table and a head that are compared at once. */
+const COMPARED_ELEMENTS = 2 ** 20;
 
 export function seededWeights(model: Model, seed: number): Weights {
   const read = initialReader(model, seed);
   return {
+    model,
     tensorNames: null,
     readBlock: async (name, from, to) => read(name, from, to),
     fault: () => null,
@@ -61,10 +62,15 @@ export async function openWeights(path: string, model: Model): Promise<Result<We
       return refusal(`${part}${opened.reason}`);
     }
   }
-  const found = tensorsOf(files.value, parts, model);
-  if (found.ok) return success(weightsOf(found.value, model, close));
-  await close();
-  return found;
+  try {
+    const found = await tensorsOf(files.value, parts, model);
+    if (found.ok) return success(weightsOf(found.value.tensors, found.value.model, close));
+    await close();
+    return found;
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
 /** One safetensors file. */
@@ -80,6 +86,8 @@ interface Part {
 interface FileTensor {
   readonly part: Part;
   readonly fileName: string;
+  /** What an export calls it. */
+  readonly exportName: string;
   readonly dtype: WeightType;
   /** Its first byte in the file. */
   readonly position: number;
@@ -89,13 +97,14 @@ type FileTensors = ReadonlyMap<string, FileTensor>;
 
 function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void>): Weights {
   return {
-    tensorNames: Object.fromEntries([...tensors].map(([name, { fileName }]) => [name, fileName])),
+    model,
+    tensorNames: Object.fromEntries([...tensors].map(([name, { exportName }]) => [name, exportName])),
     async readBlock(name, from, to) {
       const out = new Float32Array(to - from);
       for (const spec of block(model, name).tensors) {
         const wanted = overlap([from, to], [spec.offset, spec.offset + spec.elements]);
         if (!wanted) continue;
-        out.set(await readElements(got(tensors, spec.name), spec, wanted), wanted[0] - from);
+        out.set(await readElements(got(tensors, spec.name), spec.offset, wanted), wanted[0] - from);
       }
       return out;
     },
@@ -114,7 +123,8 @@ function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void
   };
 }
 
-async function readElements({ part, dtype, position }: FileTensor, { offset }: TensorSpec, [from, to]: Range) {
+/** `offset`: the tensor's first element in what the range counts. */
+async function readElements({ part, dtype, position }: FileTensor, offset: number, [from, to]: Range) {
   const size = elementBytes(dtype);
   return elementsOf(dtype, await readExactly(part.file, position + (from - offset) * size, (to - from) * size));
 }
@@ -145,8 +155,63 @@ async function readHeader(file: FileHandle): Promise<Result<Pick<Part, 'header' 
   return header.ok ? success({ header: header.value, dataStart }) : header;
 }
 
-/** The model's tensors in the files, by the model table's names. */
-function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Result<FileTensors> {
+/** The model that the files are of, and its tensors in them, by the model table's names. */
+async function tensorsOf(
+  files: WeightFiles,
+  parts: readonly Part[],
+  model: Model,
+): Promise<Result<{ readonly model: Model; readonly tensors: FileTensors }>> {
+  const found = tensorsNamed(files, parts, untiedOf(model));
+  if (!found.ok) return found;
+  const actual = model.tied ? await withoutTiedHead(found.value, model) : model;
+  for (const { name, shape } of actual.blocks.flatMap(({ tensors }) => tensors))
+    if (!found.value.has(name)) return refusal(`${files.path} lacks the model's tensor ${name} [${shape.join(', ')}]`);
+  return success({ model: actual, tensors: found.value });
+}
+
+/** The same model with a head of its own. */
+function untiedOf(model: Model): Model {
+  const untied = modelFromConfig({ ...model.config, tie_word_embeddings: false });
+  invariant(untied.ok, 'every model can be untied');
+  return untied.value;
+}
+
+/**
+ * What the head of a tied model is, as transformers 5 takes it: where it stands alone (safetensors' `save_model` keeps one
+ * name of a shared tensor) the token table, where it is equal to the table left unread, else a head of its own: then the
+ * model is not tied.
+ */
+async function withoutTiedHead(found: Map<string, FileTensor>, model: Model): Promise<Model> {
+  const spec = block(model, 'embedding').tensors[0];
+  invariant(spec, 'the embedding block starts with the token table');
+  const [table, head] = [found.get(spec.name), found.get(HEAD)];
+  if (!head) return model;
+  if (table && !(await areEqual(table, head, spec))) return untiedOf(model);
+  found.delete(HEAD);
+  if (!table) found.set(spec.name, { ...head, exportName: exportNameOf(spec.name, found) });
+  return model;
+}
+
+/** With the prefix, or without it, as the other tensors have it. */
+function exportNameOf(name: string, others: FileTensors): string {
+  for (const [tensor, { fileName }] of others) {
+    const prefix = tensor.slice(0, tensor.length - fileName.length);
+    if (prefix !== '' && tensor.endsWith(fileName) && name.startsWith(prefix)) return name.slice(prefix.length);
+  }
+  return name;
+}
+
+async function areEqual(table: FileTensor, head: FileTensor, { elements }: TensorSpec): Promise<boolean> {
+  for (let from = 0; from < elements; from += COMPARED_ELEMENTS) {
+    const range: Range = [from, Math.min(elements, from + COMPARED_ELEMENTS)];
+    const [a, b] = [await readElements(table, 0, range), await readElements(head, 0, range)];
+    if (a.some((value, i) => value !== b[i])) return false;
+  }
+  return true;
+}
+
+/** The tensors of the files that are the model's. */
+function tensorsNamed(files: WeightFiles, parts: readonly Part[], model: Model): Result<Map<string, FileTensor>> {
   const specs = new Map(model.blocks.flatMap(({ tensors }) => tensors.map((spec) => [spec.name, spec] as const)));
   const partOf = new Map<string, string>();
   const found = new Map<string, FileTensor>();
@@ -155,7 +220,7 @@ function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Re
       const other = partOf.get(fileName);
       if (other !== undefined) return refusal(`${files.path} has ${fileName} in two parts: ${other} and ${part.path}`);
       partOf.set(fileName, part.path);
-      if (BUFFER.test(fileName) || isTiedHead(fileName, entry, model)) continue;
+      if (BUFFER.test(fileName)) continue;
       const name = [fileName, ...PREFIXES.map((prefix) => prefix + fileName)].find((candidate) => specs.has(candidate));
       const spec = specs.get(name ?? '');
       if (!spec || found.has(spec.name))
@@ -167,17 +232,10 @@ function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Re
         );
       if (!isWeightType(dtype))
         return refusal(`${part.path} has ${fileName} in ${dtype}: one of ${WEIGHT_TYPES} was expected`);
-      found.set(spec.name, { part, fileName, dtype, position: part.dataStart + entry.from });
+      found.set(spec.name, { part, fileName, exportName: fileName, dtype, position: part.dataStart + entry.from });
     }
   for (const [tensor, place] of files.places ?? [])
     if (partOf.get(tensor) !== place)
       return refusal(`${files.path} puts ${tensor} into ${place}, which does not have it`);
-  for (const { name, shape } of specs.values())
-    if (!found.has(name)) return refusal(`${files.path} lacks the model's tensor ${name} [${shape.join(', ')}]`);
   return success(found);
-}
-
-/** Some checkpoints of a tied model repeat the token table as its head. Of the same shape it is left unread. */
-function isTiedHead(fileName: string, { shape }: TensorEntry, { tied, vocabulary, width }: Model): boolean {
-  return tied && fileName === 'lm_head.weight' && shape.length === 2 && shape[0] === vocabulary && shape[1] === width;
 }

@@ -107,7 +107,7 @@ function table(sizes: Sizes, config: Config): Model {
         ...(tied ? [] : [tensor('lm_head.weight', [vocabulary, width])]),
       ]),
     ],
-    embedding: [{ op: 'embed', token: `${PREFIX}wte.weight`, position: `${PREFIX}wpe.weight`, y: 'y' }],
+    embedding: [{ op: 'embed', token: `${PREFIX}wte.weight`, position: `${PREFIX}wpe.weight`, padding: null, y: 'y' }],
     layer: (index) => layerRows(`${PREFIX}h.${index}.`, { width, innerWidth, heads, epsilon }),
     head: [
       norm('x', `${PREFIX}ln_f`, epsilon, 'ln_f'),

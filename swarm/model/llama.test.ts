@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { modelFromConfig } from './families.ts';
-import { block, type Model, parameters } from './model.ts';
+import { block, type Model, paddingOf, parameters } from './model.ts';
 
 const tiny = {
   model_type: 'llama',
@@ -75,6 +75,18 @@ test('absent and null sizes follow from the others', () => {
   expect(row).toMatchObject({ heads: 6, keyValueHeads: 6, headWidth: 6 });
 });
 
+/** The embedding row's padding. */
+const padding = (id?: unknown): unknown =>
+  paddingOf(model({ ...tiny, ...(id === undefined ? {} : { pad_token_id: id }) }));
+
+test('[MO7] the padding row is pad_token_id, counted from the end below 0 as torch’s nn.Embedding has it, or none', () => {
+  expect([padding(), padding(null), padding(0), padding(39), padding(-1), padding(-40)]).toEqual([
+    ...[null, null, 0, 39, 39, 0],
+  ]);
+  // GPT2Model gives its embedding no padding_idx.
+  expect(paddingOf(model({ model_type: 'gpt2', pad_token_id: 7 }))).toBe(null);
+});
+
 test('rotary theta: 10000, or where either place says it', () => {
   expect(theta({})).toBe(10_000);
   expect(theta({ rope_theta: 500_000 })).toBe(500_000);
@@ -118,6 +130,9 @@ test.each<[Record<string, unknown>, string]>([
     'hidden_size must be a multiple of num_attention_heads (6) where there is no head_dim, not 31',
   ],
   [{ intermediate_size: 0.5 }, 'intermediate_size must be a positive integer, not 0.5'],
+  [{ pad_token_id: 40 }, "pad_token_id must be null or a token's id, from -40 to 39, not 40"],
+  [{ pad_token_id: -41 }, "pad_token_id must be null or a token's id, from -40 to 39, not -41"],
+  [{ pad_token_id: 0.5 }, 'pad_token_id must be an integer or null, not 0.5'],
   [{ tie_word_embeddings: 'no' }, 'tie_word_embeddings must be true or false, not "no"'],
 ])('[MO1] %j is refused', (change, sentence) => {
   expect(reason(change)).toBe(sentence);

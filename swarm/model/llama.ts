@@ -40,6 +40,7 @@ const SCHEMA = z.object({
   rope_theta: z.number().positive().nullable().default(null),
   initializer_range: initializerRange,
   tie_word_embeddings: z.boolean().default(false),
+  pad_token_id: z.int().nullable().default(null),
 });
 
 const FIELDS: ConfigFields<typeof SCHEMA> = {
@@ -52,6 +53,7 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
     rope_theta: 'a number above 0',
     initializer_range: INITIALIZER_RANGE,
     tie_word_embeddings: 'true or false',
+    pad_token_id: 'an integer or null',
   },
   fixed: [
     ['hidden_act', 'silu'],
@@ -79,6 +81,8 @@ export function llamaModel(config: Config): Result<Model> {
   const headWidth = sizes.head_dim ?? width / heads;
   // The half-split layout turns element d together with element d + headWidth/2.
   if (headWidth % 2 !== 0) return refusal(`head_dim must be even, not ${headWidth}`);
+  const padding = paddingRow(config, sizes.pad_token_id, sizes.vocab_size);
+  if (!padding.ok) return padding;
   return success(
     table(config, {
       layers: sizes.num_hidden_layers,
@@ -93,8 +97,19 @@ export function llamaModel(config: Config): Result<Model> {
       epsilon: sizes.rms_norm_eps,
       theta: theta.value,
       tied: sizes.tie_word_embeddings,
+      padding: padding.value,
     }),
   );
+}
+
+/** The row that torch's `nn.Embedding` keeps from gradients, as its `padding_idx`: below 0 it counts from the end. */
+function paddingRow(config: Config, id: number | null, vocabulary: number): Result<number | null> {
+  if (id === null) return success(null);
+  if (id < -vocabulary || id >= vocabulary) {
+    const expected = `null or a token's id, from ${-vocabulary} to ${vocabulary - 1}`;
+    return refusal(fieldReason('pad_token_id', expected, config));
+  }
+  return success(id < 0 ? id + vocabulary : id);
 }
 
 /** Where newer configs say it: with the kind of scaling, under either name. Only the default kind, no scaling, is done. */
@@ -130,6 +145,7 @@ interface Sizes
   readonly keyValueHeads: number;
   readonly epsilon: number;
   readonly theta: number;
+  readonly padding: number | null;
 }
 
 function table(config: Config, sizes: Sizes): Model {
@@ -144,7 +160,7 @@ function table(config: Config, sizes: Sizes): Model {
       ...perLayer.map((prefix, index) => blockOf(layerBlock(index), layerTensors(prefix, sizes))),
       blockOf('head', [ones(FINAL_NORM, width), ...(tied ? [] : [matrix(HEAD, [vocabulary, width])])]),
     ],
-    embedding: [{ op: 'embed', token: TOKENS, position: null, y: 'y' }],
+    embedding: [{ op: 'embed', token: TOKENS, position: null, padding: sizes.padding, y: 'y' }],
     layer: (index) => layerRows(`model.layers.${index}.`, sizes),
     head: [
       { op: 'rmsNorm', x: 'x', weight: FINAL_NORM, epsilon, y: 'normed' },

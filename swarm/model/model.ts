@@ -41,7 +41,14 @@ type Activation = string;
  */
 export type Operation =
   /** Rows of the token table, plus those of the position table where there is one. */
-  | { readonly op: 'embed'; readonly token: string; readonly position: string | null; readonly y: Activation }
+  | {
+      readonly op: 'embed';
+      readonly token: string;
+      readonly position: string | null;
+      /** The id whose row gets no gradient from here (torch's `padding_idx`); null: there is none. */
+      readonly padding: number | null;
+      readonly y: Activation;
+    }
   | {
       readonly op: 'layerNorm';
       readonly x: Activation;
@@ -122,6 +129,10 @@ export interface Model {
   readonly layer: (index: number) => readonly Operation[];
   readonly head: readonly Operation[];
 }
+
+/** The id of which the embedding's row gets no gradient from the input; from a tied head it does. */
+export const paddingOf = ({ embedding }: Pick<Model, 'embedding'>): number | null =>
+  embedding.flatMap((row) => (row.op === 'embed' ? [row.padding] : []))[0] ?? null;
 
 export const layerBlock = (index: number): BlockName => `layer.${index}`;
 

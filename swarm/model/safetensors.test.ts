@@ -57,13 +57,6 @@ test.each<[string, unknown, number, string]>([
   ['metadata', { __metadata__: { a: 1 } }, 0, 'has a __metadata__ that is not an object of strings'],
   ['an entry', { a: { dtype: 'F32', shape: [1] } }, 4, 'describes the tensor a wrongly'],
   ['a negative size', { a: tensor(0, 4, [-1]) }, 4, 'describes the tensor a wrongly'],
-  ['a type', { a: tensor(0, 4, [1], 'F31') }, 4, 'has the tensor a in the unknown type F31'],
-  [
-    'a type that is a word of the language',
-    { a: tensor(0, 4, [1], 'constructor') },
-    4,
-    'in the unknown type constructor',
-  ],
   ['a shape', { a: tensor(0, 8, [3]) }, 8, 'gives the tensor a 8 bytes: F32 [3] needs 12'],
   ['a huge shape', { a: tensor(0, 8, [2 ** 40, 2 ** 40]) }, 8, 'gives the tensor a 8 bytes'],
   ['reversed offsets', { a: tensor(8, 0, [0]) }, 8, 'gives the tensor a -8 bytes'],

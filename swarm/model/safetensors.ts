@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 
-/** Bytes an element takes. Tensors that are read are F32 or BF16; the others may stand beside them (mask buffers). */
+/** Bytes an element takes, in the types whose tensors are checked for it. Others may stand beside them (mask buffers). */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   BOOL: 1,
   U8: 1,
@@ -96,8 +96,9 @@ function parseEntry(name: string, value: unknown): Result<TensorEntry> {
   const { dtype, shape, data_offsets } = parsed.data;
   const [from, to] = data_offsets;
   const elementBytes = Object.hasOwn(ELEMENT_BYTES, dtype) ? ELEMENT_BYTES[dtype] : undefined;
-  if (elementBytes === undefined) return refusal(`has the tensor ${name} in the unknown type ${dtype}`);
-  const bytes = shape.reduce((product, size) => product * size, elementBytes);
+  // Who reads the tensor says which types can be read.
+  if (elementBytes === undefined && to >= from) return success({ dtype, shape, from, to });
+  const bytes = shape.reduce((product, size) => product * size, elementBytes ?? 0);
   if (!Number.isSafeInteger(bytes) || to - from !== bytes)
     return refusal(`gives the tensor ${name} ${to - from} bytes: ${dtype} [${shape.join(', ')}] needs ${bytes}`);
   return success({ dtype, shape, from, to });

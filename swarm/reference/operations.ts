@@ -130,7 +130,7 @@ function embed(
 }
 
 function embedBackward(
-  { token, position: positions, y }: OperationOf<'embed'>,
+  { token, position: positions, padding, y }: OperationOf<'embed'>,
   pass: Pass,
   gradients: Gradients,
 ): void {
@@ -141,7 +141,7 @@ function embedBackward(
     positions === null ? null : gradient(gradients.tensors, positions, matrix(tensors, positions).length);
   for (let n = 0; n < ids.length; n++) {
     const dy_C = { values: dy_NC, from: n * C };
-    addScaled({ values: dtoken_VC, from: at(ids, n) * C }, 1, dy_C, C);
+    if (ids[n] !== padding) addScaled({ values: dtoken_VC, from: at(ids, n) * C }, 1, dy_C, C);
     if (dposition_TC) addScaled({ values: dposition_TC, from: position(n) * C }, 1, dy_C, C);
   }
 }

@@ -11,7 +11,7 @@ import { at, got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import { ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
-import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import { type BlockName, type Model, paddingOf } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
@@ -157,7 +157,7 @@ export class GpuStage implements Stage {
     invariant(tokens, 'the first stage needs tokens');
     write('ids', tokens.ids);
     if (!evaluation) {
-      const { order, segments } = sortTokens(tokens.ids);
+      const { order, segments } = sortTokens(tokens.ids, paddingOf(this.#model));
       write('order', order);
       write('segments', segments);
     }
