@@ -15,7 +15,8 @@ import { dryRunQuestionSchema, noteSchema, type RunList, runDraftSchema } from '
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { audit } from '../run/history.ts';
-import { parseManifest, stateProblem } from '../store/checkpointState.ts';
+import { manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
+import { sweepBlobs } from '../store/keptBlobs.ts';
 import { cardOf } from '../store/runCard.ts';
 import { ADDRESS_SECRET, type Store } from '../store/store.ts';
 import { type Deed, deed, deedText } from './deed.ts';
@@ -37,7 +38,8 @@ const NOT_UNDERSTOOD = 'this page and the server do not understand each other: r
 const runName = z.string().max(200);
 const runBody = z.object({ run: runName });
 const checkpointBody = z.object({ run: runName, step: count });
-const keepBody = checkpointBody.extend({ kept: z.boolean() });
+/** `generation`: of the former ones (OP70). */
+const keepBody = checkpointBody.extend({ kept: z.boolean(), generation: count.optional() });
 const queueBody = runBody.extend({ queued: z.boolean() });
 const webhookBody = z.object({ url: webhookSchema });
 const noteBody = runBody.extend({ note: noteSchema });
@@ -45,7 +47,12 @@ const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
 /** `ask`: nothing is sent, it is only told whether it would be. */
-const exportQuery = z.object({ run: runName, step: countText.optional(), ask: z.literal('1').optional() });
+const exportQuery = z.object({
+  run: runName,
+  step: countText.optional(),
+  generation: countText.optional(),
+  ask: z.literal('1').optional(),
+});
 
 /** An address as it is kept: nobody reads it out of the store, and it is known again. */
 export function addressKey(store: Store, address: string): string {
@@ -96,13 +103,13 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
   api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const query = exportQuery.safeParse(request.query);
     if (!query.success) return problem(reply, 400, 'expected a run and a step');
-    const { run: name, step, ask } = query.data;
+    const { run: name, step, generation, ask } = query.data;
     if (ask !== undefined) {
-      const refused = exportProblem(data, name, step);
+      const refused = exportProblem(data, name, step, generation);
       return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
     }
     audit(store, run.name, `exported ${name}`, session.nameOf(request.headers.cookie), run.committedSteps, wallMs());
-    return sendExport(reply, data, name, step);
+    return sendExport(reply, data, name, step, generation);
   });
   api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
 
@@ -168,11 +175,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
       const object = `checkpoint ${step} of ${name}`;
       return kept ? deed('keep', 'chose to keep', object) : deed('let go of', 'let go of', object);
     },
-    ({ run: name, step, kept }) => {
-      if (store.checkpoint(name, step) === null) return refusal('this checkpoint is gone already');
-      store.keepCheckpoint(name, step, kept);
-      return success(null);
-    },
+    (body) => keep(context, body),
   );
   api.get('/api/operator/samples', perMinute(READS_PER_MINUTE), async (request, reply) => {
     const query = runBody.safeParse(request.query);
@@ -268,6 +271,21 @@ async function sendBack({ run, data }: OperatorContext, name: string, step: numb
   if (step >= run.committedSteps)
     return refusal(`the run stands at step ${run.committedSteps}: there is nothing to go back from`);
   run.sendBack(step);
+  return success(null);
+}
+
+/** A former one is kept, or it goes: no newer one would ever supersede it. */
+async function keep(
+  { data: { store, blobs } }: OperatorContext,
+  { run: name, step, kept, generation }: z.infer<typeof keepBody>,
+): Promise<Result<null>> {
+  const manifest = store.checkpoint(name, step, generation);
+  if (manifest === null) return refusal('this checkpoint is gone already');
+  if (generation === undefined) store.keepCheckpoint(name, step, kept);
+  else if (!kept) {
+    store.deleteCheckpoint(name, step, generation);
+    await sweepBlobs(store, blobs, manifestHashes(parseManifest(manifest)));
+  }
   return success(null);
 }
 

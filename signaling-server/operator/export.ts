@@ -24,11 +24,12 @@ export function exportProblem(
   data: DataDirectory,
   run: string,
   step: number | undefined,
+  generation: number | undefined,
 ): { readonly status: 409 | 503; readonly sentence: string } | null {
   const others = underWay.get(data) ?? 0;
   if (others >= MOST_AT_ONCE)
     return { status: 503, sentence: `${others} downloads are under way: try again in a while` };
-  const found = exportedCheckpoint(data, run, step);
+  const found = exportedCheckpoint(data, run, step, generation);
   return found.ok ? null : { status: 409, sentence: found.reason };
 }
 
@@ -37,8 +38,9 @@ export async function sendExport(
   data: DataDirectory,
   run: string,
   step: number | undefined,
+  generation?: number,
 ): Promise<FastifyReply> {
-  const refused = exportProblem(data, run, step);
+  const refused = exportProblem(data, run, step, generation);
   if (refused !== null) return problem(reply, refused.status, refused.sentence);
   underWay.set(data, (underWay.get(data) ?? 0) + 1);
   const folder = join(data.directory, DOWNLOADS_FOLDER, randomUUID());
@@ -48,7 +50,7 @@ export async function sendExport(
     underWay.set(data, (underWay.get(data) ?? 1) - 1);
     void rm(folder, { recursive: true, force: true });
   });
-  const written = await exportRun(data, run, folder, step).catch((error: unknown) => {
+  const written = await exportRun(data, run, folder, step, generation).catch((error: unknown) => {
     files.destroy();
     throw error;
   });

@@ -160,6 +160,32 @@ describe('[OP3] runs', () => {
     expect(snapshot.donors[0]?.tokens).toBeCloseTo(OPERATED_STEPS * 32, 6);
   });
 
+  it('[OP70] go back, and what was kept of later steps can be exported, cloned and let go', async () => {
+    await operated.serve(null);
+    const { get, post } = await operated.logIn();
+    await finished();
+    const { store, blobs } = operated.data;
+    const before = store.checkpoint('tiny', 40);
+    await post('/api/operator/keep', { run: 'tiny', step: 40, kept: true });
+    expect((await post('/api/operator/back', { run: 'tiny', step: 30 })).status).toBe(200);
+    await operated.server.run.until(({ phase }) => phase === 'finished');
+    const listed = async () => (await (await get('/api/operator/runs')).json()).runs[0];
+    expect((await listed()).formerCheckpoints).toEqual([{ committedSteps: 40, generation: 0 }]);
+    expect(store.checkpoint('tiny', 40, 0)).toBe(before);
+    const archive = await get('/api/operator/export?run=tiny&step=40&generation=0');
+    expect([...filesOfTar(Buffer.from(await archive.arrayBuffer())).keys()]).toContain('tiny/model.safetensors');
+    const drafted = { ...INITIAL_DRAFT, source: 'tiny', checkpoint: 40 };
+    const made = { ...drafted, sequenceLength: 8, globalBatchSize: 4 };
+    expect((await post('/api/operator/runs', { ...made, name: 'clone', generation: 0 })).status).toBe(200);
+    expect((await post('/api/operator/runs', { ...made, name: 'none', generation: 7 })).status).toBe(409);
+    const letGo = () => post('/api/operator/keep', { run: 'tiny', step: 40, generation: 0, kept: false });
+    expect((await letGo()).status).toBe(200);
+    expect(await errorOf(await letGo())).toEqual([409, 'this checkpoint is gone already']);
+    // The clone still names them.
+    const { shards } = JSON.parse(store.checkpoint('clone', 0) ?? '');
+    for (const { hash } of shards) expect(await blobs.has(hash)).toBe(true);
+  });
+
   it('go along as the folder that a checkpoint exports to', async () => {
     await operated.serve(null);
     const { get } = await operated.logIn();

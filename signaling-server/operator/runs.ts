@@ -18,6 +18,8 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
     const { file, data } = parseDocument(row.document);
     const model = modelOf(file);
     const committedSteps = store.committedSteps(name);
+    const evaluations = [...store.evaluations(name)];
+    const samples = store.samples(name);
     return {
       ...{
         name,
@@ -28,7 +30,7 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
       isBeside: beside.includes(name),
       ...{ committedSteps, steps: file.train.steps, note: store.note(name) },
       loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
-      heldOutLoss: [...store.evaluations(name).values()].at(-1) ?? null,
+      heldOutLoss: evaluations.at(-1)?.[1] ?? null,
       model: {
         ...{ family: model.family, layers: model.layers, width: model.width },
         parameters: model.blocks.reduce((sum, { elements }) => sum + elements, 0),
@@ -37,7 +39,12 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
       sequenceLength: file.train.sequenceLength,
       learningRate: file.train.optimizer.learningRate,
       dataTokens: data.tokens,
-      checkpoints: store.checkpoints(name),
+      checkpoints: store.checkpoints(name).map((checkpoint) => ({
+        ...checkpoint,
+        samplesAfter: samples.filter((sample) => sample.committedSteps > checkpoint.committedSteps).length,
+        evaluationsAfter: evaluations.filter(([steps]) => steps > checkpoint.committedSteps).length,
+      })),
+      formerCheckpoints: store.formerCheckpoints(name),
     };
   });
 }
@@ -74,7 +81,7 @@ export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: num
 
 async function manifestOf(
   { store, blobs }: DataDirectory,
-  { source, checkpoint, seed }: RunDraft,
+  { source, checkpoint, generation, seed }: RunDraft,
   document: RunDocument,
   file: RunDocument['file'],
 ): Promise<Result<Manifest>> {
@@ -82,7 +89,7 @@ async function manifestOf(
     const model = modelOf(file);
     return storeInitialState(blobs, model, seededWeights(model, seed));
   }
-  const text = store.checkpoint(source, checkpoint);
+  const text = store.checkpoint(source, checkpoint, generation);
   if (text === null) return refusal(`checkpoint ${checkpoint} of ${document.file.name} is not kept any more`);
   const manifest = parseManifest(text);
   const problem = await stateProblem(blobs, manifest);

@@ -52,6 +52,7 @@ function writeAll(store: Store): unknown[] {
   for (const steps of [0, 2, 4, 6]) store.saveEvaluation('a', steps, 5 - steps / 9);
   for (const steps of [2, 4, 5, 6]) store.saveCheckpoint('a', steps, manifest(steps));
   store.keepCheckpoint('a', 2, true);
+  store.keepCheckpoint('a', 6, true);
   store.deleteCheckpoint('a', 4);
   store.deleteCheckpoint('a', 77);
   // Infinite, and more than a message.
@@ -60,6 +61,11 @@ function writeAll(store: Store): unknown[] {
     { step: 5, epoch: 3, bubble: 0.25, spans: 'ü'.repeat(40_000) },
   ]);
   store.rollBack('a', 5);
+  // The same step again, and back again.
+  store.saveCheckpoint('a', 6, manifest(60));
+  store.keepCheckpoint('a', 6, true);
+  store.rollBack('a', 5);
+  store.deleteCheckpoint('a', 6, 1);
   // The oldest ones go.
   for (let event = 0; event < 150; event++)
     store.addEvent('a', event % 2 ? 'joined' : 'left', `${event}`, event, event);
@@ -100,7 +106,13 @@ const readAll = (store: Store): Record<string, unknown> => ({
   activeRun: store.activeRun(),
   applied: [store.applied('a', 3), store.applied('a', 9)],
   plansFrom: store.plansFrom('a', 0, 2),
-  checkpoint: [store.checkpoint('a', 5), store.checkpoint('a', 4)],
+  checkpoint: [
+    store.checkpoint('a', 5),
+    store.checkpoint('a', 4),
+    store.checkpoint('a', 6, 0),
+    store.checkpoint('a', 6, 1),
+  ],
+  formerCheckpoints: store.formerCheckpoints('a'),
   newestCheckpoint: store.newestCheckpoint('a'),
   manifests: store.manifests().toSorted(),
   committedSteps: [store.committedSteps('a'), store.committedSteps('b')],

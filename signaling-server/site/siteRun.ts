@@ -54,6 +54,8 @@ export const storeOfSite = (site: Store, storeFor: (run: string) => Store | null
     steps: (run, from) => of(run).steps(run, from),
     stepsSpread: (run, until, most) => of(run).stepsSpread(run, until, most),
     checkpoints: (run) => of(run).checkpoints(run),
+    formerCheckpoints: (run) => of(run).formerCheckpoints(run),
+    samples: (run) => of(run).samples(run),
     evaluations: (run) => of(run).evaluations(run),
     note: (run) => of(run).note(run),
   };

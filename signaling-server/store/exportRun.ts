@@ -18,11 +18,12 @@ interface ExportedCheckpoint {
   readonly committedSteps: number;
 }
 
-/** The newest checkpoint of a run, or that after `step` steps. */
+/** The newest checkpoint of a run, or that after `step` steps, or the former one of `generation`. */
 export function exportedCheckpoint(
   { store }: Pick<DataDirectory, 'store'>,
   name: string,
   step?: number,
+  generation?: number,
 ): Result<ExportedCheckpoint> {
   const row = store.run(name);
   const newest = store.newestCheckpoint(name);
@@ -30,20 +31,21 @@ export function exportedCheckpoint(
     return refusal(`there is no run "${name}" here: it has ${store.runNames().join(', ') || 'none'}`);
   const { document } = row;
   if (step === undefined) return success({ document, ...newest });
-  const manifest = store.checkpoint(name, step);
+  const manifest = store.checkpoint(name, step, generation);
   if (manifest === null)
     return refusal(`checkpoint ${step} of "${name}" is not kept any more: newer ones have taken its place`);
   return success({ document, manifest, committedSteps: step });
 }
 
-/** Of the newest checkpoint, or of that after `step` steps. Answers with the folder's path. */
+/** Of the newest checkpoint, of that after `step` steps, or of the former one of `generation`. Answers with the folder's path. */
 export async function exportRun(
   { store, blobs }: DataDirectory,
   name: string,
   target: string,
   step?: number,
+  generation?: number,
 ): Promise<Result<string>> {
-  const found = exportedCheckpoint({ store }, name, step);
+  const found = exportedCheckpoint({ store }, name, step, generation);
   if (!found.ok) return found;
   const { committedSteps: committed } = found.value;
   const { file, tensorNames, tokenizer } = parseDocument(found.value.document);
@@ -57,8 +59,9 @@ export async function exportRun(
     const readme = modelCard({
       ...{ file, step: committed, card: cardOf(store, name) },
       ...{ parameters: parameters(model), positions: model.positions },
-      loss: store.steps(name, committed - 1)[0]?.loss ?? null,
-      heldOutLoss: store.evaluations(name).get(committed) ?? null,
+      // What stands of that step by now is another one's.
+      loss: generation === undefined ? (store.steps(name, committed - 1)[0]?.loss ?? null) : null,
+      heldOutLoss: generation === undefined ? (store.evaluations(name).get(committed) ?? null) : null,
     });
     return await exportFolder(target, {
       model,

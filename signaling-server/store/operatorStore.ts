@@ -73,6 +73,13 @@ interface CheckpointRow {
   readonly kept: boolean;
 }
 
+/** A kept one, of steps that a roll-back undid: nobody goes on from it. */
+interface FormerCheckpointRow {
+  readonly committedSteps: number;
+  /** Whose steps they were. */
+  readonly generation: number;
+}
+
 interface BlockRow {
   /** A keyed hash: no address is kept. */
   readonly address: string;
@@ -105,6 +112,7 @@ export interface OperatorStore {
   /** Idle share by step, from `from` on. */
   bubbles(name: string, from: number): Map<number, number>;
   checkpoints(name: string): CheckpointRow[];
+  formerCheckpoints(name: string): FormerCheckpointRow[];
   keepCheckpoint(name: string, committedSteps: number, kept: boolean): void;
   /** At most about `count` committed steps before `until`, evenly spread. */
   stepsSpread(name: string, until: number, count: number): CommitRecord[];
@@ -229,6 +237,11 @@ export function operatorStore({ one, many, run, atomically, records }: Queries):
         committedSteps: Number(row.committedSteps),
         kept: row.kept === 1,
       })),
+    formerCheckpoints: (name) =>
+      many(
+        'SELECT committedSteps, generation FROM formerCheckpoint WHERE run = ? ORDER BY generation, committedSteps',
+        name,
+      ).map((row) => ({ committedSteps: Number(row.committedSteps), generation: Number(row.generation) })),
     keepCheckpoint: (name, committedSteps, kept) =>
       run('UPDATE checkpoint SET kept = ? WHERE run = ? AND committedSteps = ?', kept ? 1 : 0, name, committedSteps),
 

@@ -55,7 +55,12 @@ export const withoutBeside = (content: readonly TableContent[]): TableContent[] 
 
 /** Files of its texts and of every checkpoint. */
 export function runBlobs(store: Store, run: string): ReadonlySet<BlobHash> {
-  const manifests = store.checkpoints(run).flatMap(({ committedSteps }) => store.checkpoint(run, committedSteps) ?? []);
+  const manifests = [
+    ...store.checkpoints(run).map(({ committedSteps }) => store.checkpoint(run, committedSteps)),
+    ...store
+      .formerCheckpoints(run)
+      .map(({ committedSteps, generation }) => store.checkpoint(run, committedSteps, generation)),
+  ].filter((manifest) => manifest !== null);
   const ofStates = manifests.flatMap((manifest) => manifestHashes(parseManifest(manifest)));
   return new Set([...documentHashes(storedDocument(store, run)), ...ofStates]);
 }

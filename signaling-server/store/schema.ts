@@ -168,6 +168,16 @@ export const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE step ADD COLUMN tookIn INTEGER;
   `,
+  // 12 to 13: kept checkpoints of steps that a roll-back undid, by the generation whose steps they were
+  `
+  CREATE TABLE formerCheckpoint (
+    run TEXT NOT NULL REFERENCES run(name),
+    generation INTEGER NOT NULL,
+    committedSteps INTEGER NOT NULL,
+    manifest TEXT NOT NULL,
+    PRIMARY KEY (run, generation, committedSteps)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -197,6 +197,30 @@ describe('store', () => {
     store.close();
   });
 
+  it('[OP70] what is kept stays over roll-backs, apart from what a run goes on from', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    for (const step of [2, 4, 6]) store.saveCheckpoint('a', step, `first ${step}`);
+    for (const step of [2, 6]) store.keepCheckpoint('a', step, true);
+    store.rollBack('a', 2);
+    expect(store.newestCheckpoint('a')).toEqual({ committedSteps: 2, manifest: 'first 2' });
+    expect([store.committedSteps('a'), store.checkpoint('a', 6)]).toEqual([2, null]);
+    expect(store.checkpoints('a')).toEqual([
+      { committedSteps: 0, kept: false },
+      { committedSteps: 2, kept: true },
+    ]);
+    store.saveCheckpoint('a', 6, 'second 6');
+    store.keepCheckpoint('a', 6, true);
+    store.rollBack('a', 0);
+    const former = (steps: number, generation: number) => ({ committedSteps: steps, generation });
+    expect(store.formerCheckpoints('a')).toEqual([former(6, 0), former(2, 1), former(6, 1)]);
+    expect([0, 1].map((generation) => store.checkpoint('a', 6, generation))).toEqual(['first 6', 'second 6']);
+    expect(store.manifests().sort()).toEqual(['first 2', 'first 6', 'second 6', 'zero']);
+    store.deleteCheckpoint('a', 6, 0);
+    expect(store.formerCheckpoints('a')).toEqual([former(2, 1), former(6, 1)]);
+    store.close();
+  });
+
   it('spreads a long run’s steps', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);

@@ -54,15 +54,19 @@ export interface Store extends ContentStore, MemberStore, OperatorStore, Profile
   applied(name: string, step: number): string | null;
   /** Plans of this generation from an epoch on, as JSON, in order. */
   plansFrom(name: string, generation: number, epoch: number): { readonly epoch: number; readonly plan: string }[];
-  /** Steps from `toStep` on, and all that was made from them, never were: another generation begins. */
+  /**
+   * Steps from `toStep` on, and all that was made from them, never were: another generation begins. Checkpoints that are
+   * to be kept become former ones.
+   */
   rollBack(name: string, toStep: number): void;
   /** Of the steps from `from` on those of this island never were; the others are counted on in their order. */
   endIsland(name: string, island: number, from: number): void;
   saveEvaluation(name: string, committedSteps: number, loss: number): void;
   saveCheckpoint(name: string, committedSteps: number, manifest: string): void;
-  /** Nothing happens where there is none. */
-  deleteCheckpoint(name: string, committedSteps: number): void;
-  checkpoint(name: string, committedSteps: number): string | null;
+  /** Nothing happens where there is none. `generation`: the former one of it. */
+  deleteCheckpoint(name: string, committedSteps: number, generation?: number): void;
+  /** `generation`: the former one of it. */
+  checkpoint(name: string, committedSteps: number, generation?: number): string | null;
   newestCheckpoint(name: string): { readonly committedSteps: number; readonly manifest: string } | null;
   /** Every manifest of every run, and those that a copy would go on from: what the blob folder must keep. */
   manifests(): string[];
@@ -180,6 +184,12 @@ function recordOf(row: Row): CommitRecord {
   return Object.fromEntries(said.map((column) => [column, Number(row[column])])) as unknown as CommitRecord;
 }
 
+const placeOf = (generation: number | undefined): string =>
+  generation === undefined
+    ? 'checkpoint WHERE run = ? AND committedSteps = ?'
+    : 'formerCheckpoint WHERE run = ? AND committedSteps = ? AND generation = ?';
+const numbersOf = (generation: number | undefined): number[] => (generation === undefined ? [] : [generation]);
+
 const runRow = (row: Row): RunRow => ({
   name: String(row.name),
   contentHash: String(row.contentHash),
@@ -294,6 +304,10 @@ export function storeOf({ one, many, run, atomically, version, whenKept, kept, o
       }),
     rollBack: (name, toStep) =>
       atomically(() => {
+        run(
+          'INSERT INTO formerCheckpoint SELECT run, generation, committedSteps, manifest FROM checkpoint JOIN run ON name = run WHERE run = ? AND committedSteps > ? AND kept = 1',
+          ...[name, toStep],
+        );
         run('UPDATE run SET generation = generation + 1, metSteps = min(metSteps, ?) WHERE name = ?', toStep, name);
         undoSteps(name, 'step >= ?', toStep);
         run('DELETE FROM evaluation WHERE run = ? AND committedSteps > ?', name, toStep);
@@ -307,10 +321,13 @@ export function storeOf({ one, many, run, atomically, version, whenKept, kept, o
       const columns = 'run, committedSteps, manifest';
       run(`INSERT OR REPLACE INTO checkpoint (${columns}) VALUES (?, ?, ?)`, name, committedSteps, manifest);
     },
-    deleteCheckpoint: (name, committedSteps) =>
-      run('DELETE FROM checkpoint WHERE run = ? AND committedSteps = ?', name, committedSteps),
-    checkpoint: (name, committedSteps) => {
-      const row = one('SELECT manifest FROM checkpoint WHERE run = ? AND committedSteps = ?', name, committedSteps);
+    deleteCheckpoint: (name, committedSteps, generation) =>
+      run(`DELETE FROM ${placeOf(generation)}`, name, committedSteps, ...numbersOf(generation)),
+    checkpoint: (name, committedSteps, generation) => {
+      const row = one(
+        `SELECT manifest FROM ${placeOf(generation)}`,
+        ...[name, committedSteps, ...numbersOf(generation)],
+      );
       return row && String(row.manifest);
     },
     newestCheckpoint: (name) => {
@@ -320,7 +337,10 @@ export function storeOf({ one, many, run, atomically, version, whenKept, kept, o
       );
       return row && { committedSteps: Number(row.committedSteps), manifest: String(row.manifest) };
     },
-    manifests: () => many('SELECT manifest FROM checkpoint').map((row) => String(row.manifest)),
+    manifests: () =>
+      many('SELECT manifest FROM checkpoint UNION ALL SELECT manifest FROM formerCheckpoint').map((row) =>
+        String(row.manifest),
+      ),
 
     // To the newest checkpoint they are numbered without a gap: to count them all takes longer, the longer the run.
     committedSteps: (name) => {

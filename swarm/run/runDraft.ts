@@ -37,6 +37,8 @@ export const runDraftSchema = z.object({
   model: z.enum(['same', ...PRESET_NAMES]),
   /** Weights of the source after so many steps, with a fresh optimizer; null: new ones, from the seed. */
   checkpoint: count.nullable(),
+  /** Of a former checkpoint: whose steps it stands after. */
+  generation: count.optional(),
   steps: whole,
   globalBatchSize: whole,
   sequenceLength: whole,
@@ -138,7 +140,12 @@ const listedRunSchema = z.object({
   sequenceLength: z.int(),
   learningRate: z.number(),
   dataTokens: z.number(),
-  checkpoints: z.array(z.object({ committedSteps: z.int(), kept: z.boolean() })),
+  /** `samplesAfter`, `evaluationsAfter`: what goes too where the run goes back to it. */
+  checkpoints: z.array(
+    z.object({ committedSteps: z.int(), kept: z.boolean(), samplesAfter: z.int(), evaluationsAfter: z.int() }),
+  ),
+  /** Kept ones of steps that a roll-back undid. */
+  formerCheckpoints: z.array(z.object({ committedSteps: z.int(), generation: z.int() })),
 });
 export type ListedRun = z.infer<typeof listedRunSchema>;
 

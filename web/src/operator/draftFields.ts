@@ -5,7 +5,7 @@
 import { type RunDraft, runDraftSchema } from '../../../swarm/run/runDraft.ts';
 
 type NumberField = {
-  [Key in keyof RunDraft]: RunDraft[Key] extends number ? Key : never;
+  [Key in keyof RunDraft]-?: RunDraft[Key] extends number ? Key : never;
 }[keyof RunDraft];
 
 /** Its name, its unit, and the least that it may be. */

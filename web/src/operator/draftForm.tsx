@@ -137,13 +137,18 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
           <span>Weights</span>
           <select
             {...marked('checkpoint')}
-            value={draft.checkpoint === null ? '' : String(draft.checkpoint)}
-            onChange={(event) => set(weightsOf(event.currentTarget.value, draft))}
+            value={draft.checkpoint === null ? '' : weightsValue(draft.checkpoint, draft.generation)}
+            onChange={(event) => set(weightsOf(event.currentTarget.value))}
           >
             <option value="">new, from the seed</option>
             {source?.checkpoints.map(({ committedSteps }) => (
               <option key={committedSteps} value={committedSteps}>
                 {draft.source} after {counted(committedSteps, 'step')}
+              </option>
+            ))}
+            {source?.formerCheckpoints.map(({ committedSteps, generation }) => (
+              <option key={weightsValue(committedSteps, generation)} value={weightsValue(committedSteps, generation)}>
+                {draft.source} after {counted(committedSteps, 'step')}, from before it went back
               </option>
             ))}
           </select>
@@ -323,5 +328,15 @@ function modelOf(text: string, { checkpoint }: RunDraft): Partial<RunDraft> {
   return { model, checkpoint: model === 'same' ? checkpoint : null };
 }
 
-const weightsOf = (text: string, { model }: RunDraft): Partial<RunDraft> =>
-  text === '' ? { checkpoint: null } : { checkpoint: Number(text), model: model === 'same' ? model : 'same' };
+const weightsValue = (step: number, generation: number | undefined): string =>
+  [step, generation ?? []].flat().join('@');
+
+function weightsOf(text: string): Partial<RunDraft> {
+  if (text === '') return { checkpoint: null, generation: undefined };
+  const [step, generation] = text.split('@');
+  return {
+    checkpoint: Number(step),
+    generation: generation === undefined ? undefined : Number(generation),
+    model: 'same',
+  };
+}

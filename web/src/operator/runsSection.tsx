@@ -1,14 +1,15 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
-import { useContext, useEffect, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, type RunDraft } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
-import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
+import { Answer, Confirm, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
 import { CardForm } from './cardForm.tsx';
+import { CheckpointRows } from './checkpointRows.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
@@ -45,11 +46,12 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     if (isThere) saveFrom(address);
     else refresh();
   };
-  const clone = (run: ListedRun, checkpoint: number | null): void => {
+  const clone = (run: ListedRun, checkpoint: number | null, generation?: number): void => {
     act.clear();
     write({
       ...INITIAL_DRAFT,
-      ...{ source: run.name, checkpoint, name: `${run.name.slice(0, 90)}-${checkpoint ?? 'new'}`, steps: run.steps },
+      ...{ source: run.name, checkpoint, generation },
+      ...{ name: `${run.name.slice(0, 90)}-${checkpoint ?? 'new'}`, steps: run.steps },
       ...{ globalBatchSize: run.globalBatchSize, sequenceLength: run.sequenceLength, learningRate: run.learningRate },
     });
   };
@@ -124,7 +126,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
       <CardForm run={snapshot.run} />
       {draft !== null && (
         <DraftForm
-          key={`${draft.source} ${draft.checkpoint}`}
+          key={`${draft.source} ${draft.checkpoint} ${draft.generation}`}
           initial={draft}
           runs={runs}
           onClose={() => write(null)}
@@ -139,7 +141,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
 
 const activeOf = (runs: readonly ListedRun[]): ListedRun | undefined => runs.find(({ isActive }) => isActive);
 
-interface RowProps {
+export interface RowProps {
   readonly run: ListedRun;
   /** How the run of this dashboard stands; null: this is another one. */
   readonly active: Sign | null;
@@ -155,7 +157,7 @@ interface RowProps {
   readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
   readonly download: (address: string) => Promise<void>;
   readonly activate: (run: string) => Promise<void>;
-  readonly clone: (run: ListedRun, checkpoint: number | null) => void;
+  readonly clone: (run: ListedRun, checkpoint: number | null, generation?: number) => void;
 }
 
 const NEXT: Sign = PHASES.preparing;
@@ -198,11 +200,8 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
 
 function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clone, ...props }: RowProps) {
   const { canActivate, canBeside, place, activate } = props;
-  const { name, model, checkpoints } = run;
+  const { name, model } = run;
   const isTraining = run.isActive || run.isBeside;
-  const role = useContext(RoleContext);
-  /** For a screen reader: which of several rows a button is of. */
-  const aboutOf = (step: number) => <span class="hidden">{` checkpoint ${step} of ${name}`}</span>;
   return (
     <li class="row">
       <div class="live-head">
@@ -258,71 +257,14 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
         />
       )}
       {isHere && (
-        <details>
-          <summary>
-            Checkpoints<span class="hidden"> of {name}</span>{' '}
-            <span class="soft plain">after {checkpoints.map((each) => each.committedSteps).join(', ')} steps</span>
-          </summary>
-          <ul class="rows">
-            {checkpoints.map(({ committedSteps: step, kept }) => (
-              <li key={step} class="checkpoint">
-                <span>
-                  After {countText(step)} {step === 1 ? 'step' : 'steps'}
-                </span>
-                <span class="buttons">
-                  <label class="check">
-                    <input
-                      type="checkbox"
-                      checked={kept}
-                      disabled={isOff}
-                      onChange={() =>
-                        void tellServer(
-                          '/api/operator/keep',
-                          { run: name, step, kept: !kept },
-                          kept ? 'Newer checkpoints may replace it again.' : `Checkpoint ${step} is kept.`,
-                        )
-                      }
-                    />
-                    <span>
-                      Keep
-                      {aboutOf(step)}
-                    </span>
-                  </label>
-                  {active !== null && step < run.committedSteps && (
-                    <Confirm
-                      label="Go back"
-                      about={`to checkpoint ${step} of ${name}`}
-                      question={`The steps after ${step} are done again, and the credit for them is taken back.`}
-                      disabled={isOff}
-                      onSure={() =>
-                        void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
-                      }
-                    />
-                  )}
-                  {!run.isBeside && (
-                    <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step)}>
-                      Clone
-                      {aboutOf(step)}
-                    </button>
-                  )}
-                  {role === 'operator' && (
-                    <a
-                      href={query('/api/operator/export', { run: name, step })}
-                      download
-                      onClick={(event) => {
-                        event.preventDefault();
-                        void download(event.currentTarget.href);
-                      }}
-                    >
-                      Export
-                      {aboutOf(step)}
-                    </a>
-                  )}
-                </span>
-              </li>
-            ))}
-          </ul>
-        </details>
+        <CheckpointRows
+          run={run}
+          canGoBack={active !== null}
+          isOff={isOff}
+          tellServer={tellServer}
+          download={download}
+          clone={clone}
+        />
       )}
     </li>
   );

@@ -1,0 +1,126 @@
+/** The checkpoints of a run in the list of runs, and what can be done with each. */
+import { useContext } from 'preact/hooks';
+import { countText } from '../page/format.ts';
+import { Confirm, RoleContext } from './act.tsx';
+import { query } from './api.ts';
+import { goBackQuestion } from './goBack.ts';
+import type { RowProps } from './runsSection.tsx';
+
+interface CheckpointProps extends Pick<RowProps, 'run' | 'isOff' | 'tellServer' | 'download' | 'clone'> {
+  /** It is the run of this dashboard. */
+  readonly canGoBack: boolean;
+}
+
+export function CheckpointRows({ run, canGoBack, ...props }: CheckpointProps) {
+  const { isOff, tellServer } = props;
+  const { name, checkpoints, formerCheckpoints } = run;
+  return (
+    <details>
+      <summary>
+        Checkpoints<span class="hidden"> of {name}</span>{' '}
+        <span class="soft plain">after {checkpoints.map((each) => each.committedSteps).join(', ')} steps</span>
+      </summary>
+      <ul class="rows">
+        {checkpoints.map((checkpoint) => {
+          const { committedSteps: step, kept } = checkpoint;
+          const about = `checkpoint ${step} of ${name}`;
+          return (
+            <li key={step} class="checkpoint">
+              <span>{afterText(step)}</span>
+              <span class="buttons">
+                <label class="check">
+                  <input
+                    type="checkbox"
+                    checked={kept}
+                    disabled={isOff}
+                    onChange={() =>
+                      void tellServer(
+                        '/api/operator/keep',
+                        { run: name, step, kept: !kept },
+                        kept ? 'Newer checkpoints may replace it again.' : `Checkpoint ${step} is kept.`,
+                      )
+                    }
+                  />
+                  <span>
+                    Keep<span class="hidden"> {about}</span>
+                  </span>
+                </label>
+                {canGoBack && step < run.committedSteps && (
+                  <Confirm
+                    label="Go back"
+                    about={`to ${about}`}
+                    question={goBackQuestion(run, checkpoint)}
+                    disabled={isOff}
+                    onSure={() =>
+                      void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
+                    }
+                  />
+                )}
+                <TakeAlong run={run} step={step} about={about} {...props} />
+              </span>
+            </li>
+          );
+        })}
+        {formerCheckpoints.map(({ committedSteps: step, generation }) => {
+          const about = `kept checkpoint ${step} of ${name}, from before it went back`;
+          return (
+            <li key={`${step} ${generation}`} class="checkpoint">
+              <span>{afterText(step)}, kept from before the run went back</span>
+              <span class="buttons">
+                <Confirm
+                  label="Delete"
+                  about={about}
+                  question="This checkpoint can’t be made again: the run went back to an earlier one."
+                  disabled={isOff}
+                  onSure={() =>
+                    void tellServer(
+                      '/api/operator/keep',
+                      { run: name, step, generation, kept: false },
+                      `Checkpoint ${step} is deleted.`,
+                    )
+                  }
+                />
+                <TakeAlong run={run} step={step} generation={generation} about={about} {...props} />
+              </span>
+            </li>
+          );
+        })}
+      </ul>
+    </details>
+  );
+}
+
+const afterText = (step: number): string => `After ${countText(step)} ${step === 1 ? 'step' : 'steps'}`;
+
+interface TakeAlongProps extends Pick<RowProps, 'run' | 'isOff' | 'download' | 'clone'> {
+  readonly step: number;
+  readonly generation?: number;
+  /** For a screen reader: which of several rows a button is of. */
+  readonly about: string;
+}
+
+function TakeAlong({ run, step, generation, about, isOff, download, clone }: TakeAlongProps) {
+  const role = useContext(RoleContext);
+  const former = generation === undefined ? {} : { generation };
+  return (
+    <>
+      {!run.isBeside && (
+        <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step, generation)}>
+          Clone<span class="hidden"> {about}</span>
+        </button>
+      )}
+      {role === 'operator' && (
+        <a
+          href={query('/api/operator/export', { run: run.name, step, ...former })}
+          download
+          onClick={(event) => {
+            event.preventDefault();
+            void download(event.currentTarget.href);
+          }}
+        >
+          Export<span class="hidden"> {about}</span>
+        </a>
+      )}
+    </>
+  );
+}
