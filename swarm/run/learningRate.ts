@@ -7,8 +7,9 @@ export function learningRate({ optimizer, schedule }: Pick<Train, 'optimizer' | 
   if (step < warmup) return (peak * (step + 1)) / (warmup + 1);
   if (schedule.type === 'constant') return peak;
   const low = peak * schedule.minRatio;
-  // At decaySteps the cosine reaches `low` itself; leaving it out spares the case decaySteps = warmupSteps (0 / 0).
-  if (step >= schedule.decaySteps) return low;
-  const done = (step - warmup) / (schedule.decaySteps - warmup);
+  if (step > schedule.decaySteps) return low;
+  const decaying = schedule.decaySteps - warmup;
+  // A cosine of no steps has the peak at its one step.
+  const done = decaying === 0 ? 0 : (step - warmup) / decaying;
   return low + 0.5 * (1 + Math.cos(Math.PI * done)) * (peak - low);
 }
