@@ -9,6 +9,8 @@ import { PipelineCache } from './kernel/launch.ts';
 import { textKey } from './kernel/text.ts';
 import { caseArrays, caseTable, compareKernel, runKernel } from './kernel/verify.ts';
 import { kernels } from './kernels.ts';
+import { crossEntropy } from './loss/crossEntropy.ts';
+import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
 import { type DawnDevice, dawnDevice } from './testing/dawn.ts';
 import { sumSquares } from './update/sumSquares.ts';
 
@@ -50,6 +52,28 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
       expect(textKey(whole, dims, ON_GPU)).not.toBe(textKey(kernel, dims, ON_GPU));
       const [some, all] = [kernel, whole].map((one) => runKernel(dawn.device, 'gpu', one, dims, arrays, pipelines));
       expect(await all).toEqual(await some);
+    },
+  );
+
+  const losses = [crossEntropy, crossEntropyLoss];
+  test.each(
+    families.flatMap((family) =>
+      losses.map((kernel) => ({ family, kernel, V: 7 })).concat(losses.map((kernel) => ({ family, kernel, V: 1024 }))),
+    ),
+  )(
+    '[KE52] $family $kernel.name of $V, targets ever more certain: never less than 0, as the closed form',
+    async ({ family, kernel, V }) => {
+      const N = 64;
+      const leads = Array.from({ length: N }, (_, n) => n);
+      const logits_NV = Float32Array.from({ length: N * V }, (_, i) => (i % V === 3 ? Math.floor(i / V) - 20 : -20));
+      const arrays = { ...{ logits_NV, targets_N: new Uint32Array(N).fill(3) }, loss_N: new Float32Array(N) };
+      const { loss_N } = await runKernel(dawn.device, family, kernel, { N, V, scale: 1 }, arrays, pipelines);
+      for (const lead of leads) {
+        // One logit is `lead` above V − 1 equal ones.
+        const exact = Math.log1p((V - 1) * Math.exp(-lead));
+        expect(loss_N[lead], `lead ${lead}`).toBeGreaterThanOrEqual(0);
+        expect(Math.abs((loss_N[lead] ?? Number.NaN) - exact) / Math.max(1, exact), `lead ${lead}`).toBeLessThan(2e-6);
+      }
     },
   );
 

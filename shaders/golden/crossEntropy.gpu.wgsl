@@ -58,6 +58,7 @@ fn team_largest(lane: u32, value: f32) -> f32 {
 // Softmax cross-entropy of each row, with its gradient written over the logits:
 //   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target],   logits[n] ← (softmax(logits[n]) − onehot(target))·scale.
 // The row's maximum is taken off before every exp, so no exp overflows and the sum is at least 1.
+// WGSL allows log(1) to be 2^-21 below 0; a loss is not, and one that is not a number stays so.
 struct Softmax { most: f32, sum: f32 }
 
 // The logit of the row's target, from whichever invocation reads its lane; 0 from the others.
@@ -75,7 +76,8 @@ fn row(n: u32, lane: u32) {
   if (n >= dims.N) { return; }
   let softmax = softmax_of(n, lane);
   let correct = team_total(lane, correct_of(n, lane));
-  if (lane == 0u) { store_loss_N(n, log(softmax.sum) + (softmax.most - correct)); }
+  let rest = log(softmax.sum);
+  if (lane == 0u) { store_loss_N(n, select(rest, 0.0, rest < 0.0) + (softmax.most - correct)); }
   write_gradients(n, softmax, lane);
 }
 // For GPUs: a row's largest logit and Σ exp(logit − largest) in one walk by the TEAM invocations of a workgroup. Each keeps

@@ -56,6 +56,7 @@ fn team_largest(lane: u32, value: f32) -> f32 {
 }
 // Softmax cross-entropy of each row without a gradient, for evaluation:
 //   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target], the row's maximum taken off before every exp.
+// WGSL allows log(1) to be 2^-21 below 0; a loss is not, and one that is not a number stays so.
 struct Softmax { most: f32, sum: f32 }
 
 fn row(n: u32, lane: u32) {
@@ -65,7 +66,8 @@ fn row(n: u32, lane: u32) {
   let target_id = load_targets_N(n);
   let logits = load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH);
   let correct = total(logits * one_hot(target_id / WIDTH * WIDTH, target_id));
-  store_loss_N(n, log(softmax.sum) + (softmax.most - correct));
+  let rest = log(softmax.sum);
+  store_loss_N(n, select(rest, 0.0, rest < 0.0) + (softmax.most - correct));
 }
 // For GPUs: a row's largest logit and Σ exp(logit − largest) in one walk by the TEAM invocations of a workgroup. Each keeps
 // both of the lanes that it has seen (online softmax: Milakov & Gimelshein 2018), four loads at a time: a vocabulary is

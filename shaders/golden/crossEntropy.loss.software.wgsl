@@ -24,6 +24,7 @@ fn team_total(lane: u32, value: f32) -> f32 { return value; }
 fn team_largest(lane: u32, value: f32) -> f32 { return value; }
 // Softmax cross-entropy of each row without a gradient, for evaluation:
 //   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target], the row's maximum taken off before every exp.
+// WGSL allows log(1) to be 2^-21 below 0; a loss is not, and one that is not a number stays so.
 struct Softmax { most: f32, sum: f32 }
 
 fn row(n: u32, lane: u32) {
@@ -33,16 +34,24 @@ fn row(n: u32, lane: u32) {
   let target_id = load_targets_N(n);
   let logits = load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH);
   let correct = total(logits * one_hot(target_id / WIDTH * WIDTH, target_id));
-  store_loss_N(n, log(softmax.sum) + (softmax.most - correct));
+  let rest = log(softmax.sum);
+  store_loss_N(n, select(rest, 0.0, rest < 0.0) + (softmax.most - correct));
 }
-// For software adapters: a row's largest logit and Σ exp(logit − largest), in two walks by one invocation.
+// For software adapters: a row's largest logit and Σ exp(logit − largest), in two walks by one invocation. What
+// each addition rounds off is taken into the next one (Kahan): small terms onto a sum of 1 all round alike.
 fn softmax_of(n: u32, lane: u32) -> Softmax {
   let chunks = dims.V / WIDTH;
   var most = Lane() - 3.4e38;
   for (var v = 0u; v < chunks; v++) { most = max(most, load_logits_NV(n * chunks + v)); }
   let row_most = largest(most);
   var sum = Lane();
-  for (var v = 0u; v < chunks; v++) { sum += exp(load_logits_NV(n * chunks + v) - row_most); }
+  var excess = Lane();
+  for (var v = 0u; v < chunks; v++) {
+    let term = exp(load_logits_NV(n * chunks + v) - row_most) - excess;
+    let next = sum + term;
+    excess = (next - sum) - term;
+    sum = next;
+  }
   return Softmax(row_most, total(sum));
 }
 

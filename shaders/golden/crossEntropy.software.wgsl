@@ -26,6 +26,7 @@ fn team_largest(lane: u32, value: f32) -> f32 { return value; }
 // Softmax cross-entropy of each row, with its gradient written over the logits:
 //   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target],   logits[n] ← (softmax(logits[n]) − onehot(target))·scale.
 // The row's maximum is taken off before every exp, so no exp overflows and the sum is at least 1.
+// WGSL allows log(1) to be 2^-21 below 0; a loss is not, and one that is not a number stays so.
 struct Softmax { most: f32, sum: f32 }
 
 // The logit of the row's target, from whichever invocation reads its lane; 0 from the others.
@@ -43,17 +44,25 @@ fn row(n: u32, lane: u32) {
   if (n >= dims.N) { return; }
   let softmax = softmax_of(n, lane);
   let correct = team_total(lane, correct_of(n, lane));
-  if (lane == 0u) { store_loss_N(n, log(softmax.sum) + (softmax.most - correct)); }
+  let rest = log(softmax.sum);
+  if (lane == 0u) { store_loss_N(n, select(rest, 0.0, rest < 0.0) + (softmax.most - correct)); }
   write_gradients(n, softmax, lane);
 }
-// For software adapters: a row's largest logit and Σ exp(logit − largest), in two walks by one invocation.
+// For software adapters: a row's largest logit and Σ exp(logit − largest), in two walks by one invocation. What
+// each addition rounds off is taken into the next one (Kahan): small terms onto a sum of 1 all round alike.
 fn softmax_of(n: u32, lane: u32) -> Softmax {
   let chunks = dims.V / WIDTH;
   var most = Lane() - 3.4e38;
   for (var v = 0u; v < chunks; v++) { most = max(most, load_logits_NV(n * chunks + v)); }
   let row_most = largest(most);
   var sum = Lane();
-  for (var v = 0u; v < chunks; v++) { sum += exp(load_logits_NV(n * chunks + v) - row_most); }
+  var excess = Lane();
+  for (var v = 0u; v < chunks; v++) {
+    let term = exp(load_logits_NV(n * chunks + v) - row_most) - excess;
+    let next = sum + term;
+    excess = (next - sum) - term;
+    sum = next;
+  }
   return Softmax(row_most, total(sum));
 }
 // For software adapters: one invocation writes a row's gradients.
