@@ -4,7 +4,6 @@
  */
 
 import type { Server as HttpServer } from 'node:http';
-import websocket from '@fastify/websocket';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { invariant, type Result, refusal, success } from '../swarm/base.ts';
@@ -15,7 +14,7 @@ import { addMemberApi } from './api/memberApi.ts';
 import { addPreviewPicture, originOf, previewTags } from './api/preview.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { type PublicView, Visible } from './api/visible.ts';
-import { DonorSocket, SOCKET_LIMITS } from './donors/donorSocket.ts';
+import { DonorSocket } from './donors/donorSocket.ts';
 import type { DonorWire, Origin } from './donors/donorWire.ts';
 import { addDonorDoor } from './donors/door.ts';
 import type { NetworkOptions } from './donors/network.ts';
@@ -29,6 +28,7 @@ import { isOneLine, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
 import { limitBodies } from './http/slowRequests.ts';
 import { throttled } from './http/throttled.ts';
+import { addWebSockets } from './http/webSockets.ts';
 import { monotonicMs } from './monitoring/clock.ts';
 import type { Log } from './monitoring/log.ts';
 import { boundedLog } from './monitoring/log.ts';
@@ -137,7 +137,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     ...(options.site?.isBeside ? followedSession(() => data.store.sessions()) : {}),
   };
   limitBodies(app);
-  await app.register(websocket, { options: SOCKET_LIMITS });
+  await addWebSockets(app);
   const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);
   const status = publicStatus(run, data.store);
   const preview = (request: FastifyRequest): string => {

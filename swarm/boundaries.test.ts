@@ -129,7 +129,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   uqr: ['web/src/donor/share.tsx'],
   'puppeteer-core': ['signaling-server/headless/firefox.ts'],
   comlink: ['web/src/worker/bridge.ts', 'web/src/worker/worker.ts'],
-  '@fastify/websocket': ['signaling-server/server.ts', 'signaling-server/site/gateway.ts'],
+  '@fastify/websocket': ['signaling-server/http/webSockets.ts'],
   'prom-client': ['signaling-server/monitoring/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
   ws: [

@@ -1,10 +1,11 @@
 /** `shoal doctor`: what this machine can do, and how to mend what it cannot. */
+import { spawnSync } from 'node:child_process';
 import { constants, existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { makeFolder } from '../files/makeFolder.ts';
-import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
+import { PAGES_FOLDER, SOURCES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { launchBrowser } from '../headless/chromium.ts';
 import { findBrowser, findFirefox, noBrowser, noFirefox } from '../headless/findBrowser.mjs';
 import { tryIt } from './options.ts';
@@ -32,7 +33,7 @@ export function addDoctorCommand(program: Command): void {
 }
 
 async function doctor({ json }: { readonly json?: boolean }): Promise<void> {
-  const checks = [node(), pages(), await workFolder(), ...(await browser()), firefox(), vulkan()];
+  const checks = [node(), pages(), await workFolder(), tokenizers(), ...(await browser()), firefox(), vulkan()];
   const isWell = checks.every(({ ok, optional }) => ok || optional);
   if (json) {
     process.stdout.write(`${JSON.stringify({ ok: isWell, checks })}\n`);
@@ -118,6 +119,19 @@ async function webGpu(started: Awaited<ReturnType<typeof import('playwright').ch
         name,
         adapter.endsWith('without shader-f16') ? `${adapter}: computes in f32 where a run asks for f16` : adapter,
       );
+}
+
+/** In a process of its own, as runs use it: it is native code. */
+function tokenizers(): Check {
+  const name = 'tokenizers';
+  const words = ['-e', 'require("tokenizers")'];
+  if (spawnSync(process.execPath, words, { cwd: SOURCES_FOLDER, stdio: 'ignore' }).status === 0)
+    return well(name, 'Hugging Face’s library loads');
+  const what = 'none: a run may not name a tokenizer.json; runs on bytes go on working';
+  return {
+    ...missing(name, what, 'run npm ci on a system that the package tokenizers has a build for'),
+    optional: true,
+  };
 }
 
 /** Beside Chromium, for donors of another browser. */

@@ -5,15 +5,14 @@
  */
 import { createServer, Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
-import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
 import { addDonorDoor, type DoorOptions } from '../donors/door.ts';
 import { type Access, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
 import { cutAnswered, limitBodies, limitBodyTime } from '../http/slowRequests.ts';
+import { addWebSockets } from '../http/webSockets.ts';
 import { gatewayMetrics, METRICS_TYPE, type RunRole } from '../monitoring/metrics.ts';
 import type { Room } from './room.ts';
 import type { Rooms } from './rooms.ts';
@@ -114,7 +113,7 @@ async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promis
   const { access, host, pages, embedOn, rooms, malformed } = options;
   const app = application(access, host, false);
   limitBodies(app);
-  await app.register(websocket, { options: SOCKET_LIMITS });
+  await addWebSockets(app);
   await addPages(app, pages, { embedOn });
   const came: DoorOptions['came'] = (wire, origin, run) => {
     const room = rooms.forDonor(run);

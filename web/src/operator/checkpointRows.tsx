@@ -4,7 +4,7 @@ import { countText } from '../page/format.ts';
 import { Confirm, RoleContext } from './act.tsx';
 import { query } from './api.ts';
 import { goBackQuestion } from './goBack.ts';
-import type { RowProps } from './runsSection.tsx';
+import type { RowProps } from './props.ts';
 
 interface CheckpointProps extends Pick<RowProps, 'run' | 'isOff' | 'tellServer' | 'download' | 'clone'> {
   /** It is the run of this dashboard. */

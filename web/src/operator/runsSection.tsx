@@ -11,7 +11,7 @@ import { query, read, tell } from './api.ts';
 import { CardForm } from './cardForm.tsx';
 import { CheckpointRows } from './checkpointRows.tsx';
 import { DraftForm } from './draftForm.tsx';
-import type { SectionProps } from './props.ts';
+import type { RowProps, SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
 import { RunNote } from './runNote.tsx';
 import { foundRuns, orderOf, RUN_ORDERS, type RunOrder, withActive } from './runOrder.ts';
@@ -140,25 +140,6 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
 }
 
 const activeOf = (runs: readonly ListedRun[]): ListedRun | undefined => runs.find(({ isActive }) => isActive);
-
-export interface RowProps {
-  readonly run: ListedRun;
-  /** How the run of this dashboard stands; null: this is another one. */
-  readonly active: Sign | null;
-  /** The server changes to it at this moment. */
-  readonly isNext: boolean;
-  /** What is done to it is done on this dashboard. */
-  readonly isHere: boolean;
-  readonly canActivate: boolean;
-  readonly canBeside: boolean;
-  /** In the queue; below 0: it is not in it. */
-  readonly place: number;
-  readonly isOff: boolean;
-  readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
-  readonly download: (address: string) => Promise<void>;
-  readonly activate: (run: string) => Promise<void>;
-  readonly clone: (run: ListedRun, checkpoint: number | null, generation?: number) => void;
-}
 
 const NEXT: Sign = PHASES.preparing;
 

@@ -12,7 +12,8 @@ export const stillMs = ({ sinceMs, seenMs }: Stillness): number => seenMs - sinc
 
 export function stillnessAt(known: Stillness | null, key: string, isSeen: boolean, nowMs: number): Stillness {
   if (known !== null && !isSeen) return { ...known, isSeen };
-  // What it did meanwhile is not known: that counts from now.
-  if (known?.key !== key || !known.isSeen) return { key, isSeen, sinceMs: nowMs, seenMs: nowMs };
-  return { ...known, seenMs: nowMs };
+  if (known?.key !== key) return { key, isSeen, sinceMs: nowMs, seenMs: nowMs };
+  // Out of sight it stood no less, but that time does not count.
+  const unseenMs = known.isSeen ? 0 : nowMs - known.seenMs;
+  return { key, isSeen, sinceMs: known.sinceMs + unseenMs, seenMs: nowMs };
 }

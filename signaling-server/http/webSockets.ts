@@ -1,0 +1,18 @@
+/**
+ * The WebSockets of an application, kept open: proxies cut what carries nothing for a while (nginx after 60 s), and an
+ * operator's feed carries nothing while the run stands. Browsers answer a ping by themselves.
+ */
+import websocket from '@fastify/websocket';
+import type { FastifyInstance } from 'fastify';
+import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
+
+const PING_MS = 25_000;
+
+export async function addWebSockets(app: FastifyInstance): Promise<void> {
+  await app.register(websocket, { options: SOCKET_LIMITS });
+  const timer = setInterval(() => {
+    for (const socket of app.websocketServer.clients) socket.ping();
+  }, PING_MS);
+  timer.unref();
+  app.addHook('onClose', async () => clearInterval(timer));
+}
