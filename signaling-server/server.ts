@@ -14,7 +14,7 @@ import { addMemberApi } from './api/memberApi.ts';
 import { addPreviewPicture, originOf, previewTags } from './api/preview.ts';
 import { publicStatus } from './api/publicStatus.ts';
 import { type PublicView, Visible } from './api/visible.ts';
-import { DonorSocket } from './donors/donorSocket.ts';
+import { DonorSocket, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { DonorWire, Origin } from './donors/donorWire.ts';
 import { addDonorDoor } from './donors/door.ts';
 import type { NetworkOptions } from './donors/network.ts';
@@ -137,7 +137,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     ...(options.site?.isBeside ? followedSession(() => data.store.sessions()) : {}),
   };
   limitBodies(app);
-  await addWebSockets(app);
+  await addWebSockets(app, SOCKET_LIMITS);
   const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);
   const status = publicStatus(run, data.store);
   const preview = (request: FastifyRequest): string => {

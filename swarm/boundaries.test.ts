@@ -133,6 +133,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['signaling-server/monitoring/metrics.ts'],
   // Its sockets come out of the plugin: there it is named for their type, and by the donor that tests script.
   ws: [
+    'signaling-server/http/webSockets.test.ts',
     'signaling-server/donors/donorSocket.ts',
     'signaling-server/donors/donorWire.ts',
     'signaling-server/operator/api.ts',

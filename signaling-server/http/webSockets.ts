@@ -2,14 +2,17 @@
  * The WebSockets of an application, kept open: proxies cut what carries nothing for a while (nginx after 60 s), and an
  * operator's feed carries nothing while the run stands. Browsers answer a ping by themselves.
  */
-import websocket from '@fastify/websocket';
+import websocket, { type WebsocketPluginOptions } from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
-import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
 
 const PING_MS = 25_000;
 
-export async function addWebSockets(app: FastifyInstance): Promise<void> {
-  await app.register(websocket, { options: SOCKET_LIMITS });
+/** `options`: as the library `ws` takes them. */
+export async function addWebSockets(
+  app: FastifyInstance,
+  options: NonNullable<WebsocketPluginOptions['options']> = {},
+): Promise<void> {
+  await app.register(websocket, { options });
   const timer = setInterval(() => {
     for (const socket of app.websocketServer.clients) socket.ping();
   }, PING_MS);

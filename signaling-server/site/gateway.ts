@@ -6,6 +6,7 @@
 import { createServer, Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
+import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
 import { addDonorDoor, type DoorOptions } from '../donors/door.ts';
 import { type Access, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
@@ -113,7 +114,7 @@ async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promis
   const { access, host, pages, embedOn, rooms, malformed } = options;
   const app = application(access, host, false);
   limitBodies(app);
-  await addWebSockets(app);
+  await addWebSockets(app, SOCKET_LIMITS);
   await addPages(app, pages, { embedOn });
   const came: DoorOptions['came'] = (wire, origin, run) => {
     const room = rooms.forDonor(run);
