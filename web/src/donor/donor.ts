@@ -197,6 +197,7 @@ export class Donor implements DonorPage {
 
   fail(reason: WorkerFailure, detail: string): void {
     const isFirst = this.#conversation === null;
+    const hasComputed = this.#live.current.phase.kind === 'computing';
     this.#stop();
     if (this.#live.current.pending === 'leave') {
       this.#live.dispatch({ type: 'leftUnconfirmed' });
@@ -207,7 +208,7 @@ export class Donor implements DonorPage {
       return;
     }
     if (reason === 'internal' && isFirst) void this.#failAtStart(detail);
-    else this.#again(reason, detail);
+    else this.#again(reason, detail, hasComputed);
   }
 
   /** What could not even be loaded is no fault of this page where its server is gone: that one is waited for. */
@@ -216,7 +217,7 @@ export class Donor implements DonorPage {
     const { kind } = this.#live.current.phase;
     if (this.#bridge || (kind !== 'starting' && kind !== 'reconnecting')) return;
     if (answer.ok || answer.reason !== UNREACHABLE) {
-      this.#again('internal', detail);
+      this.#again('internal', detail, false);
       return;
     }
     const closed: SignalingState = { kind: 'closed', pauseMs: GONE_PAUSE_MS, isKept: false };
@@ -224,8 +225,8 @@ export class Donor implements DonorPage {
     this.#startIn(GONE_PAUSE_MS);
   }
 
-  #again(reason: Exclude<WorkerFailure, 'wrongGpu'>, detail: string): void {
-    this.#trouble = nextTrouble(this.#trouble, monotonicMs());
+  #again(reason: Exclude<WorkerFailure, 'wrongGpu'>, detail: string, hasComputed: boolean): void {
+    this.#trouble = nextTrouble(this.#trouble, monotonicMs(), hasComputed);
     const pauseMs = restartPauseMs(this.#trouble, reason);
     if (pauseMs === null) {
       this.#live.dispatch({ type: 'failed', reason, detail });

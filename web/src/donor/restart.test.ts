@@ -2,16 +2,17 @@ import { describe, expect, test } from 'vitest';
 import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
 
 /** Pauses until it gives up, each failure coming `costMs` after its try. */
-function pauses(reason: 'deviceLost' | 'internal', costMs: number): number[] {
+function pauses(reason: 'deviceLost' | 'internal', costMs: number, hasComputed = false, most = 100): number[] {
   const all: number[] = [];
   let trouble: Trouble | null = null;
-  for (let nowMs = 0; ; ) {
-    trouble = nextTrouble(trouble, nowMs);
+  for (let nowMs = 0; all.length < most; ) {
+    trouble = nextTrouble(trouble, nowMs, hasComputed);
     const pauseMs = restartPauseMs(trouble, reason);
     if (pauseMs === null) return all;
     all.push(pauseMs);
     nowMs += pauseMs + costMs;
   }
+  return all;
 }
 
 describe('restart', () => {
@@ -23,14 +24,19 @@ describe('restart', () => {
     expect(seconds).toBeLessThan(140);
   });
 
+  test('a device that is lost thirty times is tried each time, where it computed in between', () => {
+    expect(pauses('deviceLost', 20_000, true, 30)).toHaveLength(30);
+  });
+
   test('a fault of the page gets three tries', () => {
     expect(pauses('internal', 1_000)).toEqual([500, 2_000, 8_000]);
+    expect(pauses('internal', 1_000, true)).toEqual([500, 2_000, 8_000]);
   });
 
   test('a failure after a calm minute is a first one', () => {
-    const first = nextTrouble(null, 0);
-    const second = nextTrouble(first, 59_000);
+    const first = nextTrouble(null, 0, false);
+    const second = nextTrouble(first, 59_000, false);
     expect(second).toEqual({ sinceMs: 0, lastMs: 59_000, count: 2 });
-    expect(nextTrouble(second, 119_001)).toEqual({ sinceMs: 119_001, lastMs: 119_001, count: 1 });
+    expect(nextTrouble(second, 119_001, false)).toEqual({ sinceMs: 119_001, lastMs: 119_001, count: 1 });
   });
 });

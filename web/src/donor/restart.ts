@@ -18,9 +18,10 @@ const DEVICE_PAUSE_MS = 5_000;
 const INTERNAL_TRIES = 3;
 const INTERNAL_FIRST_PAUSE_MS = 500;
 
-export function nextTrouble(before: Trouble | null, nowMs: number): Trouble {
+/** `hasComputed`: since the failure before; then a lost device is tried for its two minutes anew. */
+export function nextTrouble(before: Trouble | null, nowMs: number, hasComputed: boolean): Trouble {
   if (!before || nowMs - before.lastMs > CALM_MS) return { sinceMs: nowMs, lastMs: nowMs, count: 1 };
-  return { sinceMs: before.sinceMs, lastMs: nowMs, count: before.count + 1 };
+  return { sinceMs: hasComputed ? nowMs : before.sinceMs, lastMs: nowMs, count: before.count + 1 };
 }
 
 /** The pause before the next try; null where trying has no sense any more. */
