@@ -191,3 +191,45 @@ test('a directory whose store or blobs are damaged is refused in a sentence, and
     reason: expect.stringMatching(/shoal\.sqlite cannot be read: /),
   });
 });
+
+test('[FI12] a head that unties the model is said once, and the export is untied', async () => {
+  const [VOCABULARY, WIDTH] = [128, 4];
+  const shapes: Record<string, number[]> = { 'wte.weight': [VOCABULARY, WIDTH], 'lm_head.weight': [VOCABULARY, WIDTH] };
+  const norms = ['ln_1.weight', 'ln_1.bias', 'attn.c_proj.bias', 'ln_2.weight', 'ln_2.bias', 'mlp.c_proj.bias'];
+  for (const name of norms) shapes[`h.0.${name}`] = [WIDTH];
+  Object.assign(shapes, { 'wpe.weight': [16, WIDTH], 'ln_f.weight': [WIDTH], 'ln_f.bias': [WIDTH] });
+  Object.assign(shapes, { 'h.0.attn.c_attn.weight': [WIDTH, 12], 'h.0.attn.c_attn.bias': [12] });
+  Object.assign(shapes, { 'h.0.attn.c_proj.weight': [WIDTH, WIDTH], 'h.0.mlp.c_fc.weight': [WIDTH, 16] });
+  Object.assign(shapes, { 'h.0.mlp.c_fc.bias': [16], 'h.0.mlp.c_proj.weight': [16, WIDTH] });
+  const tensors = Object.entries(shapes).map(([name, shape]) => ({ name, shape }));
+  const values = tensors.flatMap(({ name, shape }) =>
+    new Array<number>(shape.reduce((product, size) => product * size, 1)).fill(name === 'lm_head.weight' ? 0.5 : 0.25),
+  );
+  const floats = new Uint8Array(Float32Array.from(values).buffer);
+  writeFileSync(join(folder, 'init.safetensors'), Buffer.concat([encodeHeader(tensors), floats]));
+  writeFileSync(join(folder, 'ascii.txt'), 'All human beings are born free and equal.\n'.repeat(9));
+  const path = writeRun({
+    ...{ name: 'untied', model: { ...model, vocab_size: VOCABULARY }, evaluation: undefined },
+    ...{ data: { files: ['ascii.txt'], tokenizer: 'bytes' }, init: 'init.safetensors' },
+  });
+  const notes: string[] = [];
+  const add = () => addRun(data, path, { note: (sentence) => notes.push(sentence.replaceAll(folder, 'DIR')) });
+  expect(await add()).toEqual({ ok: true, value: 'untied' });
+  expect(await add()).toEqual({ ok: true, value: 'untied' });
+  expect(notes).toEqual([
+    'DIR/run.json: init has an lm_head.weight that differs from the embedding: the head is trained and exported untied',
+  ]);
+  const out = join(folder, 'export');
+  expect(await exportRun(data, 'untied', out)).toMatchObject({ ok: true });
+  expect(JSON.parse(readFileSync(join(out, 'config.json'), 'utf8')).tie_word_embeddings).toBe(false);
+  const opened = await openExport(out);
+  if (!opened.ok) throw new Error(opened.reason);
+  const { weights, model: found } = opened.value;
+  const { elements } = found.blocks.at(-1) ?? { elements: 0 };
+  expect([...(await weights.readBlock('head', elements - 2, elements))]).toEqual([0.5, 0.5]);
+  await weights.close();
+  const tokenizer = await openTokenizer(join(out, 'tokenizer.json'));
+  if (!tokenizer.ok) throw new Error(tokenizer.reason);
+  expect(tokenizer.value.ids).toBe(VOCABULARY);
+  tokenizer.value.close();
+});
