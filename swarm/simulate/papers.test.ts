@@ -216,6 +216,18 @@ describe('ATLAS (2024)', () => {
     );
   });
 
+  test.each(['mixed', 'turns'])(
+    '[SI15] %s: what one pipeline shares with nobody, and what shares no link, is as without',
+    (sharing) => {
+      const link = { bytesPerSecond: 1 };
+      const bytes = { link, activationBytes: 1, gradientBytes: 1 };
+      const alone = makespan('1f1b', 4, 8, bytes);
+      expect(makespan('1f1b', 4, 8, { ...bytes, sharedLinks: [0, 2], sharing })).toBe(alone);
+      for (const pipelines of [1, 2])
+        expect(makespan('1f1b', 4, 8, { ...bytes, pipelines, sharedLinks: [], sharing })).toBe(alone);
+    },
+  );
+
   test('[SI6] what its prefill service would find: 9 of 21 s of every peer, 12 of work', () => {
     const { peers, bubbleRatio } = run(chain('1f1b', 4, 4));
     expect(peers.map(({ busySeconds, idleSeconds }) => [busySeconds, idleSeconds])).toEqual(upTo(4).map(() => [12, 9]));

@@ -53,9 +53,6 @@ describe('refusals', () => {
       'sharedLinks[0] must be a number of a link, at most 2, not 3',
     ],
     [{ stages: [ONE_TWO], pipelines: 2, sharedLinks: [0] }, 'sharedLinks must be empty where one peer has no link'],
-    [{ sharedLinks: [0], sharing: 'turns' }, 'sharedLinks does nothing with one pipeline'],
-    [{ pipelines: 2, sharing: 'mixed' }, 'sharing does nothing without sharedLinks'],
-    [{ sharing: 'turns' }, 'sharing does nothing without sharedLinks'],
     [{ pipelines: 2, sharedLinks: [1, 1] }, 'sharedLinks must name each link once: 1 stands there twice'],
     [{ sharing: 'equal' }, 'sharing must be "mixed" or "turns", not "equal"'],
   ])('%j', (given, sentence) => {

@@ -94,12 +94,8 @@ function misfitOf(problem: SimulateProblem): string | null {
 }
 
 function sharedLinksMisfit(problem: SimulateProblem): string | null {
-  const { stages, sharedLinks, sharing, pipelines } = problem;
+  const { stages, sharedLinks } = problem;
   const most = (wraps(problem) ? stages.length : stages.length - 1) - 1;
-  if (sharedLinks.length > 0 && pipelines === 1)
-    return 'sharedLinks does nothing with one pipeline: expected pipelines of 2 or more beside it';
-  if (sharing !== undefined && sharedLinks.length === 0)
-    return 'sharing does nothing without sharedLinks: expected the numbers of links that pipelines share beside it';
   for (const [index, link] of sharedLinks.entries()) {
     if (link > most)
       return most < 0
