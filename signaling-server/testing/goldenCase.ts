@@ -3,8 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { at, type Range } from '../../swarm/base.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
 import type { StateKind } from '../../swarm/plan/stateKinds.ts';
-import { modelOf, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
+import { modelOf, parseRunFile, type RunFile, type Train } from '../../swarm/run/runFile.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
+
+interface SampleTokens {
+  readonly ids: Uint32Array;
+  readonly targets: Uint32Array;
+}
 
 export interface GoldenCase {
   readonly run: RunFile;
@@ -13,8 +18,8 @@ export interface GoldenCase {
   readonly expected: readonly { readonly loss: number; readonly gradientNorm: number }[];
   /** Of checkpoint 0. */
   readState(block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
-  /** Of a step's samples `[from, to)`. Sample i of step s is window (s·B + i) mod n: written again, from DA2 and DA3. */
-  tokens(step: number, samples: Range): { readonly ids: Uint32Array; readonly targets: Uint32Array };
+  /** Of a step's samples `[from, to)`. */
+  tokens(step: number, samples: Range): SampleTokens;
 }
 
 export const goldenFolder = (name: string): URL => new URL(`../../e2e/golden/${name}/`, import.meta.url);
@@ -30,8 +35,7 @@ export async function openGoldenCase(name: string): Promise<GoldenCase> {
   const weights = opened.value;
   const text = await readFile(new URL(at(run.data.files, 0), folder));
   const lines = (await readFile(new URL('expected.jsonl', folder), 'utf8')).trim().split('\n');
-  const { sequenceLength: T, globalBatchSize: B } = run.train;
-  const windows = Math.floor((text.length - 1) / T);
+  const windows = windowsOf(text, run.train);
   return {
     run,
     model,
@@ -41,11 +45,24 @@ export async function openGoldenCase(name: string): Promise<GoldenCase> {
       kind === 'value' || kind === 'shared'
         ? weights.readBlock(block, from, to)
         : Promise.resolve(new Float32Array(to - from)),
-    tokens(step, [from, to]) {
-      const starts = Array.from({ length: to - from }, (_, i) => ((step * B + from + i) % windows) * T);
-      const rows = (shift: number) =>
-        Uint32Array.from(starts.flatMap((at) => [...text.subarray(at + shift, at + shift + T)]));
-      return { ids: rows(0), targets: rows(1) };
-    },
+    tokens: (step, samples) => tokensOf(windows(step, samples)),
   };
 }
+
+/** T + 1 tokens of each sample `[from, to)`. Sample i of step s is window (s·B + i) mod n: written again, from DA2 and DA3. */
+export function windowsOf(
+  text: Uint8Array,
+  { sequenceLength: T, globalBatchSize: B }: Pick<Train, 'sequenceLength' | 'globalBatchSize'>,
+): (step: number, samples: Range) => Uint8Array[] {
+  const count = Math.floor((text.length - 1) / T);
+  return (step, [from, to]) =>
+    Array.from({ length: to - from }, (_, i) => {
+      const start = ((step * B + from + i) % count) * T;
+      return text.subarray(start, start + T + 1);
+    });
+}
+
+export const tokensOf = (windows: readonly Uint8Array[]): SampleTokens => ({
+  ids: Uint32Array.from(windows.flatMap((window) => [...window.subarray(0, -1)])),
+  targets: Uint32Array.from(windows.flatMap((window) => [...window.subarray(1)])),
+});

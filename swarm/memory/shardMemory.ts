@@ -75,6 +75,7 @@ export function shardsOf(
       const { range } = shard;
       const own = holderOfAll(order, peer, range);
       const isCoded = codesValues(plan, shard, order);
+      const isGathered = gatheringHome(plan, name) !== null;
       const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
       return {
         block: name,
@@ -83,11 +84,13 @@ export function shardsOf(
         isPrimary: shard.peer === peer,
         valuesStage: own?.stage ?? null,
         in: shard.in ?? 'gpu',
-        isGathered: gatheringHome(plan, name) !== null,
+        isGathered,
         master: own && compute === 'f32' && shard.in !== 'host' && !isCoded ? 'stage' : 'own',
         isCoded,
         holders: concerned,
+        // Gradients of what is gathered come while the stage that has the table whole still adds its own.
         sumInPlace:
+          !isGathered &&
           shard.in !== 'host' &&
           own !== undefined &&
           own === concerned[0] &&
