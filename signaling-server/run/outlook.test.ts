@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
+import type { Store } from '../store/store.ts';
 import { Outlook } from './outlook.ts';
 
 const left = (why: 'noGain' | 'queued'): DecisionEffect => ({
@@ -19,7 +20,7 @@ const trainedBy = (...names: string[]): Snapshot => ({
 });
 
 test('[OP64] who was left out because it would not help is told of until others train, also after it left', () => {
-  const outlook = new Outlook({ queue: () => [] });
+  const outlook = new Outlook({ queue: () => [], steps: () => [] });
   outlook.effect(left('queued'));
   expect(outlook.shown(trainedBy('a'))).toEqual({});
   outlook.effect(left('noGain'));
@@ -32,9 +33,16 @@ test('[OP64] who was left out because it would not help is told of until others 
 
 test('[OP62] the run that comes next is told, and that the server changes to it', () => {
   const queue: string[] = [];
-  const outlook = new Outlook({ queue: () => queue });
+  const outlook = new Outlook({ queue: () => queue, steps: () => [] });
   queue.push('second');
   expect(outlook.shown(trainedBy('a'))).toEqual({ next: 'second' });
   outlook.changesTo = 'second';
   expect(outlook.shown(trainedBy('a'))).toEqual({ next: 'second', changesTo: 'second' });
+});
+
+test('[OP61] the loss where the run stands is there after it went back, too', () => {
+  const record = { step: 3, loss: 1.5 } as ReturnType<Store['steps']>[number];
+  const outlook = new Outlook({ queue: () => [], steps: (_, from) => (from === 3 ? [record] : []) });
+  expect(outlook.shown({ ...trainedBy(), committedSteps: 4 })).toEqual({ loss: 1.5 });
+  expect(outlook.shown({ ...trainedBy(), committedSteps: 4, loss: 2 })).toEqual({});
 });

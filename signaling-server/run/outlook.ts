@@ -1,5 +1,5 @@
 /**
- * What the pages are told of a run beside its state: which run comes next, and whether another GPU would find a place. A plan
+ * What the pages are told of a run beside its state: the loss where it stands, which run comes next, and whether another GPU would find a place. A plan
  * that was looked for with one more donor, and left it out, says that it would not, for as long as the same donors train.
  */
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
@@ -10,13 +10,13 @@ import type { RunObserver } from './runObserver.ts';
 export class Outlook implements RunObserver {
   /** The server is about to change to this run; null: it stays. */
   changesTo: string | null = null;
-  readonly #store: Pick<Store, 'queue'>;
+  readonly #store: Pick<Store, 'queue' | 'steps'>;
   /** Somebody was told that it would make no step shorter, since the last look. */
   #wasLeftOut = false;
   /** Who trained then; null: nobody was left out. */
   #enough: string | null = null;
 
-  constructor(store: Pick<Store, 'queue'>) {
+  constructor(store: Pick<Store, 'queue' | 'steps'>) {
     this.#store = store;
   }
 
@@ -26,14 +26,19 @@ export class Outlook implements RunObserver {
     if (state === 'spare' && (why === 'noGain' || why === 'full')) this.#wasLeftOut = true;
   }
 
-  shown(snapshot: Snapshot): Pick<Snapshot, 'changesTo' | 'next' | 'isFull'> {
+  shown(snapshot: Snapshot): Partial<Pick<Snapshot, 'changesTo' | 'next' | 'isFull' | 'loss'>> {
     const training = snapshot.donors.flatMap(({ peer, stages }) => (stages.length > 0 ? peer : [])).join(' ');
     if (this.#wasLeftOut && training !== '') {
       this.#enough = training;
       this.#wasLeftOut = false;
     }
     const [next] = this.#store.queue();
+    const { run, committedSteps } = snapshot;
+    // The decisions forget it when they go back; the store has it.
+    const isForgotten = snapshot.loss === null && committedSteps > 0;
+    const loss = isForgotten ? this.#store.steps(run, committedSteps - 1)[0]?.loss : undefined;
     return {
+      ...(loss !== undefined && { loss }),
       ...(this.changesTo !== null && { changesTo: this.changesTo }),
       ...(next !== undefined && { next }),
       ...(training !== '' && training === this.#enough && { isFull: true as const }),
