@@ -128,8 +128,8 @@ test('[DA10] a tokenizer that does not fit is refused in one sentence', async ()
     join(folder, 'gone.json'),
     readFileSync(golden('tokenizer.json'), 'utf8').replaceAll(/":(\d+)/g, '":"$1"'),
   );
-  expect(await reason(writeRun(other))).toBe(
-    'DIR/run.json: data.tokenizer DIR/gone.json is not a Hugging Face tokenizer.json that can be used: its tokens are no whole numbers',
+  expect(await reason(writeRun(other))).toMatch(
+    /^DIR\/run\.json: data\.tokenizer DIR\/gone\.json is not a Hugging Face tokenizer\.json that can be used: invalid type: string/,
   );
   writeFileSync(join(folder, 'text.txt'), Buffer.concat([Buffer.from(TEXT), Buffer.of(0xff), Buffer.from(TEXT)]));
   expect(await reason(writeRun({ name: 'third' }))).toMatch(
