@@ -333,6 +333,25 @@ describe('openTokenizer', () => {
     await expect(lacking.encode('a!')).rejects.toThrow(NoTokenError);
   });
 
+  test.each([1, 3, 100])(
+    '[DA10] ids are those that the library gives out, whatever id the file says: %i',
+    async (id) => {
+      const model = { type: 'WordLevel', vocab: { a: 0, b: 1, c: 2 }, unk_token: 'c' };
+      const token = {
+        content: '<x>',
+        single_word: false,
+        lstrip: false,
+        rstrip: false,
+        normalized: false,
+        special: true,
+      };
+      const bare = { added_tokens: [{ id, ...token }], normalizer: null, pre_tokenizer: null, post_processor: null };
+      const tokenizer = await opened({ ...bare, decoder: null, model });
+      expect(await tokenizer.encode('<x>')).toEqual([3]);
+      expect(tokenizer.ids).toBe(4);
+    },
+  );
+
   test('[DA14] what takes longer than its size is worth is ended in one sentence, and nothing waits for it', async () => {
     const path = join(folder, 'tokenizer.json');
     writeFileSync(path, JSON.stringify(golden));
