@@ -32,7 +32,7 @@ export const UNKNOWN_MACHINE: Machine = {
 /** What to do for a GPU that the browser does not give. */
 export const GPU_ADVICE: Readonly<Record<BrowserName, string>> = {
   Chrome:
-    'Version 113 or later. Settings, System: switch on “Use graphics acceleration when available”, then restart Chrome. chrome://gpu says under WebGPU what is missing; on Linux chrome://flags/#enable-unsafe-webgpu may be needed.',
+    'Version 113 or later. Settings, System: switch on “Use graphics acceleration when available”, then restart Chrome. chrome://gpu says under WebGPU what is missing; on Linux Chrome has it by itself on some Intel GPUs only: elsewhere switch on chrome://flags/#enable-unsafe-webgpu and chrome://flags/#enable-vulkan.',
   Edge: 'Version 113 or later. Settings, System and performance: switch on “Use graphics acceleration when available”, then restart Edge. edge://gpu says under WebGPU what is missing.',
   Firefox:
     'Version 141 or later on Windows, 145 or later on macOS. Settings, General, Performance: hardware acceleration on. about:support says under Graphics what is missing; elsewhere about:config has dom.webgpu.enabled.',

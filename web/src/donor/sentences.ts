@@ -26,7 +26,7 @@ const FAILURES: Readonly<Record<Exclude<FailureReason, RefusalReason>, Failure>>
   noWebGpu: {
     what: 'This browser has no WebGPU.',
     advice:
-      'Use a current Chrome, Edge or Safari, or Firefox on Windows or macOS. Chrome on Linux may need chrome://flags/#enable-unsafe-webgpu.',
+      'Use a current Chrome, Edge or Safari, or Firefox on Windows or macOS. Chrome on Linux has it by itself on some Intel GPUs only: elsewhere switch on chrome://flags/#enable-unsafe-webgpu and chrome://flags/#enable-vulkan.',
   },
   noWebRtc: {
     what: 'This browser has no WebRTC, which connects donors directly.',

@@ -10,7 +10,7 @@ import { saveBlob } from '../page/save.ts';
 import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
 import { type Chart, summaryOf, wholeSplits } from './charts.ts';
 import type { Mark } from './marks.ts';
-import { csv, groupsOf, type Line, movedWindow, type StepWindow, type Tone } from './series.ts';
+import { csv, groupsOf, type Line, movedWindow, positive, type StepWindow, type Tone } from './series.ts';
 
 const HEIGHT = 210;
 const TABLE_ROWS = 30;
@@ -172,7 +172,11 @@ function Plot(props: PlotProps) {
   // Another set of lines is another plot.
   const shape = `${chart.id} ${chart.isLog} ${chart.lines.map(({ label, tone, pattern }) => [label, tone, pattern]).join('|')}`;
   const data = useMemo(
-    () => [[...chart.xs], ...chart.lines.map(({ values }) => [...values])] as uPlot.AlignedData,
+    () =>
+      [
+        [...chart.xs],
+        ...chart.lines.map(({ values }) => (chart.isLog ? positive(values) : [...values])),
+      ] as uPlot.AlignedData,
     [chart],
   );
 

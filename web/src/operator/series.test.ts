@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { changedWindow, csv, groupsOf, joined, movedWindow, percentile, smoothed } from './series.ts';
+import { changedWindow, csv, groupsOf, joined, movedWindow, percentile, positive, smoothed } from './series.ts';
 
 describe('series', () => {
   test('a smoothed constant is that constant, from its first value on', () => {
@@ -83,4 +83,10 @@ describe('series', () => {
   test('a file of numbers quotes what would break its columns', () => {
     expect(csv(['step', 'loss, raw', 'a "b"'], [[1, 2.5, null]])).toBe('step,"loss, raw","a ""b"""\n1,2.5,\n');
   });
+});
+
+test('[OP71] a logarithmic axis is given what has a logarithm', () => {
+  const shown = positive([2, 0, -1, null, 1e-9]);
+  expect(shown).toEqual([2, null, null, null, 1e-9]);
+  for (const value of shown) if (value !== null) expect(Number.isFinite(Math.log10(value))).toBe(true);
 });

@@ -121,3 +121,7 @@ export function csv(columns: readonly string[], rows: readonly (readonly (number
     .map((row) => `${row.join(',')}\n`)
     .join('');
 }
+
+/** What a logarithmic axis has a place for: the line passes over the others, and its scale is that of the rest. */
+export const positive = (values: Line['values']): (number | null)[] =>
+  values.map((value) => (value !== null && value > 0 ? value : null));
