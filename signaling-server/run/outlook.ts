@@ -1,6 +1,7 @@
 /**
- * What the pages are told of a run beside its state: the loss where it stands, which run comes next, and whether another GPU would find a place. A plan
- * that was looked for with one more donor, and left it out, says that it would not, for as long as the same donors train.
+ * What the pages are told of a run beside its state: the loss where it stands, which run comes next, and whether another
+ * GPU would find a place. A plan that was looked for with one more donor, and left it out, says that it would not, for as
+ * long as the same donors train.
  */
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';

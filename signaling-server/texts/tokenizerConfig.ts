@@ -4,6 +4,7 @@
  * take spaces out before punctuation. With this file the tokenizer.json is read as it stands.
  */
 import { z } from 'zod';
+import { parseJson } from '../../swarm/parseJson.ts';
 
 export const TOKENIZER_CONFIG_FILE = 'tokenizer_config.json';
 export const SPECIAL_TOKENS_FILE = 'special_tokens_map.json';
@@ -70,10 +71,8 @@ function specialToken(
   return tokenizer.added_tokens.find((token) => token !== null && isNamed(token))?.content ?? null;
 }
 
+/** Of a file that is no JSON object nothing is known. */
 function objectOf(text: string | null): Readonly<Record<string, unknown>> {
-  try {
-    return OBJECT.catch({}).parse(JSON.parse(text ?? '{}'));
-  } catch {
-    return {}; // of a file that is no JSON nothing is known
-  }
+  const json = parseJson(text ?? '');
+  return OBJECT.catch({}).parse(json.ok ? json.value : null);
 }

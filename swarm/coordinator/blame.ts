@@ -22,8 +22,7 @@ const LINK_LOSSES_LIMIT = 2;
 
 /** A member of the plan said, or showed, that this epoch cannot go on; nobody's state is lost. */
 export function faulty(transition: Transition, culprit: PeerId, detail: string) {
-  const faults = remember(transition, 'itself', culprit, null);
-  const times = faults.filter((fault) => fault.of === 'itself' && fault.peer === culprit).length;
+  const times = rememberedTimes(transition, 'itself', culprit);
   log(transition, 'warn', `Fault ${times} of ${culprit}: ${detail}`);
   if (times < FAULTS_LIMIT) return tryAgain(transition, detail);
   throwOut(transition, culprit, detail, `${culprit} failed ${times} times`);
@@ -96,6 +95,10 @@ export function remember(
   change(transition, { faults: kept });
   return kept;
 }
+
+/** How often it is remembered with this one, of a donor's own. */
+export const rememberedTimes = (transition: Transition, of: Fault['of'], peer: PeerId): number =>
+  remember(transition, of, peer, null).filter((fault) => fault.of === of && fault.peer === peer).length;
 
 const isBetween = ({ peer, about }: Fault, one: PeerId, other: PeerId): boolean =>
   (peer === one && about === other) || (peer === other && about === one);

@@ -5,13 +5,13 @@
 import { assertNever, type PeerId } from '../base.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
-import { dismiss, relay, remember, throwOut, verdictOf } from './blame.ts';
+import { dismiss, relay, rememberedTimes, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
-import { dutiesIn, type Evaluating, keeperKey, membersOf, type Training } from './state.ts';
+import { dutiesIn, type Evaluating, keeperKey, membersOf, stepTargets, type Training } from './state.ts';
 import { tookIn, turnOf } from './stepsAhead.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
@@ -28,7 +28,7 @@ const NEWEST_STEPS = 10;
 /** After each report: commits the step where it is whole. */
 export function considerCommit(transition: Transition, phase: Training) {
   const { config, lossScale } = transition.state;
-  const targets = config.batch.samples * config.batch.sequence;
+  const targets = stepTargets(config);
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
   const result = tally(phase.inForce, reports, targets, lossScale?.scale);
   switch (result.outcome) {
@@ -93,7 +93,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const { config, donors, newestSteps, unsaved, lossScale } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
   const { plan, epoch, ledger } = inForce;
-  const tokens = config.batch.samples * config.batch.sequence;
+  const tokens = stepTargets(config);
   const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;
   const { number, recorded } = turnOf(transition.state, step);
@@ -141,10 +141,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
 function dismissLate(transition: Transition, keepers: readonly string[]): boolean {
   const { donors } = transition.state;
   const late = donors.flatMap(({ peer }) => (keepers.some((one) => one.startsWith(`${peer} `)) ? peer : []));
-  const again = late.filter(
-    (peer) =>
-      remember(transition, 'copies', peer, null).filter((one) => one.of === 'copies' && one.peer === peer).length > 1,
-  );
+  const again = late.filter((peer) => rememberedTimes(transition, 'copies', peer) > 1);
   if (again.length === 0) return false;
   const reason = `${again.join(', ')} did not report in time what it keeps`;
   dismiss(transition, again, reason);
@@ -180,10 +177,8 @@ export function settleDoubt(transition: Transition, work: Work) {
   const { suspect } = doubt;
   if (suspect === null || !donorOf(transition, suspect)) return;
   const sentence = `${nameOf(work)} is finite without ${suspect}, which made it otherwise`;
-  const times = remember(transition, 'numbers', suspect, null).filter(
-    ({ of, peer }) => of === 'numbers' && peer === suspect,
-  ).length;
-  if (times >= NOT_FINITE_LIMIT) return refuse(transition, suspect, 'faulty', `${sentence}, for the third time`);
+  if (rememberedTimes(transition, 'numbers', suspect) >= NOT_FINITE_LIMIT)
+    return refuse(transition, suspect, 'faulty', `${sentence}, for the third time`);
   log(transition, 'info', `${sentence}: it rests for a minute.`);
   setAside(transition, suspect);
 }

@@ -15,14 +15,7 @@ import { arrived, boundary, considerInterruption, lose, planOn } from './planInF
 import { isNews, soundProgress, withProgress } from './progress.ts';
 import { reportedLate } from './replicas.ts';
 import { resumed } from './returning.ts';
-import {
-  type CoordinatorState,
-  type Donor,
-  dutiesIn,
-  type Evaluating,
-  type PlanInForce,
-  planInForce,
-} from './state.ts';
+import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce, stepTargets } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, sumLosses } from './tally.ts';
 import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
@@ -100,17 +93,13 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
   }
   const duties = dutiesIn(inForce, peer);
   const elapsedMs = transition.now - phase.startedAt;
-  const { trafficBytes } = inForce;
-  const problem = duties
-    ? reportProblem(duties, message, { targets: targetsOf(transition.state), trafficBytes, elapsedMs })
-    : null;
+  const bounds = { ...inForce, targets: stepTargets(transition.state.config), elapsedMs };
+  const problem = duties ? reportProblem(duties, message, bounds) : null;
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
   change(transition, { phase: after });
   considerCommit(transition, after);
 }
-
-const targetsOf = ({ config: { batch } }: CoordinatorState): number => batch.samples * batch.sequence;
 
 /** What it says of itself while a step takes long. */
 function onHeartbeat(transition: Transition, peer: PeerId, { at: said }: Said<'heartbeat'>) {
@@ -132,8 +121,8 @@ function onLateReport(transition: Transition, inForce: PlanInForce, peer: PeerId
   const { phase } = transition.state;
   const duties = dutiesIn(inForce, peer);
   if (!('inForce' in phase) || !duties || inForce.lacking.length === 0) return;
-  const { trafficBytes } = inForce;
-  const bounds = { targets: targetsOf(transition.state), trafficBytes, elapsedMs: Number.POSITIVE_INFINITY };
+  const targets = stepTargets(transition.state.config);
+  const bounds = { ...inForce, targets, elapsedMs: Number.POSITIVE_INFINITY };
   const problem = reportProblem(duties, message, bounds);
   if (problem !== null) return faulty(transition, peer, problem);
   const after = { ...phase, inForce: reportedLate(inForce, peer, message) };

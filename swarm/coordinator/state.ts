@@ -357,6 +357,9 @@ export function nextDeadline({ phase, warmingUp, donors, departures }: Coordinat
   return Number.isFinite(next) ? next : null;
 }
 
+/** B·T: what a step's loss is a mean over. */
+export const stepTargets = ({ batch }: Pick<CoordinatorConfig, 'batch'>): number => batch.samples * batch.sequence;
+
 /** The plan in force, where there is one. */
 export const planInForce = ({ phase }: CoordinatorState): PlanInForce | null =>
   'inForce' in phase ? phase.inForce : null;
