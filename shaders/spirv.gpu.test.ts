@@ -15,15 +15,20 @@ import { costlyIndexing, spirvOf } from './testing/spirv.ts';
 
 const gpu = (kernel: Kernel, dims: Dims): string => textOf(kernel, dims, { family: 'gpu', inBoxes: false });
 
-/** A step of K written out is as good as eight: shallow texts are compiled sooner. */
-const DEPTH = 8;
+const IS_LONG = process.env.SHOAL_LONG === '1';
+/** Four steps of K written out are as good as eight: shallow texts are compiled sooner. */
+const DEPTH = 4;
 const PRODUCTS: readonly [Layout, Epilogue][] = [
   ['NN', { bias: true, gelu: true }],
   ['NT', { geluBackward: true }],
   ['TN', { accumulate: true, biasGradient: true }],
 ];
+/** What an invocation does depends on its own elements and on how they are loaded: one shape of each such kind, or all. */
 const SHAPES = new Map(
-  GPU_CANDIDATES.map((one) => ({ ...one, depth: DEPTH })).map((one) => [JSON.stringify(one), one]),
+  GPU_CANDIDATES.map((one) => ({ ...one, depth: DEPTH })).map((one) => [
+    JSON.stringify(IS_LONG ? one : [one.ownRows, one.ownColumns, one.prefetch, one.direct]),
+    one,
+  ]),
 );
 const products = [...SHAPES.values()].flatMap((shape) =>
   PRODUCTS.map(([layout, epilogue]): [string, string] => [
@@ -38,7 +43,7 @@ const scalars = PRODUCTS.map(([layout, epilogue]): [string, string] => [
 ]);
 const attention = [attentionForward, attentionBackwardQuery, attentionBackwardKeyValue].flatMap((kernel) =>
   (['usual', 'wide'] as const).flatMap((gpuClass) =>
-    [20, 64, 80, 128].map((D): [string, string] => [
+    (IS_LONG ? [20, 64, 80, 128] : [20, 128]).map((D): [string, string] => [
       `${kernel.name} ${D} ${gpuClass}`,
       gpu(inStepsOf(kernel, gpuClass), { B: 1, T: 512, H: 2, K: 2, D }),
     ]),

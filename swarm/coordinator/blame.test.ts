@@ -18,15 +18,15 @@ const words = (said: Readonly<Record<string, UnsoundTensor | null>>, reported = 
 
 describe('where what is not finite began', () => {
   it.each<[string, ReturnType<typeof words>, [string, string][], [string, string][], object]>([
-    ['made by its own word, others pass it on', words({ a: null, b: MADE, c: got('b'), d: got('c') }), [], [], { verdict: 'maker', peer: 'b' }],
-    ['made by two out of what was sound', words({ a: MADE, b: MADE }), [], [], { verdict: 'nobody' }],
-    ['nobody says anything', words({ a: null, b: null }), [], [], { verdict: 'nobody' }],
-    ['reported, and nothing is said of it', words({ a: null, b: null }, 'b'), [], [], { verdict: 'liar', peer: 'b' }],
+    ['made by its own word, others pass it on', words({ a: null, b: MADE, c: got('b'), d: got('c') }), [], [], { verdict: 'makers', peers: ['b'] }],
+    ['made by two out of what was sound', words({ a: MADE, b: MADE }), [], [], { verdict: 'makers', peers: ['a', 'b'] }],
+    ['nobody says anything', words({ a: null, b: null }), [], [], { verdict: 'makers', peers: [] }],
+    ['reported, and nothing is said of it', words({ a: null, b: null }, 'b'), [], [], { verdict: 'makers', peers: ['b'] }],
     ['one word against another', words({ a: null, b: got('a'), c: got('b') }), [], [], { verdict: 'open', pairs: [['a', 'b']] }],
-    ['two words against one', words({ a: got('b'), b: null, c: got('b') }), [], [], { verdict: 'liar', peer: 'b' }],
+    ['two words against one', words({ a: got('b'), b: null, c: got('b') }), [], [], { verdict: 'open', pairs: [['b', 'a'], ['b', 'c']] }],
     ['the server saw nothing of it', words({ a: null, b: got('a') }), [['a', 'b']], [], { verdict: 'liar', peer: 'b' }],
     ['the server saw it', words({ a: null, b: got('a') }), [['a', 'b']], [['a', 'b']], { verdict: 'liar', peer: 'a' }],
-    ['the server saw it of one who says that it made it', words({ a: MADE, b: got('a') }), [['a', 'b']], [['a', 'b']], { verdict: 'maker', peer: 'a' }],
+    ['the server saw it of one who says that it made it', words({ a: MADE, b: got('a') }), [['a', 'b']], [['a', 'b']], { verdict: 'makers', peers: ['a'] }],
     ['the server saw it passed on', words({ a: got('d'), b: got('a'), d: null }), [['a', 'b']], [['a', 'b']], { verdict: 'open', pairs: [['d', 'a']] }],
     ['the server saw it begin where it is said to be passed on', words({ a: got('d'), b: got('a'), d: null }), [['a', 'b'], ['d', 'a']], [['a', 'b']], { verdict: 'liar', peer: 'a' }],
     ['each says that the other sent it', words({ a: got('b'), b: got('a') }), [], [], { verdict: 'open', pairs: [['b', 'a'], ['a', 'b']] }],
@@ -123,37 +123,70 @@ describe('a step that is not finite', () => {
     expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, b, c]]);
   });
 
-  it('[CO53] the third time its place is others’ for good, whatever stands committed between; nothing is proven', () => {
+  it('[CO53] each time it rests twice as long, and is not refused: what others sent it may have been the cause', () => {
     const swarm = three({ steps: 400, checkpointEverySteps: 1 });
+    const rested: number[] = [];
     for (const step of [5, 105, 205]) {
       while (swarm.run.state.committedSteps < step) swarm.settleOne();
       expect(swarm.run.state.donors).toHaveLength(3);
       all(swarm, { a: honest, b: honest, c: spoilt });
       all(swarm, { a: honest, b: made, c: from('b') });
       while (swarm.run.state.committedSteps < step + 1) swarm.settleOne();
+      const { asideUntilMs = null } = swarm.run.state.donors.find(({ peer }) => peer === b) ?? {};
+      rested.push((asideUntilMs ?? 0) - swarm.now());
       // Nobody is late while a run stands.
       swarm.operator('pause');
       swarm.settle();
-      swarm.pass(60_000);
+      swarm.pass(rested.at(-1) ?? 0);
       swarm.tick();
       swarm.operator('resume');
     }
-    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b faulty']);
+    expect(rested.map((ms) => Math.round(ms / 60_000))).toEqual([1, 2, 4]);
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([]);
     swarm.settle();
-    expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, c]]);
+    expect([swarm.run.ended, swarm.run.state.donors.map(({ peer }) => peer)]).toEqual(['finished', [a, b, c]]);
   });
 
-  it('[CO53] the run is paused where others make the same, and nobody goes', () => {
-    const swarm = three();
-    all(swarm, { a: honest, b: honest, c: spoilt });
-    all(swarm, { a: honest, b: made, c: from('b') });
-    const lines = all(swarm, { a: honest, c: made });
-    expect(lines).toEqual(['a c < abandon e3']);
+  it('[CO53] the step is done without each member once, whoever came last first, and no committed step is given up', () => {
+    const swarm = three({ steps: 14, checkpointEverySteps: 100 });
+    while (swarm.run.state.committedSteps < 5) swarm.settleOne();
+    const without: string[][] = [];
+    /** Whatever the others do, it is not finite as long as `liar` is in the plan. */
+    const notFiniteWith = (liar: string): void => {
+      for (let attempt = 0; attempt < 20 && swarm.run.state.committedSteps === 5; attempt++) {
+        swarm.settle('* report');
+        const { phase } = swarm.run.state;
+        if (phase.name !== 'training') return;
+        const names = phase.inForce.duties.map(({ peer }) => String(peer));
+        if (isChecked(swarm)) without.push(names);
+        const isSpoilt = names.includes(liar);
+        for (const name of names) report(swarm, name, isSpoilt && name === names.at(-1) ? made : honest);
+      }
+    };
+    notFiniteWith('a');
+    expect(without.map((names) => names.toSorted().join(''))).toEqual(['abc', 'ab', 'ac', 'bc']);
+    expect(swarm.run.state.committedSteps).toBe(6);
+    const resting = swarm.run.state.donors.filter(({ asideUntilMs }) => asideUntilMs !== null);
+    expect(resting.map(({ peer }) => peer)).toEqual([a]);
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.store.generation, swarm.run.state.donors.length]).toEqual(['finished', 0, 3]);
+  });
+
+  it('[CO53] the run is paused where it comes out so without each of them, nobody goes, and Resume does that step again', () => {
+    const swarm = three({ checkpointEverySteps: 100 });
+    while (swarm.run.state.committedSteps < 5) swarm.settleOne();
+    for (let attempt = 0; attempt < 20 && swarm.run.state.phase.name !== 'diverged'; attempt++) {
+      swarm.settle('* report');
+      const { phase } = swarm.run.state;
+      if (phase.name !== 'training') break;
+      for (const { peer } of phase.inForce.duties) report(swarm, peer, made);
+    }
     expect(swarm.run.state).toMatchObject({ phase: { name: 'diverged' }, doubt: null });
-    expect(swarm.run.state.donors).toHaveLength(3);
+    expect(swarm.run.state.donors.map(({ asideUntilMs }) => asideUntilMs)).toEqual([null, null, null]);
     swarm.operator('resume');
     swarm.settle();
-    expect(swarm.run.ended).toBe('finished');
+    expect([swarm.run.ended, swarm.run.store.generation]).toEqual(['finished', 0]);
+    expect(swarm.run.store.commits.map(({ step }) => step)).toEqual(Array.from({ length: 14 }, (_, step) => step));
   });
 
   it('[CO50] an evaluation too: then every member answers it', () => {
@@ -167,7 +200,7 @@ describe('a step that is not finite', () => {
     swarm.say('a', { type: 'evaluated', epoch: 2, step: 0, losses: [] });
     expect(swarm.trace()).toEqual([]);
     swarm.say('b', { type: 'evaluated', epoch: 2, step: 0, losses: [] });
-    expect(swarm.trace()[0]).toBe('refuse c faulty (proven)');
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([]);
     swarm.settle();
     expect(swarm.run.ended).toBe('finished');
   });
@@ -270,12 +303,10 @@ describe('state that is handed over and cannot be', () => {
     return { swarm, say };
   };
 
-  it('[CO36] is the pair’s fault: told again it goes through the server, and who was seen to give it goes', () => {
+  it('[CO36] is the pair’s fault: it goes through the server, and who was seen to give it goes', () => {
     const { swarm, say } = takingOver();
-    for (const relayed of [0, 1]) {
-      expect(say().at(-1)).toMatch(/^a b < prepare e\d+ step 1 handed over$/);
-      expect(swarm.run.state.relayed).toHaveLength(relayed);
-    }
+    expect(say().at(-1)).toMatch(/^a b < prepare e\d+ step 1 handed over$/);
+    expect(swarm.run.state.relayed).toHaveLength(1);
     swarm.saw(swarm.peer('a'), swarm.peer('b'));
     expect(say()[0]).toBe('refuse a faulty');
     swarm.settle();
@@ -284,7 +315,7 @@ describe('state that is handed over and cannot be', () => {
 
   it('[CO36] is the fault of who says so where the server saw nothing', () => {
     const { swarm, say } = takingOver();
-    for (let time = 0; time < 4; time++) expect(say()[0]).toMatch(/^a b < abandon/);
+    for (let time = 0; time < 3; time++) expect(say()[0]).toMatch(/^a b < abandon/);
     expect(say()[0]).toBe('refuse b faulty');
     swarm.settle();
     expect([swarm.run.ended, swarm.run.state.donors.length]).toEqual(['finished', 1]);

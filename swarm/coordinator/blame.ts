@@ -1,7 +1,7 @@
 /**
- * Who is held to account when a step cannot be committed. A donor's word counts against itself; against another one only
- * what two say, or what the server saw of it. So a lost link is its pair's, until the same donor loses one with another
- * donor too; and who sent a tensor that is not sound is found by what all say of it in a checked epoch (`verdictOf`).
+ * Who is held to account when a step cannot be committed. A donor's word counts against itself; against another one only what
+ * the server saw of it: where two words differ, what these two send each other goes through the server from then on. So it is
+ * with a lost link, and with a tensor that is not sound (`verdictOf`).
  */
 import type { PeerId } from '../base.ts';
 import type { UnsoundTensor } from '../messages/messages.ts';
@@ -15,10 +15,6 @@ const FAULTS_LIMIT = 3;
 const FAULTS_KEPT_STEPS = 20;
 /** Of those that only a checkpoint shows. */
 const FAULTS_KEPT_CHECKPOINTS = 4;
-/** Of those that only an evaluation shows. */
-const FAULTS_KEPT_EVALUATIONS = 20;
-/** A link that was lost so often within these is not tried again. */
-const LINK_LOSSES_LIMIT = 2;
 
 /** A member of the plan said, or showed, that this epoch cannot go on; nobody's state is lost. */
 export function faulty(transition: Transition, culprit: PeerId, detail: string) {
@@ -28,19 +24,12 @@ export function faulty(transition: Transition, culprit: PeerId, detail: string) 
   throwOut(transition, culprit, detail, `${culprit} failed ${times} times`);
 }
 
-/** A link is gone, or of no use, by the word of one end. */
+/** A link is gone, or of no use, by the word of one end: what the two send each other goes through the server, which sees what comes. */
 export function linkLost(transition: Transition, peer: PeerId, about: PeerId, detail: string) {
   if (isPair(transition.state.relayed, peer, about))
     return faulty(transition, peer, `${detail}: but it goes through the server`);
-  const lost = remember(transition, 'link', peer, about).filter((fault) => fault.of === 'link');
   log(transition, 'warn', `${detail}.`);
-  const culprit = [peer, about].find((one) => partnersOf(lost, one).size > 1);
-  if (culprit !== undefined) {
-    const others = [...partnersOf(lost, culprit)].join(' and to ');
-    return throwOut(transition, culprit, detail, `${culprit} lost its links to ${others}`);
-  }
-  if (lost.filter((fault) => isBetween(fault, peer, about)).length >= LINK_LOSSES_LIMIT)
-    relay(transition, [[peer, about]]);
+  relay(transition, [[peer, about]]);
   tryAgain(transition, detail);
 }
 
@@ -85,31 +74,33 @@ export function remember(
   about: PeerId | null,
 ): readonly Fault[] {
   const { faults, config, committedSteps: step } = transition.state;
-  const keptSteps: Partial<Record<Fault['of'], number>> = {
-    state: FAULTS_KEPT_CHECKPOINTS * config.checkpointEverySteps,
-    wait: FAULTS_KEPT_EVALUATIONS * (config.evaluation?.everySteps ?? 1),
-    numbers: Number.POSITIVE_INFINITY,
-  };
-  const isNew = (fault: Fault) => step - fault.step < (keptSteps[fault.of] ?? FAULTS_KEPT_STEPS);
-  const kept = [...faults.filter(isNew), { of, peer, about, step }];
+  const keptSteps = (fault: Fault): number =>
+    fault.of === 'state' ? FAULTS_KEPT_CHECKPOINTS * config.checkpointEverySteps : FAULTS_KEPT_STEPS;
+  const networks = of === 'state' ? { networks: [peer, about].map((one) => addressOf(transition, one)) } : {};
+  const kept = [
+    ...faults.filter((fault) => step - fault.step < keptSteps(fault)),
+    { of, peer, about, step, ...networks },
+  ];
   change(transition, { faults: kept });
   return kept;
 }
+
+const addressOf = (transition: Transition, peer: PeerId | null): string | null =>
+  (peer !== null && donorOf(transition, peer)?.address) || null;
 
 /** How often it is remembered with this one, of a donor's own. */
 export const rememberedTimes = (transition: Transition, of: Fault['of'], peer: PeerId): number =>
   remember(transition, of, peer, null).filter((fault) => fault.of === of && fault.peer === peer).length;
 
-const isBetween = ({ peer, about }: Fault, one: PeerId, other: PeerId): boolean =>
-  (peer === one && about === other) || (peer === other && about === one);
-
 export const isPair = (pairs: readonly Pair[], one: PeerId, other: PeerId): boolean =>
   pairs.some((pair) => pair.includes(one) && pair.includes(other));
 
-export function partnersOf(lost: readonly Fault[], one: PeerId): Set<PeerId> {
-  return new Set(
-    lost.flatMap(({ peer, about }) => (peer === one && about !== null ? about : about === one ? peer : [])),
+/** Of how many networks those are with whom it is not at one: what one network says is one word, and its own counts for nothing. */
+export function networksAgainst(faults: readonly Fault[], one: PeerId): number {
+  const against = faults.flatMap(({ peer, about, networks: [own, other] = [] }) =>
+    peer === one ? [[own, other]] : about === one ? [[other, own]] : [],
   );
+  return new Set(against.flatMap(([own, other]) => (own === other ? [] : other))).size;
 }
 
 /** What a member says of a step, or an evaluation, whose outcome is not finite. */
@@ -124,12 +115,10 @@ interface Testimony {
 type Verdict =
   /** It is shown to have sent or said what is not so. */
   | { readonly verdict: 'liar'; readonly peer: PeerId; readonly why: string }
-  /** By its own word it made it out of what was sound. */
-  | { readonly verdict: 'maker'; readonly peer: PeerId; readonly tensor: UnsoundTensor }
   /** Two ends of a link contradict each other: the server has to see what goes between them. */
   | { readonly verdict: 'open'; readonly pairs: readonly Pair[] }
-  /** Several made it out of what was sound, or nobody says anything of it. */
-  | { readonly verdict: 'nobody' };
+  /** By their own words, or what they reported, they made it out of what was sound. */
+  | { readonly verdict: 'makers'; readonly peers: readonly PeerId[] };
 
 /** Where what is not finite began: pure, of all members' words and of what the server saw. */
 export function verdictOf(
@@ -140,41 +129,29 @@ export function verdictOf(
   const words = new Map(testimonies.map(({ peer, unsound }) => [peer, unsound]));
   const seen = sightings.find(({ from }) => words.has(from));
   if (seen !== undefined) return sentBy(seen, words, relayed);
-  const makers = new Map<PeerId, UnsoundTensor>();
-  /** By who sent what was not sound, and says that all was sound: who says so. */
-  const accusers = new Map<PeerId, PeerId[]>();
+  const makers: PeerId[] = [];
+  /** Who sent what was not sound, and says that all was sound, and who says so. */
+  const accused: Pair[] = [];
   const circle: Pair[] = [];
-  for (const { peer, unsound } of testimonies) {
-    if (unsound === undefined) continue;
-    if (unsound.from === undefined) makers.set(peer, unsound);
+  for (const { peer, unsound, hasReportedIt } of testimonies) {
+    if (unsound === undefined) {
+      if (hasReportedIt) makers.push(peer);
+    } else if (unsound.from === undefined) makers.push(peer);
     else if (unsound.from === peer || !words.has(unsound.from))
       return { verdict: 'liar', peer, why: `it names ${unsound.from}, who sent it nothing` };
-    else if (words.get(unsound.from) === undefined)
-      accusers.set(unsound.from, [...(accusers.get(unsound.from) ?? []), peer]);
+    else if (words.get(unsound.from) === undefined) accused.push([unsound.from, peer]);
     else circle.push([unsound.from, peer]);
   }
-  for (const [sender, receivers] of accusers) {
-    if (receivers.length > 1)
-      return { verdict: 'liar', peer: sender, why: `${receivers.join(' and ')} got from it what is not finite` };
-    const [receiver] = receivers;
-    if (receiver !== undefined && isPair(relayed, sender, receiver))
-      return { verdict: 'liar', peer: receiver, why: `what ${sender} sent it was finite, as the server saw` };
-  }
-  const [maker, ...others] = makers;
-  if (maker !== undefined)
-    return others.length > 0 ? { verdict: 'nobody' } : { verdict: 'maker', peer: maker[0], tensor: maker[1] };
-  const open = [...accusers].flatMap(([sender, receivers]) => receivers.map((receiver): Pair => [sender, receiver]));
-  if (open.length > 0) return { verdict: 'open', pairs: open };
-  if (circle.length > 0) return ofCircle(circle, relayed);
-  const silent = testimonies.find(({ hasReportedIt }) => hasReportedIt);
-  return silent === undefined
-    ? { verdict: 'nobody' }
-    : {
-        verdict: 'liar',
-        peer: silent.peer,
-        why: 'it reported a number that is not finite, although it says that all it received and computed was',
-      };
+  const contradicted = accused.find(([sender, receiver]) => isPair(relayed, sender, receiver));
+  if (contradicted !== undefined) return sawOtherwise(contradicted);
+  if (accused.length > 0) return { verdict: 'open', pairs: accused };
+  if (makers.length > 0) return { verdict: 'makers', peers: makers };
+  return circle.length > 0 ? ofCircle(circle, relayed) : { verdict: 'makers', peers: [] };
 }
+
+const sawOtherwise = ([sender, receiver]: Pair): Verdict => ({
+  ...{ verdict: 'liar', peer: receiver, why: `what ${sender} sent it was finite, as the server saw` },
+});
 
 /** The first frame that the server saw: nothing before it, on any way that goes through the server, was unsound. */
 function sentBy(
@@ -185,7 +162,7 @@ function sentBy(
   const word = words.get(sender);
   const why = `the server saw that it sent ${to} what is not finite`;
   if (word === undefined) return { verdict: 'liar', peer: sender, why };
-  if (word.from === undefined) return { verdict: 'maker', peer: sender, tensor: word };
+  if (word.from === undefined) return { verdict: 'makers', peers: [sender] };
   if (isPair(relayed, sender, word.from) || !words.has(word.from) || word.from === sender)
     return { verdict: 'liar', peer: sender, why };
   return { verdict: 'open', pairs: [[word.from, sender]] };
@@ -194,7 +171,5 @@ function sentBy(
 /** Each says that it came from the next: where the server sees a way and saw nothing, who says so lies. */
 function ofCircle(circle: readonly Pair[], relayed: readonly Pair[]): Verdict {
   const contradicted = circle.find(([sender, receiver]) => isPair(relayed, sender, receiver));
-  if (contradicted === undefined) return { verdict: 'open', pairs: circle };
-  const [sender, receiver] = contradicted;
-  return { verdict: 'liar', peer: receiver, why: `what ${sender} sent it was finite, as the server saw` };
+  return contradicted === undefined ? { verdict: 'open', pairs: circle } : sawOtherwise(contradicted);
 }

@@ -3,6 +3,7 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
+import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { dismiss, relay, rememberedTimes, throwOut, verdictOf } from './blame.ts';
@@ -11,17 +12,15 @@ import { allowedMs, DEADLINES, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
-import { dutiesIn, type Evaluating, keeperKey, membersOf, stepTargets, type Training } from './state.ts';
+import { type Evaluating, keeperKey, membersOf, shardKey, stepTargets, type Training } from './state.ts';
 import { tookIn, turnOf } from './stepsAhead.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
-import { change, donorOf, forgive, log, refuse, send, sendAbandon, type Transition } from './transition.ts';
+import { change, donorOf, forgive, log, send, sendAbandon, type Transition } from './transition.ts';
 import type { Doubt } from './trouble.ts';
 import { areSquaresSettled, settleDisputes } from './unequal.ts';
-import { setAside } from './warmUp.ts';
+import { rest } from './warmUp.ts';
 
-/** So often a donor may make what is not finite where others do not. */
-const NOT_FINITE_LIMIT = 3;
 /** Steps of which the pages show the mean speed. */
 const NEWEST_STEPS = 10;
 
@@ -167,8 +166,8 @@ type Work = Pick<Doubt, 'of' | 'step'>;
 const isOf = (doubt: Doubt | null, { of, step }: Work): doubt is Doubt => doubt?.of === of && doubt.step === step;
 
 /**
- * An outcome that is finite stands, however unusual it is. Whoever made another one out of the same rests for a minute: two
- * GPUs may differ. Only the third time its place is others' for good.
+ * An outcome that is finite stands, however unusual it is. Without whom it came out so rests, and no more: what others sent
+ * it may have been the cause.
  */
 export function settleDoubt(transition: Transition, work: Work) {
   const { doubt } = transition.state;
@@ -176,46 +175,57 @@ export function settleDoubt(transition: Transition, work: Work) {
   change(transition, { doubt: null });
   const { suspect } = doubt;
   if (suspect === null || !donorOf(transition, suspect)) return;
-  const sentence = `${nameOf(work)} is finite without ${suspect}, which made it otherwise`;
-  if (rememberedTimes(transition, 'numbers', suspect) >= NOT_FINITE_LIMIT)
-    return refuse(transition, suspect, 'faulty', `${sentence}, for the third time`);
-  log(transition, 'info', `${sentence}: it rests for a minute.`);
-  setAside(transition, suspect);
+  const sentence = `${nameOf(work)} is finite without ${suspect}`;
+  log(transition, 'info', `${sentence}, which rests for ${rest(transition, suspect)}.`);
+  send(transition, [suspect], { type: 'standby', state: 'spare', why: 'mustWait' });
 }
 
 const nameOf = ({ of, step }: Work): string =>
   of === 'step' ? `Step ${step + 1}` : `The evaluation after ${step} steps`;
 
-/** Done once more without the suspect and without what it keeps, from the checkpoint where nobody else has that; alone, with it. */
-function doubtIt(transition: Transition, work: Work, suspect: PeerId, sentence: string) {
-  log(transition, 'warn', `${sentence}.`);
-  const { gathering } = transition.state;
-  change(transition, { doubt: { ...work, suspect }, gathering: gathering === 'whole' ? 'over' : gathering });
-  if (offerOf(transition.state).length > 0) {
-    disown(transition, suspect);
-    return planOn(transition, sentence);
-  }
-  change(transition, { doubt: { ...work, suspect: null } });
-  tryAgain(transition, sentence, true);
+/**
+ * Done once more without one of its members that has not been left out yet: first who says that it made it, then whoever came
+ * last. When all have been, or there are no others, the run stands.
+ */
+function doItWithout(transition: Transition, work: Work, makers: readonly PeerId[], sentence: string) {
+  const { doubt, donors, gathering } = transition.state;
+  const { phase } = transition.state;
+  const before = isOf(doubt, work) ? doubt.tried : [];
+  const members = 'inForce' in phase ? membersOf(phase.inForce) : [];
+  const newest = donors.map(({ peer }) => peer).toReversed();
+  const suspect = [...makers, ...newest].find((peer) => members.includes(peer) && !before.includes(peer));
+  if (suspect === undefined || offerOf({ ...transition.state, doubt: null }).length < 2)
+    return diverge(transition, sentence);
+  const tried = [...before, suspect];
+  change(transition, { doubt: { ...work, suspect, tried }, gathering: gathering === 'whole' ? 'over' : gathering });
+  disown(transition, suspect);
+  planOn(transition, `${sentence}; it is done without ${suspect}`);
 }
 
-/** From now on nothing that it keeps is asked for. */
+/** What another one has, too, is asked of it no more. */
 function disown(transition: Transition, peer: PeerId) {
   const { phase } = transition.state;
   if (phase.name !== 'training' && phase.name !== 'evaluating') return;
   const { inForce } = phase;
-  const { primary = [], replica = [] } = dutiesIn(inForce, peer) ?? {};
-  const kept = [...primary, ...replica].map((key) => keeperKey(peer, key));
-  change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, kept) } } });
+  const stale = staleOf(inForce.lacking);
+  const copied = inForce.plan.state.flatMap(({ block, shards }) =>
+    shards.flatMap((shard) => {
+      const key = shardKey(block, shard.range);
+      const isElsewhere = keepersOf(shard).some(
+        (keeper) => keeper !== peer && donorOf(transition, keeper) && !stale.includes(keeperKey(keeper, key)),
+      );
+      return keepersOf(shard).includes(peer) && isElsewhere ? keeperKey(peer, key) : [];
+    }),
+  );
+  change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, copied) } } });
 }
 
 /**
- * Never committed: done once more, every member looking at what it gets and makes. Then who made it out of what was
- * finite gives its place to others, and who is shown to lie goes; where it comes out so again the run stands until a
- * person has looked, and nobody is blamed. `which`: the number that is not finite.
+ * Never committed: done once more, every member looking at what it gets and makes. Who is shown to lie then goes; else it is
+ * done without each of them, one after another, and stands where it comes out so again. `which`: the number that is not finite.
  */
 export function notFinite(transition: Transition, phase: Training | Evaluating, which: string) {
-  const { committedSteps, relayed, sightings, doubt } = transition.state;
+  const { committedSteps, relayed, sightings } = transition.state;
   const step = phase.name === 'training' ? phase.step : committedSteps;
   const work: Work = { of: phase.name === 'training' ? 'step' : 'evaluation', step };
   const sentence = `${nameOf(work)} was not committed: its ${which} is not a finite number`;
@@ -227,23 +237,15 @@ export function notFinite(transition: Transition, phase: Training | Evaluating, 
   // Everyone is heard first.
   if (membersOf(phase.inForce).some((peer) => testimonies.every((one) => one.peer !== peer))) return;
   log(transition, 'warn', `${sentence}.`);
-  const hasOthers = offerOf(transition.state).length > 1;
-  const found = hasOthers ? verdictOf(testimonies, relayed, sightings) : ({ verdict: 'nobody' } as const);
+  const found = verdictOf(testimonies, relayed, sightings);
   switch (found.verdict) {
     case 'liar':
       return throwOut(transition, found.peer, found.why, `${found.peer} was refused: ${found.why}`, true);
     case 'open':
       relay(transition, found.pairs);
       return tryAgain(transition, sentence);
-    case 'nobody':
-      return diverge(transition, sentence);
-    case 'maker': {
-      const { kind, stage, index } = found.tensor;
-      const cause = `${sentence}, and ${found.peer} made it of finite ones (${kind} ${index + 1} of stage ${stage + 1})`;
-      // With others it came out the same, or there were none.
-      if (isOf(doubt, work)) return diverge(transition, sentence);
-      return doubtIt(transition, work, found.peer, cause);
-    }
+    case 'makers':
+      return doItWithout(transition, work, found.peers, sentence);
     default:
       assertNever(found);
   }
@@ -263,11 +265,17 @@ const testimoniesOf = (phase: Training | Evaluating): Parameters<typeof verdictO
 
 function diverge(transition: Transition, sentence: string) {
   const { phase } = transition.state;
-  if ('inForce' in phase) sendAbandon(transition, membersOf(phase.inForce), phase.inForce.epoch, sentence);
-  const why = `${sentence}, though nobody computed wrongly. The run diverges, so it is paused`;
+  if (!('inForce' in phase)) return;
+  sendAbandon(transition, membersOf(phase.inForce), phase.inForce.epoch, sentence);
+  const why = `${sentence}, whoever computes it. The run diverges, so it is paused`;
+  const before = { ...phase.inForce, isChecked: false };
   change(transition, {
     doubt: null,
-    phase: { name: 'diverged', sentence: `${why}. Resume tries again from the newest checkpoint.` },
+    phase: {
+      name: 'diverged',
+      sentence: `${why}. Resume does that step again.`,
+      before,
+    },
   });
   log(transition, 'warn', `${why}.`);
 }

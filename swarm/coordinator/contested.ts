@@ -1,12 +1,14 @@
 /** What comes of a checkpoint that is whole: it counts, or its keepers have not the same state, and somebody is to blame. */
-import { partnersOf, remember, throwOut } from './blame.ts';
+import type { PeerId } from '../base.ts';
+import { networksAgainst, remember, throwOut } from './blame.ts';
 import { settleCheckpoint } from './checkpoint.ts';
 import { type Difference, differencesIn } from './copies.ts';
-import { boundary, considerInterruption, planOn } from './planInForce.ts';
+import { boundary, considerInterruption, planAnew, planOn } from './planInForce.ts';
 import { withStale } from './replicas.ts';
 import { dutiesIn, keeperKey, type PendingCheckpoint } from './state.ts';
-import { keepersLive } from './successor.ts';
-import { change, donorOf, log, type Transition } from './transition.ts';
+import { keepersLive, offerOf } from './successor.ts';
+import { change, donorOf, log, send, type Transition } from './transition.ts';
+import { rest } from './warmUp.ts';
 
 /**
  * After whatever may make a checkpoint whole, or show that it does not count. `isWaived`: its time is over, and copies that
@@ -24,27 +26,43 @@ export function considerCheckpoint(transition: Transition, isWaived = false) {
 }
 
 /**
- * Two have not the same state of a shard. Whoever differs from two goes. Else the replica, of two replicas the later one,
- * gets the shard anew; the second time it goes. True: somebody went.
+ * Two have not the same state of a shard. Who differs from donors of two other networks goes. Else the replica, of two
+ * replicas the later one, gets the shard anew. The second time nobody knows whose is right: both rest where others are at
+ * hand, else the one who came last, and the run goes back to what counts. After that it is the copy that rests. True: the
+ * plan in force is over.
  */
 function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boolean {
   const differing = differencesIn(checkpoint);
   const pairs = new Map(differing.map((one) => [`${one.senior} ${one.junior}`, one]));
   for (const { senior, junior } of pairs.values()) {
-    const before = transition.state.faults.some(
-      ({ of, peer, about }) => of === 'state' && peer === senior && about === junior,
-    );
     const found = remember(transition, 'state', senior, junior).filter(({ of }) => of === 'state');
     const detail = `${senior} and ${junior} have different copies of the same part of the state`;
     log(transition, 'warn', `${detail}.`);
-    const culprit = [senior, junior].find((peer) => partnersOf(found, peer).size > 1 && donorOf(transition, peer));
-    const goes = culprit ?? (before && donorOf(transition, junior) ? junior : undefined);
-    if (goes === undefined) continue;
-    throwOut(transition, goes, detail, culprit === undefined ? detail : `${goes} differs from several: ${detail}`);
+    const culprit = [senior, junior].find((peer) => networksAgainst(found, peer) > 1 && donorOf(transition, peer));
+    if (culprit !== undefined) {
+      throwOut(transition, culprit, detail, `${culprit} differs from several: ${detail}`);
+      return true;
+    }
+    const times = found.filter(({ peer, about }) => peer === senior && about === junior).length;
+    if (times < 2 || !donorOf(transition, junior)) continue;
+    if (times === 2) goBack(transition, [senior, junior], detail);
+    else {
+      lay(transition, differing);
+      planOn(transition, `${detail}: ${junior} rests for ${rest(transition, junior)}`);
+    }
     return true;
   }
   lay(transition, differing);
   return false;
+}
+
+function goBack(transition: Transition, two: readonly PeerId[], detail: string) {
+  const { donors } = transition.state;
+  const here = donors.filter(({ peer }) => two.includes(peer)).map(({ peer }) => peer);
+  const resting = offerOf(transition.state).every((peer) => two.includes(peer)) ? here.slice(1) : here;
+  const rests = resting.map((peer) => `${peer} rests for ${rest(transition, peer)}`);
+  planAnew(transition, [`${detail}, and nothing shows whose is right`, ...rests].join('; '));
+  send(transition, resting, { type: 'standby', state: 'spare', why: 'mustWait' });
 }
 
 /** What they keep of these is asked for no more, until they have it anew. */

@@ -13,8 +13,8 @@ import { contradictions, keepingWaiting, stuckIn } from './progress.ts';
 import { type Evaluating, membersOf, type Preparing, type Training } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
-import { change, changeDonor, log, type Transition } from './transition.ts';
-import { ASIDE_MS } from './warmUp.ts';
+import { change, log, type Transition } from './transition.ts';
+import { rest } from './warmUp.ts';
 
 /** Deadlines that everybody missed, one after the other, after which those have to go who kept the others waiting. */
 const STALLS_LIMIT = 3;
@@ -81,14 +81,14 @@ function unready(transition: Transition, { inForce }: Preparing, late: readonly 
   planOn(transition, reason);
 }
 
-/** Who has not answered; in an evaluation also who waits for others, as not everyone has an answer to give. */
+/** Who has not answered; in an evaluation also who waits for others, or is not done with its part, as not everyone has an answer to give. */
 function openIn(phase: Awaiting): readonly PeerId[] {
   if (phase.name === 'preparing') return phase.waitingFor;
   const members = membersOf(phase.inForce);
   if (phase.name === 'training') return members.filter((peer) => phase.reports.every((one) => one.peer !== peer));
   const evaluators = evaluatorsOf(phase.inForce.plan).filter((peer) => phase.answers.every((one) => one.peer !== peer));
-  const waits = phase.progress.filter(({ at }) => at.waitsFor.length > 0).map(({ peer }) => peer);
-  return members.filter((peer) => evaluators.includes(peer) || waits.includes(peer));
+  const busy = phase.progress.filter(({ at }) => at.waitsFor.length > 0 || !at.hasEvaluated).map(({ peer }) => peer);
+  return members.filter((peer) => evaluators.includes(peer) || busy.includes(peer));
 }
 
 /**
@@ -139,7 +139,7 @@ function onceMore(transition: Transition, reason: string) {
  * then the one who came last gives its place to others for a while. Nobody is refused.
  */
 function breakCircle(transition: Transition, phase: Awaiting) {
-  const { attempts, donors, gathering } = transition.state;
+  const { attempts, donors } = transition.state;
   const { inForce, seen } = phase;
   const open = openIn(phase);
   const against = contradictions(phase, open);
@@ -156,11 +156,9 @@ function breakCircle(transition: Transition, phase: Awaiting) {
   if (hidden.length > 0) return void watch(transition, hidden, reason);
   const newest = donors.findLast(({ peer }) => against.flat().includes(peer));
   if (newest === undefined) return onceMore(transition, reason);
-  const aside = `${reason}, and nothing shows which of them holds the others up: ${newest.peer} rests for a minute`;
+  const restsFor = rest(transition, newest.peer);
+  const aside = `${reason}, and nothing shows which of them holds the others up: ${newest.peer} rests for ${restsFor}`;
   log(transition, 'warn', `${aside}.`);
-  changeDonor(transition, newest.peer, { asideUntilMs: transition.now + ASIDE_MS });
-  // From now on fewer have to do.
-  if (gathering === 'whole') change(transition, { gathering: 'over' });
   planOn(transition, aside);
 }
 

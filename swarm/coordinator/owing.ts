@@ -8,12 +8,12 @@ import type { PeerId } from '../base.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Action, MicroAction } from '../schedule/action.ts';
-import { stepSchedule } from '../schedule/lower.ts';
+import { forwardOnly, stepSchedule } from '../schedule/lower.ts';
 import { policyOf } from '../schedule/ownOrder.ts';
 import { isSend, turnsOf, turnText } from '../simulate/lineTurns.ts';
 import { arrivalTensors, type Sizes } from '../ways/partners.ts';
 import type { Passage, TensorName } from '../ways/passage.ts';
-import { holderValues, replicaValues, stepTensors, turnTensor } from '../ways/tensors.ts';
+import { heldOutTensors, holderValues, inRound, replicaValues, stepTensors, turnTensor } from '../ways/tensors.ts';
 import { passageText } from '../ways/wentBy.ts';
 import { isPair } from './blame.ts';
 import type { Pair, RelaySeen } from './events.ts';
@@ -41,18 +41,12 @@ interface Station {
 export function owing(watching: Watching, among: readonly PeerId[]): PeerId[] {
   const { state, phase, seen } = watching;
   const { plan, filling } = phase.inForce;
-  // What is gathered, evaluated, copied beside the step or met with comes in an order of its own.
-  if (
-    phase.name === 'evaluating' ||
-    filling !== null ||
-    state.config.train.islands ||
-    plan.stages.some(({ gathered }) => gathered)
-  )
-    return [];
+  // What is gathered, copied beside the step or met with comes in an order of its own.
+  if (filling !== null || state.config.train.islands || plan.stages.some(({ gathered }) => gathered)) return [];
   // Its connection takes nothing: whoever sends it something waits for that.
   const deaf = among.filter((peer) => seen.full.some(([, to]) => to === peer));
   if (deaf.length > 0) return deaf;
-  const stations = phase.name === 'training' ? stationsOf(state, phase) : arrivalsOf(state, phase);
+  const stations = stationsIn(state, phase);
   return among.filter((peer) => owes(watching, peer, stations(peer)));
 }
 
@@ -72,6 +66,11 @@ function owes({ phase, seen, open }: Watching, peer: PeerId, stations: readonly 
   }
   // Its answer, which may wait until somebody has taken what it sent.
   return isOwing || (waits.every(isSeen) && open.includes(peer));
+}
+
+function stationsIn(state: CoordinatorState, phase: Watching['phase']): (peer: PeerId) => Station[] {
+  if (phase.name === 'training') return stationsOf(state, phase);
+  return phase.name === 'evaluating' ? roundsOf(state, phase) : arrivalsOf(state, phase);
 }
 
 const sizesIn = ({ config }: CoordinatorState): Sizes => ({
@@ -99,6 +98,28 @@ function arrivalsOf(state: CoordinatorState, phase: Preparing): (peer: PeerId) =
     { step: 'arrival', needs: [], sends: sent(peer, all) },
     { step: 'arrival', needs: received(peer, all), sends: [] },
   ];
+}
+
+/** Of an evaluation: forwards, one round after another. */
+function roundsOf(state: CoordinatorState, { inForce: { plan } }: Evaluating): (peer: PeerId) => Station[] {
+  const { config, committedSteps: step } = state;
+  const sizes = sizesIn(state);
+  const all = heldOutTensors(sizes.model, plan, sizes);
+  const lists = forwardOnly(plan);
+  const rounds = Array.from(
+    { length: Math.ceil((config.evaluation?.windows ?? 0) / config.batch.samples) },
+    (_, i) => i,
+  );
+  return (peer) =>
+    rounds.flatMap((round) =>
+      (lists.get(peer) ?? []).flatMap((action): Station[] => {
+        if (action.op !== 'RECV_F' && action.op !== 'SEND_F') return [];
+        const moved = all
+          .filter((one) => isOf(action, peer, one))
+          .map((one) => ({ ...one, tensor: inRound(one.tensor, round) }));
+        return [action.op === 'RECV_F' ? { step, needs: moved, sends: [] } : { step, needs: [], sends: moved }];
+      }),
+    );
 }
 
 function stationsOf(state: CoordinatorState, phase: Training): (peer: PeerId) => Station[] {
@@ -155,7 +176,9 @@ const tensorText = ({ stage, index, range: [from] }: TensorName): string => `${s
 
 function isOf(action: Action, peer: PeerId, { from, to, tensor }: Passage): boolean {
   const isNamed = (kind: TensorName['kind'], stage: number): boolean =>
-    tensor.kind === kind && tensor.stage === stage && (!('microBatch' in action) || tensor.index === action.microBatch);
+    (tensor.kind === kind || (kind === 'activation' && tensor.kind === 'heldOut')) &&
+    tensor.stage === stage &&
+    (!('microBatch' in action) || tensor.index === action.microBatch);
   switch (action.op) {
     case 'RECV_F':
       return to === peer && isNamed('activation', action.stage);

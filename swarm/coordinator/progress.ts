@@ -20,6 +20,7 @@ const isSame = (one: StepProgress, other: StepProgress): boolean =>
   one.step === other.step &&
   one.done === other.done &&
   one.hasReported === other.hasReported &&
+  one.hasEvaluated === other.hasEvaluated &&
   one.waitsFor.join() === other.waitsFor.join();
 
 /** `patience`: so much longer nobody is looked at, as a step has so much more time. */
@@ -110,38 +111,31 @@ export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now:
   progress: phase.progress.map((one) => (one.peer === peer ? { ...one, sinceMs: now } : one)),
 });
 
-/** Of what members say at this step: who waits for nobody and does nothing. */
-function idleAt({ inForce, progress }: Watched, step: number, now: number) {
-  const quiet = quietMs(inForce, inForce.predicted);
-  const said = progress.filter(({ at }) => at.step === step);
-  const idle = said.filter((one) => isIdle(one, quiet, now));
-  return { said, idle: idle.map(({ peer }) => peer) };
-}
-
 /**
  * Who is stuck with a committed step, of those whose part of it is to be saved: others wait for it, it waits for nobody,
  * and does nothing. Whoever saves already has nothing that others wait for.
  */
 export function stuckBehind(phase: Watched, step: number, owing: readonly PeerId[], now: number): PeerId[] {
-  const { said, idle } = idleAt(phase, step, now);
-  return idle.filter((peer) => owing.includes(peer) && said.some(({ at }) => at.waitsFor.includes(peer)));
+  const said = phase.progress.filter(({ at }) => at.step === step);
+  const isAwaited = (peer: PeerId) => said.some(({ at }) => at.waitsFor.includes(peer));
+  return idleAmong(phase, said, now).filter((peer) => owing.includes(peer) && isAwaited(peer));
 }
 
 /**
- * Who is stuck with an evaluation after this step: one that owes its answer, and does nothing; else one that does nothing,
- * by the word of who waits for it. Null: nobody is seen to be.
+ * Who is stuck with an evaluation: one that owes its answer, or by its own word is not done with its part, waits for nobody,
+ * and does nothing. Null: nobody is seen to be.
  */
-export function stuckInEvaluation(phase: Watched, step: number, owing: readonly PeerId[], now: number) {
-  const { said, idle } = idleAt(phase, step, now);
+export function stuckInEvaluation(phase: Watched, owing: readonly PeerId[], now: number): PeerId | null {
   // One that has the run to itself holds nobody up.
   if (membersOf(phase.inForce).length === 1) return null;
-  const own = idle.find((peer) => owing.includes(peer));
-  if (own !== undefined) return { peer: own, by: null };
-  for (const { peer: by, at } of said) {
-    const peer = idle.find((one) => at.waitsFor.includes(one));
-    if (peer !== undefined) return { peer, by };
-  }
-  return null;
+  const undone = phase.progress.filter(({ peer, at }) => owing.includes(peer) || !at.hasEvaluated);
+  const idle = idleAmong(phase, undone, now);
+  return idle.find((peer) => owing.includes(peer)) ?? idle[0] ?? null;
+}
+
+function idleAmong({ inForce }: Watched, said: Watched['progress'], now: number): PeerId[] {
+  const quiet = quietMs(inForce, inForce.predicted);
+  return said.filter((one) => isIdle(one, quiet, now)).map(({ peer }) => peer);
 }
 
 /**

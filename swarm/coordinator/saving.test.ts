@@ -1,9 +1,12 @@
 /** Who goes when what follows a commit is held up, by what heartbeats say: nothing committed is given up. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { success } from '../base.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { ringReplicas } from '../testing/ringReplicas.ts';
-import { script } from '../testing/script.ts';
+import { type Script, script } from '../testing/script.ts';
+import { heldOutTensors, inRound } from '../ways/tensors.ts';
+import { passageText } from '../ways/wentBy.ts';
 
 /** With a copy of everything. */
 function replicated(part: Parameters<typeof rehearsalTerms>[0]) {
@@ -15,8 +18,8 @@ function replicated(part: Parameters<typeof rehearsalTerms>[0]) {
   return script({}, { ...terms, makePlan });
 }
 
-/** What it says each second: for whom it waits; whether it is seen to upload, or says that it gets on. */
-type Word = readonly [name: string, waitsFor: readonly string[], isBusy?: boolean];
+/** What it says each second: for whom it waits; whether it is seen to upload, or says that it gets on; whether its part is done. */
+type Word = readonly [name: string, waitsFor: readonly string[], isBusy?: boolean, isDone?: boolean];
 /** Two copies of everything, all steps committed: who says what while the end is saved, each second until somebody goes. */
 function saving(...words: readonly Word[]) {
   const swarm = replicated({ expectedDonors: 3, steps: 1 });
@@ -114,7 +117,7 @@ function evaluating(...words: readonly Word[]) {
   swarm.trace();
   for (let second = 0; second < 9; second++) {
     swarm.pass(1_000);
-    for (const [name, waitsFor, isBusy = false] of words) {
+    for (const [name, waitsFor, isBusy = false, isDone = true] of words) {
       const awaited = waitsFor.map((one) => swarm.peer(one));
       const at = {
         epoch: swarm.run.state.epoch,
@@ -122,6 +125,7 @@ function evaluating(...words: readonly Word[]) {
         done: isBusy ? second : 9,
         waitsFor: awaited,
         hasReported: true,
+        ...(isDone && { hasEvaluated: true as const }),
       };
       swarm.say(name, { type: 'heartbeat', at });
     }
@@ -141,10 +145,10 @@ it.each<readonly [what: string, goes: string, words: readonly Word[]]>([
     ],
   ],
   [
-    'does nothing, and is waited for',
+    'does nothing, and says that it is not done,',
     'a',
     [
-      ['a', []],
+      ['a', [], false, false],
       ['b', ['a']],
       ['c', ['b']],
     ],
@@ -182,40 +186,56 @@ it('[CO93] nobody where who owes its answer has something to do', () => {
   expect(swarm.run.state.donors).toHaveLength(3);
 });
 
-it('[CO93] whose word cost another one its place goes itself the second time, however far apart evaluations are', () => {
-  const swarm = replicated({ expectedDonors: 4, steps: 100, evaluation: { everySteps: 30, windows: 8 } });
-  const liar = 'd';
-  swarm.join('a', 'b', 'c', liar);
-  /** Of the next evaluation: who goes where the liar holds it up, and says that it waits for the first one, which is done. */
-  const goes = (names: readonly string[]): string | undefined => {
-    const before = swarm.run.state.committedSteps;
-    for (let word = 0; word < 2_000; word++) {
-      const { phase, committedSteps } = swarm.run.state;
-      if (phase.name === 'evaluating' && committedSteps > before) break;
-      swarm.settleOne();
-    }
-    expect(swarm.run.state.phase.name).toBe('evaluating');
+describe('[CO93] a word that one waits for another, which says that it is done,', () => {
+  const words: readonly Word[] = [
+    ['a', []],
+    ['b', ['a']],
+    ['c', ['b']],
+  ];
+  /** After the same words again, and what the server saw go by meanwhile. */
+  const again = (whole: (swarm: Script) => readonly string[]): Script => {
+    const swarm = evaluating(...words);
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([]);
+    expect(swarm.run.state.relayed.map((pair) => pair.map(String))).toEqual([['b', 'a']]);
     swarm.settle('* evaluated');
     swarm.trace();
-    const [first] = names;
-    for (let second = 0; second < 9; second++) {
+    swarm.pass(8_000);
+    swarm.relaySaw({ whole: whole(swarm), moved: 1 });
+    for (let second = 0; second < 10; second++) {
       swarm.pass(1_000);
-      for (const name of names) {
-        const awaited = name === first ? [] : [name === liar ? (first ?? '') : liar];
-        const waitsFor = awaited.map((one) => swarm.peer(one));
-        const { epoch, committedSteps } = swarm.run.state;
-        swarm.say(name, {
-          type: 'heartbeat',
-          at: { epoch, step: committedSteps - 1, done: 9, waitsFor, hasReported: true },
-        });
+      for (const [name, waitsFor] of words) {
+        const at = {
+          ...{ epoch: swarm.run.state.epoch, step: 0, done: 9 },
+          waitsFor: waitsFor.map((one) => swarm.peer(one)),
+        };
+        swarm.say(name, { type: 'heartbeat', at: { ...at, hasReported: true, hasEvaluated: true } });
       }
       swarm.tick();
     }
-    return swarm.trace().find((line) => line.startsWith('refuse'));
+    return swarm;
   };
-  expect(goes(['a', 'b', 'c', liar])).toBe('refuse a tooLate');
-  swarm.join('e');
-  expect(goes(['b', 'c', liar, 'e'])).toBe('refuse d tooLate');
+  /** All that the first stage sends in the evaluation after one step: three rounds of three samples. */
+  const fromFirst = ({ run }: Script): string[] => {
+    const { config } = run.state;
+    if (run.store.plan === null) return [];
+    const size = { sequence: config.batch.sequence, wire: config.wire };
+    const sent = heldOutTensors(acceptedModel(config), run.store.plan, size).filter(({ from }) => from === 'a');
+    return [0, 1, 2].flatMap((round) =>
+      sent.map(({ from, to, tensor }) => passageText(1, from, to, inRound(tensor, round))),
+    );
+  };
+
+  it('costs that one nothing where what it sent went by: who says so goes', () => {
+    const swarm = again(fromFirst);
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b tooLate']);
+    swarm.settle();
+    expect([swarm.run.ended, swarm.run.state.donors.length]).toEqual(['finished', 2]);
+  });
+
+  it('costs it its place where nothing went by', () => {
+    const swarm = again(() => []);
+    expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse a tooLate']);
+  });
 });
 
 it('[CO76] who says that it waits for itself, or for who has no part, waits for nobody', () => {

@@ -46,6 +46,8 @@ export interface Donor {
   readonly wasLate: boolean;
   /** No plan has it before; null: any may. */
   readonly asideUntilMs: number | null;
+  /** How often it had to rest. */
+  readonly rests: number;
   /** No plan of this group has it: at a meeting it is decided in which group it is to be. */
   readonly isApart?: true;
 }
@@ -230,8 +232,8 @@ type Phase =
   | Saving
   | { readonly name: 'paused' }
   | { readonly name: 'finished' }
-  /** What comes out is not finite, whoever computes it: it stands until the operator goes on. */
-  | { readonly name: 'diverged'; readonly sentence: string }
+  /** What comes out is not finite, whoever computes it: it stands until the operator goes on, and its members keep the state. */
+  | { readonly name: 'diverged'; readonly sentence: string; readonly before: PlanInForce }
   | { readonly name: 'stopped' };
 
 /** What a keeper has of a shard at the step of a checkpoint, against what another one of its keepers uploaded. */

@@ -8,7 +8,7 @@ import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
 import { savedScale } from './beginning.ts';
-import { dismiss, remember } from './blame.ts';
+import { dismiss } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, silentUploads, uploading, uploadsMissing } from './checkpoint.ts';
 import { withoutLateCopies } from './commit.ts';
 import { considerCheckpoint } from './contested.ts';
@@ -154,7 +154,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
       {
         ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: earned?.tokens ?? 0 },
         ...(hostBytes !== undefined && { hostBytes }),
-        ...{ address, isOwn, wasLate: false, asideUntilMs: null },
+        ...{ address, isOwn, wasLate: false, asideUntilMs: null, rests: 0 },
         ...(isApart && { isApart }),
       },
     ],
@@ -200,8 +200,9 @@ function operatorSaid(transition: Transition, command: OperatorCommand) {
   const idle = name === 'waiting' || name === 'paused' || name === 'diverged' || isPlanningAnew(transition.state);
   if (!idle) return considerInterruption(transition);
   forgive(transition);
-  change(transition, { doubt: null });
-  planAnew(transition, `the operator ${COMMANDED[command]}`);
+  const reason = `the operator ${COMMANDED[command]}`;
+  if (name === 'diverged') planOn(transition, reason);
+  else planAnew(transition, reason);
 }
 
 function sentBack(
@@ -238,8 +239,9 @@ function look(transition: Transition, phase: Training | Preparing | Evaluating |
     if (lookAtRelay(transition, phase, phase.waitingFor)) return;
   } else if (phase.name === 'evaluating') {
     const owing = notAnswered(phase);
-    const found = stuckInEvaluation(phase, transition.state.committedSteps - 1, owing, now);
-    if (found !== null) return overdue(transition, owing, owing, [accused(transition, found)]);
+    const stuck = stuckInEvaluation(phase, owing, now);
+    if (stuck !== null) return overdue(transition, owing, owing, [stuck]);
+    if (owing.length > 0 && lookAtRelay(transition, phase, owing)) return;
   } else {
     const pending = awaited(transition, phase);
     const owing = pending ? uploadsMissing(pending) : [];
@@ -255,13 +257,6 @@ const notReported = ({ inForce, reports }: Training): PeerId[] =>
 
 const notAnswered = ({ inForce, answers }: Evaluating): PeerId[] =>
   evaluatorsOf(inForce.plan).filter((peer) => answers.every((answer) => answer.peer !== peer));
-
-/** Whom one donor says it waits for goes; the second time the one who says so. */
-function accused(transition: Transition, { peer, by }: { readonly peer: PeerId; readonly by: PeerId | null }): PeerId {
-  if (by === null) return peer;
-  const words = remember(transition, 'wait', by, peer).filter((fault) => fault.of === 'wait' && fault.peer === by);
-  return words.length > 1 ? by : peer;
-}
 
 const awaited = (transition: Transition, { name }: Saving | AwaitingCheckpoint) =>
   name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);

@@ -198,6 +198,7 @@ export function givingState({ phase }: CoordinatorState): PlanInForce | null {
 export function keepingState(state: CoordinatorState): PlanInForce | null {
   const { phase } = state;
   if (phase.name === 'preparing' && phase.source.from === 'checkpoint') return null;
+  if (phase.name === 'diverged') return phase.before;
   return givingState(state) ?? planInForce(state);
 }
 

@@ -54,11 +54,8 @@ export function forget(transition: Transition, peer: PeerId): void {
   change(transition, {
     donors: donors.filter((donor) => donor.peer !== peer),
     attempts: { ...attempts, late: attempts.late.filter((other) => other !== peer) },
-    // With whose state another one's did not agree counts when that is with a third's, too; that a donor's word cost
-    // another one its place, against that donor.
-    faults: faults.filter(
-      ({ of, peer: one, about }) => of === 'state' || (one !== peer && (of === 'wait' || about !== peer)),
-    ),
+    // With whose state another one's did not agree counts when that is with a third's, too.
+    faults: faults.filter(({ of, peer: one, about }) => of === 'state' || (one !== peer && about !== peer)),
     relayed: relayed.filter((pair) => !pair.includes(peer)),
     // From now on fewer have to do.
     gathering: gathering === 'whole' ? 'over' : gathering,

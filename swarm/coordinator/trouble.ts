@@ -12,23 +12,27 @@ export interface Attempts {
 export const NO_ATTEMPTS: Attempts = { stalls: 0, late: [] };
 
 /**
- * What went wrong at a step, by donors' words or their silence: with one's own part, the numbers it made or its copies, with a hand-over of
- * its state, the link of two, what one says that it sent the other, what two have of a shard, or for whom one says that it waits.
+ * What went wrong at a step, by donors' words or their silence: with one's own part or its copies, with a hand-over of its
+ * state, what one says that it sent the other, or what two have of a shard.
  */
 export interface Fault {
-  readonly of: 'itself' | 'numbers' | 'copies' | 'handOver' | 'link' | 'slices' | 'state' | 'wait';
+  readonly of: 'itself' | 'copies' | 'handOver' | 'slices' | 'state';
   readonly peer: PeerId;
   /** Null where it is the one's alone. */
   readonly about: PeerId | null;
   readonly step: number;
+  /** Of the two that have not the same state; null: it was gone. */
+  readonly networks?: readonly (string | null)[];
 }
 
-/** A step, or the evaluation after so many, came out as no finite number: it is done once more, by others where there are any. */
+/** A step, or the evaluation after so many, came out as no finite number: it is done without each of its members, one after another. */
 export interface Doubt {
   readonly of: 'step' | 'evaluation';
   readonly step: number;
-  /** It made what is not sound out of what was. Others take its place until the step is committed; null: there is nobody else. */
+  /** Without whom it is done now; null: it takes part again, as there is no plan without it. */
   readonly suspect: PeerId | null;
+  /** Without whom it was done, or could not be. */
+  readonly tried: readonly PeerId[];
 }
 
 /** A frame that went through the server and was not sound. */

@@ -12,7 +12,8 @@ import { isFor, membersInvolved, successorOf } from './successor.ts';
 import { change, changeDonor, donorOf, log, refuse, send, type Transition } from './transition.ts';
 
 /** Who was late has no part in any plan for so long. */
-export const ASIDE_MS = 60_000;
+const ASIDE_MS = 60_000;
+const MOST_ASIDE_MS = 3_600_000;
 
 /** After every event: the plan that would take over next is the one that donors get ready for. */
 export function considerWarmUp(transition: Transition) {
@@ -75,9 +76,22 @@ export function lateToWarmUp(transition: Transition) {
 }
 
 /** For a minute no plan has it; it is in none. */
-export function setAside(transition: Transition, peer: PeerId) {
+function setAside(transition: Transition, peer: PeerId) {
   changeDonor(transition, peer, { asideUntilMs: transition.now + ASIDE_MS });
   send(transition, [peer], { type: 'standby', state: 'spare', why: 'mustWait' });
+}
+
+/**
+ * No plan has it for a minute, twice as long each time, an hour at most: it may be what something comes of, and nothing is
+ * proven. Returns for how long, in words. Whoever needs nothing more of it tells it so.
+ */
+export function rest(transition: Transition, peer: PeerId): string {
+  const rests = (donorOf(transition, peer)?.rests ?? 0) + 1;
+  const restMs = Math.min(ASIDE_MS * 2 ** (rests - 1), MOST_ASIDE_MS);
+  changeDonor(transition, peer, { rests, asideUntilMs: transition.now + restMs });
+  // From now on fewer have to do.
+  if (transition.state.gathering === 'whole') change(transition, { gathering: 'over' });
+  return restMs === ASIDE_MS ? 'a minute' : `${restMs / ASIDE_MS} minutes`;
 }
 
 export function bringBack(transition: Transition) {

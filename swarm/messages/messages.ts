@@ -83,12 +83,13 @@ const heard = count;
 
 /**
  * How far a member is with the step that it began last. `done` grows with each piece of work and each frame; `waitsFor`:
- * whose tensors it lacks, and who has not taken its own.
+ * whose tensors it lacks, and who has not taken its own. `hasEvaluated`: its part of the evaluation after that step is done.
  */
 const stepProgress = z.object({
   ...{ epoch: count, step: count, done: count },
   waitsFor: z.array(peer).max(16),
   hasReported: z.boolean(),
+  hasEvaluated: z.literal(true).optional(),
 });
 export type StepProgress = z.infer<typeof stepProgress>;
 

@@ -62,6 +62,12 @@ export const roundOf = ({ kind, index }: Pick<TensorName, 'kind' | 'index'>): { 
     ? { round: Math.floor(index / ROUND), index: index % ROUND }
     : { round: 0, index: GATHER_KINDS.includes(kind) ? withoutOccasion(index) : index };
 
+/** A tensor of an evaluation's first round, as the one of another round is named. */
+export const inRound = (tensor: TensorName, round: number): TensorName => ({
+  ...tensor,
+  index: round * ROUND + tensor.index,
+});
+
 /** `stage`: the holder's; the block's home where values come to a replica that does not compute with them. */
 export const blockTensor = (
   model: Model,

@@ -96,6 +96,8 @@ export class Meter {
   #readingBack = 0;
   #done = 0;
   #hasReported = false;
+  /** Since the step that was begun last, or the plan that it got ready for. */
+  #hasEvaluated = false;
   #status: DonorStatus = {
     ...{ activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
@@ -121,7 +123,8 @@ export class Meter {
     // As long as something of its own is not done others may be waiting for that.
     const others = this.#readingBack > 0 ? [] : [...this.#awaited, ...this.#takers];
     const waitsFor = [...new Set(others)].slice(0, MOST_AWAITED);
-    return { ...at, done: this.#done, waitsFor, hasReported: this.#preparing === null && this.#hasReported };
+    const hasReported = this.#preparing === null && this.#hasReported;
+    return { ...at, done: this.#done, waitsFor, hasReported, ...(this.#hasEvaluated && { hasEvaluated: true }) };
   }
 
   /** For the next report: this one went before it. Null: nothing was done behind it, or that is told. */
@@ -184,6 +187,7 @@ export class Meter {
   /** For another plan: from now on nothing is shown of this tab's part in the one before. */
   prepare({ stages }: Plan, peer: PeerId, epoch: number, step: number): void {
     this.#preparing = { epoch, step };
+    this.#hasEvaluated = false;
     const own = stages.flatMap(({ layers, members }, stage) =>
       members.some((member) => member.peer === peer) ? [{ stage, layers }] : [],
     );
@@ -195,10 +199,20 @@ export class Meter {
   begin(epoch: number, step: number, microBatches: number): void {
     this.#done = 0;
     this.#hasReported = false;
+    this.#hasEvaluated = false;
     this.#preparing = null;
     this.#at = { epoch, step };
     this.#recording = { epoch, step, begun: this.#now(), bytesBefore: this.#bytes, waits: [] };
     this.show({ activity: 'computing', step, microBatches: { done: 0, all: microBatches }, direction: null });
+  }
+
+  /** This tab's part of the evaluation after so many steps. */
+  async evaluating<T>(steps: number, work: () => Promise<T>): Promise<T> {
+    this.show({ activity: 'evaluating', step: steps });
+    const outcome = await work();
+    this.#hasEvaluated = true;
+    this.show({ activity: 'waiting' });
+    return outcome;
   }
 
   computed({ op }: ComputeAction): void {

@@ -295,12 +295,11 @@ export class Session {
     const source = run.evaluation;
     invariant(source, 'the run has no held-out text');
     this.#settle(run, role);
-    this.#meter.show({ activity: 'evaluating', step });
     const around = (first: number): Surroundings => this.#surroundings(epoch, role, step, source, first);
-    const losses = await evaluateHeldOut(role, run.facts.train, source, step, around);
+    const { train } = run.facts;
+    const losses = await this.#meter.evaluating(step, () => evaluateHeldOut(role, train, source, step, around));
     // Where it is checked, everyone has something to say.
     if (losses.length > 0 || this.#check) this.#tell({ type: 'evaluated', epoch: epoch.number, step, losses }, role);
-    this.#meter.show({ activity: 'waiting' });
   }
 
   #committed({ epoch, step, checkpoint, excused, ...rates }: Omit<Message<'committed'>, 'type'>): void {

@@ -14,7 +14,7 @@ const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
 
 const FIRST: Readonly<Record<Alert['kind'], string>> = {
   diverged:
-    'The loss ran away. Press Resume to try again from the newest save. If it happens again, go back to an earlier one under Runs, or make a new run with a lower learning rate.',
+    'The loss ran away. Press Resume to do that step again. If it happens again, go back to an earlier save under Runs, or make a new run with a lower learning rate.',
   notSaved: 'Mend what the alert names. There is nothing to press: the run goes on by itself.',
   rollBack: 'The run went back to its last save. It catches up by itself. With more donors this happens less often.',
   donors: 'Fewer donors are at work than you want. Share the donor page’s link, or lower the number under Alerts.',
