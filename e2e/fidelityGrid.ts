@@ -87,9 +87,7 @@ const readRun = (run: string): RunFile => runFileAt(goldenFile(`${run}/run.json`
 /** What every change has to pass: one of each kind. Lanes unlike from stage to stage, stages held twice, orders that follow messages, odd sizes, no shape. */
 export const SOME: readonly GridCase[] = [
   splitCase('gpt2-tiny', 3, '1f1b', 2),
-  splitCase('llama-tiny', 3, 'gpipe', 1),
   scheduleCase('llama-tiny', 2, ['chimera'], 2),
-  scheduleCase('odd-gpt2', 2, ['interleaved', '--chunks', '2'], 4),
   scheduleCase('odd-gpt2', 2, ['varuna'], 2),
   // With all that saves memory at once.
   randomCase('llama-tiny', 9),

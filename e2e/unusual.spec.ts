@@ -4,8 +4,10 @@ import { expect, test } from 'vitest';
 import { copyOfRun, type Json, jsonLines, runSwarm, temporaryFolder } from './product.ts';
 import { expectUnusual } from './unusual.ts';
 
+const IS_LONG = process.env.SHOAL_LONG === '1';
+
 test.each([
-  ['dashes', 'one donor', ['--donors', '1']],
+  ...(IS_LONG ? ([['dashes', 'one donor', ['--donors', '1']]] as const) : []),
   ['dashes', 'two donors', ['--donors', '2']],
   ['dashes', 'four donors that are planned for', ['--donors', '4', '--schedule', 'auto']],
   ['islands', 'two islands', ['--donors', '2']],
@@ -15,7 +17,7 @@ test.each([
 });
 
 // Chaotic: no trainer agrees with another on its last steps.
-test.runIf(process.env.SHOAL_LONG === '1')(
+test.runIf(IS_LONG)(
   '[CO54] the smallest run of the documents learns a poem by heart, and no step is done twice',
   { timeout: 1_800_000 },
   async () => {

@@ -6,7 +6,7 @@ import { caseArrays, compareKernel, compareOutputs, runKernel } from '../kernel/
 import { dawnDevice } from '../testing/dawn.ts';
 import { LARGE_CASE, type MatmulForm, matmul } from './matmul.ts';
 import type { Epilogue, Layout } from './product.ts';
-import { GPU_CANDIDATES } from './tiles.ts';
+import { GPU_CANDIDATES, GPU_TILES, type GpuShape } from './tiles.ts';
 
 const EPILOGUES: readonly Epilogue[] = [
   {},
@@ -54,10 +54,17 @@ function casesOf(kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): rea
 }
 
 /**
- * Every shape of tile, shallow since a software adapter compiles the deep ones for seconds: rows of vec4s and of scalars
+ * Every shape of tile that the tables have, or that is tried, shallow since a software adapter compiles the deep ones for seconds: rows of vec4s and of scalars
  * with tails on every side, and tiles that fit.
  */
-const SHALLOW = new Map(GPU_CANDIDATES.map((gpu) => ({ ...gpu, depth: 4 })).map((gpu) => [JSON.stringify(gpu), gpu]));
+const SHALLOW = new Map(
+  (process.env.SHOAL_LONG === '1' ? GPU_CANDIDATES : Object.values(GPU_TILES).flat())
+    .map(({ rows, columns, ownRows, ownColumns, ...ways }: GpuShape) => {
+      const { prefetch, direct } = ways;
+      return { rows, columns, depth: 4, ownRows, ownColumns, ...(prefetch && { prefetch }), ...(direct && { direct }) };
+    })
+    .map((gpu) => [JSON.stringify(gpu), gpu]),
+);
 const TRIED = [...SHALLOW.values()].flatMap((gpu) =>
   LAYOUTS.map((layout) => ({ layout, gpu, how: gpu.prefetch ? ', loaded ahead' : gpu.direct ? ', direct' : '' })),
 );
