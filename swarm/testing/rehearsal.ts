@@ -271,9 +271,8 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
         toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep,
         'back to a checkpoint',
       );
-      // Two have not the same state, and nobody knows whose is right.
-      const isContested = before.faults.some(({ of }) => of === 'state');
-      const isWanted = event.type === 'sentBack' || isContested;
+      // Or two have not the same state, and nobody knows whose is right.
+      const isWanted = event.type === 'sentBack' || before.faults.some(({ of }) => of === 'state');
       invariant(
         isWanted || atStep - toStep <= unsavedLimit(config) + run.departures * roundLength(config.train),
         'no more is lost than may be unsaved',
