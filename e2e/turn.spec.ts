@@ -4,13 +4,14 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
-import { openDonor, openOperator } from './browser.ts';
+import { type Donor, openDonor, openOperator } from './browser.ts';
+import { go } from './dashboardControls.ts';
 import { atTestEnd, copyOfRun, startServer, temporaryFolder, withSteps } from './product.ts';
 
 const SECRET = { username: 'shoal', credential: 'herring' };
@@ -30,7 +31,10 @@ async function freePort(host: string): Promise<number> {
 }
 
 /** Its log, while it runs. */
-async function startTurnServer(host: string): Promise<{ readonly iceServers: string; readonly log: () => string }> {
+async function startTurnServer(
+  host: string,
+  told = SECRET,
+): Promise<{ readonly iceServers: string; readonly log: () => string }> {
   const port = await freePort(host);
   const folder = temporaryFolder();
   const identity = [`--user=${SECRET.username}:${SECRET.credential}`, '--realm=shoal', '--lt-cred-mech'];
@@ -56,7 +60,7 @@ async function startTurnServer(host: string): Promise<{ readonly iceServers: str
   await Promise.race([ready, died]);
   died.catch(() => undefined); // at the test's end it does
   const file = join(folder, 'ice.json');
-  writeFileSync(file, JSON.stringify([{ urls: `turn:${host}:${port}`, ...SECRET }]));
+  writeFileSync(file, JSON.stringify([{ urls: `turn:${host}:${port}`, ...told }]));
   return { iceServers: file, log: () => log };
 }
 
@@ -87,5 +91,29 @@ test.skipIf(!hasCoturn || address === undefined)(
     await operator.untilFurther(4);
     expect(links?.map(({ route }) => route)).toEqual(['direct', 'direct']);
     expect(turn.log()).toMatch(/ALLOCATE processed, success/);
+  },
+);
+
+test.skipIf(!hasCoturn || address === undefined)(
+  '[WP56] a TURN server that refuses its credentials is told of: donors read it, and the operator how many say so',
+  async () => {
+    const turn = await startTurnServer(address ?? '', { ...SECRET, credential: 'cod' });
+    const server = await startServer(copyOfRun('gpt2-long', withSteps(400)), {
+      schedule: 'gpipe',
+      iceServers: turn.iceServers,
+    });
+    const operator = await openOperator(server);
+    const donors: Donor[] = [];
+    for (let i = 0; i < 2; i++) donors.push(await openDonor(server.url, { prepare: relayOnly }));
+    const { turnErrors } = await operator.until((now) => now.turnErrors?.[0]?.donors === 2);
+    const [{ urls }] = JSON.parse(readFileSync(turn.iceServers, 'utf8')) as [{ urls: string }];
+    expect(turnErrors).toEqual([{ url: urls, code: 401, donors: 2 }]);
+    await go(operator.page, 'Peers');
+    await operator.page.getByText(`${urls} refuses the user name or password (error 401)`).waitFor();
+    for (const { page } of donors) await page.getByText(`${urls} refuses the user name or password`).waitFor();
+    // It costs nobody anything: they train, by the server.
+    const { links } = await operator.untilFurther(4);
+    expect(links?.map(({ route }) => route) ?? []).not.toContain('direct');
+    expect(turn.log()).toMatch(/error 401|wrong credentials|Unauthorized/i);
   },
 );

@@ -2,12 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { TURN_URL_LIMIT } from '../../swarm/messages/turn.ts';
 import { parseJson } from '../../swarm/parseJson.ts';
 import { readFault } from '../files/namedFile.ts';
 
 const URL_FORM = /^(stuns?:[^\s?/@]+|turns?:[^\s?/@]+(\?transport=(udp|tcp))?)$/;
 const URL_EXPECTED = 'expected stun:HOST, stuns:HOST, turn:HOST or turns:HOST, with :PORT and ?transport= at will';
-const url = z.string(URL_EXPECTED).regex(URL_FORM, URL_EXPECTED);
+const url = z.string(URL_EXPECTED).max(TURN_URL_LIMIT, URL_EXPECTED).regex(URL_FORM, URL_EXPECTED);
 
 const iceServer = z
   .strictObject({

@@ -145,6 +145,42 @@ it('[WP16] knows the ways between donors who have a part, as each measured its o
   expect(network.links()).toEqual([]);
 });
 
+it('[WP57] counts by server and code how many donors’ last reports have a TURN server of its own that fails', () => {
+  const model = outlineModel(2, true);
+  const [own, other] = ['turn:t.example', 'turns:t.example?transport=tcp'];
+  const iceServers = [{ urls: 'stun:s.example' }, { urls: [own, other], username: 'u', credential: 'c' }];
+  const network = new Network({ iceServers }, { model, sequence: 5, wire: 'f32', asked: 'f32', rounds: 0 });
+  const [a, b, c] = ['a', 'b', 'c'].map(peerId) as [PeerId, PeerId, PeerId];
+  network.reported(a, [], [{ url: own, code: 401 }]);
+  network.reported(
+    b,
+    [],
+    [
+      { url: own, code: 701 },
+      { url: own, code: 401 },
+      { url: other, code: 486 },
+    ],
+  );
+  network.reported(
+    c,
+    [],
+    [
+      { url: 'turn:elsewhere.example', code: 401 },
+      { url: 'stun:s.example', code: 701 },
+      { url: own, code: 401 },
+    ],
+  );
+  const counts = (): unknown => network.turnErrors().map(({ url, code, donors }) => [url, code, donors]);
+  expect(counts()).toEqual([
+    [own, 401, 2],
+    [own, 701, 1],
+    [other, 486, 1],
+  ]);
+  network.reported(a, []);
+  network.gone(b);
+  expect(counts()).toEqual([[own, 401, 1]]);
+});
+
 it('serves https with a certificate, and says so in its address', async () => {
   const server = await serve({ access: { tls: { cert: TEST_CERTIFICATE, key: TEST_KEY } } });
   expect(server.url).toMatch(/^https:/);

@@ -8,6 +8,7 @@ import type { ServerMessage } from '../../swarm/messages/messages.ts';
 import type { LinkReport } from '../../swarm/messages/profile.ts';
 import { filteredSignal } from '../../swarm/messages/signal.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
+import { type TurnError, turnUrls } from '../../swarm/messages/turn.ts';
 import type { DonorLink } from './donorSocket.ts';
 import { GroupPairs } from './groupPairs.ts';
 import type { IceServer } from './iceServers.ts';
@@ -38,6 +39,7 @@ export class Network {
   readonly iceServers: IceServer[];
   readonly invitation: Invitation;
   readonly #reports = new Map<PeerId, readonly LinkReport[]>();
+  readonly #turnErrors = new Map<PeerId, readonly TurnError[]>();
   readonly #addresses = new Map<PeerId, string>();
   /** Of any plan: donors that do islands of their own have one each. */
   readonly #members = new Set<PeerId>();
@@ -71,6 +73,7 @@ export class Network {
     this.needs.gone(peer);
     this.#addresses.delete(peer);
     this.#reports.delete(peer);
+    this.#turnErrors.delete(peer);
     this.#members.delete(peer);
   }
 
@@ -98,8 +101,18 @@ export class Network {
     return this.#reports;
   }
 
-  reported(from: PeerId, links: readonly LinkReport[]): void {
+  reported(from: PeerId, links: readonly LinkReport[], turnErrors: readonly TurnError[] = []): void {
     this.#reports.set(from, links);
+    this.#turnErrors.set(from, turnErrors);
+  }
+
+  /** By server and code, of this server's own alone: so many donors say so in their last reports. */
+  turnErrors(): NonNullable<Snapshot['turnErrors']> {
+    const all = [...this.#turnErrors.values()];
+    return turnUrls(this.iceServers).flatMap((url) => {
+      const codes = all.flatMap((errors) => errors.find((error) => error.url === url)?.code ?? []);
+      return [...new Set(codes)].map((code) => ({ url, code, donors: codes.filter((one) => one === code).length }));
+    });
   }
 
   /** The ways between donors that have a part, as they last reported them: in a step, and at meetings of islands. */

@@ -37,8 +37,14 @@ export type OperatorSource = () => WatchMessage;
 
 /** For the operator: donors are told nothing of the others' ways. */
 export function withLinks(run: ActiveRun): Snapshot {
-  const { planning } = run;
-  return { ...run.snapshot(), links: run.network.links(), ...(planning === null ? {} : { planning }) };
+  const { network, planning } = run;
+  const turnErrors = network.turnErrors();
+  return {
+    ...run.snapshot(),
+    links: network.links(),
+    ...(turnErrors.length > 0 && { turnErrors }),
+    ...(planning === null ? {} : { planning }),
+  };
 }
 
 export function operatorSource(

@@ -66,7 +66,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
 const ways = (network: Network): RunObserver => ({
   event: (event) => {
     if (event.type === 'said' && event.message.type === 'report')
-      network.reported(event.connection.peer, event.message.links ?? []);
+      network.reported(event.connection.peer, event.message.links ?? [], event.message.turnErrors);
   },
   effect: (effect) => {
     if (effect.type === 'send') network.told(effect.to, effect.message, monotonicMs());

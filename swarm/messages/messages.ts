@@ -29,6 +29,7 @@ import { adapterSchema, linkReportSchema, profileSchema, rate } from './profile.
 import { REFUSAL_REASONS } from './refusals.ts';
 import { runFactsSchema } from './runFacts.ts';
 import { snapshotSchema } from './snapshot.ts';
+import { MOST_TURN_ERRORS, turnErrorSchema } from './turn.ts';
 
 export const PROTOCOL_VERSION = 1;
 /** A donor's message may not be longer; signaling data and a report of 1,000 shards fit with room. */
@@ -163,6 +164,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     links: z.array(linkReportSchema).max(1_024).optional(),
     /** What all its links carried at once. */
     uploadBytesPerSecond: rate.optional(),
+    /** As its newest connections found them. Absent: all gave an address, or nothing is known. */
+    turnErrors: z.array(turnErrorSchema).max(MOST_TURN_ERRORS).optional(),
     unsound: unsoundTensor.optional(),
   }),
   /** The answer to `probe`, where the link opened: of this end. */

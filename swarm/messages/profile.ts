@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { count, memory, peer, seconds, sentence } from '../fields.ts';
 import { MOST_STREAMS } from '../plan/planLink.ts';
+import type { TurnError } from './turn.ts';
 
 /** What a donor is, as it measured itself. */
 export const adapterSchema = z.object({
@@ -94,5 +95,7 @@ export type LinkReport = z.infer<typeof linkReportSchema>;
 export interface MeasuredLinks {
   readonly links: readonly LinkReport[];
   readonly uploadBytesPerSecond?: number;
+  /** Absent: none. */
+  readonly turnErrors?: readonly TurnError[];
 }
 export type LinkMeasurement = Pick<LinkReport, 'roundTripMs' | 'bytesPerSecond'>;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { block, count, peer, range } from '../fields.ts';
 import { adapterSchema, linkReportSchema } from './profile.ts';
+import { turnErrorSchema } from './turn.ts';
 
 const phase = z.enum(['waiting', 'preparing', 'training', 'evaluating', 'saving', 'paused', 'finished']);
 export type SnapshotPhase = z.infer<typeof phase>;
@@ -74,6 +75,8 @@ export const snapshotSchema = z.object({
     .optional(),
   /** The ways between the plan's donors, each direction by itself; for the operator. Absent: as they were told before. */
   links: z.array(linkReportSchema.extend({ from: peer })).optional(),
+  /** TURN servers that gave so many donors no address; for the operator. Absent: none. */
+  turnErrors: z.array(turnErrorSchema.extend({ donors: count })).optional(),
   /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
   planning: z
     .object({

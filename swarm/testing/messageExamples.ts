@@ -24,6 +24,7 @@ const SNAPSHOT: Snapshot = {
   ...{ loss: 2.5, evaluationLoss: null, tokensPerSecond: 10 },
   donors: [{ peer: A, adapter: ADAPTER, state: 'computing', stages: [{ stage: 0, layers: [0, 2] }], tokens: 7 }],
   links: [{ ...LINK, from: A }],
+  turnErrors: [{ url: 'turn:t.example:3478', code: 401, donors: 2 }],
   planning: {
     ...{
       epoch: 1,
@@ -65,6 +66,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
     spans: [{ action: '0F0', start: 1, end: 2, aloneSeconds: 0.8 }],
     behind: { step: 0, spans: [{ action: 'MEET', start: 0, end: 1 }] },
     links: [LINK],
+    turnErrors: [{ url: 'turn:t.example:3478', code: 401 }],
   },
   { type: 'probed', peer: B, roundTripMs: 3, bytesPerSecond: null },
   { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },

@@ -182,7 +182,7 @@ export class Donor implements DonorPage {
   }
 
   showLinks(measured: MeasuredLinks): void {
-    this.#live.dispatch({ type: 'linksMeasured', measured });
+    this.#live.dispatch({ type: 'linksMeasured', measured, atMs: wallMs() });
   }
 
   async mayMeasure(): Promise<boolean> {

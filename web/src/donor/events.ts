@@ -8,12 +8,13 @@ import type { Limits } from '../../../swarm/limits.ts';
 import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { ServerMessage, SpareReason } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
+import { MOST_TURN_ERRORS, type TurnError } from '../../../swarm/messages/turn.ts';
 import { sizeOf } from '../../../swarm/plan/shardCuts.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';
 import type { Credit } from './credit.ts';
-import type { Incident } from './incidents.ts';
+import { type Incident, turnFails } from './incidents.ts';
 import type { Machine } from './machine.ts';
 import { type DonorPhase, type FailureReason, isMember } from './phase.ts';
 import type { Preferences } from './preferences.ts';
@@ -42,7 +43,7 @@ export type DonorEvent =
   | { readonly type: 'askedAgain' }
   | { readonly type: 'serverSaid'; readonly message: ServerMessage }
   | { readonly type: 'workerShowed'; readonly status: DonorStatus }
-  | { readonly type: 'linksMeasured'; readonly measured: MeasuredLinks }
+  | { readonly type: 'linksMeasured'; readonly measured: MeasuredLinks; readonly atMs: number }
   /** The kernels' check is passed, and the server told. */
   | { readonly type: 'admitted' }
   | { readonly type: 'limited'; readonly limits: Limits }
@@ -95,11 +96,7 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
     case 'workerShowed':
       return afterStatus(state, event.status);
     case 'linksMeasured':
-      return {
-        ...state,
-        links: event.measured.links,
-        uploadBytesPerSecond: event.measured.uploadBytesPerSecond ?? state.uploadBytesPerSecond,
-      };
+      return afterLinks(state, event.measured, event.atMs);
     case 'admitted':
       return { ...state, phase: { kind: 'joined' }, pending: restReason(state) === null ? null : 'pause' };
     case 'limited':
@@ -157,6 +154,21 @@ function begun(state: DonorState): DonorState {
 function afterLook(state: DonorState, surroundings: Surroundings, used?: DayTraffic): DonorState {
   const { day } = surroundings;
   return { ...state, surroundings, today: state.today.day === day ? state.today : (used ?? { ...NO_TRAFFIC, day }) };
+}
+
+/** Each TURN server's code is told once. */
+function afterLinks(
+  state: DonorState,
+  { links, uploadBytesPerSecond, turnErrors = [] }: MeasuredLinks,
+  atMs: number,
+): DonorState {
+  const measured = { links, uploadBytesPerSecond: uploadBytesPerSecond ?? state.uploadBytesPerSecond };
+  const isTold = (error: TurnError): boolean =>
+    state.turnTold.some(({ url, code }) => url === error.url && code === error.code);
+  const untold = turnErrors.filter((error) => !isTold(error));
+  if (untold.length === 0) return { ...state, ...measured };
+  const turnTold = [...state.turnTold, ...untold].slice(-2 * MOST_TURN_ERRORS);
+  return { ...state, ...measured, turnTold, incident: turnFails(untold, atMs) };
 }
 
 /** A trace comes again with every status until the next step's: the same one stays the same object, drawn once. */

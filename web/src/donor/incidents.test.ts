@@ -1,6 +1,9 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import type { TurnError } from '../../../swarm/messages/turn.ts';
 import { thisMoment } from '../page/clock.ts';
+import { type DonorEvent, nextState } from './events.ts';
 import { slept } from './incidents.ts';
+import { INITIAL_STATE } from './state.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -28,4 +31,23 @@ test('[SV11] a wall clock that is set meanwhile is no sleep', () => {
     expect(now.wallMs - before.wallMs).toBe(jumpMs);
     expect(slept(before, now)).toBeNull();
   }
+});
+
+test('[WP57] a TURN server that fails is told of once a visit, and again when it fails otherwise', () => {
+  const measured = (atMs: number, ...turnErrors: readonly TurnError[]): DonorEvent => ({
+    ...{ type: 'linksMeasured', atMs },
+    measured: { links: [], ...(turnErrors.length > 0 && { turnErrors }) },
+  });
+  const [refuses, isAway] = [401, 701].map((code) => ({ url: 'turn:t.example', code })) as [TurnError, TurnError];
+  const incidents = (...events: readonly DonorEvent[]) => events.reduce(nextState, INITIAL_STATE).incident;
+  const first = incidents(measured(1, refuses));
+  expect(first).toMatchObject({
+    ...{ atMs: 1, text: expect.stringContaining('turn:t.example refuses the user name or password (error 401). ') },
+  });
+  expect(incidents(measured(1, refuses), measured(2, refuses), measured(3), measured(4, refuses))).toEqual(first);
+  expect(incidents(measured(1, refuses), measured(2, isAway))).toMatchObject({
+    ...{ atMs: 2, text: expect.stringContaining('turn:t.example cannot be reached (error 701). ') },
+  });
+  expect(incidents(measured(1))).toBeNull();
+  expect(incidents(measured(1, refuses), { type: 'donateClicked' }, measured(2, refuses))?.atMs).toBe(2);
 });

@@ -3,9 +3,11 @@
  * of which a part computes wrong. Pure.
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
+import type { TurnError } from '../../../swarm/messages/turn.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
 import type { Moment } from '../page/clock.ts';
 import { countText } from '../page/format.ts';
+import { turnErrorText } from '../page/turnErrorText.ts';
 import type { DonorPhase } from './phase.ts';
 
 export interface Incident {
@@ -82,6 +84,12 @@ export const withoutUnit = (wrong: string, nowMs: number): Incident => ({
 export const reloaded = (nowMs: number): Incident => ({
   atMs: nowMs,
   text: 'This tab was reloaded while it was donating, so it goes on by itself. Press Leave to end that.',
+});
+
+/** Each server once, by its URL, which has no user name and no password in it. */
+export const turnFails = (errors: readonly TurnError[], nowMs: number): Incident => ({
+  atMs: nowMs,
+  text: `This site’s TURN server ${errors.map(turnErrorText).join('; ')}. What this tab exchanges with some donors may have to go through Shoal’s server, which is slower. You need not do anything.`,
 });
 
 /** The run has fewer steps than it had a moment ago. With islands those of one may be lost, and the others go on. */

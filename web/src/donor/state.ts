@@ -4,6 +4,7 @@ import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { AdapterProfile, LinkReport } from '../../../swarm/messages/profile.ts';
 import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
+import type { TurnError } from '../../../swarm/messages/turn.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import {
@@ -58,6 +59,8 @@ export interface DonorState {
   readonly ownedBytes: number;
   /** The ways to the other donors of the plan, as they were when the newest step began. */
   readonly links: readonly LinkReport[];
+  /** What its person was told of TURN servers, the newest. */
+  readonly turnTold: readonly TurnError[];
   /** What this donor's line sends to all others at once; null: not measured yet. */
   readonly uploadBytesPerSecond: number | null;
   /** What the person gives, and how this page behaves; kept for the next visit. */
@@ -96,6 +99,7 @@ export const INITIAL_STATE: DonorState = {
   status: null,
   ownedBytes: 0,
   links: [],
+  turnTold: [],
   uploadBytesPerSecond: null,
   limits: NO_LIMITS,
   preferences: DEFAULT_PREFERENCES,

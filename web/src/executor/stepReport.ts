@@ -26,7 +26,7 @@ export function stepReport(
   { step, losses, norms, digests, sent = [], timeline, beside, bytesSent }: Done,
 ): ReportMessage {
   const spans = timeline.slice(0, MOST_SPANS).map(reported);
-  const { links, uploadBytesPerSecond } = around;
+  const { links, uploadBytesPerSecond, turnErrors = [] } = around;
   const behind = around.behind?.() ?? null;
   return {
     type: 'report',
@@ -46,5 +46,6 @@ export function stepReport(
     ...(behind && { behind }),
     links: [...links],
     ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }),
+    ...(turnErrors.length > 0 && { turnErrors: [...turnErrors] }),
   };
 }

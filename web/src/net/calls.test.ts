@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { type CallNews, PageCalls, WorkerCalls } from './calls.ts';
 import type { Call, CallEvents } from './peerConnection.ts';
 import { type DataChannel, PortChannel, portTo } from './portChannel.ts';
+import type { TurnAnswer } from './turnGathering.ts';
 
 const CALL: Call = { initiator: true, iceServers: [{ urls: 'stun:localhost' }], relayOnly: false };
 
@@ -95,6 +96,7 @@ interface Dialled {
 function calls(canMove: boolean) {
   const dialled: Dialled[] = [];
   const news: CallNews[] = [];
+  const turn: TurnAnswer[] = [];
   const page = new PageCalls(
     (call, events) => {
       const one: Dialled = { call, events, signals: [], isClosed: false };
@@ -107,8 +109,8 @@ function calls(canMove: boolean) {
       worker.told(id, told);
     },
   );
-  const worker = new WorkerCalls(page);
-  return { page, worker, dialled, news };
+  const worker = new WorkerCalls(page, (answers) => turn.push(...answers));
+  return { page, worker, dialled, news, turn };
 }
 
 function listener() {
@@ -157,6 +159,18 @@ test('[WP55] a worker’s calls are its page’s: channels themselves where they
     dialled[0]?.events.closed('late');
     expect(one.heard).toEqual(['signal offer']);
   }
+});
+
+test('[WP56] what a call’s TURN servers answered is heard after its end, too', () => {
+  const { worker, dialled, turn } = calls(true);
+  const called = worker.dial(CALL, listener().events);
+  dialled[0]?.events.turnAnswered?.([{ url: 'turn:a', code: null }]);
+  called.close();
+  dialled[0]?.events.turnAnswered?.([{ url: 'turn:a', code: 701 }]);
+  expect(turn).toEqual([
+    { url: 'turn:a', code: null },
+    { url: 'turn:a', code: 701 },
+  ]);
 });
 
 test('[WP55] a page that ends its worker ends all calls', () => {

@@ -5,6 +5,7 @@
  */
 import type { Call, CallEvents, Called, Channels, Dial, Stranding } from './peerConnection.ts';
 import { type DataChannel, PortChannel, portTo } from './portChannel.ts';
+import type { TurnAnswer } from './turnGathering.ts';
 
 /** As it goes to the worker: the channel, or a port to it. */
 export type MovedChannel = RTCDataChannel | MessagePort;
@@ -14,6 +15,7 @@ export type CallNews =
   | { readonly kind: 'channels'; readonly channels: Channels<MovedChannel> }
   | { readonly kind: 'signal'; readonly data: string }
   | { readonly kind: 'stranded'; readonly why: Stranding }
+  | { readonly kind: 'turnAnswered'; readonly answers: readonly TurnAnswer[] }
   | { readonly kind: 'closed'; readonly reason: string };
 
 /** What of it goes to the worker and stays there. */
@@ -67,6 +69,7 @@ export class PageCalls implements CallMaker {
       },
       signal: (data) => tell({ kind: 'signal', data }),
       stranded: (why) => tell({ kind: 'stranded', why }),
+      turnAnswered: (answers) => tell({ kind: 'turnAnswered', answers }),
       closed: (reason) => {
         this.#called.delete(id);
         tell({ kind: 'closed', reason });
@@ -93,11 +96,14 @@ export class PageCalls implements CallMaker {
 /** The worker's calls through its page. */
 export class WorkerCalls {
   readonly #page: CallMaker;
+  readonly #turnAnswered: (answers: readonly TurnAnswer[]) => void;
   readonly #events = new Map<number, CallEvents<DataChannel>>();
   #calls = 0;
 
-  constructor(page: CallMaker) {
+  /** The servers are all calls' own: of them it is heard after a call's end, too. */
+  constructor(page: CallMaker, turnAnswered: (answers: readonly TurnAnswer[]) => void = () => {}) {
     this.#page = page;
+    this.#turnAnswered = turnAnswered;
   }
 
   readonly dial: Dial<DataChannel> = (call, events) => {
@@ -113,8 +119,12 @@ export class WorkerCalls {
     };
   };
 
-  /** The page's word. Of one that was closed here nothing is heard any more. */
+  /** The page's word. Of one that was closed here nothing is heard any more but of TURN servers. */
   told(id: number, news: CallNews): void {
+    if (news.kind === 'turnAnswered') {
+      this.#turnAnswered(news.answers);
+      return;
+    }
     const events = this.#events.get(id);
     if (!events) return;
     if (news.kind === 'closed') this.#events.delete(id);

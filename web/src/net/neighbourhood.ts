@@ -11,6 +11,7 @@ import type { OpenLink } from './link.ts';
 import { Mesh } from './mesh.ts';
 import type { MeshOptions } from './meshOptions.ts';
 import { Reach } from './reach.ts';
+import type { TurnAnswer } from './turnGathering.ts';
 
 /** How often links are asked whether they live. */
 export const PULSE_MS = 1_000;
@@ -36,6 +37,8 @@ export class Neighbourhood {
   #mesh: Mesh | null = null;
   #me: PeerId | null = null;
   #reach: Reach | null = null;
+  /** Codes by their URLs, as the newest connection found them. */
+  readonly #turnErrors = new Map<string, number>();
   /** With the server. */
   #isConnected = false;
 
@@ -65,6 +68,14 @@ export class Neighbourhood {
   /** A binary message of the server: what it relays. */
   serverSentBytes(message: ArrayBuffer): void {
     this.#mesh?.onBytes(message);
+  }
+
+  /** Of connections that tensors need not go by: it is told with the ways to others. */
+  turnAnswered(answers: readonly TurnAnswer[]): void {
+    for (const { url, code } of answers) {
+      if (code === null) this.#turnErrors.delete(url);
+      else this.#turnErrors.set(url, code);
+    }
   }
 
   disconnected(isKept: boolean): void {
@@ -119,7 +130,12 @@ export class Neighbourhood {
   #tellWays(): void {
     const links = this.#mesh?.reports() ?? [];
     const upload = this.#mesh?.line.bytesPerSecond ?? null;
-    this.#options.onMeasured({ links, ...(upload !== null && { uploadBytesPerSecond: upload }) });
+    const turnErrors = [...this.#turnErrors].map(([url, code]) => ({ url, code }));
+    this.#options.onMeasured({
+      links,
+      ...(upload !== null && { uploadBytesPerSecond: upload }),
+      ...(turnErrors.length > 0 && { turnErrors }),
+    });
   }
 
   /** Under its old name this tab keeps its links. */
@@ -133,6 +149,7 @@ export class Neighbourhood {
 
   #openMesh({ peer: me, iceServers, run }: Extract<ServerMessage, { type: 'welcome' }>, relayOnly: boolean): void {
     this.close();
+    this.#turnErrors.clear();
     const model = modelFromConfig(run.model);
     if (model.ok) this.#reach = new Reach(me, sizesOf(model.value, run)); // else the session says so
     const { openLink, now, onFrame, onLost, send, sendBytes } = this.#options;

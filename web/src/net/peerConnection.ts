@@ -8,6 +8,7 @@
  */
 import SimplePeer from 'simple-peer';
 import { filteredSignal } from '../../../swarm/messages/signal.ts';
+import { type TurnAnswer, TurnGathering } from './turnGathering.ts';
 
 /** What a channel may be moved by to another thread: the browser's own, or a port to it (portChannel.ts). */
 export interface Channels<Channel> {
@@ -37,6 +38,8 @@ export interface CallEvents<Channel> {
   signal(data: string): void;
   /** No direct way can begin here. */
   stranded(why: Stranding): void;
+  /** What this end's TURN servers made of it, also where it was closed by then. Absent: nobody asks. */
+  turnAnswered?(answers: readonly TurnAnswer[]): void;
   /** Once, when the way to the other end is gone or was never found. */
   closed(reason: string): void;
 }
@@ -62,11 +65,13 @@ interface Underneath {
 class PeerConnection implements Called {
   readonly #events: CallEvents<RTCDataChannel>;
   readonly #connection: SimplePeer.Instance & Underneath;
+  readonly #turn: TurnGathering;
   #candidates = 0;
   #isClosed = false;
 
   constructor({ initiator, iceServers, relayOnly }: Call, events: CallEvents<RTCDataChannel>) {
     this.#events = events;
+    this.#turn = new TurnGathering(iceServers);
     this.#connection = new SimplePeer({
       initiator,
       trickle: true,
@@ -96,6 +101,7 @@ class PeerConnection implements Called {
   }
 
   close(): void {
+    if (!this.#isClosed) this.#tellTurn('cut');
     this.#isClosed = true;
     this.#connection.destroy();
   }
@@ -110,13 +116,26 @@ class PeerConnection implements Called {
     if (!this.#isClosed) this.#events.stranded(why);
   }
 
+  #tellTurn(end: 'complete' | 'cut'): void {
+    const answers = this.#turn.answers(end, performance.now());
+    if (answers.length > 0) this.#events.turnAnswered?.(answers);
+  }
+
   #watchCandidates(connection: RTCPeerConnection): void {
     connection.addEventListener('icecandidate', ({ candidate }) => {
-      if (candidate?.candidate) this.#candidates += 1; // the last one is empty
+      if (!candidate?.candidate) return; // the last one is empty
+      this.#candidates += 1;
+      this.#turn.found(candidate);
+    });
+    connection.addEventListener('icecandidateerror', (error) => this.#turn.failed(error));
+    connection.addEventListener('iceconnectionstatechange', () => {
+      if (connection.iceConnectionState === 'connected') this.#turn.connected();
     });
     connection.addEventListener('icegatheringstatechange', () => {
-      const isStranded = connection.iceGatheringState === 'complete' && this.#candidates === 0;
-      if (isStranded) this.#strand('noAddress');
+      if (connection.iceGatheringState === 'gathering') this.#turn.began(performance.now());
+      if (connection.iceGatheringState !== 'complete') return;
+      this.#tellTurn('complete');
+      if (this.#candidates === 0) this.#strand('noAddress');
     });
   }
 }

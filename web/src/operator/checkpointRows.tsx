@@ -18,7 +18,10 @@ export function CheckpointRows({ run, canGoBack, ...props }: CheckpointProps) {
     <details>
       <summary>
         Checkpoints<span class="hidden"> of {name}</span>{' '}
-        <span class="soft plain">after {checkpoints.map((each) => each.committedSteps).join(', ')} steps</span>
+        <span class="soft plain">
+          after {checkpoints.map((each) => each.committedSteps).join(', ')} steps
+          {formerCheckpoints.length > 0 && `, and ${formerCheckpoints.length} kept from before the run went back`}
+        </span>
       </summary>
       <ul class="rows">
         {checkpoints.map((checkpoint) => {

@@ -1,8 +1,11 @@
 /** How the donors reach each other: pairs by their way, why some are relayed, and the links that were lost. */
 import { useMemo } from 'preact/hooks';
 import type { RelayReason } from '../../../swarm/messages/profile.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
+import { counted } from '../../../swarm/quantityText.ts';
 import { shortId } from '../page/format.ts';
+import { turnErrorText } from '../page/turnErrorText.ts';
 import { eventText } from './eventText.ts';
 import { type Pair, pairsOf } from './peerRows.ts';
 import type { Link } from './swarmShape.ts';
@@ -21,7 +24,13 @@ const REASONS: Readonly<Record<RelayReason, string>> = {
   server: 'the server asked for it: their connection broke again and again, or it had to see what they send each other',
 };
 
-export function Connections({ links, events }: { links: readonly Link[]; events: readonly WatchedEvent[] }) {
+interface ConnectionsProps {
+  readonly links: readonly Link[];
+  readonly events: readonly WatchedEvent[];
+  readonly turnErrors: NonNullable<Snapshot['turnErrors']>;
+}
+
+export function Connections({ links, events, turnErrors }: ConnectionsProps) {
   const pairs = useMemo(() => pairsOf(links), [links]);
   const relayed = pairs.filter(({ route }) => route === 'relayed');
   const lost = events.flatMap((event) => (event.kind === 'fault' && event.reason === 'linkLost' ? event : []));
@@ -32,6 +41,12 @@ export function Connections({ links, events }: { links: readonly Link[]; events:
         {pairs.length === 0 ? 'No donors are connected to each other.' : `Pairs of donors: ${counts}.`}
         {lost.length > 0 && ` Links lost: ${lost.length}.`}
       </p>
+      {turnErrors.map(({ donors, ...error }) => (
+        <p class="notice small" key={`${error.url} ${error.code}`}>
+          <span aria-hidden="true">▲ </span>
+          TURN server {turnErrorText(error)}: {counted(donors, 'donor')} found so.
+        </p>
+      ))}
       {relayed.length + lost.length > 0 && (
         <details>
           <summary class="small">Pairs without a direct connection, and why</summary>

@@ -18,8 +18,9 @@ export function goBackQuestion(
     kept.length > 0
       ? ` Kept checkpoints stay, to export or clone: ${kept.map((each) => each.committedSteps).join(', ')}.`
       : later.length > 0
-        ? ' To save one of these checkpoints, press No and mark it Keep.'
+        ? ` To save ${later.length === 1 ? 'it' : 'one of these checkpoints'}, press No and mark it Keep.`
         : '';
   const deleted = gone.length > 0 ? ` Deleted: ${gone.join(', ')}.` : '';
-  return `${counted(committedSteps - step, 'step')} after ${step} will be done again, and the credit for them is taken back.${deleted}${stays}`;
+  const again = committedSteps - step;
+  return `${counted(again, 'step')} after ${step} will be done again, and the credit for ${again === 1 ? 'it' : 'them'} is taken back.${deleted}${stays}`;
 }

@@ -44,7 +44,9 @@ export function PeersSection({ state, snapshot }: SectionProps) {
     <>
       <div class="card">
         <h2 id="donors">Donors</h2>
-        {donors.length > 1 && <Connections links={links} events={state.events} />}
+        {donors.length > 1 && (
+          <Connections links={links} events={state.events} turnErrors={snapshot.turnErrors ?? []} />
+        )}
         {donors.length === 0 ? (
           <p class="soft empty">
             No donors yet. Share the link of this server’s <a href={invitedLink('/', state.invite)}>start page</a>.

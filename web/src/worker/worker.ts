@@ -66,11 +66,14 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     if (reason !== 'destroyed') void page.fail('deviceLost', message);
   });
   device.addEventListener('uncapturederror', ({ error }) => void page.fail('internal', error.message));
-  const made = new WorkerCalls({
-    call: (id, call) => void page.call(id, call),
-    callSignal: (id, data) => void page.callSignal(id, data),
-    hangUp: (id) => void page.hangUp(id),
-  });
+  const made = new WorkerCalls(
+    {
+      call: (id, call) => void page.call(id, call),
+      callSignal: (id, data) => void page.callSignal(id, data),
+      hangUp: (id) => void page.hangUp(id),
+    },
+    (answers) => neighbourhood?.turnAnswered(answers),
+  );
   const ways = new Neighbourhood({
     openLink: linkOver(connectionBy(made.dial)),
     now: () => performance.now(),
