@@ -69,3 +69,33 @@ async function expectFiniteState(donor: Besieged['honest'][number]): Promise<voi
       expect(floats.every(Number.isFinite), path).toBe(true);
     }
 }
+
+test(
+  '[OP35] names that many addresses choose, each within its limit, beside all that strangers have',
+  options,
+  async () => {
+    const besieged = new Besieged({ honest: 2, stages: 1 });
+    await besieged.folder.nameStrangers(6_000);
+    await besieged.serve();
+    await besieged.join();
+    const alone = await besieged.commitsPerSecond();
+    let asked = 0;
+    const choose = async (): Promise<void> => {
+      const number = asked++;
+      await fetch(`${besieged.url}/api/name`, {
+        method: 'PUT',
+        body: JSON.stringify({ name: `Nobody ${number}`, team: '' }),
+        headers: {
+          ...{ origin: besieged.url, 'content-type': 'application/json' },
+          authorization: `Bearer a-stranger-by-the-number-${number}`,
+          'x-forwarded-for': strangersAddress(number % 400),
+        },
+      });
+    };
+    const beside = await besieged.commitsPerSecondBeside(choose, (400 * 20) / 60);
+    process.stdout.write(
+      `${alone.toFixed(1)} steps a second alone, ${beside.toFixed(1)} beside ${asked} names chosen\n`,
+    );
+    expect(beside).toBeGreaterThan(0.75 * alone);
+  },
+);

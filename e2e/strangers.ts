@@ -2,7 +2,9 @@
  * The built server with honest donors at work, and whoever comes to harm them. All of them are scripted: what is looked at
  * is whether the honest ones' commits go on.
  */
+
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { ScriptedDonor } from '../signaling-server/testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../signaling-server/testing/tinyServers.ts';
@@ -15,6 +17,10 @@ import { atTestEnd, type ProductServer, startServer } from './product.ts';
 const STEPS = 1_000_000;
 /** As long as an honest donor computes a step: so that there is a rate that could fall, and a core is left. */
 export const STEP_MS = 10;
+/** Commits are counted for so long where it is told how many a second there are. */
+const RATE_MS = 8_000;
+/** Calls of strangers that wait for their answers. */
+const CALLS_AT_ONCE = 100;
 /** Commits before anyone hostile comes: more than the first steps of a run, of which the server expects less. */
 const USUAL_COMMITS = 30;
 
@@ -46,8 +52,7 @@ export const strangersAddress = (number: number): string =>
 
 /** A run that trains on the built server. */
 export class Besieged {
-  readonly runPath: string;
-  readonly dataDirectory: string;
+  readonly folder: TinyServers;
   honest: readonly ScriptedDonor[] = [];
   #server: ProductServer | null = null;
   readonly #siege: Siege;
@@ -62,13 +67,11 @@ export class Besieged {
 
   constructor(siege: Siege) {
     const run = { steps: STEPS, layers: 4, samples: 8, ...siege.run };
-    const folder = new TinyServers(run);
-    atTestEnd(() => folder.close());
+    this.folder = new TinyServers(run);
+    atTestEnd(() => this.folder.close());
     const file = tinyRunFile(run);
-    folder.writeRun({ ...file, train: { ...file.train, gradientClipNorm: 1 } });
+    this.folder.writeRun({ ...file, train: { ...file.train, gradientClipNorm: 1 } });
     this.#siege = siege;
-    this.runPath = folder.runPath;
-    this.dataDirectory = folder.dataFolder;
   }
 
   get url(): string {
@@ -77,8 +80,8 @@ export class Besieged {
 
   async serve(): Promise<void> {
     const { stages } = this.#siege;
-    const { dataDirectory } = this;
-    this.#server = await startServer(this.runPath, {
+    const { runPath, dataFolder: dataDirectory } = this.folder;
+    this.#server = await startServer(runPath, {
       ...{ dataDirectory, trustProxy: '127.0.0.1,::1' },
       ...(stages === undefined ? {} : { stages }),
     });
@@ -111,6 +114,31 @@ export class Besieged {
     });
     await Promise.race(enough);
     this.expectHonestKept();
+  }
+
+  /** Of the honest donors, in the next seconds. */
+  async commitsPerSecond(): Promise<number> {
+    const counted = (): number => Math.max(...this.honest.map((donor) => donor.heardCount('committed')));
+    const [before, beganMs] = [counted(), performance.now()];
+    await sleep(RATE_MS);
+    this.expectHonestKept();
+    return (counted() - before) / ((performance.now() - beganMs) / 1_000);
+  }
+
+  /** While strangers call so often a second. */
+  async commitsPerSecondBeside(call: () => Promise<unknown>, perSecond: number): Promise<number> {
+    const calls = new Set<Promise<unknown>>();
+    const timer = setInterval(() => {
+      if (calls.size >= CALLS_AT_ONCE) return;
+      const made = call().finally(() => calls.delete(made));
+      calls.add(made);
+    }, 1_000 / perSecond);
+    try {
+      return await this.commitsPerSecond();
+    } finally {
+      clearInterval(timer);
+      await Promise.allSettled(calls);
+    }
   }
 
   /** None of them was refused, or lost its connection. */

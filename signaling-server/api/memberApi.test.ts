@@ -133,6 +133,42 @@ it('[OP35] names are each one donor’s: who looks alike is told, and a name tha
   expect(await put('Ada Lovelace', other)).toBe(200);
 });
 
+it('[MB3] a leaderboard of many is not worked out again for each commit', async () => {
+  await operated.serve(null);
+  const { store } = operated.data;
+  const credits = Array.from({ length: 6_000 }, (_, number) => ({
+    ...{ id: `${number}`, name: `Stranger ${number}`, team: '', tokens: 6_000 - number },
+  }));
+  let workedOut = 0;
+  Object.assign(store, { memberCredit: () => [workedOut++, ...credits].slice(1) });
+  const donor = new ScriptedDonor(operated.server.url, { stepMs: 10 });
+  await donor.hears('start');
+  for (let asked = 0; asked < OPERATED_STEPS; asked++) {
+    await donor.until(() => donor.heardCount('committed') > asked);
+    expect((await board()).donors).toHaveLength(20);
+  }
+  expect(workedOut).toBeLessThan(OPERATED_STEPS / 4);
+});
+
+it('[OP35] names are chosen a few a second by all addresses together, donors at work aside', async () => {
+  await operated.serve(null, { access: { trustProxy: ['127.0.0.1', '::1'] } });
+  const { url } = operated.server;
+  const put = async (number: number, key = `the-key-of-stranger-${number}`): Promise<number> => {
+    const headers = {
+      ...{ origin: url, 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      'x-forwarded-for': `203.0.${number >> 8}.${number & 255}`,
+    };
+    const body = JSON.stringify({ name: `Stranger ${number}`, team: '' });
+    return (await fetch(`${url}/api/name`, { method: 'PUT', headers, body })).status;
+  };
+  const statuses = await Promise.all(Array.from({ length: 600 }, (_, number) => put(number)));
+  expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  expect(statuses.filter((status) => status === 200).length).toBeLessThan(400);
+  const donor = new ScriptedDonor(url, { key: KEY, stepMs: 100 });
+  await donor.hears('start');
+  expect(await put(601, KEY)).toBe(200);
+});
+
 describe('[OP34] of a run by invitation anyone sees what its operator says', () => {
   const paths = ['/api/status', '/api/leaderboard', '/api/run', '/metrics', '/api/sample'];
   const statuses = async (headers: Record<string, string> = {}, query = '') => {

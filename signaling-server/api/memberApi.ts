@@ -10,6 +10,7 @@ import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/lea
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
+import { Arrivals } from '../http/arrivals.ts';
 import { bearer, perMinute, problem, refuse } from '../http/calls.ts';
 import { keptWhile } from '../http/keptWhile.ts';
 import { networkOf } from '../http/networkOf.ts';
@@ -30,6 +31,8 @@ const READS_PER_MINUTE = 120;
 /** Each may cost the processor some seconds, once a checkpoint. */
 const SAMPLES_PER_MINUTE = 12;
 const CHANGES_PER_MINUTE = 20;
+/** Names that all addresses together choose, but for donors at work: each is written down. */
+const NAMES = { atOnce: 100, perSecond: 5 };
 /** Each writes the whole model once. */
 const DOWNLOADS_PER_MINUTE = 3;
 /** Each takes room on the disk for the whole model until it is read. */
@@ -64,8 +67,9 @@ export function addMemberApi(
     () => site?.creditVersion() ?? store.version(),
     () => {
       const { credits, tokens } = site?.credit() ?? ofRun();
-      return { ranking: ranking(credits), tokens };
+      return { ranking: ranking(credits), rows: credits.length, tokens };
     },
+    ({ rows }) => rows,
   );
   const today = new Today(run, store, () => new Date(wallMs()).toISOString().slice(0, 10));
   let downloads = 0;
@@ -129,10 +133,14 @@ export function addMemberApi(
     const { name = '', team = '' } = store.member(memberOf(request) ?? '') ?? {};
     return { name, team };
   });
+  const names = new Arrivals(NAMES);
   // Of a run by invitation nobody else takes a name, or finds out which are taken.
   const mayBeNamed = { ...perMinute(CHANGES_PER_MINUTE), onRequest: [own, visible.invited()] };
   app.put('/api/name', mayBeNamed, async (request, reply) => {
     const id = memberOf(request) ?? '';
+    const working = run.donors().filter(({ member }) => member === id);
+    if (working.length === 0 && !names.may(networkOf(request.ip)))
+      return problem(reply, 429, 'too many choose a name at this moment: try again in a minute');
     const body = memberNameSchema.safeParse(request.body);
     if (!body.success) return problem(reply, 400, 'expected a name and a team');
     if (store.isBlocked(addressKey(store, networkOf(request.ip))))
@@ -145,7 +153,7 @@ export function addMemberApi(
     if (holder !== null && holder !== id)
       return problem(reply, 409, 'somebody has this name already, or one that looks like it');
     store.saveMember({ id, name, team }, wallMs());
-    for (const { member, peer } of run.donors()) if (member === id) store.linkMember(run.name, peer, id);
+    for (const { peer } of working) store.linkMember(run.name, peer, id);
     return { name, team };
   });
   app.delete('/api/name', { ...perMinute(CHANGES_PER_MINUTE), onRequest: own }, async (request) => {

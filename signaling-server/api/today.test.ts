@@ -27,8 +27,8 @@ it('[MB6] a place counts committed steps of this day alone, and takes back what 
   commit({ a: 100 });
   const today = new Today(run, store, () => day);
   expect(today.placeOf(A)).toEqual({ place: null, donors: 0, tokens: 0 });
-  commit({ a: 2, b: 6 });
-  commit({ b: 6, c: 2 });
+  commit({ a: 2 / 3, b: 6 });
+  commit({ a: 4 / 3, b: 6, c: 2 });
   expect([A, B, C].map((peer) => today.placeOf(peer))).toEqual([
     { place: 2, donors: 3, tokens: 2 },
     { place: 1, donors: 3, tokens: 12 },
@@ -38,6 +38,7 @@ it('[MB6] a place counts committed steps of this day alone, and takes back what 
   run.committedSteps = 2;
   changed();
   expect(today.placeOf(C)).toEqual({ place: null, donors: 2, tokens: 0 });
+  expect(today.placeOf(A).tokens).toBe(0.667);
   // Back to before this morning: what is done again is of today.
   store.rollBack('r', 0);
   run.committedSteps = 0;

@@ -17,6 +17,8 @@ import type { DonorWire, Origin } from './donorWire.ts';
 export const DONORS_PER_ADDRESS = 256;
 /** Times a minute that each of them may connect: every time is written down. */
 const JOINS_PER_DONOR = 3;
+/** New ones of all addresses. */
+export const SOCKETS = { atOnce: 100, perSecond: 40 };
 
 /** A donor's WebSocket that ends here. */
 export interface HeldWire extends DonorWire {
@@ -38,7 +40,7 @@ export interface DoorOptions {
 export function addDonorDoor(app: FastifyInstance, { access, came, refused, ...options }: DoorOptions): void {
   const perAddress = options.perAddress ?? DONORS_PER_ADDRESS;
   const limit = new AddressLimit(perAddress);
-  const arrivals = new Arrivals();
+  const arrivals = new Arrivals(SOCKETS);
   const isHere = (headers: IncomingHttpHeaders, ip: string): boolean =>
     access.trustProxy === undefined && isLoopback(ip) && !isForwarded(headers);
   app.register(async (donors) => {

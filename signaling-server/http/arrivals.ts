@@ -1,25 +1,35 @@
 /**
- * How many new sockets are let in: as many as the server bears beside its work. Past that only addresses come in that have
- * hardly come before, so that who comes back all the time shuts nobody out.
+ * How many of all addresses together are let in: as many as the server bears beside its work. Past that only addresses come
+ * in that have hardly come before, so that who comes back all the time shuts nobody out.
  */
 import { monotonicMs } from '../monitoring/clock.ts';
 
-const AT_ONCE = 100;
-const PER_SECOND = 40;
 /** An address that came no more often within a minute is new here. */
 const VISITS_OF_NEW = 3;
 const WINDOW_MS = 60_000;
 /** Addresses that are remembered: those whose time began last. */
 const ADDRESSES_KEPT = 10_000;
 
+interface Rate {
+  readonly atOnce: number;
+  readonly perSecond: number;
+}
+
 /** Fills with time, up to what it holds. */
 class Bucket {
-  #level = AT_ONCE;
+  readonly #rate: Rate;
+  #level: number;
   #atMs = monotonicMs();
+
+  constructor(rate: Rate) {
+    this.#rate = rate;
+    this.#level = rate.atOnce;
+  }
 
   take(): boolean {
     const nowMs = monotonicMs();
-    this.#level = Math.min(AT_ONCE, this.#level + ((nowMs - this.#atMs) / 1_000) * PER_SECOND);
+    const { atOnce, perSecond } = this.#rate;
+    this.#level = Math.min(atOnce, this.#level + ((nowMs - this.#atMs) / 1_000) * perSecond);
     this.#atMs = nowMs;
     if (this.#level < 1) return false;
     this.#level -= 1;
@@ -33,9 +43,14 @@ interface Visits {
 }
 
 export class Arrivals {
-  readonly #forAll = new Bucket();
-  readonly #forNew = new Bucket();
+  readonly #forAll: Bucket;
+  readonly #forNew: Bucket;
   readonly #visits = new Map<string, Visits>();
+
+  constructor(rate: Rate) {
+    this.#forAll = new Bucket(rate);
+    this.#forNew = new Bucket(rate);
+  }
 
   /** Whether one more of this address may come in now. */
   may(address: string): boolean {

@@ -131,6 +131,19 @@ test('[DA10] a tokenizer that does not fit is refused in one sentence', async ()
   expect(await reason(writeRun(other))).toMatch(
     /^DIR\/run\.json: data\.tokenizer DIR\/gone\.json is not a Hugging Face tokenizer\.json that can be used: invalid type: string/,
   );
+  const unigram = (unk_id: number, last: string): string => {
+    const vocab = ['<unk>', '▁', 'a', last].map((token, place) => [token, -place]);
+    return JSON.stringify({ added_tokens: [], model: { type: 'Unigram', unk_id, byte_fallback: false, vocab } });
+  };
+  writeFileSync(join(folder, 'gone.json'), unigram(70_000, 'b'));
+  expect(await reason(writeRun(other))).toBe(
+    'DIR/run.json: data.tokenizer DIR/gone.json is not a Hugging Face tokenizer.json that can be used: its model.unk_id is 70000, but its model.vocab has 4 tokens: a number from 0 to 3 was expected',
+  );
+  // A name that the library's own list of its ids leaves out.
+  writeFileSync(join(folder, 'gone.json'), unigram(3, '__proto__'));
+  expect(await reason(writeRun({ ...other, model: { ...model, vocab_size: 3 } }))).toBe(
+    'DIR/run.json: data.files[0] text.txt has the token 3 (its token 0), but model.vocab_size is 3',
+  );
   writeFileSync(join(folder, 'text.txt'), Buffer.concat([Buffer.from(TEXT), Buffer.of(0xff), Buffer.from(TEXT)]));
   expect(await reason(writeRun({ name: 'third' }))).toMatch(
     /^DIR\/run\.json: data\.files\[0\] text\.txt is not UTF-8 text near its byte \d+, which a tokenizer\.json needs$/,

@@ -8,8 +8,9 @@ import type { PeerId } from '../../swarm/base.ts';
 import { lookOf } from '../../swarm/messages/publicName.ts';
 import type { Queries } from './queries.ts';
 
-/** Above it, the oldest names that never computed are deleted. */
+/** Above it, the oldest names that never computed are deleted, so many at once. */
 const NAMES_KEPT = 10_000;
+const PRUNE_EVERY = 64;
 
 interface Member {
   readonly id: string;
@@ -39,14 +40,19 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
   return {
     saveMember: ({ id, name, team }, nowMs) =>
       atomically(() => {
-        const update = 'ON CONFLICT (id) DO UPDATE SET name = excluded.name, team = excluded.team';
-        run(`INSERT INTO member VALUES (?, ?, ?, ?) ${update}`, id, name, team, nowMs);
-        const excess = Number(one('SELECT count(*) AS names FROM member')?.names) - NAMES_KEPT;
-        if (excess <= 0) return;
+        const isNew = one('SELECT 1 FROM member WHERE id = ?', id) === null;
+        const update =
+          'ON CONFLICT (id) DO UPDATE SET name = excluded.name, team = excluded.team, look = excluded.look';
+        run(
+          `INSERT INTO member (id, name, team, savedAtMs, look) VALUES (?, ?, ?, ?, ?) ${update}`,
+          ...[id, name, team, nowMs, lookOf(name)],
+        );
+        const names = isNew ? Number(one('SELECT count(*) AS names FROM member')?.names) : 0;
+        if (names <= NAMES_KEPT || names % PRUNE_EVERY !== 0) return;
         const idle = 'id <> ? AND NOT EXISTS (SELECT 1 FROM memberPeer WHERE memberPeer.member = member.id)';
         run(
           `DELETE FROM member WHERE id IN (SELECT id FROM member WHERE ${idle} ORDER BY savedAtMs, id LIMIT ?)`,
-          ...[id, excess],
+          ...[id, names - NAMES_KEPT],
         );
       }),
     member: (id) => {
@@ -54,9 +60,8 @@ export function memberStore({ one, many, run, atomically }: Queries): MemberStor
       return row && { id, name: String(row.name), team: String(row.team) };
     },
     memberNamed: (name) => {
-      const look = lookOf(name);
-      const found = many('SELECT id, name FROM member').find((row) => lookOf(String(row.name)) === look);
-      return found === undefined ? null : String(found.id);
+      const row = one('SELECT id FROM member WHERE look = ?', lookOf(name));
+      return row && String(row.id);
     },
     deleteMember: (id) => run('DELETE FROM member WHERE id = ?', id),
     linkMember: (name, peer, id) =>

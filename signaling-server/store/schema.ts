@@ -178,6 +178,13 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (run, generation, committedSteps)
   ) STRICT, WITHOUT ROWID;
   `,
+  // 13 to 14: names are found by how they look (lookOf in publicName.ts: where that changes, they are worked out again)
+  `
+  ALTER TABLE member ADD COLUMN look TEXT NOT NULL DEFAULT '';
+  UPDATE member SET look = lookOf(name);
+  CREATE INDEX memberByLook ON member (look);
+  CREATE INDEX memberByAge ON member (savedAtMs, id);
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

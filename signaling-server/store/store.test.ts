@@ -8,11 +8,12 @@ import { peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { islandsOf } from '../../swarm/testing/islands.ts';
 import { MetricsFile } from '../run/metricsFile.ts';
+import { keepSums } from './checksums.ts';
 import { STORE_FILE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { openStore } from './openStore.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
-import type { Store } from './store.ts';
+import { migrate, prepareConnection, type Store } from './store.ts';
 
 let directory: string;
 beforeEach(() => {
@@ -165,6 +166,18 @@ describe('store', () => {
     ]);
     expect(store.checkpoints('a')).toEqual([{ committedSteps: 4, kept: false }]);
     expect(store.createdAtMs('a')).toBe(7);
+    store.close();
+  });
+
+  it('[OP35] takes a store of version 13 along: its names are found by their look', () => {
+    const old = new DatabaseSync(join(directory, STORE_FILE));
+    prepareConnection(old);
+    migrate(old, 13);
+    keepSums(old);
+    old.exec("INSERT INTO member VALUES ('m', 'Ada Lovelace', '', 7)");
+    old.close();
+    const store = opened();
+    expect([store.memberNamed('АDA L0VELACE'), store.memberNamed('Ada')]).toEqual(['m', null]);
     store.close();
   });
 

@@ -6,6 +6,7 @@
 import type { DatabaseSyncInstance } from '@photostructure/sqlite';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
+import { lookOf } from '../../swarm/messages/publicName.ts';
 import type { LedgerEntry } from '../../swarm/plan/ledger.ts';
 import { addChecksums, keepSums, SUMMED_SINCE, sumUp } from './checksums.ts';
 import { type ContentStore, contentStore } from './content.ts';
@@ -132,6 +133,7 @@ export function storeOn(database: DatabaseSyncInstance, written: () => void = ()
 /** For whoever opens a database, before anything else. */
 export function prepareConnection(database: DatabaseSyncInstance): void {
   addChecksums(database);
+  database.function('lookOf', { deterministic: true }, (name: unknown) => lookOf(String(name)));
   database.exec('PRAGMA foreign_keys = ON');
 }
 

@@ -71,6 +71,14 @@ export class TinyServers {
     return this.#data;
   }
 
+  /** Names of strangers who left, in the data directory, which is closed then. */
+  async nameStrangers(count: number): Promise<void> {
+    const { store } = await this.data();
+    for (let number = 0; number < count; number++)
+      store.saveMember({ id: `stranger ${number}`, name: `Stranger ${number}`, team: '' }, number);
+    this.closeData();
+  }
+
   closeData(): void {
     this.#data?.close();
     this.#data = null;

@@ -63,6 +63,7 @@ const calls = {
     const file = JSON.parse(text);
     // A step's tokens are the same each time.
     if (file?.model?.dropout) text = JSON.stringify({ ...file, model: { ...file.model, dropout: null } });
+    checkUnknown(file?.model);
     const library = await import('tokenizers').catch((error) => {
       throw new Error(`the library tokenizers does not load on this machine: ${error.message}`);
     });
@@ -91,6 +92,16 @@ const calls = {
 
   decode: async (ids) => ({ value: await tokenizer.decode(Array.from(ids), false) }),
 };
+
+/** The library's own word for it is "UnkIdNotInVocabulary". */
+function checkUnknown(model) {
+  if (model?.type !== 'Unigram' || !Array.isArray(model.vocab)) return;
+  const { unk_id: id = null, vocab } = model;
+  if (id === null || (Number.isInteger(id) && id >= 0 && id < vocab.length)) return;
+  throw new Error(
+    `its model.unk_id is ${JSON.stringify(id)}, but its model.vocab has ${vocab.length} tokens: a number from 0 to ${vocab.length - 1} was expected`,
+  );
+}
 
 /** Of a pre-tokenizer or a normalizer that may be a sequence of them. */
 const parts = (one) => [one, ...(one?.pretokenizers ?? one?.normalizers ?? []).flatMap(parts)];

@@ -126,20 +126,29 @@ async function addFile(
   vocabulary: number,
 ): Promise<string | null> {
   const size = await fileBytes(path);
-  const reader = tokenizer ? textReader(tokenizer) : byteReader(vocabulary);
+  const reader = tokenizer ? textReader(tokenizer) : BYTE_READER;
   let read = 0;
+  let written = 0;
+  /** Whatever a tokenizer's file says of its ids. */
+  const write = async (ids: Ids): Promise<string | null> => {
+    const outside = ids.findIndex((id) => id >= vocabulary);
+    if (outside >= 0)
+      return `has the token ${ids[outside]} (its ${tokenizer ? 'token' : 'byte'} ${written + outside}), but model.vocab_size is ${vocabulary}`;
+    written += ids.length;
+    await writer.add(ids);
+    return null;
+  };
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
     const bytes: Uint8Array = chunk;
     const ids = await reader.add(bytes);
     if (!ids.ok) return ids.reason;
-    await writer.add(ids.value);
+    const fault = await write(ids.value);
+    if (fault !== null) return fault;
     read += bytes.length;
     progress('tokenising', path, Math.min(1, read / size));
   }
   const rest = await reader.end();
-  if (!rest.ok) return rest.reason;
-  await writer.add(rest.value);
-  return null;
+  return rest.ok ? write(rest.value) : rest.reason;
 }
 
 type Ids = Uint8Array | number[];
@@ -148,21 +157,7 @@ interface Reader {
   end(): Promise<Result<Ids>>;
 }
 
-function byteReader(vocabulary: number): Reader {
-  let read = 0;
-  return {
-    async add(bytes) {
-      const outside = vocabulary < 256 ? bytes.findIndex((byte) => byte >= vocabulary) : -1;
-      if (outside >= 0)
-        return refusal(
-          `has the token ${bytes[outside]} (its byte ${read + outside}), but model.vocab_size is ${vocabulary}`,
-        );
-      read += bytes.length;
-      return success(bytes);
-    },
-    end: async () => success([]),
-  };
-}
+const BYTE_READER: Reader = { add: async (bytes) => success(bytes), end: async () => success([]) };
 
 function textReader(tokenizer: TextTokenizer): Reader {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
