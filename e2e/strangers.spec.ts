@@ -2,6 +2,8 @@
  * Strangers against the built server, each with one trick: whatever it is, the honest donors' commits go on, and none of
  * them loses its place. Counted in commits; time only says when something hangs.
  */
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { PeerMessage } from '../swarm/messages/messages.ts';
 import { peers } from '../swarm/plan/plan.ts';
@@ -51,6 +53,56 @@ test('[SV50] uploads of NaN are in no checkpoint that a server goes on from', { 
   await expectFiniteState(reader);
   reader.leave();
   await besieged.join();
+});
+
+/** Comes, gets a part, says that one word, is gone, and comes again: for as long as it may. */
+const comesAndSays =
+  (besieged: Besieged, word: (epoch: number) => PeerMessage) =>
+  async (signal: AbortSignal): Promise<void> => {
+    const ended = once(signal, 'abort');
+    while (!signal.aborted) {
+      const hostile = besieged.donor({ address: strangersAddress(1), profile: measuredProfile(0.001) });
+      const hasPart = hostile.hears('start');
+      await Promise.race([hasPart, hostile.closed, ended]);
+      if (!signal.aborted) hostile.say(word((await hasPart).epoch));
+      await Promise.race([hostile.settled(), ended]);
+      hostile.vanish();
+    }
+  };
+
+test.each(['deviceLost', 'outOfMemory'] as const)(
+  '[SV9] who gets a part, says %s, and comes again, waits for its next one',
+  { timeout: 2 * HANG_MS },
+  async (reason) => {
+    const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: 100 });
+    const word = (epoch: number): PeerMessage => ({ type: 'fault', epoch, reason, detail: 'it says so' });
+    const share = await besieged.shareBeside(`who says ${reason}`, comesAndSays(besieged, word));
+    expect(share).toBeGreaterThan(0.75);
+  },
+);
+
+const CROWD = { everyMs: 500, stayMs: 3_000, addresses: 60 };
+
+/** Two a second, who do all that they are asked for, and vanish within three seconds. */
+const crowd =
+  (besieged: Besieged) =>
+  async (signal: AbortSignal): Promise<void> => {
+    const visits: Promise<unknown>[] = [];
+    for (let number = 0; !signal.aborted; number++) {
+      const donor = besieged.donor({ address: strangersAddress(1 + (number % CROWD.addresses)), stepMs: 60 });
+      const stays = sleep((CROWD.stayMs * ((number * 7) % 10)) / 9, null, { signal }).catch(() => {});
+      visits.push(stays.then(() => donor.vanish()));
+      await sleep(CROWD.everyMs, null, { signal }).catch(() => {});
+    }
+    await Promise.all(visits);
+  };
+
+test('[CO101] beside newcomers who stay for seconds the donors at work do at least half of what they do alone', {
+  timeout: 2 * HANG_MS,
+}, async () => {
+  const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: 60 });
+  const share = await besieged.shareBeside('two newcomers a second who stay up to 3 s', crowd(besieged));
+  expect(share).toBeGreaterThan(0.5);
 });
 
 /** What this donor was told to begin with. */

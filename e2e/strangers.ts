@@ -3,6 +3,7 @@
  * is whether the honest ones' commits go on.
  */
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { ScriptedDonor } from '../signaling-server/testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../signaling-server/testing/tinyServers.ts';
@@ -17,6 +18,8 @@ const STEPS = 1_000_000;
 export const STEP_MS = 10;
 /** Commits before anyone hostile comes: more than the first steps of a run, of which the server expects less. */
 const USUAL_COMMITS = 30;
+/** So long commits are counted, without strangers and beside them. */
+const COUNTED_MS = { alone: 10_000, beside: 30_000 };
 
 type ScriptedOptions = NonNullable<ConstructorParameters<typeof ScriptedDonor>[1]>;
 
@@ -111,6 +114,34 @@ export class Besieged {
     });
     await Promise.race(enough);
     this.expectHonestKept();
+  }
+
+  /**
+   * What the honest donors do beside strangers, as a share of what they do alone; said in a line. `visit`: one of them after
+   * another, or all that there are, until the signal ends it.
+   */
+  async shareBeside(strangers: string, visit: (signal: AbortSignal) => Promise<void>): Promise<number> {
+    const alone = await this.#commitsPerSecond(COUNTED_MS.alone);
+    const ends = new AbortController();
+    const visits = visit(ends.signal);
+    const beside = await this.#commitsPerSecond(COUNTED_MS.beside);
+    ends.abort();
+    await visits;
+    process.stdout.write(`${strangers}: ${alone.toFixed(1)} steps a second became ${beside.toFixed(1)}\n`);
+    this.expectHonestKept();
+    // Each roll-back begins a generation.
+    const generations = this.honest.flatMap(({ received }) =>
+      received.flatMap((message) => (message.type === 'prepare' ? message.generation : [])),
+    );
+    expect(new Set(generations)).toEqual(new Set([0]));
+    return beside / alone;
+  }
+
+  async #commitsPerSecond(forMs: number): Promise<number> {
+    const heard = (): number => Math.max(...this.honest.map((donor) => donor.heardCount('committed')));
+    const before = heard();
+    await sleep(forMs);
+    return (1_000 * (heard() - before)) / forMs;
   }
 
   /** None of them was refused, or lost its connection. */
