@@ -17,12 +17,10 @@ import { atTestEnd, type ProductServer, startServer } from './product.ts';
 const STEPS = 1_000_000;
 /** As long as an honest donor computes a step: so that there is a rate that could fall, and a core is left. */
 export const STEP_MS = 10;
-/** Commits are counted for so long where it is told how many a second there are. */
-const RATE_MS = 8_000;
-/** Calls of strangers that wait for their answers. */
-const CALLS_AT_ONCE = 100;
 /** Commits before anyone hostile comes: more than the first steps of a run, of which the server expects less. */
 const USUAL_COMMITS = 30;
+/** So long commits are counted, without strangers and beside them. */
+const COUNTED_MS = { alone: 10_000, beside: 30_000 };
 
 type ScriptedOptions = NonNullable<ConstructorParameters<typeof ScriptedDonor>[1]>;
 
@@ -116,29 +114,32 @@ export class Besieged {
     this.expectHonestKept();
   }
 
-  /** Of the honest donors, in the next seconds. */
-  async commitsPerSecond(): Promise<number> {
-    const counted = (): number => Math.max(...this.honest.map((donor) => donor.heardCount('committed')));
-    const [before, beganMs] = [counted(), performance.now()];
-    await sleep(RATE_MS);
+  /**
+   * What the honest donors do beside strangers, as a share of what they do alone; said in a line. `visit`: one of them after
+   * another, or all that there are, until the signal ends it.
+   */
+  async shareBeside(strangers: string, visit: (signal: AbortSignal) => Promise<void>): Promise<number> {
+    const alone = await this.#commitsPerSecond(COUNTED_MS.alone);
+    const ends = new AbortController();
+    const visits = visit(ends.signal);
+    const beside = await this.#commitsPerSecond(COUNTED_MS.beside);
+    ends.abort();
+    await visits;
+    process.stdout.write(`${strangers}: ${alone.toFixed(1)} steps a second became ${beside.toFixed(1)}\n`);
     this.expectHonestKept();
-    return (counted() - before) / ((performance.now() - beganMs) / 1_000);
+    // Each roll-back begins a generation.
+    const generations = this.honest.flatMap(({ received }) =>
+      received.flatMap((message) => (message.type === 'prepare' ? message.generation : [])),
+    );
+    expect(new Set(generations)).toEqual(new Set([0]));
+    return beside / alone;
   }
 
-  /** While strangers call so often a second. */
-  async commitsPerSecondBeside(call: () => Promise<unknown>, perSecond: number): Promise<number> {
-    const calls = new Set<Promise<unknown>>();
-    const timer = setInterval(() => {
-      if (calls.size >= CALLS_AT_ONCE) return;
-      const made = call().finally(() => calls.delete(made));
-      calls.add(made);
-    }, 1_000 / perSecond);
-    try {
-      return await this.commitsPerSecond();
-    } finally {
-      clearInterval(timer);
-      await Promise.allSettled(calls);
-    }
+  async #commitsPerSecond(forMs: number): Promise<number> {
+    const heard = (): number => Math.max(...this.honest.map((donor) => donor.heardCount('committed')));
+    const before = heard();
+    await sleep(forMs);
+    return (1_000 * (heard() - before)) / forMs;
   }
 
   /** None of them was refused, or lost its connection. */

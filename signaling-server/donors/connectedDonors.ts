@@ -31,6 +31,8 @@ export interface Connection {
   limits: Limits;
   /** Null until its GPU is checked and measured: nobody plans with it before. */
   profile: Profile | null;
+  /** Others had a part in a plan beside it as it asked to rest. */
+  hasPaused: boolean;
 }
 
 export class ConnectedDonors {
@@ -55,8 +57,8 @@ export class ConnectedDonors {
     const token = `${this.#tokenPrefix}${randomBytes(24).toString('base64url')}`;
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);
-    const breaks = new Breaks();
-    const connection = { peer, link, breaks, token, ...from, adapter, donor, member, limits, profile: null };
+    const fresh = { limits, breaks: new Breaks(), profile: null, hasPaused: false };
+    const connection = { peer, link, token, ...from, adapter, donor, member, ...fresh };
     this.#connections.set(peer, connection);
     this.#byToken.set(token, connection);
     return connection;

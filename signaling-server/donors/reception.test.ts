@@ -18,6 +18,7 @@ import { TinyServers } from '../testing/tinyServers.ts';
 const KEY = 'the-key-of-a-named-browser';
 const JOINS = 6_000;
 const OWN_KEY = 'of this server alone';
+const DEVICE_LOST = { type: 'fault', epoch: 0, reason: 'deviceLost', detail: 'it was taken away' } as const;
 
 let servers: TinyServers;
 beforeEach(() => {
@@ -151,6 +152,15 @@ describe('[SV9] after two visits that cost the others something, an address has 
   ];
   test('vanished', async () =>
     expect(await visits((run, peer) => run.reception.gone(peer, 'its connection closed', false))).toEqual(twice));
+  test('said that its GPU is lost', async () =>
+    expect(await visits((run, peer) => run.reception.onMessage(peer, DEVICE_LOST))).toEqual(twice));
+  test('asked to rest, and went', async () =>
+    expect(
+      await visits((run, peer) => {
+        run.reception.onMessage(peer, { type: 'pause' });
+        run.reception.gone(peer, 'its connection closed', false);
+      }),
+    ).toEqual(twice));
   test('thrown out or refused', async () =>
     expect(await visits((run, peer) => run.reception.gone(peer, 'it was refused: malformed', true))).toEqual(twice));
   test('left by its button as soon as it had come', async () =>
@@ -177,6 +187,29 @@ describe('[SV9] after two visits that cost the others something, an address has 
         run.reception.gone(peer, 'its connection closed', false);
       }),
     ).toEqual(always));
+});
+
+test('[SV9] a GPU that is lost to nobody else, however often, and one that is lost now and then, is taken back at once', async () => {
+  const { run } = await runInMemory();
+  vi.useFakeTimers({ toFake: ['performance'] });
+  const comes = (): PeerId => {
+    const { peer, received } = welcomed(run);
+    run.reception.onMessage(peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+    expect(received.map(({ type }) => type)).not.toContain('standby');
+    return peer;
+  };
+  try {
+    for (let visit = 0; visit < 5; visit++) run.reception.onMessage(comes(), DEVICE_LOST);
+    const honest = welcomed(run, '198.51.100.7');
+    run.reception.onMessage(honest.peer, { type: 'measured', profile: SCRIPTED_PROFILE });
+    for (let visit = 0; visit < 5; visit++) {
+      const peer = comes();
+      vi.advanceTimersByTime(1_200_000);
+      run.reception.onMessage(peer, DEVICE_LOST);
+    }
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 describe('[SV31] who never waits', () => {

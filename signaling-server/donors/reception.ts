@@ -55,8 +55,8 @@ export interface ReceptionHost {
   joined(connection: Connection): void;
   /** Limits, or what one says that may be planned for; a reason where it does not fit. */
   said(connection: Connection, message: RunMessage): RefusalReason | null;
-  /** Who loses by it if it vanishes now; null: it has no part in a plan. */
-  missedBy(peer: PeerId): 'others' | 'nobody' | null;
+  /** Who loses by it if it vanishes now, and whether it means to stay; null: it has no part in a plan. */
+  missing(peer: PeerId): { readonly by: 'others' | 'nobody'; readonly stays: boolean } | null;
   gone(peer: PeerId, detail: string): void;
   failed(error: unknown): void;
   countRefusal(reason: RefusalReason): void;
@@ -101,7 +101,7 @@ export class Reception implements DonorHost {
     this.#comebacks = new Comebacks({
       ...options,
       donors: this.#donors,
-      mayBreak: (peer) => !this.#closed && host.missedBy(peer) !== null && !options.network.relay.isUsedBy(peer),
+      mayBreak: (peer) => !this.#closed && host.missing(peer)?.stays === true && !options.network.relay.isUsedBy(peer),
       lost: (peer, detail) => this.gone(peer, detail, false),
     });
   }
@@ -200,7 +200,9 @@ export class Reception implements DonorHost {
       return null;
     }
     if (message.type === 'pause' || message.type === 'leave') this.#resumes.withdrawn(peer);
-    if (message.type === 'leave') this.#leaves(connection);
+    if (message.type === 'pause') connection.hasPaused ||= this.#isMissed(peer);
+    if (message.type === 'leave' && this.#isShort(peer) && this.#isMissed(peer)) this.#lost(connection);
+    if (message.type === 'fault' && message.reason === 'deviceLost') return this.#lostDevice(connection, message);
     return this.#host.said(connection, message);
   }
 
@@ -216,7 +218,7 @@ export class Reception implements DonorHost {
     connection?.breaks.over();
     if (this.#closed || connection === undefined) return;
     this.#donors.leave(peer);
-    if (isAtFault || this.#host.missedBy(peer) === 'others') this.#lost(connection);
+    if (isAtFault || this.#isMissed(peer) || (connection.hasPaused && this.#isShort(peer))) this.#lost(connection);
     this.#resumes.gone(peer);
     this.#joinDelays.gone(peer);
     this.#host.gone(peer, detail);
@@ -359,11 +361,24 @@ export class Reception implements DonorHost {
       link.send({ type: 'standby', state: 'spare', why: 'mustWait' });
   }
 
+  /** Once the run has heard of that it has forgotten the donor: what it costs is known before. */
+  #lostDevice(connection: Connection, message: RunMessage): RefusalReason | null {
+    const { peer, link } = connection;
+    const isMissed = this.#isMissed(peer);
+    const problem = this.#host.said(connection, message);
+    if (problem !== null) return problem;
+    link.close();
+    this.gone(peer, 'it lost its GPU', isMissed);
+    return null;
+  }
+
+  #isMissed(peer: PeerId): boolean {
+    return this.#host.missing(peer)?.by === 'others';
+  }
+
   /** By its button: two changes of plan, where it comes only to go. */
-  #leaves(connection: Connection): void {
-    const { peer } = connection;
-    const isShort = this.#joinDelays.inForMs(peer, monotonicMs()) < SHORT_VISIT_MS;
-    if (isShort && this.#host.missedBy(peer) === 'others') this.#lost(connection);
+  #isShort(peer: PeerId): boolean {
+    return this.#joinDelays.inForMs(peer, monotonicMs()) < SHORT_VISIT_MS;
   }
 
   #convict(peer: PeerId): void {

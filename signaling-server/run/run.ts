@@ -267,7 +267,7 @@ export class ActiveRun implements Observed {
       mayReturn: (peer) => awaitingGroup(this.#loop.state.groups, peer) !== null,
       joined: (connection) => this.#joined(connection),
       said: (connection, message) => this.#said(connection, message),
-      missedBy: (peer) => missing(this.#loop.state.groups, peer),
+      missing: (peer) => missing(this.#loop.state.groups, peer),
       gone: (peer, detail) => this.#gone(peer, detail),
       failed: (error) => this.failed(error),
       countRefusal: (reason) => {

@@ -174,11 +174,14 @@ export function uncopiedSentence(blocks: readonly BlockName[]): string {
   return `Only one copy is left of ${first}${more}.`;
 }
 
-/** Who computes with it loses steps where it is lost; who computes alone may have the only state. Null: it has no part. */
+/**
+ * Who loses steps where it vanishes: those who compute with it, or have the state with it that is on its way. Who has it alone
+ * may have the only state. Null: it has no part.
+ */
 export function missedBy(state: CoordinatorState, peer: PeerId): 'others' | 'nobody' | null {
-  const inForce = planInForce(state);
-  if (inForce === null || dutiesIn(inForce, peer) === undefined) return null;
-  return inForce.duties.length > 1 ? 'others' : 'nobody';
+  const involved = membersInvolved(state);
+  if (!involved.includes(peer)) return null;
+  return involved.length > 1 ? 'others' : 'nobody';
 }
 
 /** Everyone who was told of the epoch in progress: the plan's members, and those who hand over to them. */

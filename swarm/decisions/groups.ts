@@ -269,11 +269,12 @@ export const groupOf = (groups: readonly Group[], peer: PeerId): number =>
 export const stateOf = (groups: readonly Group[], peer: PeerId): CoordinatorState =>
   at(groups, groupOf(groups, peer)).coordinator;
 
-/** Who loses by it if it vanishes now; null: it has no part, or does not mean to stay. */
-export function missing(groups: readonly Group[], peer: PeerId): ReturnType<typeof missedBy> {
+/** Who loses by it if it vanishes now, and whether it means to stay; null: it has no part. */
+export function missing(groups: readonly Group[], peer: PeerId) {
   const state = stateOf(groups, peer);
+  const by = missedBy(state, peer);
   const stays = state.donors.some((donor) => donor.peer === peer && donor.wish === 'compute');
-  return stays ? missedBy(state, peer) : null;
+  return by && { by, stays };
 }
 
 /** A newcomer goes where the fewest are, or are waited for. */
