@@ -46,7 +46,7 @@ import { ActiveRun } from './run/run.ts';
 import { runWant } from './run/runWant.ts';
 import type { SiteRuns } from './run/siteRuns.ts';
 import { copied, loadableProblem } from './store/checkpoints.ts';
-import type { DataDirectory } from './store/dataDirectory.ts';
+import { type DataDirectory, whereKept } from './store/dataDirectory.ts';
 import { cardOf } from './store/runCard.ts';
 
 export const DEFAULT_PORT = 8080;
@@ -115,13 +115,9 @@ export interface Server {
 
 export async function createServer(options: ServerOptions): Promise<Result<Server>> {
   const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, log } = options;
-  const problem = await loadableProblem(data, options.runName, (text) => log('warn', text));
-  if (problem !== null) return refusal(`run ${options.runName}: ${problem}`);
-  const recorder =
-    options.recordPath === undefined ? null : openRecorder(options.recordPath, (text) => log('warn', text));
-  if (recorder?.ok === false) return recorder;
-  const ownKey = data.store.secret('ownDonorKey', newSessionKey);
-  const run = activeRun(options, ownKey, recorder?.value);
+  const begun = await beginRun(options);
+  if (!begun.ok) return begun;
+  const { run, ownKey } = begun.value;
   const app = application(access, host, options.knownAs === undefined);
   app.addHook('onSend', async ({ method }, { statusCode }) => {
     // Who asked for something to be kept hears of it when it is; that it is not is said at once.
@@ -221,6 +217,23 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
       await close();
     },
   });
+}
+
+/** Where the run is to be written to before anything is served, and cannot, there is no server. */
+async function beginRun(options: ServerOptions): Promise<Result<{ readonly run: ActiveRun; readonly ownKey: string }>> {
+  const { data, runName, recordPath, log } = options;
+  const warn = (text: string): void => log('warn', text);
+  const recorder = recordPath === undefined ? null : openRecorder(recordPath, warn);
+  if (recorder?.ok === false) return recorder;
+  const begun = await whereKept(data, async () => {
+    const problem = await loadableProblem(data, runName, warn);
+    if (problem !== null) return refusal(`run ${runName}: ${problem}`);
+    const ownKey = data.store.secret('ownDonorKey', newSessionKey);
+    addressKey(data.store, ''); // not with the first donor, whose fault a full disk would not be
+    return success({ run: activeRun(options, ownKey, recorder?.value), ownKey });
+  });
+  if (!begun.ok) recorder?.value.close();
+  return begun;
 }
 
 function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: string, recorder?: Recorder): ActiveRun {

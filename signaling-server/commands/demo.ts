@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { invariant } from '../../swarm/base.ts';
+import { invariant, success } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { onInterrupt } from '../headless/interrupt.ts';
@@ -12,7 +12,7 @@ import { trainHeadless } from '../headless/trainHeadless.ts';
 import { openTrainingServer } from '../headless/trainingServer.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { checkpointWeights, parseManifest } from '../store/checkpointState.ts';
-import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
+import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { DEMO_RUN, prepareBundledRun } from '../texts/corpus.ts';
@@ -36,7 +36,7 @@ export function addDemoCommand(program: Command): void {
 async function demo(): Promise<void> {
   const data = await openData(join(WORK_FOLDER, 'demo'));
   try {
-    const runName = await chooseRun(data);
+    const runName = need(await whereKept(data, async () => success(await chooseRun(data))), failed);
     if (!isFinished(data, runName)) await train(data, runName);
     await conclude(data, runName);
   } finally {

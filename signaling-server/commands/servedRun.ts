@@ -1,6 +1,7 @@
 /** What `shoal serve` is told, and what follows from it for the run, whether this server is alone or one of a site. */
 import { join } from 'node:path';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
+import { success } from '../../swarm/base.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import type { WarmUp } from '../../swarm/plan/plan.ts';
 import { splitProblem } from '../../swarm/planner/equalSplit.ts';
@@ -15,7 +16,7 @@ import { type Access, readTls, secureContextProblem } from '../http/access.ts';
 import type { Log } from '../monitoring/log.ts';
 import { takeNext } from '../operator/queue.ts';
 import type { Server } from '../server.ts';
-import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
+import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -74,6 +75,10 @@ export function checkServed(options: ServeOptions, file: RunFile, path: string):
 
 /** The file's run, else the one that was active last, else the bundled one. */
 export async function chooseRun(data: DataDirectory, path: string | undefined, log: Log): Promise<string> {
+  return need(await whereKept(data, async () => success(await chosen(data, path, log))), failed);
+}
+
+async function chosen(data: DataDirectory, path: string | undefined, log: Log): Promise<string> {
   if (path !== undefined) {
     const progress = fileProgress((line) => log('info', line));
     return need(await addRun(data, path, { progress, note: (sentence) => log('warn', sentence) }), badInput);

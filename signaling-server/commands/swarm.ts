@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant, type Result, refusal } from '../../swarm/base.ts';
+import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
@@ -28,7 +28,7 @@ import {
 } from '../headless/trainingServer.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { terminalLog } from '../monitoring/log.ts';
-import { addRun, type DataDirectory } from '../store/dataDirectory.ts';
+import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
 import { exportRoomFault, exportTarget } from '../weights/exportFolder.ts';
@@ -143,7 +143,8 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
   let data: DataDirectory | null = null;
   try {
     data = await openData(directory, isKept);
-    const task = await prepare(data, path, terms);
+    const opened = data;
+    const task = need(await whereKept(opened, async () => success(await prepare(opened, path, terms))), failed);
     if (task.isServerKilled) {
       // While it serves, the data directory is the server process's own.
       data.close();

@@ -47,6 +47,7 @@ test('[OP37] the next run takes over when the active one is finished, not before
       return () => void watchers.delete(watch);
     },
     tellWatchers: () => {},
+    keep: (write: () => void) => write(),
   };
   const activated: string[] = [];
   const end = followQueue(run, store, (name) => activated.push(name), 1_000);

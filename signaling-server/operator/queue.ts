@@ -38,7 +38,7 @@ export function takeNext(store: Queue, active: string | null): string | null {
 
 /** Changes over to the next run when this one is finished. Answers with what ends that. */
 export function followQueue(
-  run: Pick<ActiveRun, 'name' | 'phase' | 'onChange' | 'tellWatchers'>,
+  run: Pick<ActiveRun, 'name' | 'phase' | 'onChange' | 'tellWatchers' | 'keep'>,
   store: Queue,
   onActivate: (run: string) => void,
   shownMs = END_SHOWN_MS,
@@ -48,8 +48,10 @@ export function followQueue(
     if (timer !== null || run.phase !== 'finished' || store.queue().length === 0) return;
     timer = setTimeout(() => {
       timer = null;
-      const next = run.phase === 'finished' ? takeNext(store, run.name) : null;
-      if (next !== null) onActivate(next);
+      run.keep(() => {
+        const next = run.phase === 'finished' ? takeNext(store, run.name) : null;
+        if (next !== null) onActivate(next);
+      });
     }, shownMs);
     timer.unref();
   };

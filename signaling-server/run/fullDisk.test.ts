@@ -3,10 +3,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { chooseRun } from '../commands/servedRun.ts';
 import { NotKept } from '../files/storageProblem.ts';
+import { createServer } from '../server.ts';
+import { addRun } from '../store/dataDirectory.ts';
 import type { Store } from '../store/store.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
-import { TinyServers } from '../testing/tinyServers.ts';
+import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
 
 const STEPS = 6;
 /** As the store's own library says it. */
@@ -33,6 +36,23 @@ function failing<
     },
   });
   return disk;
+}
+
+/** Whatever writes throws; answers with what did. */
+function fillDisk(store: Store): string[] {
+  const written: string[] = [];
+  for (const [name, call] of Object.entries(store)) {
+    if (typeof call !== 'function' || name === 'close') continue;
+    const filled = (...values: unknown[]): unknown => {
+      const before = store.version();
+      const answer: unknown = call(...values);
+      if (store.version() === before) return answer;
+      written.push(name);
+      throw FULL;
+    };
+    if (name !== 'version') Object.assign(store, { [name]: filled });
+  }
+  return written;
 }
 
 describe('[SV60] a disk that is full', () => {
@@ -141,6 +161,37 @@ describe('[SV60] a disk that is full', () => {
     expect(await donor.hears('standby')).toEqual({ type: 'standby', state: 'finished' });
     expect(server.run.refused.newest).toEqual([]);
     expect(lines.filter((line) => line.includes('cannot be kept'))).toHaveLength(1); // a minute
+  });
+
+  it('[SV60] is no reason not to begin: the run is served, and stands at its first write', async () => {
+    await (await servers.serve()).close();
+    servers.closeData();
+    const { store } = await servers.data();
+    const written = fillDisk(store);
+    const lines: string[] = [];
+    const server = await servers.serve({ publicView: 'status', log: (_, text) => void lines.push(text) });
+    expect(written).toEqual([]);
+    expect((await fetch(`${server.url}/api/status`)).status).toBe(200);
+    const donor = await ScriptedDonor.joined(server.url);
+    await vi.waitUntil(() => server.run.snapshot().cannotSave, { timeout: 60_000 });
+    expect((await fetch(`${server.url}/readyz`)).status).toBe(503);
+    expect(donor.received.filter(({ type }) => type === 'refused')).toEqual([]);
+    expect(lines.filter((line) => line.includes('should not'))).toEqual([]);
+  });
+
+  it('[SV60] refuses another run in one sentence, and the server may go on with its own', async () => {
+    const first = await servers.serve();
+    await first.close();
+    servers.writeRun(tinyRunFile({ name: 'other', steps: STEPS }));
+    const data = await servers.data();
+    const other = await addRun(data, servers.runPath);
+    const written = fillDisk(data.store);
+    const reason = `the data directory ${servers.dataFolder} cannot be written: its disk is full`;
+    const begun = await createServer({ data, runName: 'other', port: 0, log: () => {} });
+    expect([other.ok, begun]).toEqual([true, { ok: false, reason }]);
+    servers.writeRun(tinyRunFile({ name: 'third', steps: STEPS }));
+    await expect(chooseRun(data, servers.runPath, () => {})).rejects.toThrow(reason);
+    expect(written).toEqual(['setActive', 'addRun']);
   });
 
   it('[SV60] is said where people and load balancers look, and lets an operator in', async () => {

@@ -9,6 +9,7 @@ import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { isMeeting, isRecorded, turnAt } from '../../swarm/islands/rounds.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */
@@ -36,7 +37,11 @@ export class MetricsFile {
     this.#path = resolve(path);
     this.#source = source;
     makeFolder(dirname(this.#path));
-    this.rewrite();
+    try {
+      this.rewrite();
+    } catch (error) {
+      if (storageProblem(error) === null) throw error; // else it is tried again with the next line
+    }
   }
 
   /** Within a round of islands no line becomes complete, and none of it is read. */

@@ -9,6 +9,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { parseLine, type Recording, recording, undecided } from '../../swarm/recording/recording.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 
 const NEWLINE = 10;
 const CHUNK_BYTES = 65_536;
@@ -65,14 +66,20 @@ export function recordFault(path: string): string | null {
 export function openRecorder(path: string, warn: (text: string) => void): Result<Recorder> {
   const fault = recordFault(path);
   if (fault !== null) return refusal(fault);
-  makeFolder(dirname(path));
-  const file = openSync(path, 'a+');
-  const { size } = fstatSync(file);
-  const whole = wholeLines(file, size);
-  const last = undecided(bytesAt(file, whole, size).toString());
-  ftruncateSync(file, whole);
-  if (last !== null) writeSync(file, `${last}\n`);
-  return success(new Recorder(file, warn));
+  try {
+    makeFolder(dirname(path));
+    const file = openSync(path, 'a+');
+    const { size } = fstatSync(file);
+    const whole = wholeLines(file, size);
+    const last = undecided(bytesAt(file, whole, size).toString());
+    ftruncateSync(file, whole);
+    if (last !== null) writeSync(file, `${last}\n`);
+    return success(new Recorder(file, warn));
+  } catch (error) {
+    const problem = storageProblem(error);
+    if (problem === null) throw error;
+    return refusal(`${path} cannot be written: ${problem}`);
+  }
 }
 
 function firstLine(file: number, size: number): string {

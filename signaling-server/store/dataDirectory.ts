@@ -11,6 +11,7 @@ import type { Model } from '../../swarm/model/model.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
 import { type BlobStore, openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
+import { NotKept, storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { hashSources } from '../texts/sources.ts';
 import { type FileProgress, prepareTokens } from '../texts/tokens.ts';
@@ -72,6 +73,20 @@ export async function openDataDirectory(path: string, isKept = true): Promise<Re
     close();
     const detail = error instanceof Error ? error.message : String(error);
     return refusal(`the data directory ${directory} cannot be used: ${detail}`);
+  }
+}
+
+/** What cannot be written there is a refusal that names it; what a site does not keep is its server's affair. */
+export async function whereKept<T>(
+  { directory }: Pick<DataDirectory, 'directory'>,
+  work: () => Promise<Result<T>>,
+): Promise<Result<T>> {
+  try {
+    return await work();
+  } catch (error) {
+    const problem = error instanceof NotKept ? null : storageProblem(error);
+    if (problem === null) throw error;
+    return refusal(`the data directory ${directory} cannot be written: ${problem}`);
   }
 }
 

@@ -252,7 +252,8 @@ export function storeOf({ one, many, run, atomically, version, whenKept, kept, o
       const row = one(`SELECT ${RUN_COLUMNS} FROM run WHERE active = 1`);
       return row && runRow(row);
     },
-    setActive: (name) => run('UPDATE run SET active = (name = ?)', name),
+    // A server that goes on with its run writes nothing: a full disk is for its donors to hear of.
+    setActive: (name) => run('UPDATE run SET active = (name = ?) WHERE active <> (name = ?)', name, name),
     setOperatorPaused: (name, paused) => run('UPDATE run SET operatorPaused = ? WHERE name = ?', paused ? 1 : 0, name),
 
     saveEpoch: (name, epoch, generation, plan, reason) =>
