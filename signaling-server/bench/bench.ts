@@ -9,6 +9,7 @@ import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { learningRate, tryIt, wholeNumber } from '../commands/options.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
+import { terminalLog } from '../monitoring/log.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 import { inBrowser } from './benchBrowser.ts';
 import { addDashboardBench } from './benchDashboard.ts';
@@ -91,9 +92,12 @@ export function addBenchCommand(program: Command): void {
 
 async function step(options: StepOptions): Promise<void> {
   const { family, layers, width, heads, sequence, batch, vocabulary, steps, learningRate, clip, compute } = options;
-  const model = need(modelFromConfig(benchConfig(options)), (reason) => badInput(inOptions(reason)));
+  const asked = need(modelFromConfig(benchConfig(options)), (reason) => badInput(inOptions(reason)));
   const tokens = options.tokens === undefined ? null : await readTokens(options.tokens, options);
-  const weights = options.init === undefined ? null : need(await openWeights(options.init, model), badInput);
+  const weights = options.init === undefined ? null : need(await openWeights(options.init, asked), badInput);
+  const model = weights?.model ?? asked;
+  if (model.tied !== asked.tied)
+    terminalLog()('warn', `${options.init} has an lm_head.weight that differs from the embedding: the head is its own`);
   const profile = options.profile === true;
   const bench: StepBench = {
     family,
@@ -110,6 +114,7 @@ async function step(options: StepOptions): Promise<void> {
     compute,
     memoryBytes: totalmem(),
     tokens,
+    tied: model.tied,
   };
   try {
     const read = weights && (await soundReader(weights, model));

@@ -1,6 +1,14 @@
-import { expect, test } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { invariant } from '../../swarm/base.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import { encodeHeader } from '../../swarm/model/safetensors.ts';
 import { CommandFailure } from '../commands/failure.ts';
+import { runCommand } from '../commands/program.ts';
+import { Captured } from '../testing/captured.ts';
 import { inDawn } from './benchDawn.ts';
+import { benchConfig } from './page/step.ts';
 
 const SIZE = 2 ** 24;
 
@@ -27,4 +35,31 @@ test('the device is given back when its queue is empty, also where the work fail
   expect(error).toEqual(new Error('the work failed'));
   await lost;
   expect(order).toEqual(['queue empty', 'destroyed']);
+});
+
+test('[FI12] a step that begins at weights with a head of their own has that head', async () => {
+  const captured = new Captured();
+  captured.begin();
+  const log = vi.spyOn(console, 'log').mockReturnValue();
+  try {
+    const shape = { layers: 1, width: 4, heads: 2, sequence: 4, vocabulary: 8 };
+    const model = modelFromConfig(benchConfig({ family: 'gpt2', ...shape, tied: false }));
+    invariant(model.ok, 'a model');
+    const tensors = model.value.blocks.flatMap((block) => block.tensors);
+    const values = tensors.flatMap(({ name, elements }) =>
+      Array.from({ length: elements }, (_, i) => (name === 'lm_head.weight' ? 0 : Math.sin(i + 1))),
+    );
+    const path = join(captured.folder, 'init.safetensors');
+    writeFileSync(path, Buffer.concat([encodeHeader(tensors), new Uint8Array(Float32Array.from(values).buffer)]));
+    const sizes = Object.entries(shape).flatMap(([name, size]) => [`--${name}`, `${size}`]);
+    const words = ['bench', 'step', '--adapter', 'dawn', '--steps', '1', '--init', path, '--json', ...sizes];
+    const code = await runCommand(words);
+    if (code === 1) return console.warn(`skipped: ${captured.errors}`); // no adapter
+    expect(code, captured.errors).toBe(0);
+    // A head of zeros finds all tokens as likely.
+    expect(JSON.parse(String(log.mock.calls[0]?.[0])).losses[0]).toBeCloseTo(Math.log(shape.vocabulary), 6);
+  } finally {
+    log.mockRestore();
+    captured.end();
+  }
 });

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
@@ -135,4 +135,31 @@ it('[CL13] says which stage gathers its layers, and why', async () => {
   expect(await runCommand(['plan', run, '--cluster', path])).toBe(0);
   expect(command.out).toMatch(/Stage 1 gathers its layers.*the best plan without takes \S+ s a step\./);
   expect(command.out).toMatch(/^a: stage 1, gathered layers 1–4, /m);
+});
+
+it('[FI12] plans for a head of its own where the weights have one, and --plan wants it planned', async () => {
+  const golden = fileURLToPath(new URL('../../e2e/golden/untied-gpt2/', import.meta.url));
+  const untied = JSON.parse(readFileSync(join(golden, 'run.json'), 'utf8'));
+  const written = (name: string, init: string): string => {
+    const path = join(command.folder, name);
+    const model = { ...untied.model, tie_word_embeddings: true };
+    const data = { ...untied.data, files: [resolve(golden, untied.data.files[0])] };
+    writeFileSync(path, JSON.stringify({ ...untied, model, data, init, evaluation: null }));
+    return path;
+  };
+  const cluster = write({ ...CLUSTER, peers: CLUSTER.peers.slice(0, 2) });
+  const planned = async (run: string): Promise<string> => {
+    command.clear();
+    expect(await runCommand(['plan', run, '--cluster', cluster, '--json']), command.errors).toBe(0);
+    return command.out;
+  };
+  const found = written('found.json', resolve(golden, untied.init));
+  expect(await planned(found)).toBe(await planned(join(golden, 'run.json')));
+  // Weights that are not there are planned for as the config has them.
+  const tiedPlan = await planned(written('lost.json', 'lost.safetensors'));
+  const path = join(command.folder, 'plan.json');
+  writeFileSync(path, tiedPlan);
+  command.clear();
+  expect(await runCommand(['swarm', found, '--plan', path])).toBe(2);
+  expect(command.errors).toContain('of head is in no range');
 });

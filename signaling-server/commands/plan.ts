@@ -1,4 +1,6 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { got, type PeerId, type Result, rounded, success } from '../../swarm/base.ts';
 import { mostOfRound } from '../../swarm/islands/giving.ts';
@@ -14,10 +16,11 @@ import { replicaWish } from '../../swarm/planner/replication.ts';
 import { type Progress, quickWork } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
-import { batchOf, modelOf } from '../../swarm/run/runFile.ts';
+import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { plainWire, type WireEncoding } from '../../swarm/wire.ts';
 import { CLUSTER_FILE, RUN_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
+import { trainedRun } from '../weights/initialWeights.ts';
 import { aligned } from './aligned.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { tryIt } from './options.ts';
@@ -53,7 +56,9 @@ function positiveSeconds(text: string): number {
 async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const { seconds, whatIf, json } = options;
   const clusterPath = mustHave('--cluster <file>', options.cluster, 'docs/examples/cluster.json');
-  const { run, islands } = need(parsePlannedRun(need(await readJsonFile(path, RUN_FILE), badInput), path), badInput);
+  const parsed = need(parsePlannedRun(need(await readJsonFile(path, RUN_FILE), badInput), path), badInput);
+  const { islands } = parsed;
+  const run = need(await withWeightsThere(parsed.run, path), badInput);
   const given = need(
     parseCluster(need(await readJsonFile(clusterPath, CLUSTER_FILE), badInput), clusterPath),
     badInput,
@@ -92,6 +97,10 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
     json ? `${JSON.stringify(documentOf(answer, plainWire(run.precision.wire)))}\n` : tableOf(answer, before),
   );
 }
+
+/** Weights need not be at hand to plan; those that are may untie the model. */
+const withWeightsThere = async (run: RunFile, path: string): Promise<Result<RunFile>> =>
+  typeof run.init === 'string' && existsSync(resolve(dirname(path), run.init)) ? trainedRun(run, path) : success(run);
 
 /**
  * Until the time is up. However short, the first plan is waited for, and those that split everything evenly are among what

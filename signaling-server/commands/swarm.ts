@@ -32,6 +32,7 @@ import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
 import { exportRoomFault, exportTarget } from '../weights/exportFolder.ts';
+import { trainedRun } from '../weights/initialWeights.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
@@ -198,7 +199,7 @@ interface Task extends Terms {
 }
 
 async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
-  const file = need(await readRunFile(path), badInput);
+  const file = need(await trainedRun(need(await readRunFile(path), badInput), path), badInput);
   checkSteps(file, path, options);
   const noRoom = options.export === undefined ? null : exportRoomFault(options.export, modelOf(file));
   if (noRoom !== null) throw badInput(`--export: ${noRoom}`);

@@ -5,9 +5,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import type { Model } from '../../swarm/model/model.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
 import { type BlobStore, openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
@@ -15,7 +14,7 @@ import { NotKept, storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { hashSources } from '../texts/sources.ts';
 import { type FileProgress, prepareTokens } from '../texts/tokens.ts';
-import { openWeights, seededWeights, type Weights } from '../weights/weights.ts';
+import { openInitialWeights } from '../weights/initialWeights.ts';
 import { type Manifest, manifestHashes, parseManifest, storeInitialState } from './checkpointState.ts';
 import { IS_ASIDE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
@@ -156,7 +155,7 @@ async function storeContent(
   path: string,
   progress: FileProgress,
 ): Promise<Result<{ readonly document: RunDocument; readonly manifest: Manifest }>> {
-  const weights = await openInitialWeights(file, path, modelOf(file));
+  const weights = await openInitialWeights(file, path);
   if (!weights.ok) return weights;
   const { model, tensorNames } = weights.value;
   try {
@@ -169,12 +168,6 @@ async function storeContent(
   } finally {
     await weights.value.close();
   }
-}
-
-async function openInitialWeights({ init }: RunFile, path: string, model: Model): Promise<Result<Weights>> {
-  if (typeof init !== 'string') return success(seededWeights(model, init.seed));
-  const weights = await openWeights(resolve(dirname(path), init), model);
-  return weights.ok ? weights : refusal(`${path}: init ${weights.reason}`);
 }
 
 const hashOf = (content: unknown): string => createHash('sha256').update(JSON.stringify(content)).digest('hex');

@@ -36,6 +36,8 @@ export interface StepBench {
   readonly compute: Compute;
   /** Of this machine, which a software adapter's are. */
   readonly memoryBytes: number;
+  /** Whether the head is the token table, where the weights say; undefined: as the family has it. */
+  readonly tied?: boolean;
   /** B lists of T+1 ids, the same at every step; null: seeded ones. */
   readonly tokens: readonly (readonly number[])[] | null;
 }
@@ -68,7 +70,9 @@ export function benchConfig({
   heads,
   sequence,
   vocabulary,
-}: BenchSizes): Record<string, unknown> {
+  tied,
+}: BenchSizes & Pick<StepBench, 'tied'>): Record<string, unknown> {
+  const head = tied === undefined ? {} : { tie_word_embeddings: tied };
   switch (family) {
     case 'gpt2':
       return {
@@ -78,6 +82,7 @@ export function benchConfig({
         n_head: heads,
         n_positions: sequence,
         vocab_size: vocabulary,
+        ...head,
       };
     case 'llama':
       return {
@@ -88,6 +93,7 @@ export function benchConfig({
         num_attention_heads: heads,
         max_position_embeddings: sequence,
         vocab_size: vocabulary,
+        ...head,
       };
     default:
       return assertNever(family);

@@ -54,6 +54,23 @@ describe('Inbox', () => {
     expect(box.droppedFrames).toBe(0);
   });
 
+  test('a wait that ended leaves nothing on its signal, which lives as long as the epoch', async () => {
+    const { inbox: box, send } = inbox();
+    const { signal: ofEpoch } = new AbortController();
+    const listening = new Set<unknown>();
+    const [add, remove] = [ofEpoch.addEventListener.bind(ofEpoch), ofEpoch.removeEventListener.bind(ofEpoch)];
+    ofEpoch.addEventListener = (type: string, listener: EventListener) =>
+      add(type, listener, void listening.add(listener));
+    ofEpoch.removeEventListener = (type: string, listener: EventListener) =>
+      remove(type, listener, void listening.delete(listener));
+    const waits = [a, b].map((from) => box.receive(key, from, ofEpoch));
+    expect(listening.size).toBe(2);
+    send(a, [1, 2, 3]);
+    send(b, [4, 5, 6]);
+    await Promise.all(waits);
+    expect(listening.size).toBe(0);
+  });
+
   test('[WP48] frames that come early are bounded in number too, as in bytes', () => {
     const { inbox: box, floods } = inbox();
     const early = { ...key, epoch: 2, range: [0, 1] } as const;

@@ -148,7 +148,8 @@ export class OneProcess {
         const sent = this.#terms.tampered?.(to, key, values.slice()) ?? values;
         for (const message of encodeTensor(key, sent)) this.#inboxes.get(to)?.accept(role.peer, message);
       },
-      receive: (key, from) => own.receive(key, from, signal),
+      // Each wait has a signal of its own: Node warns of an eleventh listener on one, and a peer that gathers waits for more.
+      receive: (key, from) => own.receive(key, from, new AbortController().signal),
       tokens: async (microBatch) =>
         this.#terms.tokens(turnAt(this.#terms.train, step).number, samplesOf.get(microBatch) ?? [0, 0]),
       report,
