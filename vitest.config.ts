@@ -28,7 +28,7 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'gpu', include: ['**/*.gpu.test.ts'], testTimeout: 300_000, hookTimeout: 120_000 },
+        test: { name: 'gpu', include: ['**/*.gpu.test.ts'], testTimeout: 600_000, hookTimeout: 120_000 },
       },
       {
         extends: true,
@@ -36,7 +36,7 @@ export default defineConfig({
           name: 'e2e',
           include: ['e2e/**/*.spec.ts'],
           exclude: [FEED],
-          testTimeout: 300_000,
+          testTimeout: 600_000,
           hookTimeout: 120_000,
           fileParallelism: false,
         },
@@ -53,7 +53,7 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
-      { extends: true, test: { name: 'dashboard', include: [FEED], testTimeout: 300_000 } },
+      { extends: true, test: { name: 'dashboard', include: [FEED], testTimeout: 600_000 } },
       {
         extends: true,
         // No test: docs/pictures.md.
