@@ -17,8 +17,8 @@ import type { ScriptedDonor } from '../testing/scriptedDonor.ts';
 
 const IS_LONG = process.env.SHOAL_LONG === '1';
 const SEED = 20_261_122;
-const WORDS = IS_LONG ? 1_000_000 : 8_000;
-const FRAMES = IS_LONG ? 100_000 : 4_000;
+const WORDS = IS_LONG ? 1_000_000 : 4_000;
+const FRAMES = IS_LONG ? 100_000 : 2_000;
 /** Strangers at once; each says so much, unless it is refused before. */
 const CROWD = 8;
 const WORDS_EACH = 200;

@@ -67,7 +67,7 @@ async function played(cluster: Cluster, plan: Plan, seed: number, run = RUN, siz
   };
 }
 
-const cases = process.env.SHOAL_LONG === '1' ? 200 : 12;
+const cases = process.env.SHOAL_LONG === '1' ? 200 : 6;
 
 test('[SI20] every plan that is printed runs, and takes what was predicted', { timeout: 3_600_000 }, async () => {
   const found: string[] = [];
@@ -86,7 +86,7 @@ test('[SI20] every plan that is printed runs, and takes what was predicted', { t
 });
 
 /** Of 40 clusters these in CI, and all of them in the long lane. */
-const tightSeeds = process.env.SHOAL_LONG === '1' ? Array.from({ length: 40 }, (_, index) => index + 1) : [1, 5, 8, 16];
+const tightSeeds = process.env.SHOAL_LONG === '1' ? Array.from({ length: 40 }, (_, index) => index + 1) : [5, 16];
 /** Where the exchange of state is most of a step: slices of who is done early leave while others still compute. */
 const TIGHT_LEAST = 0.6;
 
