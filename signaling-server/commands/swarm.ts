@@ -31,6 +31,7 @@ import { terminalLog } from '../monitoring/log.ts';
 import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
+import { copyData } from '../store/storeCopy.ts';
 import { exportRoomFault, exportTarget } from '../weights/exportFolder.ts';
 import { trainedRun } from '../weights/initialWeights.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -257,11 +258,21 @@ async function trainOverServers(path: string, terms: Terms, servers: number, int
     const trained = await train(processes, begun, interrupt, (donors) => processes.killAndRestart(donors));
     await processes.conclude(async ({ data }) => {
       const notExported = await conclude(data, begun, need(trained, failed));
-      if (notExported !== null) throw failed(notExported);
+      if (notExported !== null) throw failed(`${notExported}; ${await keptWords(data, begun)}`);
     });
   } finally {
     await processes.end();
   }
+}
+
+/** Copies what the site has, which ends with its NATS, into a data directory that stays; says how to export from there. */
+async function keptWords(site: DataDirectory, task: Task): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), 'shoal-swarm-'));
+  const data = await openData(directory);
+  const copied = await copyData(site, data).finally(() => data.close());
+  if (copied.ok) return `the weights are kept: ${exportWords(directory, task)}`;
+  rmSync(directory, { recursive: true, force: true });
+  return `the weights are lost: ${copied.reason}`;
 }
 
 async function train(
