@@ -23,6 +23,7 @@ export default defineConfig({
           exclude: ['**/*.gpu.test.ts'],
           // A hang is the fault here: on a busy machine searches for plans take their time.
           testTimeout: 120_000,
+          hookTimeout: 120_000,
           maxWorkers: 2,
         },
       },
