@@ -23,10 +23,10 @@ const PRODUCTS: readonly [Layout, Epilogue][] = [
   ['NT', { geluBackward: true }],
   ['TN', { accumulate: true, biasGradient: true }],
 ];
-/** What an invocation does depends on its own elements and on how they are loaded: one shape of each such kind, or all. */
+/** One shape of each way in which an invocation loads its elements, or all. */
 const SHAPES = new Map(
   GPU_CANDIDATES.map((one) => ({ ...one, depth: DEPTH })).map((one) => [
-    JSON.stringify(IS_LONG ? one : [one.ownRows, one.ownColumns, one.prefetch, one.direct]),
+    JSON.stringify(IS_LONG ? one : [one.prefetch, one.direct]),
     one,
   ]),
 );
@@ -43,7 +43,7 @@ const scalars = PRODUCTS.map(([layout, epilogue]): [string, string] => [
 ]);
 const attention = [attentionForward, attentionBackwardQuery, attentionBackwardKeyValue].flatMap((kernel) =>
   (['usual', 'wide'] as const).flatMap((gpuClass) =>
-    (IS_LONG ? [20, 64, 80, 128] : [20, 128]).map((D): [string, string] => [
+    (IS_LONG ? [20, 64, 80, 128] : [80]).map((D): [string, string] => [
       `${kernel.name} ${D} ${gpuClass}`,
       gpu(inStepsOf(kernel, gpuClass), { B: 1, T: 512, H: 2, K: 2, D }),
     ]),
