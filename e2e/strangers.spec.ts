@@ -62,7 +62,7 @@ const comesAndSays =
     const ended = once(signal, 'abort');
     while (!signal.aborted) {
       const hostile = besieged.donor({ address: strangersAddress(1), profile: measuredProfile(0.001) });
-      const hasPart = hostile.hears('start');
+      const hasPart = hostile.hears('prepare');
       await Promise.race([hasPart, hostile.closed, ended]);
       if (!signal.aborted) hostile.say(word((await hasPart).epoch));
       await Promise.race([hostile.settled(), ended]);
@@ -80,6 +80,43 @@ test.each(['deviceLost', 'outOfMemory'] as const)(
     expect(share).toBeGreaterThan(0.75);
   },
 );
+
+test('[SV9] tabs at work do not mind who gets a part, says deviceLost, and comes again', {
+  timeout: 3 * HANG_MS,
+}, async () => {
+  const besieged = new Besieged({ honest: 2, stages: 1 });
+  await besieged.serve();
+  await besieged.joinByTabs();
+  const word = (epoch: number): PeerMessage => ({ type: 'fault', epoch, reason: 'deviceLost', detail: 'it says so' });
+  const share = await besieged.shareBeside('tabs beside who says deviceLost', comesAndSays(besieged, word));
+  expect(share).toBeGreaterThan(0.75);
+  const { donors } = await besieged.status();
+  expect(donors).toBeGreaterThanOrEqual(2);
+});
+
+const CROWD = { everyMs: 500, stayMs: 3_000, addresses: 60 };
+
+/** Two a second, who do all that they are asked for, and vanish within three seconds. */
+const crowd =
+  (besieged: Besieged) =>
+  async (signal: AbortSignal): Promise<void> => {
+    const visits: Promise<unknown>[] = [];
+    for (let number = 0; !signal.aborted; number++) {
+      const donor = besieged.donor({ address: strangersAddress(1 + (number % CROWD.addresses)), stepMs: 60 });
+      const stays = sleep((CROWD.stayMs * ((number * 7) % 10)) / 9, null, { signal }).catch(() => {});
+      visits.push(stays.then(() => donor.vanish()));
+      await sleep(CROWD.everyMs, null, { signal }).catch(() => {});
+    }
+    await Promise.all(visits);
+  };
+
+test('[CO101] beside newcomers who stay for seconds the donors at work do at least half of what they do alone', {
+  timeout: 2 * HANG_MS,
+}, async () => {
+  const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: 60 });
+  const share = await besieged.shareBeside('two newcomers a second who stay up to 3 s', crowd(besieged));
+  expect(share).toBeGreaterThan(0.5);
+});
 
 /** Calls of strangers that wait for their answers. */
 const CALLS_AT_ONCE = 100;

@@ -9,7 +9,7 @@ import { beginReplanning } from './replanner.ts';
 import type { PlanWishes } from './wishes.ts';
 
 const model = acceptedModel(CONFIG);
-const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
+const [A, B, C, D, E] = [peerId('a'), peerId('b'), peerId('c'), peerId('d'), peerId('e')];
 
 function wishing(wishes: PlanWishes): PlannedRun {
   const run = new PlannedRun();
@@ -79,4 +79,21 @@ test('[RE60] [RE68] without auto the wish is kept as well, and a plan that was g
   given.joins(B, profile(0.001));
   given.want('now');
   expect(given.plan).toEqual(plan);
+});
+
+test('[RE63] of what a newcomer keeps someone has the copy who is here longer, where another newcomer could have it', () => {
+  const run = wishing({ schedule: 'gpipe', replicas: 1 });
+  for (const donor of [A, B]) run.joins(donor, profile(0.001));
+  run.want('now');
+  run.nowMs += 20_000;
+  for (const donor of [C, D, E]) {
+    run.joins(donor, profile(0.001));
+    run.want('now');
+  }
+  expect(workersOf(run.plan)).toEqual([A, B, C, D, E]);
+  const ofNewcomers = (run.plan as Plan).state.flatMap(({ shards }) =>
+    shards.filter(({ peer }) => [C, D, E].includes(peer)),
+  );
+  expect(ofNewcomers.length).toBeGreaterThan(0);
+  for (const { replicas } of ofNewcomers) expect([A, B]).toContain(replicas[0]);
 });

@@ -7,7 +7,7 @@ import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import type { ReplicaWish } from '../planner/replicas.ts';
 import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replication.ts';
 import { bufferLimitsOf } from './knownDonors.ts';
-import type { ReplannerEvent, ReplannerState } from './replannerState.ts';
+import type { ReplannerEvent } from './replannerState.ts';
 import { type Replanning, remember } from './replanning.ts';
 import { arrivalReason, capsOf, hostsOf } from './wishes.ts';
 
@@ -15,10 +15,15 @@ type PlanWanted = Extract<ReplannerEvent, { type: 'planWanted' }>;
 
 /** A plan in force changes for copies of such a share of the state at least: it is a hand-over each time. */
 const LEAST_COPIED = 0.1;
+/** Who came so shortly before may go as soon. */
+const NEW_MS = 10_000;
 
 /** `before`: whose keepers have the state. */
-export function wishOf({ config, donors }: ReplannerState, before: Plan | null): ReplicaWish {
-  const sites = donors.map(({ peer, address, rememberedAs }) => [peer, { network: address, browser: rememberedAs }]);
+export function wishOf({ state: { config, donors }, nowMs }: Replanning, before: Plan | null): ReplicaWish {
+  const sites = donors.map((donor) => {
+    const isNew = !donor.isOwn && nowMs - donor.joinedMs < NEW_MS;
+    return [donor.peer, { network: donor.address, browser: donor.rememberedAs, isNew }];
+  });
   return replicaWish(config.wishes.replicas, { sites: Object.fromEntries(sites), before });
 }
 
@@ -39,7 +44,7 @@ export function withCopies(replanning: Replanning, wanted: PlanWanted, made: Pla
     buffers: bufferLimitsOf(config, donors),
     offer: offer.map(({ peer }) => peer),
   };
-  const wish = wishOf(replanning.state, inForce);
+  const wish = wishOf(replanning, inForce);
   const copied = replicatedWithin(run, plan, wish);
   if (made.answer === 'stays' && !hasMore(copied, plan, wish)) return made;
   remember(replanning, { ...copied, idle: [] }, [], false);
@@ -52,11 +57,11 @@ const hasMore = ({ plan }: Replicated, inForce: Plan, wish: ReplicaWish): boolea
 
 /** The plan in force with copies that it lacks, where the peers at hand can bear them now; null: it has as many as it can. */
 export function moreCopied(
-  { state }: Replanning,
+  replanning: Replanning,
   costs: ClusterCosts,
   inForce: Plan,
 ): { readonly copied: Replicated; readonly reason: string } | null {
-  const wish = wishOf(state, inForce);
+  const wish = wishOf(replanning, inForce);
   if (lackOf(inForce, wish) <= LEAST_COPIED) return null;
   const copied = replicated(costs, inForce, wish);
   if (!hasMore(copied, inForce, wish)) return null;

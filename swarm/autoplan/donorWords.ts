@@ -29,7 +29,7 @@ export function donorJoined(replanning: Replanning, admitted: Admitted) {
   // The run begins again from its store, and who is still there joins anew.
   if (donorOf(replanning, admitted.peer)) return;
   const { config, donors } = replanning.state;
-  change(replanning, { donors: [...donors, knownDonor(config, admitted)] });
+  change(replanning, { donors: [...donors, knownDonor(config, admitted, replanning.nowMs)] });
   addCause(replanning, { reason: `${admitted.peer} joins`, by: null });
   if (replanning.run.plan !== null && isAuto(replanning)) tellPlace(replanning, admitted.peer, replanning.run.plan);
 }

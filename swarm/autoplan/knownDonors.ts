@@ -49,6 +49,7 @@ export interface PlanningConfig {
 export interface KnownDonor extends LinksTried, Seen {
   /** By which it is remembered; null: it is not. */
   readonly rememberedAs: string | null;
+  readonly joinedMs: number;
   /** An opaque name of its network. */
   readonly address: string;
   /** An opaque name of the line that others of the same name share with it; null: it has one of its own. */
@@ -97,11 +98,12 @@ export interface Admitted {
   readonly stepsSeen?: number;
 }
 
-export function knownDonor(config: PlanningConfig, admitted: Admitted): KnownDonor {
+/** `joinedMs`: absent: long ago. */
+export function knownDonor(config: PlanningConfig, admitted: Admitted, joinedMs = 0): KnownDonor {
   const { peer, limits, rememberedAs, remembered, hasHalves, address, line = null, isOwn } = admitted;
   const measured = { ...plausible(admitted.profile), memoryBytes: memoryOf(config, admitted) };
   return {
-    ...{ peer, limits, rememberedAs, address, line, measuredWith: 1, isOwn },
+    ...{ peer, limits, rememberedAs, joinedMs, address, line, measuredWith: 1, isOwn },
     serverSeconds: Math.min(MOST_SERVER_SECONDS, (admitted.roundTripMs ?? 0) / 2_000),
     ...NOT_SEEN,
     stepsSeen: admitted.stepsSeen ?? 0,

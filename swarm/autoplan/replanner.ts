@@ -119,7 +119,7 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
   }
   if (wanted.purpose === 'arrival') return change(replanning, { arrival: wanted.ask });
   const offer = wanted.offer.map(({ peer }) => peer);
-  const replicas = wishOf(replanning.state, wanted.inForce);
+  const replicas = wishOf(replanning, wanted.inForce);
   const problem = { ...searchProblem(config, donors, offer, capsOf(wanted)), replicas };
   // Nobody of them has measured anything: they are taken for equals.
   if (problem.cluster.peers.length === 0) return answer(replanning, wanted.ask, withoutSearch(replanning, wanted));
@@ -195,7 +195,7 @@ function seekAmongSeen(replanning: Replanning, needed: NeededPlan, found: FoundP
   const workers = workShares(found.plan);
   if (needed.ofStrangers !== null || seen.length === 0 || seen.some(({ peer }) => workers.has(peer))) return false;
   const peers = seen.map(({ peer }) => peer);
-  const replicas = wishOf(replanning.state, inForce);
+  const replicas = wishOf(replanning, inForce);
   const problem = { ...searchProblem(config, donors, peers, capsOf(needed.question)), replicas };
   if (problem.cluster.peers.length === 0) return false;
   change(replanning, { needed: { ...needed, search: searches, ofStrangers: found } });
@@ -249,7 +249,7 @@ function compareIfWanted(replanning: Replanning) {
   if (causes.length > 0) change(replanning, { causes: [] });
   const problem =
     causes.length > 0 && isWhole
-      ? { ...searchProblem(config, donors, offer), inForce: plan, replicas: wishOf(replanning.state, plan) }
+      ? { ...searchProblem(config, donors, offer), inForce: plan, replicas: wishOf(replanning, plan) }
       : null;
   if (problem === null || problem.cluster.peers.length === 0) {
     if (replanning.state.arrival !== null) stays(replanning);

@@ -222,7 +222,7 @@ describe('plans that take their time', () => {
 
   it('[CO23] [CO27] those who have the state wait for another plan where a newcomer is lost on the way, and else go on with their own', () => {
     for (const [answer, epoch] of [
-      [planOf('a', 'c'), 'epoch 3 a c: b is gone'],
+      [planOf('a'), 'epoch 3 a: b is gone'],
       [{ answer: 'none', reason: 'nothing fits' } as const, 'epoch 3 a: b is gone'],
     ] as const) {
       const swarm = waiting('a');
@@ -233,13 +233,19 @@ describe('plans that take their time', () => {
       swarm.settle('* ready');
       swarm.trace();
       swarm.gone('b');
-      expect(swarm.trace()).toEqual(['a c < abandon e2', 'plan wanted now: a c']);
+      expect(swarm.trace()).toEqual(['a c < abandon e2', 'plan wanted now: a']);
       swarm.answer(answer, 3);
+      const isAlone = answer.answer === 'plan';
+      // Where they cannot alone, newcomers are looked at too.
+      if (!isAlone) {
+        expect(swarm.trace()).toEqual(['plan wanted now: a c']);
+        swarm.answer(answer, 4);
+      }
       const [begun, prepared] = swarm.trace();
       expect(begun).toBe(epoch);
-      expect(prepared).toMatch(/^a( c)? < prepare e3 step 1 handed over$/);
+      expect(prepared).toBe('a < prepare e3 step 1 handed over');
       swarm.settle();
-      swarm.answer(STAYS, 4);
+      swarm.answer(STAYS, isAlone ? 4 : 5);
       swarm.settle();
       expect(swarm.run).toMatchObject({ ended: 'finished', store: { generation: 0 } });
     }

@@ -5,6 +5,7 @@ import type { CoordinatorConfig, StartState } from './events.ts';
 import type { CoordinatorState } from './state.ts';
 import { isDone } from './stepsAhead.ts';
 import { NO_ATTEMPTS } from './trouble.ts';
+import { NO_VISITS } from './visits.ts';
 
 /** Donors may come back with more than the newest checkpoint has. */
 export const hasUnsaved = ({ committedSteps, newestCheckpointStep, plans, apart }: StartState): boolean =>
@@ -30,6 +31,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     asks: 0,
     warmUps: 0,
     departures: null,
+    visits: NO_VISITS,
     donors: [],
     phase: { name: 'waiting', lack: { of: 'firstDonor' } },
     pending: [],

@@ -18,7 +18,7 @@ import { resumed } from './returning.ts';
 import { type Donor, dutiesIn, type Evaluating, type PlanInForce, planInForce, stepTargets } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, sumLosses } from './tally.ts';
-import { change, changeDonor, donorOf, forget, log, refuse, send, type Transition } from './transition.ts';
+import { change, changeDonor, donorOf, forget, log, noteVisit, refuse, send, type Transition } from './transition.ts';
 import { settleLateDisputes } from './unequal.ts';
 import { warmed } from './warmUp.ts';
 
@@ -210,6 +210,7 @@ function onButton(transition: Transition, { peer, wish }: Donor, button: 'pause'
   if (button === 'resume') {
     if (wish === 'paused' || wish === 'pausing') changeDonor(transition, peer, { wish: 'compute' });
   } else if (membersInvolved(transition.state).includes(peer)) {
+    noteVisit(transition, peer);
     changeDonor(transition, peer, { wish: button === 'leave' ? 'leaving' : 'pausing' });
   } else if (button === 'pause') {
     changeDonor(transition, peer, { wish: 'paused' });

@@ -50,11 +50,9 @@ describe('a run of donors', () => {
     swarm.settle('b ready');
     swarm.trace();
     swarm.gone('b');
-    expect(swarm.trace()).toEqual([
-      'a c < abandon e2',
-      'epoch 3 a c: b is gone',
-      'a c < prepare e3 step 1 handed over',
-    ]);
+    expect(swarm.trace()).toEqual(['a c < abandon e2', 'epoch 3 a: b is gone', 'a < prepare e3 step 1 handed over']);
+    swarm.settle('* report');
+    expect(swarm.trace()).toContain('epoch 4 a c: c joins');
     swarm.settle();
     expect(swarm.run.ended).toBe('finished');
   });
@@ -127,7 +125,7 @@ describe('a run of donors', () => {
     ]);
   });
 
-  it('[CO6] keeps whom no plan can use as a spare, who takes the place of one that is lost', () => {
+  it('[CO6] keeps whom no plan can use as a spare, who comes in when one is lost', () => {
     const swarm = script({ layers: 2, steps: 4 });
     swarm.join('a', 'b');
     swarm.settle('a report');
@@ -135,7 +133,10 @@ describe('a run of donors', () => {
     swarm.join('c');
     expect(swarm.trace()).toEqual(['c < standby spare']);
     swarm.gone('a');
-    expect(swarm.trace()).toEqual(['b < abandon e2', 'epoch 3 b c: a is gone', 'b c < prepare e3 step 0 loaded']);
+    expect(swarm.trace()).toEqual([
+      ...['b < abandon e2', 'epoch 3 b: a is gone', 'b < prepare e3 step 0 loaded', 'c < standby spare'],
+      ...['b < abandon e3', 'epoch 4 b c: c joins', 'b c < prepare e4 step 0 loaded'],
+    ]);
   });
 
   it('[CO6] does not interrupt for a newcomer with whom no larger plan can be made', () => {

@@ -39,9 +39,11 @@ import {
   living,
   lostReason,
   membersInvolved,
+  membersLeft,
   offerOf,
   planAtHand,
   successorOf,
+  willing,
 } from './successor.ts';
 import { takeIn } from './takingIn.ts';
 import { change, changeDonor, forget, isAside, log, send, sendAbandon, type Transition } from './transition.ts';
@@ -50,7 +52,8 @@ import { change, changeDonor, forget, isAside, log, send, sendAbandon, type Tran
 export function considerInterruption(transition: Transition) {
   const { phase, newestCheckpointStep, committedSteps } = transition.state;
   if (phase.name === 'waiting') return planAnew(transition, 'enough donors are here');
-  if (phase.name === 'planning' && isPlanningAnew(transition.state)) return planAnew(transition, phase.reason);
+  if (phase.name === 'planning' && isPlanningAnew(transition.state))
+    return planAnew(transition, phase.reason, membersLeft(transition.state, null));
   if (phase.name === 'holding') return boundary(transition);
   if (phase.name !== 'preparing' || phase.source.from === 'peers' || newestCheckpointStep !== committedSteps) return;
   const stop = interruption(transition.state);
@@ -76,16 +79,22 @@ export function planOn(transition: Transition, reason: string, isChecked = false
   // Also where somebody is lost while that one is waited for.
   const isWanted = isChecked || (state.phase.name === 'planning' && kept?.isChecked === true);
   const before = kept && { ...kept, isChecked: isWanted };
+  const among = membersLeft(state, before);
   const isDispensable = state.operator !== 'run' && state.committedSteps === state.newestCheckpointStep;
   if (before === null || isDispensable || living(state, before) === null)
-    return planAnew(transition, before === null ? reason : lostReason(transition.state, before, reason));
+    return planAnew(transition, before === null ? reason : lostReason(transition.state, before, reason), among);
   takeIn(transition, before);
   end(transition, reason);
-  waitForPlan(transition, before, reason);
+  waitForPlan(transition, before, reason, among);
 }
 
-export function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string) {
-  change(transition, { phase: { name: 'planning', before, reason } });
+export function waitForPlan(
+  transition: Transition,
+  before: PlanInForce | null,
+  reason: string,
+  among: readonly PeerId[] | 'everyone',
+) {
+  change(transition, { phase: { name: 'planning', before, reason, among } });
   proceed(transition);
 }
 
@@ -95,8 +104,10 @@ export function proceed(transition: Transition) {
   const found = planAtHand(transition.state);
   // What comes of a meeting under way is taken in by those who ended the round.
   if (phase.name !== 'planning' || found === null || outcome === 'awaited') return;
-  const { before, reason } = phase;
+  const { before, reason, among } = phase;
   const { doubt } = transition.state;
+  // They cannot do it alone.
+  if (found.answer === 'none' && among !== 'everyone') return waitForPlan(transition, before, reason, 'everyone');
   // Nobody else can do it: the suspect takes part again, and a plan with it is asked for.
   if (found.answer === 'none' && doubt?.suspect) return change(transition, { doubt: { ...doubt, suspect: null } });
   const proposal = found.answer === 'plan' ? found : null;
@@ -160,8 +171,11 @@ function end(transition: Transition, reason: string) {
   sendAbandon(transition, membersInvolved(transition.state), phase.inForce.epoch, reason);
 }
 
-/** The plan in force, if any, ends here; what is not in the newest checkpoint is lost. Then whatever should come next. */
-export function planAnew(transition: Transition, reason: string) {
+/**
+ * The plan in force, if any, ends here; what is not in the newest checkpoint is lost. Then whatever should come next. `among`:
+ * whose the next plan is.
+ */
+export function planAnew(transition: Transition, reason: string, among: readonly PeerId[] | 'everyone' = 'everyone') {
   const { phase } = transition.state;
   const inForce = planInForce(transition.state);
   const why = groupEnd(transition.state);
@@ -183,8 +197,8 @@ export function planAnew(transition: Transition, reason: string) {
     if (here < expected) return wait(transition, { of: 'donors', here, expected });
     change(transition, { gathering: 'whole' });
   }
-  if (offerOf(transition.state).length === 0) return wait(transition, { of: 'donor' });
-  waitForPlan(transition, null, reason);
+  if (willing(transition.state, 1, among).length === 0) return wait(transition, { of: 'donor' });
+  waitForPlan(transition, null, reason, among);
 }
 
 /** One of several groups plans from a checkpoint by itself only where nothing is lost by that. Null: it does. */
@@ -193,7 +207,7 @@ function groupEnd(state: CoordinatorState): 'over' | 'lost' | null {
   if (config.own === undefined) return null;
   if (newestCheckpointStep < committedSteps) return 'lost';
   if (isDone(state) || operator !== 'run') return 'over';
-  return offerOf(state).length === 0 ? 'lost' : null;
+  return willing(state, 1, 'everyone').length === 0 ? 'lost' : null;
 }
 
 function endGroup(transition: Transition, why: Extract<Lack, { of: 'groups' }>['why'], reason: string) {
@@ -212,8 +226,8 @@ export function sendSpare(transition: Transition, needed: ReadonlySet<PeerId>) {
   const members = planInForce(transition.state)?.duties.length ?? 0;
   const why = members >= config.capacity ? 'full' : 'noGain';
   // Who was set aside, or is to be in another group, knows that it has to wait.
-  const spare = donors.flatMap(({ peer, wish, asideUntilMs, isApart }) =>
-    wish === 'compute' && asideUntilMs === null && !isApart && !needed.has(peer) ? peer : [],
+  const spare = donors.flatMap(({ peer, wish, asideUntilMs, isApart, newcomer }) =>
+    wish === 'compute' && asideUntilMs === null && !isApart && !newcomer?.waits && !needed.has(peer) ? peer : [],
   );
   send(transition, spare, { type: 'standby', state: 'spare', why });
 }

@@ -118,7 +118,8 @@ function goOnWith(transition: Transition, { plan, lacking }: Back) {
 /** Every shard is with one of them: another plan, or the same one with nobody missing. */
 function goOnFrom(transition: Transition, { plan, epoch, lacking }: Back, reason: string) {
   gather(transition, plan);
-  waitForPlan(transition, { ...newlyInForce(transition.state, plan), epoch, lacking, keptOnly: true }, reason);
+  const before = { ...newlyInForce(transition.state, plan), epoch, lacking, keptOnly: true };
+  waitForPlan(transition, before, reason, 'everyone');
 }
 
 /** Where all who are expected are back nobody is missing; else fewer will do. */

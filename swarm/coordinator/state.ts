@@ -9,7 +9,7 @@ import type { EvaluatedMessage, LastCommit, ReportMessage, ResumedMessage } from
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { Filling } from '../plan/lateCopies.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
-import type { Plan } from '../plan/plan.ts';
+import { type Plan, peers } from '../plan/plan.ts';
 import type { LossScale } from '../precision.ts';
 import type { Pace, Seen } from './deadlines.ts';
 import type {
@@ -27,6 +27,7 @@ import type {
   RelaySeen,
 } from './events.ts';
 import type { Attempts, Doubt, Fault, MemberProgress, Sighting } from './trouble.ts';
+import { type Newcomer, nextMayComeMs, type Visits } from './visits.ts';
 
 export interface Donor {
   readonly peer: PeerId;
@@ -48,6 +49,8 @@ export interface Donor {
   readonly asideUntilMs: number | null;
   /** How often it had to rest. */
   readonly rests: number;
+  /** Null: it was there before others were at work, or this server opened it. */
+  readonly newcomer: Newcomer | null;
   /** No plan of this group has it: at a meeting it is decided in which group it is to be. */
   readonly isApart?: true;
 }
@@ -185,6 +188,8 @@ interface Planning {
   /** Its members have the state, and hand it over; null: it comes from the newest checkpoint. */
   readonly before: PlanInForce | null;
   readonly reason: string;
+  /** Who had a part in the plan that cannot go on: the next one is theirs. everyone: they can make none, or there was none. */
+  readonly among: readonly PeerId[] | 'everyone';
 }
 
 /** The server is back from its store, and its donors may still have what is committed beyond the newest checkpoint. */
@@ -317,6 +322,8 @@ export interface CoordinatorState {
   readonly warmUps: number;
   /** Donors are going: who is left is known when this is over. */
   readonly departures: { readonly sinceMs: number; readonly untilMs: number } | null;
+  /** Of newcomers who did not stay. */
+  readonly visits: Visits;
   /** In the order of joining. */
   readonly donors: readonly Donor[];
   readonly phase: Phase;
@@ -350,13 +357,22 @@ export function expectedDonors({ config }: CoordinatorState): number {
 }
 
 /** When the shell has to send `deadlineReached`, or null. */
-export function nextDeadline({ phase, warmingUp, donors, departures }: CoordinatorState): number | null {
+export function nextDeadline(state: CoordinatorState): number | null {
+  const { phase, warmingUp, donors, departures, visits } = state;
   let next = ('deadline' in phase ? phase.deadline : null) ?? Number.POSITIVE_INFINITY;
   if ('lookAt' in phase) next = Math.min(next, phase.lookAt);
   if (departures !== null) next = Math.min(next, departures.untilMs);
   if (warmingUp !== null && warmingUp.waitingFor.length > 0) next = Math.min(next, warmingUp.deadline);
   for (const { asideUntilMs } of donors) if (asideUntilMs !== null) next = Math.min(next, asideUntilMs);
+  if (mayLetIn(state) && donors.some(({ newcomer }) => newcomer?.waits)) next = Math.min(next, nextMayComeMs(visits));
   return Number.isFinite(next) ? next : null;
+}
+
+/** Its donors are at work, and no other newcomer is on its way into a plan. */
+export function mayLetIn({ operator, phase, proposal, warmingUp, ask, donors }: CoordinatorState): boolean {
+  if (operator !== 'run' || !('inForce' in phase) || phase.name === 'preparing') return false;
+  if (warmingUp !== null || ask?.answer === null) return false;
+  return proposal === null || peers(proposal.plan).some((peer) => !donors.some((donor) => donor.peer === peer));
 }
 
 /** B·T: what a step's loss is a mean over. */

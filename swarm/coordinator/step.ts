@@ -16,6 +16,7 @@ import { isPrimaryCompared } from './copies.ts';
 import { LOOK_AGAIN_MS } from './deadlines.ts';
 import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
+import { letIn } from './newcomers.ts';
 import { COMMANDED } from './operatorWords.ts';
 import { lateArrival, lateEvaluation, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
@@ -31,10 +32,11 @@ import {
   type Saving,
   type Training,
 } from './state.ts';
-import { keepingState, uncopied, uncopiedSentence } from './successor.ts';
+import { amongOf, keepingState, membersInvolved, uncopied, uncopiedSentence, willing } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 import { sliceRelayed } from './unequal.ts';
+import { comeOneByOne } from './visits.ts';
 import { bringBack, considerWarmUp, lateToWarmUp } from './warmUp.ts';
 
 /** `usedEpoch`: the highest that any group has used; absent: this is the only one. */
@@ -49,6 +51,7 @@ export function step(
   else {
     handle(transition, event);
     considerReturn(transition);
+    letIn(transition);
     ask(transition);
     considerWarmUp(transition);
     // Whose word on a copy was waited for may be gone, or under another epoch.
@@ -148,13 +151,17 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
     });
     return;
   }
+  const { state, now } = transition;
+  const isAtWork = planInForce(state) !== null || amongOf(state) !== 'everyone';
+  const waits = comeOneByOne(state.visits, now);
+  const newcomer = isAtWork && !isOwn && !isApart && !wasHere ? { sinceMs: now, waits } : null;
   change(transition, {
     donors: [
       ...donors,
       {
         ...{ peer, adapter, memoryBytes, wish: 'compute', tokens: earned?.tokens ?? 0 },
         ...(hostBytes !== undefined && { hostBytes }),
-        ...{ address, isOwn, wasLate: false, asideUntilMs: null, rests: 0 },
+        ...{ address, isOwn, wasLate: false, asideUntilMs: null, rests: 0, newcomer },
         ...(isApart && { isApart }),
       },
     ],
@@ -162,14 +169,17 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
   if (wasHere || mayReturn(transition.state, peer)) wasAwayShortly(transition);
   log(transition, 'info', `${peer} joined${config.compute === 'f16' ? `: it ${precisionOf(adapter)}` : ''}.`);
   const full = (planInForce(transition.state)?.duties.length ?? 0) >= config.capacity;
-  if (full) send(transition, [peer], { type: 'standby', state: 'spare', why: 'full' });
+  if (newcomer?.waits) send(transition, [peer], { type: 'standby', state: 'spare', why: 'queued' });
+  else if (full) send(transition, [peer], { type: 'standby', state: 'spare', why: 'full' });
   considerInterruption(transition);
 }
 
 function gone(transition: Transition, { peer, detail }: Extract<CoordinatorEvent, { type: 'donorGone' }>) {
   if (!donorOf(transition, peer)) return;
+  const { state } = transition;
+  const isMissed = willing(state).includes(peer) || membersInvolved(state).includes(peer);
   forget(transition, peer);
-  departed(transition);
+  if (isMissed) departed(transition);
   log(transition, 'info', `${peer} is gone: ${detail}.`);
   lose(transition, peer, `${peer} is gone`);
 }

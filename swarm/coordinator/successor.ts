@@ -23,14 +23,32 @@ import {
   type WarmingUp,
 } from './state.ts';
 
+/** Whom the plan that is wanted is made with, where they can do it. */
+export const amongOf = ({ phase }: CoordinatorState): readonly PeerId[] | 'everyone' =>
+  phase.name === 'planning' ? phase.among : 'everyone';
+
 /** Those who would compute, in the order they joined; the first `most` of them. */
-export function willing({ donors, doubt }: CoordinatorState, most = Number.POSITIVE_INFINITY): PeerId[] {
+export function willing(state: CoordinatorState, most = Number.POSITIVE_INFINITY, among = amongOf(state)): PeerId[] {
+  const { donors, doubt, phase } = state;
   const found: PeerId[] = [];
-  for (const { peer, wish, asideUntilMs, isApart } of donors) {
+  for (const { peer, wish, asideUntilMs, isApart, newcomer } of donors) {
     if (found.length >= most) break;
-    if (wish === 'compute' && asideUntilMs === null && !isApart && peer !== doubt?.suspect) found.push(peer);
+    if (wish !== 'compute' || asideUntilMs !== null || isApart || peer === doubt?.suspect) continue;
+    if (among === 'everyone' ? 'inForce' in phase && newcomer?.waits : !among.includes(peer)) continue;
+    found.push(peer);
   }
   return found;
+}
+
+/**
+ * With whom the run goes on where its plan cannot: those who had a part in it, newcomers beside their steps alone (CO70).
+ * everyone: none of them is left.
+ */
+export function membersLeft(state: CoordinatorState, before: PlanInForce | null): readonly PeerId[] | 'everyone' {
+  const had = before ?? planInForce(state);
+  const members = state.phase.name === 'planning' ? state.phase.among : had && membersOf(had);
+  if (members === null || members === 'everyone') return 'everyone';
+  return willing(state, 1, members).length > 0 ? members : 'everyone';
 }
 
 /** Of these those whom one plan may use: each event asks for them, and thousands may wait. */

@@ -6,9 +6,12 @@ import type { PeerId } from '../base.ts';
 import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
+import { peers } from '../plan/plan.ts';
 import type { Effect } from './events.ts';
 import type { CoordinatorState, Donor } from './state.ts';
+import { membersInvolved } from './successor.ts';
 import { NO_ATTEMPTS } from './trouble.ts';
+import { isShort, withVisit } from './visits.ts';
 
 export interface Transition {
   state: CoordinatorState;
@@ -49,7 +52,19 @@ export function log(transition: Transition, level: 'info' | 'warn', text: string
   transition.effects.push({ type: 'log', level, text });
 }
 
+/** A newcomer goes, rests or is late: counted where a plan had it, or was about to have it. */
+export function noteVisit(transition: Transition, peer: PeerId): void {
+  const { state, now } = transition;
+  const donor = donorOf(transition, peer);
+  if (!donor?.newcomer || donor.wish !== 'compute' || !isShort(donor.newcomer, now)) return;
+  const { warmingUp } = state;
+  const isNeeded =
+    membersInvolved(state).includes(peer) || (warmingUp !== null && peers(warmingUp.plan).includes(peer));
+  if (isNeeded) change(transition, { visits: withVisit(state.visits, now) });
+}
+
 export function forget(transition: Transition, peer: PeerId): void {
+  noteVisit(transition, peer);
   const { donors, attempts, gathering, faults, relayed } = transition.state;
   change(transition, {
     donors: donors.filter((donor) => donor.peer !== peer),

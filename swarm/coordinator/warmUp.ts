@@ -9,7 +9,7 @@ import { allowedFor, withSeen } from './deadlines.ts';
 import type { Proposal } from './events.ts';
 import { considerInterruption, lose } from './planInForce.ts';
 import { isFor, membersInvolved, successorOf } from './successor.ts';
-import { change, changeDonor, donorOf, log, refuse, send, type Transition } from './transition.ts';
+import { change, changeDonor, donorOf, log, noteVisit, refuse, send, type Transition } from './transition.ts';
 
 /** Who was late has no part in any plan for so long. */
 const ASIDE_MS = 60_000;
@@ -55,7 +55,6 @@ export function warmed(transition: Transition, peer: PeerId, number: number): bo
 export function lateToWarmUp(transition: Transition) {
   const { warmingUp } = transition.state;
   if (warmingUp === null || warmingUp.waitingFor.length === 0 || transition.now < warmingUp.deadline) return;
-  change(transition, { warmingUp: null, proposal: null, ask: null });
   const late = warmingUp.waitingFor;
   const reason = `${late.join(', ')} did not get ready for the next plan in time`;
   log(transition, 'warn', `${reason}.`);
@@ -69,6 +68,7 @@ export function lateToWarmUp(transition: Transition) {
     changeDonor(transition, peer, { wasLate: true });
     if (!involved.includes(peer)) setAside(transition, peer);
   }
+  change(transition, { warmingUp: null, proposal: null, ask: null });
   transition.effects.push({ type: 'offerChanged', reason });
   const lost = involved.find((peer) => late.includes(peer) && !donorOf(transition, peer));
   if (lost !== undefined) lose(transition, lost, reason);
@@ -77,6 +77,7 @@ export function lateToWarmUp(transition: Transition) {
 
 /** For a minute no plan has it; it is in none. */
 function setAside(transition: Transition, peer: PeerId) {
+  noteVisit(transition, peer);
   changeDonor(transition, peer, { asideUntilMs: transition.now + ASIDE_MS });
   send(transition, [peer], { type: 'standby', state: 'spare', why: 'mustWait' });
 }
@@ -86,6 +87,7 @@ function setAside(transition: Transition, peer: PeerId) {
  * proven. Returns for how long, in words. Whoever needs nothing more of it tells it so.
  */
 export function rest(transition: Transition, peer: PeerId): string {
+  noteVisit(transition, peer);
   const rests = (donorOf(transition, peer)?.rests ?? 0) + 1;
   const restMs = Math.min(ASIDE_MS * 2 ** (rests - 1), MOST_ASIDE_MS);
   changeDonor(transition, peer, { rests, asideUntilMs: transition.now + restMs });

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest';
-import { commitsIn, type Manner, type TimedDonor } from '../testing/timedRun.ts';
+import { describe, expect, test } from 'vitest';
+import { commitsIn, type Manner, type TimedDonor, timedRun } from '../testing/timedRun.ts';
 
 const SECONDS = 900;
 const honest = (name: string): TimedDonor => ({
@@ -46,4 +46,43 @@ test('[CO77] a member that says it needs a quarter of an hour for a layer, and s
   const wishes = { auto: false, replicas: 0 };
   const liar = { ...stranger('starves', 900, 0.01), joinsAtMs: 0 };
   expect(commitsIn([...two, liar], SECONDS, wishes)).toBeGreaterThan(0.5 * commitsIn(two, SECONDS, wishes));
+});
+
+/** Two newcomers a second from then on, who vanish within three seconds. */
+const crowd = (fromMs: number, untilMs: number): TimedDonor[] =>
+  Array.from({ length: (untilMs - fromMs) / 500 }, (_, i) => ({
+    ...{ name: `n${i}`, manner: 'honest' as const, claims: 0.01, truth: 0.01 },
+    ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9 },
+  }));
+
+describe('[CO101] beside newcomers who stay for seconds, in a run whose plans have a part for each', () => {
+  const wishes = { auto: false, replicas: 1 };
+  const minutes = 3;
+  const late = { ...honest('z'), joinsAtMs: 60_000 };
+
+  test.each([
+    ['who get ready at once', 20, 20_000],
+    ['who take seconds to get ready, and some of whom vanish meanwhile', 2_000, 20_000],
+    ['who come before the first step', 2_000, 100],
+  ])(
+    '%s donors at work do at least half of what they do alone, and an honest newcomer comes in',
+    (_, warmMs, fromMs) => {
+      const terms = { wishes, warmMs };
+      const alone = timedRun(two, 60 * minutes, terms);
+      const beside = timedRun([...two, ...crowd(fromMs, 60_000 * minutes), late], 60 * minutes, terms);
+      expect(beside.commits).toBeGreaterThan(0.5 * alone.commits);
+      expect(beside.givenUp).toBe(0);
+      // It came after a minute.
+      expect(beside.reports.get('z')).toBeGreaterThan(60);
+    },
+  );
+
+  test('where all who did the newest step are gone, those who are there go on', () => {
+    const gone = two.map((donor) => ({ ...donor, staysMs: 90_000 }));
+    const { reports } = timedRun([...gone, ...crowd(20_000, 88_000), { ...late, joinsAtMs: 88_000 }], 60 * minutes, {
+      wishes,
+    });
+    // From then on it is alone, and twice as slow.
+    expect(reports.get('z')).toBeGreaterThan(30);
+  });
 });

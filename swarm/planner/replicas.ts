@@ -34,6 +34,8 @@ export interface Site {
   readonly network: string | null;
   /** A name of its browser. */
   readonly browser: string | null;
+  /** It came a moment ago, and may go as soon; absent: it did not. */
+  readonly isNew?: boolean;
 }
 
 export interface ReplicaWish {

@@ -27,6 +27,8 @@ import { uploadReasons, withUploaders } from './uploaders.ts';
 const DEFAULT_REPLICAS = 1;
 /** A step may take so much longer for copies that nobody asked for. */
 const MOST_GROWTH = 0.1;
+/** Less than one network. */
+const BOTH_NEW = 0.5;
 /** Bytes a second over a link without bounds: a copy costs something there too. */
 const MOST_RATE = 1e10;
 /** Spares that are looked at: those who are here longest. */
@@ -58,6 +60,12 @@ function nearness(sites: ReplicaWish['sites']): Placing['nearness'] {
   };
 }
 
+/** Of those who are equally near a newcomer goes as soon as another one may: together. */
+function nearnessOfCopies(sites: ReplicaWish['sites']): Placing['nearness'] {
+  const near = nearness(sites);
+  return (one, other) => near(one, other) + (sites[one]?.isNew && sites[other]?.isNew ? BOTH_NEW : 0);
+}
+
 function candidatesOf(plan: Plan, offer: readonly PeerId[]): PeerId[] {
   const members = new Set(peersOf(plan));
   const spares = offer.filter((peer) => !members.has(peer)).slice(0, MOST_SPARES);
@@ -84,7 +92,7 @@ export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish
     ...{ model, islands: run.batch.islands, buffers, plan: bare, count: wish.count, candidates, before: wish.before },
     roomBytes: roomWithin(run, bare),
     byteCost: () => 1,
-    nearness: nearness(wish.sites),
+    nearness: nearnessOfCopies(wish.sites),
   });
   return { plan, reasons: shortfall(plan, wish.count, candidates.length, null) };
 }
@@ -156,7 +164,7 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
       const link = costs.link(from, to).bytesPerSecond;
       return 1 / Math.min(upload ?? MOST_RATE, download ?? MOST_RATE, link ?? MOST_RATE, MOST_RATE);
     },
-    nearness: nearness(wish.sites),
+    nearness: nearnessOfCopies(wish.sites),
   };
   const bare = forecast(costs, plan);
   let growth: number | null = null;

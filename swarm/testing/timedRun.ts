@@ -4,9 +4,9 @@
  */
 
 import { clusterProblem } from '../autoplan/knownDonors.ts';
-import type { PlanWishes } from '../autoplan/wishes.ts';
+import { capacityOf, type PlanWishes } from '../autoplan/wishes.ts';
 import { type PeerId, peerId } from '../base.ts';
-import type { CoordinatorConfig } from '../coordinator/events.ts';
+import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, wholeRun } from '../decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { NO_LIMITS } from '../limits.ts';
@@ -28,6 +28,8 @@ export interface TimedDonor {
   /** Seconds of a layer's forward for a sample, as it says and as it is. */
   readonly claims: number;
   readonly truth: number;
+  /** It vanishes after so long; absent: it stays. */
+  readonly staysMs?: number;
 }
 
 const BEAT_MS = 1_000;
@@ -35,6 +37,8 @@ const SEARCH_MS = 500;
 const SEARCH_WORK = 300;
 /** One who is refused comes again after so long, each time twice as long. */
 const AGAIN_MS = 60_000;
+/** To get ready for a plan, with the state or without; anything else but a step. */
+const WORD_MS = 20;
 
 interface Visitor extends TimedDonor {
   readonly peer: PeerId;
@@ -48,8 +52,14 @@ class TimedRun {
   #state: DecisionState;
   #nowMs = 0;
   commits = 0;
+  /** Committed steps that were given up. */
+  givenUp = 0;
+  /** Steps that each reported. */
+  readonly reports = new Map<string, number>();
+  readonly #warmMs: number;
 
-  constructor(config: CoordinatorConfig, wishes: PlanWishes) {
+  constructor(config: CoordinatorConfig, wishes: PlanWishes, warmMs: number) {
+    this.#warmMs = warmMs;
     const start = {
       ...{ lastCommit: null, applied: null, plans: [], credit: [], unsaved: [] },
       ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
@@ -68,6 +78,7 @@ class TimedRun {
         ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile: profile(donor.claims) },
         ...{ rememberedAs: null, remembered: null, address: donor.name, isOwn: false },
       });
+      if (donor.staysMs !== undefined) this.#later(this.#nowMs + donor.staysMs, () => this.#vanishes(peer));
     });
   }
 
@@ -90,6 +101,10 @@ class TimedRun {
     this.#queue.splice(index === -1 ? this.#queue.length : index, 0, { atMs, act });
   }
 
+  #vanishes(peer: PeerId): void {
+    if (this.#here.delete(peer)) this.#happens({ type: 'donorGone', peer, detail: 'its connection closed' });
+  }
+
   #happens(event: DecisionEvent): void {
     const [state, effects] = decide(this.#state, event, this.#nowMs);
     this.#state = state;
@@ -98,7 +113,10 @@ class TimedRun {
 
   #perform(effect: DecisionEffect): void {
     if (effect.type === 'storeCommit') this.commits++;
-    if (effect.type === 'rollBack') this.commits = effect.toStep;
+    if (effect.type === 'rollBack') {
+      this.givenUp += this.commits - effect.toStep;
+      this.commits = effect.toStep;
+    }
     if (effect.type === 'send') this.#hears(effect.to, effect.message);
     if (effect.type === 'search') {
       const { search, problem } = effect;
@@ -128,10 +146,18 @@ class TimedRun {
       this.#beats(to, message, starving);
       return;
     }
-    const takesMs = reply.type === 'report' ? this.#stepMs(plan) : 20;
-    this.#later(this.#nowMs + takesMs, () => {
-      if (this.#here.has(to)) this.#happens({ type: 'donorSaid', peer: to, message: reply });
+    this.#later(this.#nowMs + this.#takesMs(plan, reply), () => {
+      if (!this.#here.has(to)) return;
+      if (reply.type === 'report') this.reports.set(donor.name, (this.reports.get(donor.name) ?? 0) + 1);
+      this.#happens({ type: 'donorSaid', peer: to, message: reply });
     });
+  }
+
+  #takesMs(plan: Plan, reply: DonorMessage): number {
+    if (reply.type === 'report') return this.#stepMs(plan);
+    const { phase } = wholeRun(this.#state).coordinator;
+    const isCold = reply.type === 'ready' && phase.name === 'preparing' && !phase.isWarm;
+    return reply.type === 'warmed' || isCold ? this.#warmMs : WORD_MS;
   }
 
   /** Nobody can report this step; the honest ones say each second for whom they wait, as long as it is not given up. */
@@ -152,13 +178,29 @@ class TimedRun {
   }
 }
 
-/** Steps that stand committed after so many seconds. `wishes`: what plans are made by. */
-export function commitsIn(donors: readonly TimedDonor[], seconds: number, wishes: PlanWishes = CONFIG.wishes): number {
+interface Terms {
+  /** What plans are made by. */
+  readonly wishes?: PlanWishes;
+  /** So long it takes to get ready for a plan. */
+  readonly warmMs?: number;
+}
+
+/** What a run has done after so many seconds. */
+export function timedRun(
+  donors: readonly TimedDonor[],
+  seconds: number,
+  { wishes = CONFIG.wishes, warmMs = WORD_MS }: Terms = {},
+): Pick<TimedRun, 'commits' | 'givenUp' | 'reports'> {
   const { config } = rehearsalTerms({
-    ...{ layers: acceptedModel(CONFIG).layers, batch: CONFIG.batch, steps: 1e9, capacity: 1_000 },
+    ...{ layers: acceptedModel(CONFIG).layers, model: CONFIG.model, batch: CONFIG.batch, steps: 1e9 },
+    capacity: capacityOf(acceptedModel(CONFIG), wishes),
   });
-  const run = new TimedRun(config, wishes);
+  const run = new TimedRun(config, wishes, warmMs);
   for (const donor of donors) run.comes(donor);
   run.until(1_000 * seconds);
-  return run.commits;
+  return run;
 }
+
+/** Steps that stand committed then. */
+export const commitsIn = (donors: readonly TimedDonor[], seconds: number, wishes?: PlanWishes): number =>
+  timedRun(donors, seconds, wishes && { wishes }).commits;
