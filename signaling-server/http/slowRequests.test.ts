@@ -1,8 +1,10 @@
 import { connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
-import { limitBodies } from './slowRequests.ts';
+import { limitBodies, limitReading } from './slowRequests.ts';
 
 let app: FastifyInstance;
 let port: number;
@@ -18,6 +20,10 @@ beforeEach(async () => {
     bodies.push(body);
     return 'taken';
   });
+  app.get('/large', (_request, reply) => {
+    limitReading(reply.raw);
+    return reply.send(Readable.from(endless()));
+  });
   await app.listen({ port: 0, host: '127.0.0.1' });
   const address = app.server.address();
   invariant(address !== null && typeof address === 'object', 'it listens');
@@ -28,6 +34,10 @@ afterEach(async () => {
   await app.close();
   bodies.length = 0;
 });
+
+function* endless(): Generator<Buffer> {
+  for (;;) yield Buffer.alloc(65_536);
+}
 
 /** A request whose head is here, with so much of its body. */
 async function request(length: number | null, body: string): Promise<{ socket: Socket; closed: Promise<string> }> {
@@ -80,4 +90,31 @@ test('[SV36] of one address at most 256 bodies are on their way; those that have
   const next = await request(5, 'xxxxx');
   expect(await next.closed).toContain('200 OK');
   for (const { socket } of held) socket.destroy();
+});
+
+test('[SV36] a large answer that is read drop by drop ends its connection, one that is read goes on', async () => {
+  const ask = (): Socket => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => {}); // it is let go
+    socket.write('GET /large HTTP/1.1\r\nHost: x\r\n\r\n');
+    return socket;
+  };
+  const [drips, reads] = [ask(), ask()];
+  let read = 0;
+  reads.on('data', (piece: Buffer) => {
+    read += piece.length;
+  });
+  await vi.waitUntil(() => drips.bytesRead > 0 && read > 0);
+  drips.pause();
+  const closed = new Promise((resolve) => drips.once('close', resolve));
+  for (let minute = 0; minute < 3; minute++) {
+    const before = read;
+    await vi.waitUntil(() => read > before + 1_000_000);
+    await sleep(200); // what the system holds of the other is full by then
+    vi.advanceTimersByTime(60_000);
+  }
+  drips.resume();
+  await closed;
+  expect(reads.destroyed).toBe(false);
+  reads.destroy();
 });

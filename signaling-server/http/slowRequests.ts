@@ -1,8 +1,9 @@
 /**
- * How long a request may take to arrive, and how many of one address may be on their way: a body that comes drop by drop
- * holds a connection and its memory. Large bodies are the donors' shards, over lines as slow as donors may say.
+ * How long a request may take to arrive and a large answer to be read, and how many requests of one address may be on their
+ * way: what comes or goes drop by drop holds a connection and its memory. Large bodies are the donors' shards, over lines as
+ * slow as donors may say.
  */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -17,6 +18,8 @@ const PAUSE_LIMIT_MS = 20_000;
 const LOOK_MS = 1_000;
 /** Whoever has its answer and still sends has so long to read it. */
 const ANSWERED_LIMIT_MS = 2_000;
+/** Of a large answer so much is taken in so long as the slowest line carries. */
+const READING_MS = 60_000;
 /** Bodies of one address on their way at once: each donor of a class sends one or two. */
 const BODIES_PER_ADDRESS = 256;
 
@@ -56,6 +59,20 @@ export function cutAnswered(message: IncomingMessage): void {
     if (!message.complete) message.socket.destroy();
   }, ANSWERED_LIMIT_MS);
   message.once('close', () => clearTimeout(timer));
+}
+
+/** Who reads a large answer drop by drop has none of the few places for ever. */
+export function limitReading(answer: ServerResponse): void {
+  const { socket } = answer;
+  if (socket === null) return;
+  const taken = (): number => socket.bytesWritten - socket.writableLength;
+  let before = taken();
+  const timer = setInterval(() => {
+    const now = taken();
+    if (now - before < READING_MS * LEAST_BYTES_PER_MS) answer.destroy();
+    before = now;
+  }, READING_MS);
+  answer.once('close', () => clearInterval(timer));
 }
 
 const isBodiless = ({ headers }: IncomingMessage): boolean =>

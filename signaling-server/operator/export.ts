@@ -9,13 +9,12 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import { problem } from '../http/calls.ts';
+import { limitReading } from '../http/slowRequests.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
 import { exportedCheckpoint, exportRun } from '../store/exportRun.ts';
 import { tarHeader, tarPadding } from '../texts/tar.ts';
 
 const MOST_AT_ONCE = 4;
-/** Without a byte taken. */
-const STALLED_MS = 60_000;
 
 const underWay = new WeakMap<DataDirectory, number>();
 
@@ -58,7 +57,7 @@ export async function sendExport(
     files.destroy();
     return written.ok ? reply : problem(reply, 409, written.reason);
   }
-  reply.raw.setTimeout(STALLED_MS, () => reply.raw.destroy());
+  limitReading(reply.raw);
   return reply
     .type('application/x-tar')
     .header('content-disposition', `attachment; filename="${run}${step === undefined ? '' : `-${step}`}.tar"`)

@@ -70,16 +70,20 @@ export async function openNatsJournal(
       let next = Math.max(from, state.first_seq, 1);
       if (next > last) return;
       const consumer = await consumerFrom(next);
-      while (next <= last) {
-        const messages = await consumer.fetch({ max_messages: Math.min(500, last - next + 1), expires: FOLLOW_MS });
-        const before = next;
-        for await (const message of messages) {
-          if (message.seq > last) break;
-          next = message.seq + 1;
-          yield { sequence: message.seq, bytes: message.data };
-          if (next > last) break;
+      try {
+        while (next <= last) {
+          const messages = await consumer.fetch({ max_messages: Math.min(500, last - next + 1), expires: FOLLOW_MS });
+          const before = next;
+          for await (const message of messages) {
+            if (message.seq > last) break;
+            next = message.seq + 1;
+            yield { sequence: message.seq, bytes: message.data };
+            if (next > last) break;
+          }
+          if (next === before) throw new TimeoutError(); // NATS sends none of them
         }
-        if (next === before) throw new TimeoutError(); // NATS sends none of them
+      } finally {
+        ended(consumer);
       }
     },
     follow(from, came) {
@@ -109,6 +113,11 @@ async function made(manager: JetStreamManager, name: string, subject: string): P
   }
 }
 
+/** NATS would keep it for minutes; where it is away it does. */
+function ended(consumer: Awaited<ReturnType<ConsumerFrom>>): void {
+  consumer.delete().catch(() => {});
+}
+
 type ConsumerFrom = (from: number) => ReturnType<ReturnType<typeof jetstream>['consumers']['get']>;
 
 /** Consumers one after the other, each from where the one before ended. */
@@ -129,12 +138,16 @@ class Following {
     while (!this.#isEnded) {
       try {
         const consumer = await this.#consumerFrom(this.#next);
-        const messages = await consumer.consume({ expires: FOLLOW_MS });
-        this.#stop = () => messages.stop();
-        for await (const { seq: sequence, data: bytes } of messages) {
-          if (this.#isEnded) return;
-          this.#next = sequence + 1;
-          this.#came({ sequence, bytes });
+        try {
+          const messages = await consumer.consume({ expires: FOLLOW_MS });
+          this.#stop = () => messages.stop();
+          for await (const { seq: sequence, data: bytes } of messages) {
+            if (this.#isEnded) return;
+            this.#next = sequence + 1;
+            this.#came({ sequence, bytes });
+          }
+        } finally {
+          ended(consumer);
         }
       } catch {
         // NATS is away: it is asked again.
