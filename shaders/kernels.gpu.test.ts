@@ -3,6 +3,7 @@
  * Neither family's variants of these kernels use subgroups, so any adapter runs both.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
+import { at, below, seededRandom } from '../swarm/base.ts';
 import { inStepsOf } from './attention/attention.ts';
 import type { AdapterFamily } from './kernel/kernel.ts';
 import { PipelineCache } from './kernel/launch.ts';
@@ -18,6 +19,8 @@ import { sumSquares } from './update/sumSquares.ts';
 const others = kernels.filter(({ name }) => !name.startsWith('matmul'));
 
 const ON_GPU = { family: 'gpu', inBoxes: false } as const;
+
+const normOf = (x: ArrayLike<number>): number => Math.hypot(...Array.from(x));
 
 const found = await dawnDevice();
 const skipped = found.ok ? '' : ` (skipped: ${found.reason})`;
@@ -72,10 +75,61 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
         // One logit is `lead` above V − 1 equal ones.
         const exact = Math.log1p((V - 1) * Math.exp(-lead));
         expect(loss_N[lead], `lead ${lead}`).toBeGreaterThanOrEqual(0);
-        expect(Math.abs((loss_N[lead] ?? Number.NaN) - exact) / Math.max(1, exact), `lead ${lead}`).toBeLessThan(2e-6);
+        const error = Math.abs((loss_N[lead] ?? Number.NaN) / exact - 1);
+        expect(error, `lead ${lead}`).toBeLessThan(2e-6 + lead * 2 ** -23);
       }
     },
   );
+
+  const rowsOfLoss = [1e-2, 1e-4, 1e-6, 1e-8].flatMap((loss) => [7, 1024, 5001].map((V) => ({ loss, V })));
+  test.each(families.flatMap((family) => rowsOfLoss.map((row) => ({ family, ...row }))))(
+    '[KE52] $family: a loss of $loss among $V and its gradient have the digits of the logits',
+    async ({ family, loss, V }) => {
+      const N = 5;
+      const random = seededRandom(V);
+      const logits_NV = Float32Array.from({ length: N * V }, () => 4 * random());
+      const targets_N = Uint32Array.from({ length: N }, () => below(random, V));
+      for (const [n, target] of targets_N.entries()) {
+        const others = logits_NV.slice(n * V, (n + 1) * V).filter((_, v) => v !== target);
+        const sum = others.reduce((total, logit) => total + Math.exp(logit), 0);
+        logits_NV[n * V + target] = Math.log(sum / Math.expm1(loss));
+      }
+      const arrays = { logits_NV, targets_N, loss_N: new Float32Array(N) };
+      const wanted = { logits_NV: Float64Array.from(logits_NV), loss_N: new Float64Array(N) };
+      const dims = { N, V, scale: 0.25 };
+      for (const [n, target] of targets_N.entries()) {
+        // By the formula alone, the target taken off: log(1 + others) and others / (1 + others).
+        const row = logits_NV.subarray(n * V, (n + 1) * V);
+        const powers = Array.from(row, (logit, v) => (v === target ? 0 : Math.exp(logit - at(row, target))));
+        const others = powers.reduce((total, power) => total + power, 0);
+        wanted.loss_N[n] = Math.log1p(others);
+        for (const [v, power] of powers.entries())
+          wanted.logits_NV[n * V + v] = ((v === target ? -others : power) / (1 + others)) * dims.scale;
+      }
+      const evaluated = await runKernel(dawn.device, family, crossEntropyLoss, dims, arrays, pipelines);
+      const trained = await runKernel(dawn.device, family, crossEntropy, dims, arrays, pipelines);
+      expect(Math.abs(normOf(trained.logits_NV) / normOf(wanted.logits_NV) - 1)).toBeLessThan(5e-6);
+      for (const { loss_N } of [evaluated, trained])
+        for (const [n, exact] of wanted.loss_N.entries())
+          expect(Math.abs(at(loss_N, n) / exact - 1)).toBeLessThan(5e-6);
+    },
+  );
+
+  test.each(families)('[CO13] %s: a logit that is not finite leaves no loss that is', async (family) => {
+    const rows = [
+      [9, Number.NaN],
+      [Number.NaN, 9],
+      [Number.POSITIVE_INFINITY, 9],
+      [9, Number.POSITIVE_INFINITY],
+    ];
+    const [N, V] = [rows.length, 8];
+    const logits_NV = Float32Array.from(rows.flatMap((row) => [...row, ...Array(V - 2).fill(0)]));
+    const arrays = { logits_NV, targets_N: new Uint32Array(N), loss_N: new Float32Array(N) };
+    for (const kernel of losses) {
+      const { loss_N } = await runKernel(dawn.device, family, kernel, { N, V, scale: 1 }, arrays, pipelines);
+      expect(Array.from(loss_N, Number.isFinite), kernel.name).toEqual(rows.map(() => false));
+    }
+  });
 
   test.each(families)('%s: the norm of two million elements is good to 1e-6', async (family) => {
     const dims = { n: 2_000_003, accumulate: 0 };

@@ -23,10 +23,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-// 1 where the lane that starts at element `first` holds element `index`.
-fn one_hot(first: u32, index: u32) -> Lane {
-  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
-}
+fn element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 // AdamW that leaves each new value in a shadow too, which the products read: halves, where the values are float32 masters.
 fn leave(index: u32, value: Lane) { store_shadow(dims.shadowOffset / WIDTH + index, value); }
 // AdamW with decoupled decay, as torch.optim.AdamW (Loshchilov & Hutter 2019, algorithm 2). For elements

@@ -19,8 +19,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-// 1 where the lane that starts at element `first` holds element `index`.
-fn one_hot(first: u32, index: u32) -> Lane { return select(0.0, 1.0, first == index); }
+fn element(x: Lane, i: u32) -> f32 { return x; }
+fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 // What attention does with lanes of one float. Twin of tilesOfLanes.wgsl.
 // Four lanes side by side: one column for each row of a tensor.
 alias Tile = vec4f;

@@ -19,10 +19,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-// 1 where the lane that starts at element `first` holds element `index`.
-fn one_hot(first: u32, index: u32) -> Lane {
-  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
-}
+fn element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 const TEAM = 256u;
 // Reductions over the TEAM invocations of a workgroup, in a fixed order: runs first, then their results, which all
 // invocations read. For GPUs only: on a software adapter every barrier switches stacks. Each call needs all invocations.
@@ -59,30 +57,50 @@ fn team_largest(lane: u32, value: f32) -> f32 {
   for (var i = 1u; i < RUNS; i++) { most = max(most, shared_results[i]); }
   return most;
 }
-// Softmax cross-entropy of each row, with its gradient written over the logits:
-//   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target],   logits[n] ← (softmax(logits[n]) − onehot(target))·scale.
-// The row's maximum is taken off before every exp, so no exp overflows and the sum is at least 1.
-// WGSL allows log(1) to be 2^-21 below 0; a loss is not, and one that is not a number stays so.
+// The target apart from the others. Where it is nearly certain, 1 − probability has no digits left, so its loss and its
+// gradient are made of the others alone: while a row is walked, the target's logit is as low as floats go and adds 0.
+const LOWEST = -3.4e38;
+// Of the others: the largest logit and Σ exp(logit − most).
 struct Softmax { most: f32, sum: f32 }
+// Σ of the others' powers and the target's own, with the largest logit of all taken off: no exp overflows, one is 1.
+struct Powers { most: f32, others: f32, own: f32 }
 
-// The logit of the row's target, from whichever invocation reads its lane; 0 from the others.
-fn correct_of(n: u32, lane: u32) -> f32 {
+// Each lane of a row belongs to one invocation, which alone reads and writes it.
+fn has_target(n: u32, lane: u32) -> bool { return load_targets_N(n) / WIDTH % TEAM == lane; }
+// By the invocation that has it.
+fn write_target(n: u32, value: f32) {
   let target_id = load_targets_N(n);
-  let v = target_id / WIDTH;
-  if (v % TEAM != lane) { return 0.0; }
-  return total(load_logits_NV(n * (dims.V / WIDTH) + v) * one_hot(v * WIDTH, target_id));
+  let i = n * (dims.V / WIDTH) + target_id / WIDTH;
+  store_logits_NV(i, replaced(load_logits_NV(i), target_id % WIDTH, value));
 }
-fn gradient_of(logit: Lane, v: u32, target_id: u32, softmax: Softmax) -> Lane {
-  return (exp(logit - softmax.most) / softmax.sum - one_hot(v * WIDTH, target_id)) * dims.scale;
+// The target's logit, which is taken out of its row; 0 for those who do not have it.
+fn take_target(n: u32, lane: u32) -> f32 {
+  if (!has_target(n, lane)) { return 0.0; }
+  let target_id = load_targets_N(n);
+  let correct = element(load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH), target_id % WIDTH);
+  write_target(n, LOWEST);
+  return correct;
 }
 
-fn row(n: u32, lane: u32) {
-  if (n >= dims.N) { return; }
-  let softmax = softmax_of(n, lane);
-  let correct = team_total(lane, correct_of(n, lane));
-  let rest = log(softmax.sum);
-  if (lane == 0u) { store_loss_N(n, select(rest, 0.0, rest < 0.0) + (softmax.most - correct)); }
-  write_gradients(n, softmax, lane);
+fn powers_of(softmax: Softmax, correct: f32) -> Powers {
+  let most = max(softmax.most, correct);
+  return Powers(most, softmax.sum * exp(softmax.most - most), exp(correct - most));
+}
+
+// log(1 + x) for x from 0 on, with all digits of a small x: WGSL's log may be 2^-21 off where it is near 0.
+// Up to 1 it is the series of 2·atanh(x / (2 + x)).
+fn log_of_one_and(x: f32) -> f32 {
+  if (x > 1.0) { return log(1.0 + x); }
+  let s = x / (2.0 + x);
+  let q = s * s;
+  let series = 1.0 / 3 + q * (1.0 / 5 + q * (1.0 / 7 + q * (1.0 / 9 + q * (1.0 / 11 + q * (1.0 / 13 + q / 15)))));
+  return 2.0 * (s + s * q * series);
+}
+// log Σ exp(logit) − correct; what is not a number stays so.
+fn loss_of(powers: Powers, correct: f32) -> f32 {
+  let behind = powers.most - correct;
+  if (behind > 0.0) { return behind + log(powers.others + powers.own); }
+  return behind + log_of_one_and(powers.others);
 }
 // For GPUs: a row's largest logit and Σ exp(logit − largest) in one walk by the TEAM invocations of a workgroup. Each keeps
 // both of the lanes that it has seen (online softmax: Milakov & Gimelshein 2018), four loads at a time: a vocabulary is
@@ -112,24 +130,42 @@ fn softmax_of(n: u32, lane: u32) -> Softmax {
   return Softmax(row_most, team_total(lane, total(sum * exp(most - row_most))));
 }
 // For GPUs: the TEAM invocations of a workgroup write a row's gradients, with four loads at a time under way.
-fn write_gradients(n: u32, softmax: Softmax, lane: u32) {
+fn write_gradients(n: u32, most: f32, slope: f32, lane: u32) {
   let chunks = dims.V / WIDTH;
   let row = n * chunks;
-  let target_id = load_targets_N(n);
   var v = lane;
   for (; v + 3u * TEAM < chunks; v += 4u * TEAM) {
     let a = load_logits_NV(row + v);
     let b = load_logits_NV(row + v + TEAM);
     let c = load_logits_NV(row + v + 2u * TEAM);
     let d = load_logits_NV(row + v + 3u * TEAM);
-    store_logits_NV(row + v, gradient_of(a, v, target_id, softmax));
-    store_logits_NV(row + v + TEAM, gradient_of(b, v + TEAM, target_id, softmax));
-    store_logits_NV(row + v + 2u * TEAM, gradient_of(c, v + 2u * TEAM, target_id, softmax));
-    store_logits_NV(row + v + 3u * TEAM, gradient_of(d, v + 3u * TEAM, target_id, softmax));
+    store_logits_NV(row + v, gradient_of(a, most, slope));
+    store_logits_NV(row + v + TEAM, gradient_of(b, most, slope));
+    store_logits_NV(row + v + 2u * TEAM, gradient_of(c, most, slope));
+    store_logits_NV(row + v + 3u * TEAM, gradient_of(d, most, slope));
   }
   for (; v < chunks; v += TEAM) {
-    store_logits_NV(row + v, gradient_of(load_logits_NV(row + v), v, target_id, softmax));
+    store_logits_NV(row + v, gradient_of(load_logits_NV(row + v), most, slope));
   }
+}
+// Softmax cross-entropy of each row, with its gradient written over the logits:
+//   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target],   logits[n] ← (softmax(logits[n]) − onehot(target))·scale,
+// of which the target's is −Σ of the others'.
+
+// The gradient of one of the others. `slope`: scale / Σ.
+fn gradient_of(logit: Lane, most: f32, slope: f32) -> Lane { return exp(logit - most) * slope; }
+
+fn row(n: u32, lane: u32) {
+  if (n >= dims.N) { return; }
+  let own = take_target(n, lane);
+  let softmax = softmax_of(n, lane);
+  let correct = team_total(lane, own);
+  let powers = powers_of(softmax, correct);
+  let slope = dims.scale / (powers.others + powers.own);
+  write_gradients(n, powers.most, slope, lane);
+  if (!has_target(n, lane)) { return; }
+  write_target(n, -powers.others * slope);
+  store_loss_N(n, loss_of(powers, correct));
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -2,8 +2,9 @@
 enable f16;
 struct Dims { N: u32, V: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
-@group(0) @binding(0) var<storage, read> logits_NV: array<vec4h>;
+@group(0) @binding(0) var<storage, read_write> logits_NV: array<vec4h>;
 fn load_logits_NV(i: u32) -> vec4f { return vec4f(logits_NV[i]); }
+fn store_logits_NV(i: u32, value: vec4f) { logits_NV[i] = as_half4(value); }
 @group(0) @binding(1) var<storage, read> targets_N: array<u32>;
 fn load_targets_N(i: u32) -> u32 { return targets_N[i]; }
 @group(0) @binding(2) var<storage, read_write> loss_N: array<f32>;
@@ -18,10 +19,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-// 1 where the lane that starts at element `first` holds element `index`.
-fn one_hot(first: u32, index: u32) -> Lane {
-  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
-}
+fn element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 const TEAM = 256u;
 // Reductions over the TEAM invocations of a workgroup, in a fixed order: runs first, then their results, which all
 // invocations read. For GPUs only: on a software adapter every barrier switches stacks. Each call needs all invocations.
@@ -58,20 +57,50 @@ fn team_largest(lane: u32, value: f32) -> f32 {
   for (var i = 1u; i < RUNS; i++) { most = max(most, shared_results[i]); }
   return most;
 }
-// Softmax cross-entropy of each row without a gradient, for evaluation:
-//   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target], the row's maximum taken off before every exp.
-// WGSL allows log(1) to be 2^-21 below 0; a loss is not, and one that is not a number stays so.
+// The target apart from the others. Where it is nearly certain, 1 − probability has no digits left, so its loss and its
+// gradient are made of the others alone: while a row is walked, the target's logit is as low as floats go and adds 0.
+const LOWEST = -3.4e38;
+// Of the others: the largest logit and Σ exp(logit − most).
 struct Softmax { most: f32, sum: f32 }
+// Σ of the others' powers and the target's own, with the largest logit of all taken off: no exp overflows, one is 1.
+struct Powers { most: f32, others: f32, own: f32 }
 
-fn row(n: u32, lane: u32) {
-  if (n >= dims.N) { return; }
-  let softmax = softmax_of(n, lane);
-  if (lane != 0u) { return; }
+// Each lane of a row belongs to one invocation, which alone reads and writes it.
+fn has_target(n: u32, lane: u32) -> bool { return load_targets_N(n) / WIDTH % TEAM == lane; }
+// By the invocation that has it.
+fn write_target(n: u32, value: f32) {
   let target_id = load_targets_N(n);
-  let logits = load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH);
-  let correct = total(logits * one_hot(target_id / WIDTH * WIDTH, target_id));
-  let rest = log(softmax.sum);
-  store_loss_N(n, select(rest, 0.0, rest < 0.0) + (softmax.most - correct));
+  let i = n * (dims.V / WIDTH) + target_id / WIDTH;
+  store_logits_NV(i, replaced(load_logits_NV(i), target_id % WIDTH, value));
+}
+// The target's logit, which is taken out of its row; 0 for those who do not have it.
+fn take_target(n: u32, lane: u32) -> f32 {
+  if (!has_target(n, lane)) { return 0.0; }
+  let target_id = load_targets_N(n);
+  let correct = element(load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH), target_id % WIDTH);
+  write_target(n, LOWEST);
+  return correct;
+}
+
+fn powers_of(softmax: Softmax, correct: f32) -> Powers {
+  let most = max(softmax.most, correct);
+  return Powers(most, softmax.sum * exp(softmax.most - most), exp(correct - most));
+}
+
+// log(1 + x) for x from 0 on, with all digits of a small x: WGSL's log may be 2^-21 off where it is near 0.
+// Up to 1 it is the series of 2·atanh(x / (2 + x)).
+fn log_of_one_and(x: f32) -> f32 {
+  if (x > 1.0) { return log(1.0 + x); }
+  let s = x / (2.0 + x);
+  let q = s * s;
+  let series = 1.0 / 3 + q * (1.0 / 5 + q * (1.0 / 7 + q * (1.0 / 9 + q * (1.0 / 11 + q * (1.0 / 13 + q / 15)))));
+  return 2.0 * (s + s * q * series);
+}
+// log Σ exp(logit) − correct; what is not a number stays so.
+fn loss_of(powers: Powers, correct: f32) -> f32 {
+  let behind = powers.most - correct;
+  if (behind > 0.0) { return behind + log(powers.others + powers.own); }
+  return behind + log_of_one_and(powers.others);
 }
 // For GPUs: a row's largest logit and Σ exp(logit − largest) in one walk by the TEAM invocations of a workgroup. Each keeps
 // both of the lanes that it has seen (online softmax: Milakov & Gimelshein 2018), four loads at a time: a vocabulary is
@@ -99,6 +128,18 @@ fn softmax_of(n: u32, lane: u32) -> Softmax {
   }
   let row_most = team_largest(lane, largest(most));
   return Softmax(row_most, team_total(lane, total(sum * exp(most - row_most))));
+}
+// Softmax cross-entropy of each row without a gradient, for evaluation:
+//   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target].
+// The logits are afterwards what they were.
+
+fn row(n: u32, lane: u32) {
+  if (n >= dims.N) { return; }
+  let correct = take_target(n, lane);
+  let softmax = softmax_of(n, lane);
+  if (!has_target(n, lane)) { return; }
+  write_target(n, correct);
+  store_loss_N(n, loss_of(powers_of(softmax, correct), correct));
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -12,8 +12,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-// 1 where the lane that starts at element `first` holds element `index`.
-fn one_hot(first: u32, index: u32) -> Lane { return select(0.0, 1.0, first == index); }
+fn element(x: Lane, i: u32) -> f32 { return x; }
+fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 // Adds the sums of all slices, in order, to what they are slices of (slices.ts). `add` says what an element belongs to.
 
 fn item(i: u32) {

@@ -12,10 +12,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-// 1 where the lane that starts at element `first` holds element `index`.
-fn one_hot(first: u32, index: u32) -> Lane {
-  return select(vec4f(0), vec4f(1), vec4u(first) + vec4u(0, 1, 2, 3) == vec4u(index));
-}
+fn element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 const TEAM = 256u;
 // Reductions over the TEAM invocations of a workgroup, in a fixed order: runs first, then their results, which all
 // invocations read. For GPUs only: on a software adapter every barrier switches stacks. Each call needs all invocations.

@@ -14,6 +14,7 @@ import gradientsAlone from './gradientsAlone.wgsl?raw';
 import gradientsTeam from './gradientsTeam.wgsl?raw';
 import softmaxAlone from './softmaxAlone.wgsl?raw';
 import softmaxTeam from './softmaxTeam.wgsl?raw';
+import target from './target.wgsl?raw';
 
 export const crossEntropy = kernel({
   name: 'crossEntropy',
@@ -24,7 +25,7 @@ export const crossEntropy = kernel({
     rowSource(
       {
         name: 'crossEntropy',
-        code: code + (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone),
+        code: target + (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone) + code,
         width: laneWidth(V),
         team: WIDE_TEAM,
       },
@@ -33,9 +34,9 @@ export const crossEntropy = kernel({
     ),
   cpu({ logits_NV, targets_N, loss_N }, { N, V, scale }) {
     for (let n = 0; n < N; n++) {
-      const { loss: rowLoss, probability } = softmaxRow(logits_NV.slice(n * V, (n + 1) * V), 0, V, at(targets_N, n));
-      loss_N[n] = rowLoss;
-      for (let v = 0; v < V; v++) logits_NV[n * V + v] = (probability(v) - (v === targets_N[n] ? 1 : 0)) * scale;
+      const { loss, gradient } = softmaxRow(logits_NV.slice(n * V, (n + 1) * V), 0, V, at(targets_N, n));
+      loss_N[n] = loss;
+      for (let v = 0; v < V; v++) logits_NV[n * V + v] = gradient(v) * scale;
     }
   },
   cases: [

@@ -8,17 +8,18 @@ import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './crossEntropyLoss.wgsl?raw';
 import alone from './softmaxAlone.wgsl?raw';
 import team from './softmaxTeam.wgsl?raw';
+import target from './target.wgsl?raw';
 
 export const crossEntropyLoss = kernel({
   name: 'crossEntropy.loss',
-  tensors: [half(read('logits_NV')), read('targets_N', 'u32'), by(1, readWrite('loss_N'))],
+  tensors: [half(readWrite('logits_NV')), read('targets_N', 'u32'), by(1, readWrite('loss_N'))],
   dims: [u32('N'), u32('V')],
   sizes: ({ N, V }) => ({ logits_NV: N * V, targets_N: N, loss_N: N }),
   source: (family, { V }) =>
     rowSource(
       {
         name: 'crossEntropy.loss',
-        code: code + (family === 'gpu' ? team : alone),
+        code: target + (family === 'gpu' ? team : alone) + code,
         width: laneWidth(V),
         team: WIDE_TEAM,
       },
@@ -51,14 +52,20 @@ export function fillLogits(
   fillBelow(targets_N, V, random);
 }
 
-/** Softmax of row n in float64, and its loss. */
+/**
+ * Of row n in float64: its loss, and the loss's gradient by each logit. Both have all digits of a target that is nearly
+ * certain, since they are made from Σ exp(logit − most) of the others.
+ */
 export function softmaxRow(logits_NV: Arrays[string], n: number, V: number, target: number) {
   let most = Number.NEGATIVE_INFINITY;
   for (let v = 0; v < V; v++) most = Math.max(most, at(logits_NV, n * V + v));
-  let sum = 0;
-  for (let v = 0; v < V; v++) sum += Math.exp(at(logits_NV, n * V + v) - most);
+  const power = (v: number) => Math.exp(at(logits_NV, n * V + v) - most);
+  let others = 0;
+  for (let v = 0; v < V; v++) if (v !== target) others += power(v);
+  const sum = others + power(target);
+  const rest = most - at(logits_NV, n * V + target);
   return {
-    loss: Math.log(sum) + most - at(logits_NV, n * V + target),
-    probability: (v: number) => Math.exp(at(logits_NV, n * V + v) - most) / sum,
+    loss: rest > 0 ? rest + Math.log(sum) : Math.log1p(others),
+    gradient: (v: number) => (v === target ? -others : power(v)) / sum,
   };
 }

@@ -8,13 +8,13 @@ import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { keepersOf, type Plan } from '../../swarm/plan/plan.ts';
 import { STATE_KINDS } from '../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { learningRate } from '../../swarm/run/learningRate.ts';
+import { referenceTensors } from '../../swarm/reference/reference.ts';
 import { stepTraffic } from '../../swarm/ways/stepTraffic.ts';
 import { type Role, roleBytes } from '../../web/src/executor/role.ts';
 import type { Gpu } from '../../web/src/gpu/device.ts';
 import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { type DoneStep, OneProcess } from '../../web/src/testing/oneProcess.ts';
-import { codedLanes } from './codedLanes.ts';
+import { codedTrainer } from './codedTrainer.ts';
 import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
 import { planWith } from './replicatedPlan.ts';
 
@@ -130,33 +130,27 @@ describe('state as int8', () => {
     const golden = await openGoldenCase('gpt2-tiny');
     const { model, run } = golden;
     const plan = withStateWire(lanes(model), INT8);
-    const members = at(plan.stages, 0).members;
     const initial = new Map<string, Float32Array>();
     for (const { name, elements } of model.blocks)
       initial.set(name, await golden.readState(name, 'value', [0, elements]));
-    const shards = plan.state.flatMap(({ block, shards: own }) =>
-      own.map(({ peer, range: [from, to] }) => ({
-        ...{ block, from, to },
-        keeper: members.findIndex((member) => member.peer === peer),
-      })),
+    const oracle = codedTrainer(
+      model,
+      plan,
+      run.train,
+      referenceTensors(model, (name) => got(initial, name)),
     );
-    const oracle = codedLanes(model, run.train, initial, shards, 2);
     const swarm = await open(golden, plan);
-    const [apart, exact]: [number[], number[]] = [[], []];
+    const [apart, norms, exact]: [number[], number[], number[]] = [[], [], []];
     for (let step = 0; step < 4; step++) {
-      const windows = members.map(({ microBatches }) =>
-        plan.microBatches
-          .filter(({ id }) => microBatches.includes(id))
-          .flatMap(({ samples: [from, to] }) =>
-            Array.from({ length: to - from }, (_, i) => windowOf(golden, step, from + i)),
-          ),
-      );
-      const wanted = oracle.step(windows, learningRate(run.train, step));
+      const { globalBatchSize: samples } = run.train;
+      const wanted = oracle.step(Array.from({ length: samples }, (_, sample) => windowOf(golden, step, sample)));
       const done = await swarm.step(step);
-      apart.push(Math.abs(done.loss / wanted - 1));
+      apart.push(Math.abs(done.loss / wanted.loss - 1));
+      norms.push(Math.abs(done.gradientNorm / wanted.gradientNorm - 1));
       exact.push(Math.abs(done.loss / at(golden.expected, step).loss - 1));
     }
     expect(Math.max(...apart)).toBeLessThan(1e-6);
+    expect(Math.max(...norms)).toBeLessThan(5e-5);
     expect(Math.max(...exact)).toBeGreaterThan(2e-6); // without the rounding it would not be that near
     swarm.close();
     await golden.weights.close();

@@ -51,7 +51,7 @@ function attentionWeights({ qkv_NED, stride, query, key, headWidth }: Head, firs
 }
 
 /** Of one row, in place. */
-export function softmax(values: Matrix): Matrix {
+function softmax(values: Matrix): Matrix {
   let [most, sum] = [-Infinity, 0];
   for (const value of values) most = Math.max(most, value);
   for (const [i, value] of values.entries()) sum += values[i] = Math.exp(value - most);

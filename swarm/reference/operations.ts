@@ -8,7 +8,7 @@
  */
 import { assertNever, at } from '../base.ts';
 import type { Operation } from '../model/model.ts';
-import { attendRow, attendRowBackward, softmax } from './attention.ts';
+import { attendRow, attendRowBackward } from './attention.ts';
 import { rmsNorm, rmsNormBackward, rotate, swiGlu, swiGluBackward } from './llama.ts';
 import { add, addAll, addScaled, dot, gradient, type Matrices, type Matrix, matrix, read } from './matrix.ts';
 
@@ -300,15 +300,26 @@ function attentionBackward(operation: OperationOf<'attention'>, pass: Pass, grad
     attendRowBackward(operation, { qkv_NED, dqkv_NED, dy_NHD }, [n - pass.position(n), n]);
 }
 
+/** −log softmax(logits)[target], and its gradient. Both are made from the others' share, which has digits where 1 − p has none. */
+function targetLoss(logits_V: Matrix, target: number): { readonly loss: number; readonly gradient_V: Matrix } {
+  const most = logits_V.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  const powers_V = logits_V.map((logit) => Math.exp(logit - most));
+  const others = powers_V.reduce((sum, power, v) => (v === target ? sum : sum + power), 0);
+  const sum = others + read(powers_V, target);
+  const rest = most - read(logits_V, target);
+  return {
+    loss: rest > 0 ? rest + Math.log(sum) : Math.log1p(others),
+    gradient_V: powers_V.map((power, v) => (v === target ? -others : power) / sum),
+  };
+}
+
 /** Σ over rows of lossScale·(log Σ exp(logits) − logits[target]). */
 function crossEntropy(operation: OperationOf<'crossEntropy'>, { activations, targets, lossScale }: Pass): number {
   const logits_NV = matrix(activations, operation.logits);
   const V = operation.vocabulary;
   let loss = 0;
-  for (let n = 0; n < targets.length; n++) {
-    const probabilities_V = softmax(logits_NV.slice(n * V, (n + 1) * V));
-    loss -= lossScale * Math.log(read(probabilities_V, at(targets, n)));
-  }
+  for (let n = 0; n < targets.length; n++)
+    loss += lossScale * targetLoss(logits_NV.subarray(n * V, (n + 1) * V), at(targets, n)).loss;
   return loss;
 }
 
@@ -317,8 +328,7 @@ function crossEntropyBackward(operation: OperationOf<'crossEntropy'>, pass: Pass
   const V = operation.vocabulary;
   const dlogits_NV = gradient(gradients.activations, operation.logits, logits_NV.length);
   for (let n = 0; n < pass.targets.length; n++) {
-    const probabilities_V = softmax(logits_NV.slice(n * V, (n + 1) * V));
-    add(probabilities_V, at(pass.targets, n), -1);
-    addScaled({ values: dlogits_NV, from: n * V }, pass.lossScale, { values: probabilities_V, from: 0 }, V);
+    const { gradient_V } = targetLoss(logits_NV.subarray(n * V, (n + 1) * V), at(pass.targets, n));
+    addScaled({ values: dlogits_NV, from: n * V }, pass.lossScale, { values: gradient_V, from: 0 }, V);
   }
 }

@@ -1,6 +1,7 @@
 /** A run with islands in one process: steps in float64, meetings by their own arithmetic. Who does which step is told. */
 import { at, got, invariant, type Range } from '../base.ts';
 import { meet, type SharedPlanes } from '../islands/outer.ts';
+import type { Matrix } from '../reference/matrix.ts';
 import { type ReferenceTrainer, referenceTrainer, type Window } from '../reference/reference.ts';
 import { modelOf, type RunFile } from '../run/runFile.ts';
 
@@ -15,15 +16,23 @@ interface Island {
 export class IslandReference {
   readonly #run: RunFile;
   readonly #text: Uint8Array;
+  readonly #trainerOf: (tensors: Map<string, Matrix>) => ReferenceTrainer;
   readonly #names: readonly string[];
   readonly #ranges: Range[] = [];
   readonly #planes: SharedPlanes;
   /** By number: those that have ended are not in it. */
   readonly #islands = new Map<number, Island>();
 
-  constructor(run: RunFile, initial: ReadonlyMap<string, Float32Array>, text: Uint8Array, count: number) {
+  constructor(
+    run: RunFile,
+    initial: ReadonlyMap<string, Float32Array>,
+    text: Uint8Array,
+    count: number,
+    trainerOf = (tensors: Map<string, Matrix>) => referenceTrainer(modelOf(run), tensors, run.train),
+  ) {
     this.#run = run;
     this.#text = text;
+    this.#trainerOf = trainerOf;
     this.#names = [...initial.keys()];
     for (const tensor of this.#names) {
       const from = this.#ranges.at(-1)?.[1] ?? 0;
@@ -47,7 +56,7 @@ export class IslandReference {
       return [tensor, Float64Array.from(published.subarray(from, to))];
     });
     this.#islands.set(island, {
-      trainer: referenceTrainer(modelOf(this.#run), new Map(values), this.#run.train),
+      trainer: this.#trainerOf(new Map(values)),
       leftOver: this.#settings.exchange === 'f32' ? null : new Float32Array(published.length),
       done: 0,
       before: null,

@@ -80,7 +80,7 @@ export function geluBackward(dy: Float32Array, slope: Float32Array): void {
   for (let i = 0; i < dy.length; i++) dy[i] = (dy[i] ?? 0) * (slope[i] ?? 0);
 }
 
-/** Mean of −log softmax(logits)[target], and its gradient. */
+/** Mean of −log softmax(logits)[target], and its gradient, of which the target's element is −Σ of the others'. */
 export function crossEntropy(
   logits_NV: Float32Array,
   targets: Int32Array,
@@ -90,18 +90,20 @@ export function crossEntropy(
   const N = targets.length;
   let loss = 0;
   for (let n = 0; n < N; n++) {
-    const target = targets[n] ?? 0;
+    const target = n * V + (targets[n] ?? 0);
     let most = -Infinity;
-    let sum = 0;
     for (let v = n * V; v < (n + 1) * V; v++) most = Math.max(most, logits_NV[v] ?? 0);
+    let others = 0;
     for (let v = n * V; v < (n + 1) * V; v++) {
       const power = Math.exp((logits_NV[v] ?? 0) - most);
       dlogits_NV[v] = power;
-      sum += power;
+      if (v !== target) others += power;
     }
-    loss -= ((logits_NV[n * V + target] ?? 0) - most - Math.log(sum)) / N;
+    const rest = most - (logits_NV[target] ?? 0);
+    const sum = others + Math.exp(-rest);
+    loss += (rest > 0 ? rest + Math.log(sum) : Math.log1p(others)) / N;
+    dlogits_NV[target] = -others;
     for (let v = n * V; v < (n + 1) * V; v++) dlogits_NV[v] = (dlogits_NV[v] ?? 0) / (sum * N);
-    dlogits_NV[n * V + target] = (dlogits_NV[n * V + target] ?? 0) - 1 / N;
   }
   return loss;
 }
