@@ -252,6 +252,7 @@ async function setUp(command, rest) {
 const LANES = {
   types: [join('typescript', 'bin', 'tsc'), '--noEmit'],
   lint: [join('@biomejs', 'biome', 'bin', 'biome'), 'check', '.'],
+  swarm: 'vitest',
   unit: 'vitest',
   gpu: 'vitest',
   dashboard: 'vitest',
@@ -259,13 +260,13 @@ const LANES = {
   servers: 'vitest',
 };
 
-/** Once more by two servers what `e2e` has by one: with `--long`, or where it is asked for by name. */
-const LONG_LANES = ['servers'];
+/** Minutes of one page, and by two servers what `e2e` has by one: with `--long`, or where it is asked for by name. */
+const LONG_LANES = ['dashboard', 'servers'];
 
 /** Two rows side by side, each in order: who walks through pages leaves half of two cores idle, and a swarm a fifth. */
 const ROWS = [
   ['e2e', 'servers'],
-  ['types', 'lint', 'unit', 'gpu', 'dashboard'],
+  ['types', 'lint', 'swarm', 'unit', 'gpu', 'dashboard'],
 ];
 
 /** A lane of the first row prints as it goes, another one when it is done. */

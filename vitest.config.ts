@@ -3,6 +3,18 @@ import { defineConfig } from 'vitest/config';
 /** A minute in which a browser draws and waits: beside whatever computes (setup.mjs). */
 const FEED = 'e2e/dashboard.spec.ts';
 
+/** Nothing in them changes what another file's tests have: no module is replaced, no global, no environment. */
+const PURE = ['{swarm,shaders}/**/*.test.ts', 'web/src/testing/**/*.test.ts'];
+
+const IS_LONG = process.env.SHOAL_LONG === '1';
+
+/** For `npm test -- --long` alone: what the lanes without browsers, or the other files, show at every change on a smaller scale. */
+const SELDOM = [
+  ...['accusations', 'alerts', 'brokenSocket', 'changingPlans', 'crowds', 'deployment', 'embed', 'gathered', 'homes'],
+  ...['islandPages', 'limits', 'memory', 'overlap', 'owners', 'pageMemory', 'recordedRounds', 'rehearse', 'relay'],
+  ...['serverKills', 'stateCodes', 'stateOnly', 'storms', 'streams', 'unusual', 'uploaders', 'wire'],
+].map((name) => `e2e/${name}.spec.ts`);
+
 /** Swarms and chaos: what is the same where several servers train the run. */
 const OVER_SERVERS = [
   ...['swarm', 'chaos', 'changingPlans', 'islands', 'overlap', 'recordedRounds', 'gathered', 'stateOnly', 'stateCodes'],
@@ -18,10 +30,23 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: 'unit',
-          include: ['{swarm,shaders,web,signaling-server}/**/*.test.ts'],
+          name: 'swarm',
+          include: PURE,
           exclude: ['**/*.gpu.test.ts'],
+          // A third less of processor time: what one file has loaded and warmed, the next one has too.
+          isolate: false,
           // A hang is the fault here: on a busy machine searches for plans take their time.
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          maxWorkers: 2,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['{web,signaling-server}/**/*.test.ts'],
+          exclude: ['**/*.gpu.test.ts', ...PURE],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: 2,
@@ -36,7 +61,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['e2e/**/*.spec.ts'],
-          exclude: [FEED],
+          exclude: IS_LONG ? [FEED] : [FEED, ...SELDOM],
           testTimeout: 600_000,
           hookTimeout: 120_000,
           fileParallelism: false,

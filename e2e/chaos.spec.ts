@@ -128,29 +128,33 @@ const STEPS_BETWEEN = 15;
 /** Of gpt2-long. */
 const GOLDEN_STEPS = 150;
 
-test('[RE20] a donor of four is killed again and again, and another one comes: no step is given up', async () => {
-  const steps = STEPS_BETWEEN * (KILLS + 1);
-  const entries = Array.from({ length: KILLS }, (_, kill) => {
-    const step = STEPS_BETWEEN * (kill + 1);
-    return `kill:${kill}@${step - 5},join@${step}`;
-  });
-  const run = copyOfRun('gpt2-long', withSteps(steps));
-  const reportFile = join(temporaryFolder(), 'report.json');
-  const options = ['--donors', '4', '--replicas', '1', '--chaos', entries.join(','), '--report', reportFile];
-  const { metrics } = await runSwarm(run, ...options);
-  const report: Report = JSON.parse(readFileSync(reportFile, 'utf8'));
-  const kills = report.faults.filter(({ entry }) => entry.startsWith('kill'));
-  const givenUp = report.faults.reduce((sum, { stepsGivenUp }) => sum + stepsGivenUp, 0);
-  const longest = (seconds: readonly number[]): string => `${Math.max(0, ...seconds).toFixed(1)} s`;
-  console.log(
-    `${kills.length} kills: ${givenUp} steps given up, ${report.rollbacks.length} roll-backs; ` +
-      `at most ${longest(kills.map(({ resumedSeconds }) => resumedSeconds ?? 0))} from a kill to the next commit, ` +
-      `at most ${longest(metrics.map(({ seconds }) => seconds))} for a step that was committed`,
-  );
-  expect(report.rollbacks).toEqual([]);
-  expect(report.refused).toEqual([]);
-  expect(report.faults.map(({ stepsGivenUp }) => stepsGivenUp)).toEqual(report.faults.map(() => 0));
-  expect(metrics).toHaveLength(steps);
-  const golden = Math.min(steps, GOLDEN_STEPS);
-  expect(curveFaults('gpt2-long', golden, metrics.slice(0, golden))).toEqual([]);
-}, 1_500_000);
+test.runIf(IS_LONG)(
+  '[RE20] a donor of four is killed again and again, and another one comes: no step is given up',
+  async () => {
+    const steps = STEPS_BETWEEN * (KILLS + 1);
+    const entries = Array.from({ length: KILLS }, (_, kill) => {
+      const step = STEPS_BETWEEN * (kill + 1);
+      return `kill:${kill}@${step - 5},join@${step}`;
+    });
+    const run = copyOfRun('gpt2-long', withSteps(steps));
+    const reportFile = join(temporaryFolder(), 'report.json');
+    const options = ['--donors', '4', '--replicas', '1', '--chaos', entries.join(','), '--report', reportFile];
+    const { metrics } = await runSwarm(run, ...options);
+    const report: Report = JSON.parse(readFileSync(reportFile, 'utf8'));
+    const kills = report.faults.filter(({ entry }) => entry.startsWith('kill'));
+    const givenUp = report.faults.reduce((sum, { stepsGivenUp }) => sum + stepsGivenUp, 0);
+    const longest = (seconds: readonly number[]): string => `${Math.max(0, ...seconds).toFixed(1)} s`;
+    console.log(
+      `${kills.length} kills: ${givenUp} steps given up, ${report.rollbacks.length} roll-backs; ` +
+        `at most ${longest(kills.map(({ resumedSeconds }) => resumedSeconds ?? 0))} from a kill to the next commit, ` +
+        `at most ${longest(metrics.map(({ seconds }) => seconds))} for a step that was committed`,
+    );
+    expect(report.rollbacks).toEqual([]);
+    expect(report.refused).toEqual([]);
+    expect(report.faults.map(({ stepsGivenUp }) => stepsGivenUp)).toEqual(report.faults.map(() => 0));
+    expect(metrics).toHaveLength(steps);
+    const golden = Math.min(steps, GOLDEN_STEPS);
+    expect(curveFaults('gpt2-long', golden, metrics.slice(0, golden))).toEqual([]);
+  },
+  1_500_000,
+);

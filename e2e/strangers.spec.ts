@@ -14,8 +14,10 @@ import { isOverServers } from './twoServers.ts';
 /** Less than any deadline that a server would wait for one donor in vain, twice; more where each word goes through NATS. */
 const HANG_MS = isOverServers ? 180_000 : 90_000;
 const options = { timeout: HANG_MS };
+/** `npm test -- --long`: every trick. */
+const IS_LONG = process.env.SHOAL_LONG === '1';
 
-test(
+test.runIf(IS_LONG)(
   '[AP50] who claims to be a thousand times as fast is not given the run, and is left when it is slow',
   options,
   async () => {
@@ -70,7 +72,7 @@ const comesAndSays =
     }
   };
 
-test.each(['deviceLost', 'outOfMemory'] as const)(
+test.each(IS_LONG ? (['deviceLost', 'outOfMemory'] as const) : (['deviceLost'] as const))(
   '[SV9] who gets a part, says %s, and comes again, waits for its next one',
   { timeout: 2 * HANG_MS },
   async (reason) => {
@@ -81,18 +83,22 @@ test.each(['deviceLost', 'outOfMemory'] as const)(
   },
 );
 
-test('[SV9] tabs at work do not mind who gets a part, says deviceLost, and comes again', {
-  timeout: 3 * HANG_MS,
-}, async () => {
-  const besieged = new Besieged({ honest: 2, stages: 1 });
-  await besieged.serve();
-  await besieged.joinByTabs();
-  const word = (epoch: number): PeerMessage => ({ type: 'fault', epoch, reason: 'deviceLost', detail: 'it says so' });
-  const share = await besieged.shareBeside('tabs beside who says deviceLost', comesAndSays(besieged, word));
-  expect(share).toBeGreaterThan(0.75);
-  const { donors } = await besieged.status();
-  expect(donors).toBeGreaterThanOrEqual(2);
-});
+test.runIf(IS_LONG)(
+  '[SV9] tabs at work do not mind who gets a part, says deviceLost, and comes again',
+  {
+    timeout: 3 * HANG_MS,
+  },
+  async () => {
+    const besieged = new Besieged({ honest: 2, stages: 1 });
+    await besieged.serve();
+    await besieged.joinByTabs();
+    const word = (epoch: number): PeerMessage => ({ type: 'fault', epoch, reason: 'deviceLost', detail: 'it says so' });
+    const share = await besieged.shareBeside('tabs beside who says deviceLost', comesAndSays(besieged, word));
+    expect(share).toBeGreaterThan(0.75);
+    const { donors } = await besieged.status();
+    expect(donors).toBeGreaterThanOrEqual(2);
+  },
+);
 
 const CROWD = { everyMs: 500, stayMs: 3_000, addresses: 60 };
 
@@ -138,7 +144,7 @@ async function expectFiniteState(donor: Besieged['honest'][number]): Promise<voi
     }
 }
 
-test(
+test.runIf(IS_LONG)(
   '[OP35] names that many addresses choose, each within its limit, beside all that strangers have',
   options,
   async () => {

@@ -8,6 +8,8 @@ import { LARGE_CASE, type MatmulForm, matmul } from './matmul.ts';
 import type { Epilogue, Layout } from './product.ts';
 import { GPU_CANDIDATES, GPU_TILES, type GpuShape } from './tiles.ts';
 
+/** `npm test -- --long`: every shape and case. */
+const IS_LONG = process.env.SHOAL_LONG === '1';
 const EPILOGUES: readonly Epilogue[] = [
   {},
   { bias: true },
@@ -58,7 +60,7 @@ function casesOf(kernel: Kernel, family: AdapterFamily, epilogue: Epilogue): rea
  * with tails on every side, and tiles that fit.
  */
 const SHALLOW = new Map(
-  (process.env.SHOAL_LONG === '1' ? GPU_CANDIDATES : Object.values(GPU_TILES).flat())
+  (IS_LONG ? GPU_CANDIDATES : Object.values(GPU_TILES).flat())
     .map(({ rows, columns, ownRows, ownColumns, ...ways }: GpuShape) => {
       const { prefetch, direct } = ways;
       return { rows, columns, depth: 4, ownRows, ownColumns, ...(prefetch && { prefetch }), ...(direct && { direct }) };
@@ -70,8 +72,12 @@ const TRIED = [...SHALLOW.values()].flatMap((gpu) =>
 );
 const TRIED_CASES: readonly Dims[] = [
   { M: 37, N: 132, K: 42 },
-  { M: 5, N: 37, K: 257 },
-  { M: 128, N: 256, K: 8 },
+  ...(IS_LONG
+    ? [
+        { M: 5, N: 37, K: 257 },
+        { M: 128, N: 256, K: 8 },
+      ]
+    : []),
 ];
 
 // Asked for once a file: the cases below are listed before any device is there.
@@ -102,7 +108,9 @@ describe.skipIf(!found.ok)(
         /** [KE50] As a CPU runs them: every case of every form. */
         const direct =
           family === 'gpu'
-            ? [...FORMS, ...OF_WIDER, ...SLICED].map((form) => wholeOf({ ...form, gpuClass: 'cpu' }))
+            ? (IS_LONG ? [...FORMS, ...OF_WIDER, ...SLICED] : FORMS).map((form) =>
+                wholeOf({ ...form, gpuClass: 'cpu' }),
+              )
             : [];
         const listed = [
           ...[...all, ...parts, ...sliced].map((one) => ({ ...one, how: '' })),

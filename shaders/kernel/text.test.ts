@@ -1,6 +1,6 @@
 /**
  * The WGSL that runs, in golden/ for a case of every kernel: for software adapters, for GPUs, for GPUs over halves, and
- * one in boxes with immediates. `npx vitest run --project unit shaders/kernel/text.test.ts -u` writes the files anew.
+ * one in boxes with immediates. `npx vitest run --project swarm shaders/kernel/text.test.ts -u` writes the files anew.
  */
 import { describe, expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';

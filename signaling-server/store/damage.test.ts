@@ -18,7 +18,7 @@ import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.t
 import { documentHashes, parseDocument, storedDocument } from './runDocument.ts';
 
 const SEED = 20_261_123;
-const CASES = process.env.SHOAL_LONG === '1' ? 2_000 : 250;
+const CASES = process.env.SHOAL_LONG === '1' ? 2_000 : 80;
 /** Each writes to the disk and waits for it. */
 const LIMIT_MS = CASES * 2_000;
 const RUNS = ['tiny', 'other'];

@@ -42,13 +42,16 @@ const layered = (plan: Plan): Plan => ({
   stages: plan.stages.map((stage) => ({ ...stage, layered: true })),
 });
 
-test.each([
-  ['gpt2-tiny', 1, 2, 1, 'once a micro-batch'],
+const EVERY = [
   ['gpt2-tiny', 2, 3, 2, 'once a micro-batch'],
-  ['llama-tiny', 2, 2, 1, 'once a micro-batch'],
   ['gpt2-tiny', 1, 2, 1, 'once a pass'],
+  ['gpt2-tiny', 1, 2, 1, 'once a micro-batch'],
+  ['llama-tiny', 2, 2, 1, 'once a micro-batch'],
   ['llama-tiny', 2, 2, 1, 'once a pass'],
-] as const)(
+] as const;
+
+// `npm test -- --long`: all of them.
+test.each(process.env.SHOAL_LONG === '1' ? EVERY : EVERY.slice(0, 2))(
   '[PL18] [PL42] [PL43] [PL50] [PL64] layers gathered: %s, %d whole at a time, %d donors, %d stages, %s',
   async (name, gathered, donors, stages, how) => {
     const dawn = await dawnDevice();

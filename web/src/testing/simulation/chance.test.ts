@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { playByChance } from './cases.ts';
 
-/** `npm test -- --long`: `SHOAL_SIMULATED_EVENTS=5000000 npx vitest run --project unit web/src/testing/simulation/chance.test.ts`. */
+/** `npm test -- --long`: `SHOAL_SIMULATED_EVENTS=5000000 npx vitest run --project swarm web/src/testing/simulation/chance.test.ts`. */
 const EVENTS = Number(process.env.SHOAL_SIMULATED_EVENTS ?? (process.env.SHOAL_LONG === '1' ? 1_000_000 : 60_000));
 /** The first seed; a failure says which one it was. */
 const SEED = Number(process.env.SHOAL_SIMULATED_SEED ?? 1);
