@@ -28,7 +28,9 @@ const recordedRun = (steps: number): string =>
     const train = run.train as Json;
     const islands = { count: 'auto', roundSeconds: 2, exchange: 'f32', publish: 'f32' };
     const optimizer = { ...(train.optimizer as Json), learningRate: RATE };
-    return { ...run, checkpoint: { everySteps: 15 }, train: { ...train, optimizer, steps, islands } };
+    // Who comes late begins within the warm-up, at the rate of its number and not of its island's first step.
+    const schedule = { type: 'cosine', warmupSteps: 30, decaySteps: 60, minRatio: 0.1 };
+    return { ...run, checkpoint: { everySteps: 15 }, train: { ...train, optimizer, schedule, steps, islands } };
   });
 
 type Line = RecordedLine;

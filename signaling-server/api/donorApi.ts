@@ -10,7 +10,7 @@ import { hash } from '../../swarm/fields.ts';
 import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
-import { bearer, countText, problem, refuse } from '../http/calls.ts';
+import { bearer, countText, failed, problem, refuse } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
@@ -52,12 +52,12 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     });
 
     api.setErrorHandler((error: FastifyError, request, reply) => {
-      if ((error.statusCode ?? 500) < 500) return reply.send(error);
+      if ((error.statusCode ?? 500) < 500) return failed(reply, error);
       const peer = run.reception.ofToken(bearer(request));
       run.failed(error);
       if (peer !== null && request.method === 'PUT')
         run.reception.throwOut(peer, 'unhandled', `${request.method} ${request.routeOptions.url}`);
-      return problem(reply, 500, 'the server failed over this call');
+      return failed(reply, error);
     });
 
     api.get('/api/tokens/:hash', { config: { rateLimit } }, async (request, reply) => {

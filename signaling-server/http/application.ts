@@ -6,7 +6,7 @@ import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastif
 import { invariant } from '../../swarm/base.ts';
 import { type Access, isKnownHost, knownNames, UNKNOWN_HOST } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
-import { refuse } from './calls.ts';
+import { failed, refuse } from './calls.ts';
 import { among, networkOf } from './networkOf.ts';
 
 /** Connections at once, of every kind; and of one address, but for a trusted proxy, which is everyone's. */
@@ -37,6 +37,8 @@ export function application(access: Access, host: string, listens = true): Fasti
   const options: FastifyServerOptions = {
     ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
     ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
+    // An address that cannot be read is of no call, and no other handler hears of it.
+    frameworkErrors: (error, _request, reply) => failed(reply, error),
   };
   const serverFactory = (handler: RequestListener) =>
     tls === undefined ? createHttpServer(PATIENCE, handler) : createSecureServer({ ...tls, ...PATIENCE }, handler);

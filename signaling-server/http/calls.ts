@@ -1,5 +1,5 @@
 /** How HTTP calls answer: what is wrong in one sentence, and no more often than is said. */
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { count } from '../../swarm/fields.ts';
 
@@ -13,6 +13,11 @@ export function problem(reply: FastifyReply, status: number, sentence: string): 
     .send(
       `<!doctype html><meta charset="utf-8"><title>Shoal</title><p>${text}</p><p><a href="/">To the start page</a></p>\n`,
     );
+}
+
+/** What Fastify refused, or what nobody caught: in the words of every other answer. */
+export function failed(reply: FastifyReply, { statusCode = 500, message }: FastifyError): FastifyReply {
+  return problem(reply, statusCode, statusCode < 500 ? message : 'the server failed over this call');
 }
 
 /**

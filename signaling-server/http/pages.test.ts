@@ -5,6 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import fastify from 'fastify';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { previewTags } from '../api/preview.ts';
+import { application } from './application.ts';
 import { addPages } from './pages.ts';
 
 const PAGE = `<title>page</title>${'fish '.repeat(400)}`;
@@ -53,6 +54,29 @@ it('[OP38] says in words that there is nothing at an address, to a browser as a 
   expect(seen.payload).toContain('There is nothing at this address.');
   expect(seen.payload).toContain('<a href="/">');
   expect((await app.inject({ url: '/api/nowhere' })).json()).toEqual({ error: 'there is nothing at this address' });
+  await app.close();
+});
+
+it('[OP38] what cannot be read is refused in the one form of every answer', async () => {
+  const app = application({}, '127.0.0.1');
+  await addPages(app, folder);
+  app.post('/api/one', async () => 'taken');
+  app.get('/api/two', async () => {
+    throw new Error('of no concern to anybody');
+  });
+  const headers = { 'content-type': 'application/json', host: '127.0.0.1' };
+  for (const body of ['{', '', '{"__proto__":1}']) {
+    const answer = await app.inject({ method: 'POST', url: '/api/one', headers, body });
+    expect([answer.statusCode, Object.keys(answer.json()), typeof answer.json().error]).toEqual([
+      400,
+      ['error'],
+      'string',
+    ]);
+  }
+  const bad = await app.inject({ url: '/api/one%00%', headers: { host: '127.0.0.1' } });
+  expect([bad.statusCode, Object.keys(bad.json())]).toEqual([400, ['error']]);
+  const broken = await app.inject({ url: '/api/two', headers: { host: '127.0.0.1' } });
+  expect([broken.statusCode, broken.json()]).toEqual([500, { error: 'the server failed over this call' }]);
   await app.close();
 });
 

@@ -6,7 +6,7 @@ import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { storageProblem } from '../files/storageProblem.ts';
-import { problem } from './calls.ts';
+import { failed, problem } from './calls.ts';
 import { networkOf } from './networkOf.ts';
 import { RateStore } from './rateStore.ts';
 
@@ -51,7 +51,7 @@ export async function addPages(
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     if (error.statusCode === 429) return problem(reply, 429, TOO_OFTEN);
     const reason = storageProblem(error);
-    if (reason === null) return reply.send(error);
+    if (reason === null) return failed(reply, error);
     return problem(reply, 503, `the server cannot keep this now, because ${reason}: try again later`);
   });
   app.setNotFoundHandler((_request, reply) => problem(reply, 404, 'there is nothing at this address'));

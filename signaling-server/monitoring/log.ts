@@ -15,7 +15,7 @@ export function terminalLog(least: (typeof LEVELS)[number] = 'info'): Log {
   }
   return (level, said) => {
     // A donor's words may be in it: the terminal obeys none of them.
-    const text = said.replaceAll(/\p{Cc}+/gu, ' ');
+    const text = said.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ');
     if (LEVELS.indexOf(level) < LEVELS.indexOf(wanted)) return;
     const time = new Date(wallMs()).toISOString().slice(11, 19);
     process.stderr.write(`${time} ${level === 'warn' ? 'warning: ' : ''}${text}\n`);

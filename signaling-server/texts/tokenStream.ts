@@ -82,7 +82,8 @@ async function firstCut(encode: Encode, text: string, context: number): Promise<
     for (const next of text[place] === ' ' ? [place, place + 1] : [place]) {
       const rest = await encode(text.slice(next));
       const before = whole.length - rest.length;
-      if (before > 0 && rest.every((id, index) => id === whole[before + index]))
+      // What has no ids (blanks, that are stripped where a text begins) says nothing of a cut before it.
+      if (before > 0 && rest.length > 0 && rest.every((id, index) => id === whole[before + index]))
         return { ids: whole.slice(0, before), next };
     }
   return null;

@@ -261,9 +261,23 @@ describe('[DA6] ids of a text in pieces are those of the whole text', () => {
     const { encode } = await opened(json);
     expect(await encode(' er  en ')).toEqual(await whole(json, 'er en'));
     await expect(encode('der Fluß 流 fließt')).rejects.toThrow('has "流" that the tokenizer has no token for');
+    // Within a word the library's offsets close up behind what it leaves out.
+    await expect(encode('der Fl流uß fließt')).rejects.toThrow('has "流" that');
+    const bare = await opened(words(model));
+    await expect(bare.encode(`${'Fluß '.repeat(50)}流流${'Fluß '.repeat(50)}`)).rejects.toThrow('has "流" that');
+    const markers = [{ id: 200, content: '<流>', single_word: false, lstrip: false, rstrip: false, normalized: false, special: true }]; // biome-ignore format: one line
+    const marked = { ...words(model), added_tokens: markers };
+    expect(await (await opened(marked)).encode('er<流>en')).toEqual(await whole(marked, 'er<流>en'));
     const inBytes = { ...model, byte_fallback: true, vocab: ids([...letters, 'er', 'en', ...bytes.slice(0, 255)]) };
     const falling = await opened({ ...words(inBytes), pre_tokenizer: { type: 'Whitespace' } });
     expect(await falling.encode('流')).toHaveLength(3);
+  });
+
+  test('[DA6] blanks that are stripped only where a text begins or ends are kept at every cut', async () => {
+    const json = words(lettersModel, { normalizer: { type: 'Strip', strip_left: true, strip_right: true } });
+    const { encode } = await opened(json);
+    const text = `${'er en '.repeat(300)}${' '.repeat(1_200)}${'er en '.repeat(300)}`;
+    expect(await streamed(encode, text, seededRandom(6), SMALL)).toEqual(await whole(json, text));
   });
 
   test('texts without words, without spaces, and without an end', async () => {

@@ -86,7 +86,7 @@ const calls = {
       if (!/unk/i.test(error.message)) throw error;
       return { value: { lost: '' } };
     }
-    const lost = lostIn?.(text, encoding.getOffsets()) ?? null;
+    const lost = lostIn?.(text) ?? null;
     return { value: lost === null ? Int32Array.from(encoding.getIds()) : { lost } };
   },
 
@@ -108,12 +108,12 @@ const parts = (one) => [one, ...(one?.pretokenizers ?? one?.normalizers ?? []).f
 
 /**
  * Byte pairs without an unknown token leave out a character that is not in the vocabulary, and whose bytes may not stand for
- * it. Its place lies between the tokens' places. What the normalizer or the pre-tokenizer takes away lies there too, and is
- * no loss.
+ * it. The library's offsets do not tell where, since within a word those behind it move up: the words are looked at, as its
+ * own normalizer and pre-tokenizer make them. Answers what is lost of a text, or null.
  */
-function lossOf({ model, pre_tokenizer, normalizer: normalizers }, byteAlphabet) {
+function lossOf({ model, pre_tokenizer, normalizer: normalizers, added_tokens }, byteAlphabet) {
   if ((model?.type ?? 'BPE') !== 'BPE' || typeof model?.unk_token === 'string') return null;
-  const { vocab, continuing_subword_prefix, end_of_word_suffix, byte_fallback } = model;
+  const { vocab, continuing_subword_prefix, end_of_word_suffix, byte_fallback, ignore_merges } = model;
   const has = (token) => Object.hasOwn(vocab, token);
   const isOfBytes = [...parts(pre_tokenizer), ...parts(normalizers)].some((one) => one?.type === 'ByteLevel');
   if (isOfBytes && byteAlphabet.every(has)) return null;
@@ -126,19 +126,27 @@ function lossOf({ model, pre_tokenizer, normalizer: normalizers }, byteAlphabet)
     canBeBytes([...Buffer.from(character)]);
   const normalizer = tokenizer.getNormalizer();
   const preTokenizer = tokenizer.getPreTokenizer();
-  const isLost = (gap) => {
-    const normal = normalizer === null ? gap : normalizer.normalizeString(gap);
-    const words = preTokenizer === null ? [normal] : preTokenizer.preTokenizeString(normal).map(([word]) => word);
-    return [...words.join('')].some((character) => !isKnown(character));
-  };
-  return (text, offsets) => {
-    const characters = [...text];
-    let at = 0;
-    for (const [from, to] of [...offsets, [characters.length, characters.length]]) {
-      const gap = characters.slice(at, from).join('');
-      if (gap !== '' && isLost(gap)) return gap.trim() || gap;
-      at = Math.max(at, to);
+  const added = addedPattern(added_tokens ?? []);
+  const between = (text) => (added === null ? [text] : text.split(added));
+  return (text) => {
+    for (const given of between(text)) {
+      if (given === '') continue;
+      const normal = normalizer === null ? given : normalizer.normalizeString(given);
+      for (const own of between(normal)) {
+        const words = preTokenizer === null ? [own] : preTokenizer.preTokenizeString(own).map(([word]) => word);
+        const unlisted = ignore_merges ? words.filter((word) => !has(word)) : words;
+        for (const character of new Set(unlisted.join(''))) if (!isKnown(character)) return character;
+      }
     }
     return null;
   };
+}
+
+/** The library takes added tokens out of a text before all else, and some of the normalized one. Null: there are none. */
+function addedPattern(tokens) {
+  const named = tokens.filter((token) => typeof token?.content === 'string' && token.content !== '');
+  const one = ({ content, lstrip, rstrip }) =>
+    `${lstrip ? '\\s*' : ''}${content.replaceAll(/[\\^$.*+?()[\]{}|]/g, '\\$&')}${rstrip ? '\\s*' : ''}`;
+  const longest = named.toSorted((a, b) => b.content.length - a.content.length);
+  return named.length === 0 ? null : new RegExp(longest.map(one).join('|'), 'u');
 }

@@ -30,8 +30,8 @@ export interface ConfigFields<Schema extends z.ZodType> {
   readonly schema: Schema;
   /** What each of them must be, for the sentence that refuses it; a positive integer, where it is not named here. */
   readonly expected: Readonly<Record<string, string>>;
-  /** Fields with the only value that is computed here (also what an absent field means). */
-  readonly fixed: readonly (readonly [field: string, value: unknown])[];
+  /** Fields with the only value that is computed here (also what an absent field means), and what transformers takes for the same. */
+  readonly fixed: readonly (readonly [field: string, value: unknown, ...same: unknown[]])[];
 }
 
 /** The family's own fields, or a sentence that starts with the name of the one that is refused. */
@@ -44,9 +44,10 @@ export function readConfig<Schema extends z.ZodType>(
     const field = String(parsed.error.issues[0]?.path[0]);
     return refusal(fieldReason(field, expected[field] ?? withBound('a positive integer', given[field]), given));
   }
-  for (const [field, value] of fixed) {
+  for (const [field, value, ...same] of fixed) {
     const actual = given[field];
-    if (actual !== undefined && actual !== value) return refusal(fieldReason(field, JSON.stringify(value), given));
+    if (actual !== undefined && actual !== value && !same.includes(actual))
+      return refusal(fieldReason(field, JSON.stringify(value), given));
   }
   return success(parsed.data);
 }

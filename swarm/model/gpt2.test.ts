@@ -22,6 +22,13 @@ test('an empty config is GPT-2 small, 124,439,808 parameters', () => {
   expect(small).toMatchObject({ positions: 1024, vocabulary: 50_257, initializerRange: 0.02 });
 });
 
+test.each(['gelu_pytorch_tanh', 'gelu_fast'])(
+  '[MO1] %s is gelu_new by another name of transformers',
+  (activation_function) => {
+    expect(reason({ ...tiny, activation_function })).toBe('accepted');
+  },
+);
+
 test('tensors stand in the order and with the names of Hugging Face', () => {
   const table = model({ ...tiny, tie_word_embeddings: false, n_inner: 12 });
   expect(table.blocks.map(({ name, tensors }) => [name, tensors.length])).toEqual([

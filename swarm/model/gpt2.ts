@@ -45,7 +45,7 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
     tie_word_embeddings: 'true or false',
   },
   fixed: [
-    ['activation_function', 'gelu_new'],
+    ['activation_function', 'gelu_new', 'gelu_pytorch_tanh', 'gelu_fast'],
     ['scale_attn_weights', true],
     ['scale_attn_by_inverse_layer_idx', false],
     ['reorder_and_upcast_attn', false],

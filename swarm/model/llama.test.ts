@@ -96,6 +96,10 @@ test('rotary theta: 10000, or where either place says it', () => {
   expect(theta({ rope_scaling: { rope_type: 'default' }, rope_theta: 7 })).toBe(7);
 });
 
+test('[MO1] other names of the same arithmetic, as transformers has them, are taken', () => {
+  expect(reason({ hidden_act: 'swish', attention_bias: null, mlp_bias: null })).toBe('accepted');
+});
+
 test.each<[Record<string, unknown>, string]>([
   [{ hidden_act: 'gelu' }, 'hidden_act must be "silu", not "gelu"'],
   [{ attention_bias: true }, 'attention_bias must be false, not true'],

@@ -56,9 +56,9 @@ const FIELDS: ConfigFields<typeof SCHEMA> = {
     pad_token_id: 'an integer or null',
   },
   fixed: [
-    ['hidden_act', 'silu'],
-    ['attention_bias', false],
-    ['mlp_bias', false],
+    ['hidden_act', 'silu', 'swish'],
+    ['attention_bias', false, null],
+    ['mlp_bias', false, null],
     ['partial_rotary_factor', 1],
     ['quantization_config', null],
   ],
