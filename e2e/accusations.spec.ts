@@ -2,6 +2,7 @@
  * Members of the plan that say what is not so, against the built server: the honest donors' commits go on, and none of
  * them loses its place.
  */
+import { once } from 'node:events';
 import { expect, test } from 'vitest';
 import type { PeerMessage } from '../swarm/messages/messages.ts';
 import { Besieged, strangersAddress } from './strangers.ts';
@@ -17,37 +18,55 @@ const inReports =
   (message: PeerMessage): PeerMessage | null =>
     message.type === 'report' ? change(message) : message;
 
+/** So long a step takes: most of it computing, so that one donor more does not slow the two cores. */
+const STEP_MS = 60;
 /** It computes some steps as it should before it shows its face. */
 const HONEST_STEPS = 20;
 
+/** One with that trick among them, as long as it may be. */
+const joins =
+  (besieged: Besieged, lie: (message: PeerMessage) => PeerMessage | null) =>
+  async (signal: AbortSignal): Promise<void> => {
+    const ended = once(signal, 'abort');
+    const hostile = besieged.donor({ address: strangersAddress(1), lie });
+    await hostile.hears('start');
+    await ended;
+    hostile.vanish();
+  };
+
 test('[CO32] three lost links each that it tells of cost no honest donor its place', options, async () => {
-  const besieged = await Besieged.training({ honest: 3, stages: 2 });
+  const besieged = await Besieged.training({ honest: 3, stages: 2, stepMs: STEP_MS });
   const victims = besieged.honest.map(({ welcome }) => welcome.peer);
   let said = 0;
-  const hostile = besieged.donor({
-    address: strangersAddress(1),
-    lie: inReports(({ epoch }) => {
-      const about = victims[Math.floor(said / 3) % victims.length];
-      said += 1;
-      return about === undefined ? null : { type: 'fault', epoch, reason: 'linkLost', about, detail: 'no word' };
-    }),
+  const lie = inReports(({ epoch }) => {
+    const about = victims[Math.floor(said / 3) % victims.length];
+    said += 1;
+    return about === undefined ? null : { type: 'fault', epoch, reason: 'linkLost', about, detail: 'no word' };
   });
-  await hostile.hears('start');
-  await besieged.commits(100);
+  const share = await besieged.shareBeside('who says that links are lost', joins(besieged, lie));
+  expect(said).toBeGreaterThan(victims.length);
+  expect(share).toBeGreaterThan(0.75);
 });
 
 test('[CO51] losses that are no number end no run', options, async () => {
-  const besieged = await Besieged.training({ honest: 2, stages: 1 });
-  const hostile = besieged.donor({
-    address: strangersAddress(1),
-    lie: inReports((report) => ({
-      ...report,
-      losses: report.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
-    })),
-  });
-  await hostile.hears('start');
-  await besieged.commits(50);
+  const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: STEP_MS });
+  const lie = inReports((report) => ({
+    ...report,
+    losses: report.losses.map(({ microBatch }) => ({ microBatch, lossSum: null })),
+  }));
+  const share = await besieged.shareBeside('who reports losses that are no number', joins(besieged, lie));
+  expect(share).toBeGreaterThan(0.75);
   expect((await besieged.status()).phase).not.toMatch(/failed|paused/);
+});
+
+test('[CO54] gradients a thousand times too large are committed, and cost nobody its place', options, async () => {
+  const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: STEP_MS });
+  const lie = inReports((report) => ({
+    ...report,
+    shards: report.shards.map((shard) => ({ ...shard, sumSquares: 1e6 })),
+  }));
+  const share = await besieged.shareBeside('whose gradients are a thousand times too large', joins(besieged, lie));
+  expect(share).toBeGreaterThan(0.75);
 });
 
 test.each(process.env.SHOAL_LONG === '1' ? ([1e300, 1e308, 'NaN', 'Infinity'] as const) : ([1e308, 'NaN'] as const))(
