@@ -12,7 +12,7 @@ import { inHalves } from './kernel/inHalves.ts';
 import type { Kernel } from './kernel/kernel.ts';
 
 /** What of an adapter decides. */
-export interface DeviceTraits {
+interface DeviceTraits {
   readonly units: readonly MatrixUnit[];
   /** Absent: the usual one. */
   readonly gpuClass?: GpuClass | undefined;

@@ -320,6 +320,24 @@ describe('boundaries', () => {
     expect([...rooms.values()].map((room) => circle(room, rooms)?.join(' -> ')).filter(Boolean)).toEqual([]);
   });
 
+  test('what is exported is named by another file', () => {
+    const texts = new Map(
+      [...paths, 'setup.mjs', ...filesUnder('signaling-server', /\.mjs$/)].map((path) => [path, read(path)]),
+    );
+    const words = new Map([...texts].map(([path, text]) => [path, new Set(text.match(/[\w$]+/g))]));
+    const unused = paths.flatMap((path) =>
+      [
+        ...(texts.get(path) ?? '').matchAll(
+          /^export (?:async )?(?:const|let|function\*?|class|interface|type) ([\w$]+)/gm,
+        ),
+      ]
+        .map(([, name = '']) => name)
+        .filter((name) => ![...words].some(([other, named]) => other !== path && named.has(name)))
+        .map((name) => `${path} ${name}`),
+    );
+    expect(unused).toEqual([]);
+  });
+
   test('no circle of imports', () => {
     expect(all.map((source) => circle(source, sources)?.join(' -> ')).filter(Boolean)).toEqual([]);
   });

@@ -44,10 +44,6 @@ export interface Product {
   readonly wider?: number;
 }
 
-/** Nothing but A, B and C is read or written. */
-export const isBare = ({ epilogue }: Product): boolean =>
-  epilogueNames(epilogue).every((name) => name === 'accumulate');
-
 /** `bias`, `gelu` … of an epilogue, in a fixed order: for names and keys. */
 export function epilogueNames(epilogue: Epilogue): string[] {
   const order = ['bias', 'gelu', 'geluBackward', 'residual', 'accumulate', 'biasGradient'] as const;

@@ -10,7 +10,7 @@ import { lastStepText } from './quads.ts';
 import { aRow, bRow, component, dimText, plus, range, type Widths, widths } from './widths.ts';
 
 /** How strips lie in workgroup memory. */
-export interface Staging {
+interface Staging {
   readonly element: 'f32' | 'f16';
   /** Elements between the end of a step of K and the next. */
   readonly padding: number;

@@ -15,7 +15,7 @@ import { chooseLaunch } from './watchdog.ts';
 const STRETCH = 65_521;
 const SEED = 20;
 
-export interface SampledRun {
+interface SampledRun {
   /** At most 0 where every drawn element is right, as of a comparison (verify.ts). */
   readonly excess: number;
   readonly where: string;

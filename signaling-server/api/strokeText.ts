@@ -83,7 +83,7 @@ const SPACE = 3;
 /** Between two letters. */
 const GAP = 1.6;
 
-export interface StrokeText {
+interface StrokeText {
   readonly lines: readonly (readonly Point[])[];
   readonly width: number;
 }

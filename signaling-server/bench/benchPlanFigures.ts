@@ -41,7 +41,7 @@ export function line(result: Measured | undefined): string {
   return `${name.padEnd(8)} ${seconds}, ${tokensPerSecond.toFixed(0)} tokens/s, ${bytes} bytes, ${product}, ${attempts}x  ${plan}`;
 }
 
-export interface OverRounds {
+interface OverRounds {
   readonly name: string;
   readonly medianSeconds: number;
   /** The step beside that of the first plan in the same round, so that a machine that drifts troubles neither: median, least, most. */

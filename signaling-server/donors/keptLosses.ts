@@ -11,7 +11,7 @@ export interface Losses {
 
 /** Losses are forgiven one by one within minutes, convictions within days. */
 export const LOSS_KINDS = ['losses', 'convictions'] as const;
-export type LossKind = (typeof LOSS_KINDS)[number];
+type LossKind = (typeof LOSS_KINDS)[number];
 
 interface KeptOptions {
   /** What an address is remembered by. */

@@ -46,7 +46,7 @@ interface Receiver {
 }
 
 /** Who may have something relayed to whom, and whether so much of it. */
-export interface RelayPairs {
+interface RelayPairs {
   isPair(from: PeerId, to: PeerId): boolean;
   /** Counts the bytes where it is true. */
   take(from: PeerId, to: PeerId, bytes: number): boolean;

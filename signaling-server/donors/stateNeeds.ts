@@ -24,7 +24,7 @@ interface Need {
   bytesLeft: number;
 }
 
-export interface StatePart {
+interface StatePart {
   readonly checkpoint: number;
   readonly block: BlockName;
   readonly kind: StateKind;

@@ -14,7 +14,7 @@ const PIECE_ELEMENTS = 1 << 16;
 const SUMMED = ['m', 'v', 'velocity', 'leftOver'] as const;
 
 /** Values of the earlier checkpoint. */
-export type ReadValues = (range: Range) => Promise<Float32Array>;
+type ReadValues = (range: Range) => Promise<Float32Array>;
 
 /** What is wrong with an upload: what to answer, and what it was. */
 export class UploadError extends Error {

@@ -44,7 +44,7 @@ export interface Upload extends Request {
 }
 
 /** A shard on its way. `sizeBytes`: what its call says; null: nothing. */
-export interface UploadBody {
+interface UploadBody {
   readonly sizeBytes: number | null;
   readonly chunks: AsyncIterable<Uint8Array>;
 }
@@ -63,7 +63,7 @@ interface Asked {
   readonly hashes: Set<BlobHash>;
 }
 
-export interface UploadsOf {
+interface UploadsOf {
   readonly store: Store;
   readonly blobs: BlobStore;
   readonly name: string;

@@ -28,7 +28,7 @@ export interface RehearsedDonor {
   sendNaN(firstStep: number): Promise<boolean>;
 }
 
-export interface RehearsalHost {
+interface RehearsalHost {
   readonly nowMs?: () => number;
   /** Resolves when the newcomer is in the plan; `onAdmitted` gets its name when it is admitted, null if it never will be. */
   readonly join?: (onAdmitted: (peer: string | null) => void) => Promise<boolean>;

@@ -49,7 +49,7 @@ const wordSchema = z.discriminatedUnion('type', [
 ]);
 type Word = z.infer<typeof wordSchema>;
 
-export interface SiteProcesses extends TrainingServer {
+interface SiteProcesses extends TrainingServer {
   /** SIGKILL to the process that leads; then it is started again, where so many donors are left. */
   killAndRestart(donors: number): Promise<Result<null>>;
   /** What came of the training, once it is closed. */

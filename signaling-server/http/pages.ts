@@ -14,7 +14,7 @@ import { RateStore } from './rateStore.ts';
 const CALLS_PER_MINUTE = 3_000;
 const TOO_OFTEN = 'this was asked too often from your network address: try again in a minute';
 
-export interface PageOptions {
+interface PageOptions {
   /** What is said of the run in the head of the donor's page, where a link to it is shared. */
   readonly preview?: (request: FastifyRequest) => string;
   /** Origins of the sites that may show `/embed` in a frame. */

@@ -37,7 +37,7 @@ export interface OperatorSession {
 }
 
 /** Where the sessions are kept between two servers. */
-export interface SessionStore {
+interface SessionStore {
   readonly saved: string | null;
   save(sessions: string): void;
 }

@@ -7,7 +7,7 @@ import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { type Plan, planSchema, problems } from '../../swarm/plan/plan.ts';
 
 /** Of what is known, and recognised, and not done yet. */
-export const COMES_LATER = 'comes with a later version of shoal';
+const COMES_LATER = 'comes with a later version of shoal';
 /** A held-out round numbers its frames by micro-batch, with 16 bits for it. */
 const HIGHEST_ID = 65_535;
 

@@ -21,7 +21,7 @@ const FROM_BACKUP =
   'stop all servers and fill another site from a backup (shoal store copy --from DIR --to nats://… --site NAME)';
 
 /** What the journal's entries are done to. */
-export interface JournalReplica {
+interface JournalReplica {
   /** The last transaction that it has. */
   readonly applied: number;
   apply(entry: Entry): void;

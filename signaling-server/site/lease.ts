@@ -11,7 +11,7 @@ import { isProcessName } from '../donors/processName.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 
 /** A key that was not renewed for so long is gone. */
-export const LEASE_MS = 4_000;
+const LEASE_MS = 4_000;
 const RENEW_MS = 1_000;
 const LOOK_MS = 500;
 /** Where NATS was away, whoever led has the first try. */

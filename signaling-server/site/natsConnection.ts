@@ -18,7 +18,7 @@ const PINGS_UNANSWERED = 2;
 const RECONNECT_MS = 500;
 const CONNECT_LIMIT_MS = 5_000;
 
-export interface NatsAddress {
+interface NatsAddress {
   readonly urls: readonly string[];
   /** Of a user's credentials. */
   readonly creds?: string;

@@ -37,7 +37,7 @@ export const partIn = (bytes: Buffer): number | null =>
 export const isOpening = (bytes: Buffer): boolean => partIn(bytes) === 0;
 export const isReset = (bytes: Buffer): boolean => bytes[0] === RESET;
 
-export interface PipeReader {
+interface PipeReader {
   /** Call `taken` when the message is dealt with: until then it counts in the window of who sent it. */
   onMessage(kind: number, message: Buffer, taken: () => void): void;
   /** The other end said its last word, or it is gone: nothing comes any more. */

@@ -8,7 +8,7 @@ import type { Pipe } from './pipe.ts';
 const TEXT = 1;
 const NUMBER_BYTES = 4;
 
-export function encodedNumber(number: number): Buffer {
+function encodedNumber(number: number): Buffer {
   const bytes = Buffer.allocUnsafe(NUMBER_BYTES);
   bytes.writeUInt32LE(number);
   return bytes;

@@ -18,7 +18,7 @@ export const RETRY_MS = 500;
 
 export const SILENT = 'NATS does not answer';
 
-export interface WriterHost {
+interface WriterHost {
   /** Another leads. */
   fenced(): void;
   stalls(): void;

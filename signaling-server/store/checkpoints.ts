@@ -15,7 +15,7 @@ const NEWEST_KEPT = 2;
 /** A state is verified when so many steps went on past it. */
 const VERIFIED_STEPS = 10;
 /** Its kind among the events of a run. */
-export const SET_ASIDE_EVENT = 'setAside';
+const SET_ASIDE_EVENT = 'setAside';
 
 /**
  * Of checkpoints that no operator marked, ascending: those that stay beside the newest one. The initial state, the newest

@@ -2,7 +2,7 @@
 import { EMPTY_CARD, type RunCard } from '../../swarm/messages/about.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 
-export interface CardFacts {
+interface CardFacts {
   readonly file: RunFile;
   readonly step: number;
   readonly parameters: number;

@@ -94,7 +94,7 @@ interface SampleRow {
 }
 
 /** A text to train on, and the end that was cut off it: two blobs. */
-export interface KeptText extends z.infer<typeof textSchema> {
+interface KeptText extends z.infer<typeof textSchema> {
   readonly name: string;
 }
 

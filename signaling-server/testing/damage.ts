@@ -24,7 +24,7 @@ function oneOf<T>(random: Random, all: readonly T[]): T {
 }
 
 /** Every file below it, by its path there. */
-export const filesIn = (folder: string): string[] =>
+const filesIn = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))

@@ -57,7 +57,7 @@ export class VirtualNats {
 }
 
 /** What may go wrong on a link, as chances and times; the link draws by itself. */
-export interface LinkFaults {
+interface LinkFaults {
   readonly random: Random;
   /** A request, and an answer, takes up to so long. */
   readonly delayMs: number;

@@ -35,7 +35,7 @@ interface Line {
 }
 
 /** `own`: what it says of it itself, and others cannot lower. */
-export interface KnownLine extends Line {
+interface KnownLine extends Line {
   readonly own: Line;
 }
 

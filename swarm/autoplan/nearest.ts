@@ -6,7 +6,7 @@ import type { Plan, ScheduleName, WarmUp } from '../plan/plan.ts';
 import type { SplitOptions } from '../planner/equalSplit.ts';
 import { DEFAULT_CHUNKS, DEFAULT_PAIRS } from '../planner/ownedSplit.ts';
 
-export interface Nearest {
+interface Nearest {
   readonly options: SplitOptions;
   /** Donors that stay spare for it. */
   readonly fewer: 0 | 1;

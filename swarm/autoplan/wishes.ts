@@ -65,7 +65,7 @@ export function capacityOf(model: Pick<Model, 'layers'>, { plan, groupPlans, aut
 export type MakePlan = (peers: readonly PeerId[], caps: MemoryCaps, hosts?: HostMemory) => Result<Plan>;
 
 /** What else is known of donors, beside what they give; absent: nobody has a cap. */
-export interface KnownCaps {
+interface KnownCaps {
   /** On their lines, as they set them. */
   readonly lines?: LineCaps;
   /** On a buffer, of their GPUs. */

@@ -273,7 +273,7 @@ export interface IslandTurn {
 }
 
 /** Of a step whose round is recorded: which it was. */
-export interface RecordedTurn {
+interface RecordedTurn {
   readonly number: number;
   readonly island: number;
   readonly round: number;

@@ -56,7 +56,7 @@ export const soundProgress = (phase: Watched, peer: PeerId, at: StepProgress): S
 });
 
 /** The plan's members, and those who hand their state over to them. */
-export function partakers(phase: Watched): PeerId[] {
+function partakers(phase: Watched): PeerId[] {
   const givers = isPreparing(phase) && phase.source.from === 'peers' ? membersOf(phase.source.inForce) : [];
   return [...new Set([...membersOf(phase.inForce), ...givers])];
 }

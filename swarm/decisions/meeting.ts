@@ -23,7 +23,7 @@ import { isRoundOver, recordedEnd, recordedSteps } from './recordedRounds.ts';
 const TRIES = 2;
 
 /** What is met about. */
-export interface RoundEnd {
+interface RoundEnd {
   readonly round: number;
   /** So many steps stand committed when it is over. */
   readonly end: number;

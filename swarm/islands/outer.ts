@@ -148,7 +148,7 @@ export function add(sum: Float32Array, said: Contribution, steps: number): void 
 }
 
 /** Nesterov's momentum over the mean difference. `total`: the steps of all islands. */
-export function outerStep(
+function outerStep(
   { outer }: Pick<MeetingSettings, 'outer'>,
   [from]: Range,
   { shared, velocity }: Pick<SharedPlanes, 'shared' | 'velocity'>,

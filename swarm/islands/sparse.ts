@@ -17,7 +17,7 @@ export interface SparseRun {
 }
 
 export const IS_HIGH = 2;
-export const IS_NEGATIVE = 1;
+const IS_NEGATIVE = 1;
 const MAGNITUDE = 0x7fffffff;
 
 /** How many elements of a run so long are sent at most. */

@@ -1,6 +1,6 @@
 /** What kind of place a network address names, in any way of writing it. */
 
-export type AddressKind =
+type AddressKind =
   | 'public'
   /** Of a home's or a company's own network. */
   | 'private'

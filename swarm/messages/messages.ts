@@ -38,7 +38,7 @@ export const MESSAGE_BYTES_LIMIT = 262_144;
 export const HEARTBEAT_MS = 1_000;
 
 /** What may be looked at in an epoch that is checked. */
-export const CHECKED_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'loss', 'norm'] as const;
+const CHECKED_KINDS = ['activation', 'gradient', 'slice', 'values', 'heldOut', 'state', 'loss', 'norm'] as const;
 /**
  * The first tensor that this donor met in a checked epoch that is not sound (`isSound` in wire.ts): what it is, as in a
  * frame's key. Absent `from`: it made this itself, and all that it had got until then was sound.

@@ -23,7 +23,7 @@ const DISCARD_PORT = 9;
 /** Which addresses may be told: all, those outside private networks, or only a TURN server's. */
 export type Told = 'all' | 'public' | 'turn';
 
-export type LinkSignal =
+type LinkSignal =
   | { readonly type: 'offer' | 'answer'; readonly sdp: string }
   | {
       readonly type: 'candidate';

@@ -28,7 +28,7 @@ const ELEMENT_BYTES: Readonly<Record<string, number>> = {
 const HEADER_LIMIT_BYTES = 16 * 2 ** 20;
 export const LENGTH_BYTES = 8;
 
-export interface TensorEntry {
+interface TensorEntry {
   readonly dtype: string;
   readonly shape: readonly number[];
   /** Bytes `[from, to)`, counted from the end of the header. */

@@ -84,7 +84,7 @@ export const wayProblems = ({ links = [], lines = [], schedule }: Ways, peers: r
 ];
 
 /** How one peer writes its stream to another. */
-export type WireBetween = (from: PeerId, to: PeerId) => WireEncoding;
+type WireBetween = (from: PeerId, to: PeerId) => WireEncoding;
 
 export function wireBetween({ links }: { readonly links?: readonly PlanLink[] }, wire: RunWire): WireBetween {
   const plain = plainWire(wire);

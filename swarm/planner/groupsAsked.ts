@@ -17,7 +17,7 @@ const WAITED_LAYERS = 2;
 export const MOST_STAGES = 16;
 
 /** A donor's part of a meeting. */
-export interface Meets {
+interface Meets {
   /** Bytes that it sends, and receives, an element of its stages. */
   readonly sent: number;
   readonly received: number;

@@ -13,7 +13,7 @@ import type { simulateEnds } from '../simulate/simulate.ts';
 import type { PlannedPeer, StageShape } from './clusterCosts.ts';
 
 /** Of one peer, in elements. */
-export interface HostUpdates {
+interface HostUpdates {
   readonly passedOn: number;
   /** What a stage of its own computes with, after all that comes before it. */
   readonly own: readonly { readonly stage: number; readonly block: BlockName; readonly until: number }[];

@@ -29,7 +29,7 @@ export interface Group {
   readonly worth: number;
 }
 
-export interface Grouping {
+interface Grouping {
   readonly groups: readonly Group[];
   readonly idle: readonly number[];
 }

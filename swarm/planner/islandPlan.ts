@@ -33,7 +33,7 @@ interface AutoRounds {
   readonly roundSeconds: number;
 }
 
-export interface PlannedIsland {
+interface PlannedIsland {
   readonly plan: Plan;
   readonly predicted: ClusterPlan['predicted'] & { readonly stepsPerRound: number };
 }

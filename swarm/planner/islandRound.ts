@@ -72,7 +72,7 @@ export interface Rounds {
 }
 
 /** Teams that have steps in a round, with it and its meeting. */
-export interface Met {
+interface Met {
   readonly teams: readonly Team[];
   readonly meeting: Meeting;
   readonly round: Round;

@@ -47,7 +47,7 @@ export interface Clock {
 
 /** The orders that drafts have: one stage a peer. */
 export const DRAFT_SCHEDULES = ['gpipe', '1f1b'] as const;
-export type DraftSchedule = (typeof DRAFT_SCHEDULES)[number];
+type DraftSchedule = (typeof DRAFT_SCHEDULES)[number];
 
 /** Where a stage's state lies with its members (stageFit.ts). */
 export type Placement = 'room' | 'links' | 'hub';

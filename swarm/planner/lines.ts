@@ -73,7 +73,7 @@ function outside({ peers: all }: ClusterCosts, place: number, pipeline: Flow): n
 }
 
 /** Where the stream of each peer goes over a line that it shares: the line, and whom it reaches by it. */
-export interface SharedLines {
+interface SharedLines {
   readonly lines: readonly LineCost[];
   readonly lineOf: ReadonlyMap<number, { readonly line: number; readonly mates: ReadonlySet<number> }>;
 }

@@ -4,7 +4,7 @@ import type { Plan } from '../plan/plan.ts';
 import { counted, secondsText } from '../quantityText.ts';
 import type { Forecast } from './forecast.ts';
 
-export type OrderReason = {
+type OrderReason = {
   readonly order: string;
   readonly than: string;
   readonly microBatches: number;

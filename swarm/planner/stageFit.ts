@@ -33,7 +33,7 @@ export type Keepers = Map<number, number>;
 /** Who has how much of a stage's state, on its GPU and in main memory, members first; the parts in any unit. */
 export type Shares = ReadonlyMap<number, number>;
 
-export interface StageLoad {
+interface StageLoad {
   readonly shape: StageShape;
   /** How many micro-batches each member has in flight. */
   readonly slots: Int32Array;

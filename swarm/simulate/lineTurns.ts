@@ -14,14 +14,14 @@ import { wiring } from '../schedule/order.ts';
 import type { LinkCost } from './links.ts';
 import { type Costs, simulateColumns } from './simulate.ts';
 
-export interface LineMessage {
+interface LineMessage {
   readonly from: PeerId;
   /** `SEND_F` or `SEND_B`, of the stage that sends it. */
   readonly action: MicroAction;
 }
 
 /** A message's place: whose message goes right before it, and what goes right after it. */
-export interface LineTurn {
+interface LineTurn {
   readonly after: PeerId | null;
   readonly next: LineMessage | null;
 }

@@ -7,7 +7,7 @@
 import { at, type PeerId } from '../base.ts';
 import { instantEnd } from './events.ts';
 
-export type Sharing = 'mixed' | 'turns';
+type Sharing = 'mixed' | 'turns';
 
 export interface LineCost {
   readonly sharing: Sharing;

@@ -36,7 +36,7 @@ interface Play {
   events: number;
 }
 
-export interface LiarResult {
+interface LiarResult {
   readonly events: number;
   readonly lies: number;
   readonly refusedHonest: number;

@@ -40,7 +40,7 @@ export const wantTensor = (occasion: Occasion): TensorName => ({
 });
 
 /** A part of a shard: its values, or the gradient of one pass. */
-export interface GatheredPart {
+interface GatheredPart {
   readonly part: number;
   readonly use: BlockUse;
   readonly shard: Shard;

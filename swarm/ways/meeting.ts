@@ -26,11 +26,7 @@ export const meetingPassages = (
     : packetPassages(model, settings, groups);
 
 /** Where what islands share lies with every keeper. */
-export function packetPassages(
-  model: Model,
-  settings: MeetingSettings,
-  groups: readonly MeetingGroup[],
-): PacketPassage[] {
+function packetPassages(model: Model, settings: MeetingSettings, groups: readonly MeetingGroup[]): PacketPassage[] {
   return model.blocks.flatMap((own) => {
     const shards = groups.flatMap(({ state }) => shardsOf(state, own.name));
     return groups.flatMap((group) =>

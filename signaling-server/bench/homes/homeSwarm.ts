@@ -31,7 +31,7 @@ const SPEED_OF_ALL = 0.8;
 /** Of an island, from meeting to meeting. */
 const MOST_INNER_STEPS = 6;
 
-export interface HomeSwarm {
+interface HomeSwarm {
   readonly line: Line;
   /** Of the homes' routers. */
   readonly nats: readonly NatKind[];

@@ -43,7 +43,7 @@ const ordersSchema = z.object({
   jitterMs: z.number(),
   loss: z.number(),
 });
-export type RouterOrders = z.infer<typeof ordersSchema>;
+type RouterOrders = z.infer<typeof ordersSchema>;
 
 export const routerArguments = (orders: RouterOrders): string[] => [COMMAND, JSON.stringify(orders)];
 const routerSocket = (folder: string, home: number): string => join(folder, `${home}.sock`);

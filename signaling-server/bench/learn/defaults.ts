@@ -39,7 +39,7 @@ const SETTINGS: readonly Setting[] = [
   ...[0.8, 1].map((feedback) => setting(OUTER.careful, feedback)),
 ];
 
-export interface DefaultsRow extends Setting {
+interface DefaultsRow extends Setting {
   readonly islands: number;
   readonly innerSteps: number;
   /** Held out, of each seed. */

@@ -8,7 +8,7 @@ import { at, invariant } from '../../../swarm/base.ts';
 /** A tile of C that is kept in registers: rows, and columns in vectors of four. */
 const TILE_ROWS = 4;
 const TILE_VECTORS = 2;
-export const TILE_COLUMNS = 4 * TILE_VECTORS;
+const TILE_COLUMNS = 4 * TILE_VECTORS;
 const PAGE_BYTES = 65_536;
 const FLOAT_BYTES = 4;
 

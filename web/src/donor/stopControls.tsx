@@ -11,7 +11,7 @@ const MINUTE_MS = 60_000;
 const MORNING_HOUR = 7;
 
 /** Milliseconds from now until then, by this computer's clock. */
-export function untilTomorrowMs(nowMs: number): number {
+function untilTomorrowMs(nowMs: number): number {
   const now = new Date(nowMs);
   return new Date(now.getFullYear(), now.getMonth(), now.getDate() + 1, MORNING_HOUR).getTime() - nowMs;
 }

@@ -7,7 +7,7 @@ import { got, invariant } from '../../../swarm/base.ts';
 import { type Action, type ComputeAction, formatAction, type MicroAction } from '../../../swarm/schedule/action.ts';
 import type { OwnOrder } from '../../../swarm/schedule/ownOrder.ts';
 
-export interface MessagesStep {
+interface MessagesStep {
   run(action: Action): Promise<void>;
   /** Who waits for that in the stage before hears that this backward begins. */
   begin(backward: ComputeAction): void;

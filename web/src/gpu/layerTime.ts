@@ -20,14 +20,14 @@ const MOST_PASSES = 64;
 /** The first runs, compilations of a driver among them, say how many passes; a later one no more. */
 const TRIED_RUNS = 4;
 
-export interface TimedLayer {
+interface TimedLayer {
   readonly forward: () => void;
   /** Of the newest forward. */
   readonly backward: () => void;
   readonly settled: () => Promise<void>;
 }
 
-export interface LayerTime {
+interface LayerTime {
   readonly forwardSeconds: number;
   readonly backwardSeconds: number;
 }

@@ -9,7 +9,7 @@ import { ratesOf } from '../../../shaders/kernel/watchdog.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Gpu } from './device.ts';
 
-export interface RealShape {
+interface RealShape {
   readonly kernel: Kernel;
   readonly dims: Dims;
 }

@@ -53,7 +53,7 @@ export function closeLaunches({ launches: { add, norm, update } }: Shard): void 
 }
 
 /** What shards are made of; `buffers` are those of all of them. */
-export interface ShardParts {
+interface ShardParts {
   readonly gpu: Gpu;
   readonly model: Model;
   readonly compute: Compute;

@@ -8,7 +8,7 @@ import { type DataChannel, PortChannel, portTo } from './portChannel.ts';
 import type { TurnAnswer } from './turnGathering.ts';
 
 /** As it goes to the worker: the channel, or a port to it. */
-export type MovedChannel = RTCDataChannel | MessagePort;
+type MovedChannel = RTCDataChannel | MessagePort;
 
 /** What happens to a call, as `CallEvents` has it. */
 export type CallNews =

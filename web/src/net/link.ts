@@ -42,7 +42,7 @@ export interface Link {
   close(): void;
 }
 
-export interface LinkOptions extends ConnectionOptions {
+interface LinkOptions extends ConnectionOptions {
   /** What all links of this end share. */
   readonly line?: LineMeter;
 }

@@ -63,7 +63,7 @@ export function groupsOf(length: number, most: number): (readonly [from: number,
   });
 }
 
-export interface Table {
+interface Table {
   readonly xs: readonly number[];
   readonly ys: readonly (number | null)[];
 }

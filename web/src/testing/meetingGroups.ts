@@ -23,7 +23,7 @@ import { KeeperState } from './keeperState.ts';
 
 const tensor = { name: 't', shape: [1], initial: 'normal' as const };
 export const ELEMENTS = 300;
-export const MEETING_MODEL: Model = {
+const MEETING_MODEL: Model = {
   ...outlineModel(1, false),
   blocks: [
     {

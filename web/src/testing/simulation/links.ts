@@ -72,7 +72,7 @@ class VirtualChannel implements FlowChannel {
   }
 }
 
-export function frameName(message: ArrayBuffer): string {
+function frameName(message: ArrayBuffer): string {
   const frame = decodeFrame(message);
   return frame.ok ? `frame ${frame.value.kind}` : 'frame';
 }

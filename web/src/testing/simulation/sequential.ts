@@ -22,7 +22,7 @@ import {
 } from './integers.ts';
 
 /** After so many steps, as many as its index. */
-export type Trajectory = readonly ReadonlyMap<BlockName, State>[];
+type Trajectory = readonly ReadonlyMap<BlockName, State>[];
 
 interface Reference {
   readonly states: Trajectory;

@@ -48,7 +48,7 @@ export interface Malice {
   says(message: PeerMessage): PeerMessage | null;
 }
 
-export interface TabOptions {
+interface TabOptions {
   readonly network: Network;
   readonly links: LinkSwitch;
   readonly server: SimulatedServer;
