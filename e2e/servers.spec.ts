@@ -23,7 +23,8 @@ const STEPS = 12;
 const LONG_STEPS = 60;
 /** Beside much other work sixty steps alone take minutes: what is looked for is a hang. */
 const BUSY_MS = 600_000;
-const AWAY_MS = process.env.SHOAL_LONG === '1' ? 30_000 : 6_000;
+const IS_LONG = process.env.SHOAL_LONG === '1';
+const AWAY_MS = IS_LONG ? 30_000 : 6_000;
 
 async function openNats(): Promise<{ readonly url: string; kill(): Promise<void>; start(): Promise<void> }> {
   const nats = await startNatsServer(temporaryFolder());
@@ -46,35 +47,38 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     expect([chaos, rollbacks]).toEqual([[{ entry: 'server-kill@4', firedAtStep: expect.any(Number) }], []]);
   });
 
-  test('[NA3] [NA5] [NA9] a server that leads stands still for longer than its key holds: another goes on, and when it wakes it commits nothing and passes its donors on', async () => {
-    const { url: nats } = await openNats();
-    const runFile = copyOfRun('gpt2-tiny', withSteps(100_000));
-    const first = await startServer(runFile, { nats, schedule: 'gpipe' });
-    await first.logged(/(this process leads the site)/);
-    const second = await startServer(runFile, { nats, schedule: 'gpipe' });
-    const donor = await openDonor(second.url);
-    await donor.until('computing');
-    const committed = async (): Promise<unknown> =>
-      (await (await fetch(`${second.url}/api/status`)).json()).committedSteps;
-    await expect.poll(committed, { timeout: 60_000 }).toBeGreaterThan(0);
-    first.signal('SIGSTOP');
-    // Opened by its link while nobody leads, the dashboard waits, and its token is not lost.
-    const operator = await openOperator(second);
-    await second.logged(/(this process leads the site)/);
-    const atTakeover = (await operator.until(() => true)).committedSteps;
-    await operator.until(({ committedSteps }) => committedSteps > atTakeover);
-    first.signal('SIGCONT');
-    await first.logged(/(this process leads the site no more)/);
-    // A call to it is answered by the other one.
-    await expect
-      .poll(async () => (await fetch(`${first.url}/readyz`)).json(), { timeout: 20_000 })
-      .toEqual({ ok: true, role: 'gateway' });
-    const status = (await (await fetch(`${first.url}/api/status`)).json()) as { committedSteps: number };
-    expect(status.committedSteps).toBeGreaterThanOrEqual(atTakeover);
-    const newcomer = await openDonor(first.url);
-    await newcomer.until('computing');
-    expect((await operator.until(() => true)).generation).toBe(0);
-  });
+  test.runIf(IS_LONG)(
+    '[NA3] [NA5] [NA9] a server that leads stands still for longer than its key holds: another goes on, and when it wakes it commits nothing and passes its donors on',
+    async () => {
+      const { url: nats } = await openNats();
+      const runFile = copyOfRun('gpt2-tiny', withSteps(100_000));
+      const first = await startServer(runFile, { nats, schedule: 'gpipe' });
+      await first.logged(/(this process leads the site)/);
+      const second = await startServer(runFile, { nats, schedule: 'gpipe' });
+      const donor = await openDonor(second.url);
+      await donor.until('computing');
+      const committed = async (): Promise<unknown> =>
+        (await (await fetch(`${second.url}/api/status`)).json()).committedSteps;
+      await expect.poll(committed, { timeout: 60_000 }).toBeGreaterThan(0);
+      first.signal('SIGSTOP');
+      // Opened by its link while nobody leads, the dashboard waits, and its token is not lost.
+      const operator = await openOperator(second);
+      await second.logged(/(this process leads the site)/);
+      const atTakeover = (await operator.until(() => true)).committedSteps;
+      await operator.until(({ committedSteps }) => committedSteps > atTakeover);
+      first.signal('SIGCONT');
+      await first.logged(/(this process leads the site no more)/);
+      // A call to it is answered by the other one.
+      await expect
+        .poll(async () => (await fetch(`${first.url}/readyz`)).json(), { timeout: 20_000 })
+        .toEqual({ ok: true, role: 'gateway' });
+      const status = (await (await fetch(`${first.url}/api/status`)).json()) as { committedSteps: number };
+      expect(status.committedSteps).toBeGreaterThanOrEqual(atTakeover);
+      const newcomer = await openDonor(first.url);
+      await newcomer.until('computing');
+      expect((await operator.until(() => true)).generation).toBe(0);
+    },
+  );
 
   test('[NA1] [NA53] [NA94] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice', {
     timeout: BUSY_MS,
@@ -115,27 +119,30 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     expect(curveFaults('gpt2-long', LONG_STEPS, metrics)).toEqual([]);
   });
 
-  test('[NA2] [NA58] a server that does not lead is killed and comes back: its tab comes back, nothing is given up; killed once more, the one that leads is the last and saves', async () => {
-    const { url: nats } = await openNats();
-    const runFile = copyOfRun('gpt2-tiny', withSteps(100_000));
-    const first = await startServer(runFile, { nats, schedule: 'gpipe' });
-    await first.logged(/(this process leads the site)/);
-    const second = await startServer(runFile, { nats, schedule: 'gpipe' });
-    const [, other] = [await openDonor(first.url), await openDonor(second.url)];
-    const operator = await openOperator(first);
-    await operator.until(({ committedSteps, donors }) => committedSteps > 3 && donors.length === 2);
-    await second.kill();
-    const again = await startServer(runFile, { nats, schedule: 'gpipe', port: second.port });
-    await other.until('computing');
-    const atReturn = (await operator.until(() => true)).committedSteps;
-    const back = await operator.until(
-      ({ committedSteps, donors }) => committedSteps > atReturn + 3 && donors.length === 2,
-    );
-    expect(back.generation).toBe(0);
-    await other.press('Leave');
-    await operator.until(({ donors }) => donors.length === 1);
-    await again.kill();
-    const { stderr } = await first.stop();
-    expect(stderr).toContain('stopping after this step');
-  });
+  test.runIf(IS_LONG)(
+    '[NA2] [NA58] a server that does not lead is killed and comes back: its tab comes back, nothing is given up; killed once more, the one that leads is the last and saves',
+    async () => {
+      const { url: nats } = await openNats();
+      const runFile = copyOfRun('gpt2-tiny', withSteps(100_000));
+      const first = await startServer(runFile, { nats, schedule: 'gpipe' });
+      await first.logged(/(this process leads the site)/);
+      const second = await startServer(runFile, { nats, schedule: 'gpipe' });
+      const [, other] = [await openDonor(first.url), await openDonor(second.url)];
+      const operator = await openOperator(first);
+      await operator.until(({ committedSteps, donors }) => committedSteps > 3 && donors.length === 2);
+      await second.kill();
+      const again = await startServer(runFile, { nats, schedule: 'gpipe', port: second.port });
+      await other.until('computing');
+      const atReturn = (await operator.until(() => true)).committedSteps;
+      const back = await operator.until(
+        ({ committedSteps, donors }) => committedSteps > atReturn + 3 && donors.length === 2,
+      );
+      expect(back.generation).toBe(0);
+      await other.press('Leave');
+      await operator.until(({ donors }) => donors.length === 1);
+      await again.kill();
+      const { stderr } = await first.stop();
+      expect(stderr).toContain('stopping after this step');
+    },
+  );
 });
