@@ -10,21 +10,10 @@ const IS_LONG = process.env.SHOAL_LONG === '1';
 
 /** For `npm test -- --long` alone: what the lanes without browsers, or the other files, show at every change on a smaller scale. */
 const SELDOM = [
-  ...['accusations', 'alerts', 'brokenSocket', 'changedTab', 'changingPlans', 'churn', 'crowds', 'deployment', 'embed'],
-  ...[
-    'gathered',
-    'homes',
-    'islandPages',
-    'kernels',
-    'limits',
-    'memory',
-    'overlap',
-    'owners',
-    'pageMemory',
-    'recordedRounds',
-  ],
-  ...['rehearse', 'relay', 'serverKills', 'stateCodes', 'stateOnly', 'storms', 'streams', 'unusual'],
-  ...['uploaders', 'wire'],
+  ...['accusations', 'alerts', 'brokenSocket', 'changedTab', 'changingPlans', 'churn', 'crowds', 'deployment'],
+  ...['embed', 'gathered', 'homes', 'islandPages', 'kernels', 'limits', 'memory', 'overlap', 'owners'],
+  ...['pageMemory', 'recordedRounds', 'rehearse', 'relay', 'serverKills', 'stateCodes', 'stateOnly', 'storms'],
+  ...['streams', 'unusual', 'uploaders', 'wire'],
 ].map((name) => `e2e/${name}.spec.ts`);
 
 /** Swarms and chaos: what is the same where several servers train the run. */

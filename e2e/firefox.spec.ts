@@ -11,6 +11,8 @@ import { curveFaults, weightFaults } from './fidelity.ts';
 import { atTestEnd, copyOfRun, goldenFile, runSwarm, startServer, temporaryFolder, withSteps } from './product.ts';
 import { expectUnusual } from './unusual.ts';
 
+const IS_LONG = process.env.SHOAL_LONG === '1';
+
 const PATIENCE_MS = 120_000;
 const GOLDEN = goldenFile('gpt2-tiny/run.json');
 
@@ -51,7 +53,7 @@ test('[BR5] a swarm of Firefox and Chromium computes what one trainer in float64
   expect(new Set(metrics.map(({ stages }) => stages))).toEqual(new Set([2]));
 });
 
-test.runIf(process.env.SHOAL_LONG === '1')(
+test.runIf(IS_LONG)(
   '[CO54] [BR5] Chromium beside Firefox learns dashes by heart, and verse after them',
   async (context) => {
     await needsFirefox(context);
@@ -59,15 +61,12 @@ test.runIf(process.env.SHOAL_LONG === '1')(
   },
 );
 
-test.runIf(process.env.SHOAL_LONG === '1')(
-  '[BR5] [BR6] Firefox alone, frozen in between: the same curve',
-  async (context) => {
-    await needsFirefox(context);
-    const options = ['--donors', '1', '--browser', 'firefox', '--steps', '8', '--chaos', 'freeze:0@3+1s'];
-    const { metrics } = await runSwarm(GOLDEN, ...options);
-    expect(curveFaults('gpt2-tiny', 8, metrics)).toEqual([]);
-  },
-);
+test.runIf(IS_LONG)('[BR5] [BR6] Firefox alone, frozen in between: the same curve', async (context) => {
+  await needsFirefox(context);
+  const options = ['--donors', '1', '--browser', 'firefox', '--steps', '8', '--chaos', 'freeze:0@3+1s'];
+  const { metrics } = await runSwarm(GOLDEN, ...options);
+  expect(curveFaults('gpt2-tiny', 8, metrics)).toEqual([]);
+});
 
 test('[BR5] the donor page in Firefox: joins, pauses, goes on, leaves, and breaks no rule of its own', async (context) => {
   await needsFirefox(context);

@@ -34,6 +34,15 @@ async function openNats(): Promise<{ readonly url: string; kill(): Promise<void>
   return { url: nats.value.url, kill: () => nats.value.kill(), start };
 }
 
+/** Two servers of a site; the first one leads. */
+async function openPair(runFile = copyOfRun('gpt2-tiny', withSteps(100_000))) {
+  const nats = await openNats();
+  const first = await startServer(runFile, { nats: nats.url, schedule: 'gpipe' });
+  await first.logged(/(this process leads the site)/);
+  const second = await startServer(runFile, { nats: nats.url, schedule: 'gpipe' });
+  return { nats, runFile, first, second };
+}
+
 describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_NATS_SERVER}`, () => {
   test('[NA8] [NA4] two donors over two servers, and the server that leads is killed: the golden curve, and nothing is given up', async () => {
     const report = join(temporaryFolder(), 'report.json');
@@ -50,11 +59,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
   test.runIf(IS_LONG)(
     '[NA3] [NA5] [NA9] a server that leads stands still for longer than its key holds: another goes on, and when it wakes it commits nothing and passes its donors on',
     async () => {
-      const { url: nats } = await openNats();
-      const runFile = copyOfRun('gpt2-tiny', withSteps(100_000));
-      const first = await startServer(runFile, { nats, schedule: 'gpipe' });
-      await first.logged(/(this process leads the site)/);
-      const second = await startServer(runFile, { nats, schedule: 'gpipe' });
+      const { first, second } = await openPair();
       const donor = await openDonor(second.url);
       await donor.until('computing');
       const committed = async (): Promise<unknown> =>
@@ -83,11 +88,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
   test('[NA1] [NA53] [NA94] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice', {
     timeout: BUSY_MS,
   }, async () => {
-    const { url: nats, kill, start } = await openNats();
-    const runFile = copyOfRun('gpt2-long', withSteps(LONG_STEPS));
-    const first = await startServer(runFile, { nats, schedule: 'gpipe' });
-    await first.logged(/(this process leads the site)/);
-    const second = await startServer(runFile, { nats, schedule: 'gpipe' });
+    const { nats, runFile, first, second } = await openPair(copyOfRun('gpt2-long', withSteps(LONG_STEPS)));
     const operator = await openOperator(first);
     await operator.press('Pause');
     await operator.until(({ phase }) => phase === 'paused');
@@ -97,7 +98,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     await operator.until(({ donors }) => donors.length === 2);
     await operator.press('Resume');
     await operator.until(({ committedSteps }) => committedSteps > 3);
-    await kill();
+    await nats.kill();
     await operator.until(({ sentence }) => sentence.includes('NATS does not answer'));
     await besides.getByText('This server can’t reach the one that leads the run.').waitFor();
     await donor.page.getByText('The server can’t save right now, so the run waits.').waitFor();
@@ -105,7 +106,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     const { committedSteps: before } = await operator.until(() => true);
     await sleep(AWAY_MS);
     expect((await operator.until(() => true)).committedSteps).toBe(before);
-    await start();
+    await nats.start();
     await besides.locator('body[data-connection="open"]').waitFor();
     const { generation } = await operator.until(({ phase }) => phase === 'finished');
     expect(generation).toBe(0);
@@ -113,7 +114,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
     await first.stop();
     // What the site keeps, as one server would have it.
     const folder = join(temporaryFolder(), 'copy');
-    const copied = await shoal('store', 'copy', '--from', nats, '--to', folder);
+    const copied = await shoal('store', 'copy', '--from', nats.url, '--to', folder);
     expect(copied.code, copied.stderr).toBe(0);
     const { metrics } = await runSwarm(runFile, '--donors', '1', '--data-dir', folder);
     expect(curveFaults('gpt2-long', LONG_STEPS, metrics)).toEqual([]);
@@ -122,16 +123,12 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
   test.runIf(IS_LONG)(
     '[NA2] [NA58] a server that does not lead is killed and comes back: its tab comes back, nothing is given up; killed once more, the one that leads is the last and saves',
     async () => {
-      const { url: nats } = await openNats();
-      const runFile = copyOfRun('gpt2-tiny', withSteps(100_000));
-      const first = await startServer(runFile, { nats, schedule: 'gpipe' });
-      await first.logged(/(this process leads the site)/);
-      const second = await startServer(runFile, { nats, schedule: 'gpipe' });
+      const { nats, runFile, first, second } = await openPair();
       const [, other] = [await openDonor(first.url), await openDonor(second.url)];
       const operator = await openOperator(first);
       await operator.until(({ committedSteps, donors }) => committedSteps > 3 && donors.length === 2);
       await second.kill();
-      const again = await startServer(runFile, { nats, schedule: 'gpipe', port: second.port });
+      const again = await startServer(runFile, { nats: nats.url, schedule: 'gpipe', port: second.port });
       await other.until('computing');
       const atReturn = (await operator.until(() => true)).committedSteps;
       const back = await operator.until(
