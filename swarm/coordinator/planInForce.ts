@@ -23,6 +23,7 @@ import { watchedFrom } from './progress.ts';
 import { staleOf } from './replicas.ts';
 import { evaluate, train } from './starting.ts';
 import {
+  type Among,
   type CoordinatorState,
   expectedDonors,
   isPlanningAnew,
@@ -88,12 +89,7 @@ export function planOn(transition: Transition, reason: string, isChecked = false
   waitForPlan(transition, before, reason, among);
 }
 
-export function waitForPlan(
-  transition: Transition,
-  before: PlanInForce | null,
-  reason: string,
-  among: readonly PeerId[] | 'everyone',
-) {
+export function waitForPlan(transition: Transition, before: PlanInForce | null, reason: string, among: Among) {
   change(transition, { phase: { name: 'planning', before, reason, among } });
   proceed(transition);
 }
@@ -175,7 +171,7 @@ function end(transition: Transition, reason: string) {
  * The plan in force, if any, ends here; what is not in the newest checkpoint is lost. Then whatever should come next. `among`:
  * whose the next plan is.
  */
-export function planAnew(transition: Transition, reason: string, among: readonly PeerId[] | 'everyone' = 'everyone') {
+export function planAnew(transition: Transition, reason: string, among: Among = 'everyone') {
   const { phase } = transition.state;
   const inForce = planInForce(transition.state);
   const why = groupEnd(transition.state);

@@ -182,6 +182,9 @@ export interface AwaitingCheckpoint extends Watched {
   readonly deadline: number;
 }
 
+/** Whose the next plan is. */
+export type Among = readonly PeerId[] | 'everyone';
+
 /** No plan is in force, and one was asked for. */
 interface Planning {
   readonly name: 'planning';
@@ -189,7 +192,7 @@ interface Planning {
   readonly before: PlanInForce | null;
   readonly reason: string;
   /** Who had a part in the plan that cannot go on: the next one is theirs. everyone: they can make none, or there was none. */
-  readonly among: readonly PeerId[] | 'everyone';
+  readonly among: Among;
 }
 
 /** The server is back from its store, and its donors may still have what is committed beyond the newest checkpoint. */

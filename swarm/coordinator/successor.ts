@@ -12,6 +12,7 @@ import type { Offered, PlanAnswer, Proposal, Question } from './events.ts';
 import { COMMANDED } from './operatorWords.ts';
 import { leftBehind, staleOf } from './replicas.ts';
 import {
+  type Among,
   type CoordinatorState,
   dutiesIn,
   expectedDonors,
@@ -24,8 +25,7 @@ import {
 } from './state.ts';
 
 /** Whom the plan that is wanted is made with, where they can do it. */
-export const amongOf = ({ phase }: CoordinatorState): readonly PeerId[] | 'everyone' =>
-  phase.name === 'planning' ? phase.among : 'everyone';
+export const amongOf = ({ phase }: CoordinatorState): Among => (phase.name === 'planning' ? phase.among : 'everyone');
 
 /** Those who would compute, in the order they joined; the first `most` of them. */
 export function willing(state: CoordinatorState, most = Number.POSITIVE_INFINITY, among = amongOf(state)): PeerId[] {
@@ -44,7 +44,7 @@ export function willing(state: CoordinatorState, most = Number.POSITIVE_INFINITY
  * With whom the run goes on where its plan cannot: those who had a part in it, newcomers beside their steps alone (CO70).
  * everyone: none of them is left.
  */
-export function membersLeft(state: CoordinatorState, before: PlanInForce | null): readonly PeerId[] | 'everyone' {
+export function membersLeft(state: CoordinatorState, before: PlanInForce | null): Among {
   const had = before ?? planInForce(state);
   const members = state.phase.name === 'planning' ? state.phase.among : had && membersOf(had);
   if (members === null || members === 'everyone') return 'everyone';

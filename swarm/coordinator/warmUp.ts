@@ -3,7 +3,7 @@
  * compile, fetch tokens and open links, and hold no state yet. When all of them are warm it takes over at the next
  * boundary. Who is late is let go alone, so that nobody can make the others stand by never getting ready.
  */
-import type { PeerId } from '../base.ts';
+import { doubledMs, type PeerId } from '../base.ts';
 import { peers } from '../plan/plan.ts';
 import { allowedFor, withSeen } from './deadlines.ts';
 import type { Proposal } from './events.ts';
@@ -89,7 +89,7 @@ function setAside(transition: Transition, peer: PeerId) {
 export function rest(transition: Transition, peer: PeerId): string {
   noteVisit(transition, peer);
   const rests = (donorOf(transition, peer)?.rests ?? 0) + 1;
-  const restMs = Math.min(ASIDE_MS * 2 ** (rests - 1), MOST_ASIDE_MS);
+  const restMs = doubledMs(ASIDE_MS, MOST_ASIDE_MS, rests - 1);
   changeDonor(transition, peer, { rests, asideUntilMs: transition.now + restMs });
   // From now on fewer have to do.
   if (transition.state.gathering === 'whole') change(transition, { gathering: 'over' });
