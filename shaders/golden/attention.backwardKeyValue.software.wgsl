@@ -18,8 +18,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-fn element(x: Lane, i: u32) -> f32 { return x; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
+fn lane_element(x: Lane, i: u32) -> f32 { return x; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 // What attention does with lanes of one float. Twin of tilesOfLanes.wgsl.
 // Four lanes side by side: one column for each row of a tensor.
 alias Tile = vec4f;

@@ -15,8 +15,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-fn element(x: Lane, i: u32) -> f32 { return x[i]; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
+fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 const TEAM = 256u;
 // Reductions over the TEAM invocations of a workgroup, in a fixed order: runs first, then their results, which all
 // invocations read. For GPUs only: on a software adapter every barrier switches stacks. Each call needs all invocations.
@@ -67,13 +67,13 @@ fn has_target(n: u32, lane: u32) -> bool { return load_targets_N(n) / WIDTH % TE
 fn write_target(n: u32, value: f32) {
   let target_id = load_targets_N(n);
   let i = n * (dims.V / WIDTH) + target_id / WIDTH;
-  store_logits_NV(i, replaced(load_logits_NV(i), target_id % WIDTH, value));
+  store_logits_NV(i, lane_replaced(load_logits_NV(i), target_id % WIDTH, value));
 }
 // The target's logit, which is taken out of its row; 0 for those who do not have it.
 fn take_target(n: u32, lane: u32) -> f32 {
   if (!has_target(n, lane)) { return 0.0; }
   let target_id = load_targets_N(n);
-  let correct = element(load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH), target_id % WIDTH);
+  let correct = lane_element(load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH), target_id % WIDTH);
   write_target(n, LOWEST);
   return correct;
 }

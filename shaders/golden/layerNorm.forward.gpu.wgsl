@@ -19,8 +19,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-fn element(x: Lane, i: u32) -> f32 { return x[i]; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
+fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 const TEAM = 64u;
 // Reductions over the TEAM invocations of a workgroup, in a fixed order: runs first, then their results, which all
 // invocations read. For GPUs only: on a software adapter every barrier switches stacks. Each call needs all invocations.

@@ -14,8 +14,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-fn element(x: Lane, i: u32) -> f32 { return x; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
+fn lane_element(x: Lane, i: u32) -> f32 { return x; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 const TILES = 5u;
 const TILE_WORDS = 5u;
 // Two floats as a word of halves. Rounding (to even), saturation and what is not finite are settled on the bits of the

@@ -12,8 +12,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-fn element(x: Lane, i: u32) -> f32 { return x[i]; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
+fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 // Turns each pair (x[d], x[d + D/2]) of the first H heads of a row, in place:
 //   (a, b) → (a·cos − b·sin, b·cos + a·sin),   with sign·sin for sin. One invocation for each lane of pairs.
 

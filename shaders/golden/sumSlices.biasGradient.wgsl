@@ -15,8 +15,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-fn element(x: Lane, i: u32) -> f32 { return x; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
+fn lane_element(x: Lane, i: u32) -> f32 { return x; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 // Adds the sums of all slices, in order, to what they are slices of (slices.ts). `add` says what an element belongs to.
 
 fn item(i: u32) {

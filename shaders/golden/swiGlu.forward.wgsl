@@ -12,8 +12,8 @@ const WIDTH = 4u;
 
 fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
-fn element(x: Lane, i: u32) -> f32 { return x[i]; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
+fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
 // e^(−x), clamped where silu(x) is x or 0 to the last bit, so that it stays below the largest f32.
 fn exp_minus(x: Lane) -> Lane { return exp(-clamp(x, Lane(-80.0), Lane(80.0))); }
 // y = silu(gate)·up. One invocation for each lane of y_NI.

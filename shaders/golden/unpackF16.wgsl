@@ -12,8 +12,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-fn element(x: Lane, i: u32) -> f32 { return x; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
+fn lane_element(x: Lane, i: u32) -> f32 { return x; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 // x[2i], x[2i + 1] = the halves of packed[i], times gain. One invocation a word.
 
 fn item(i: u32) {

@@ -12,8 +12,8 @@ const WIDTH = 1u;
 
 fn total(x: Lane) -> f32 { return x; }
 fn largest(x: Lane) -> f32 { return x; }
-fn element(x: Lane, i: u32) -> f32 { return x; }
-fn replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
+fn lane_element(x: Lane, i: u32) -> f32 { return x; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return value; }
 const TILES = 5u;
 const TILE_WORDS = 5u;
 // A tile of 32 elements in eight vectors, and the orthogonal rotation that is its own inverse: the Hadamard matrix / √32.

@@ -44,6 +44,14 @@ test.each([...files.keys()])('golden/%s', async (name) => {
   await expect(files.get(name)).toMatchFileSnapshot(`../golden/${name}`);
 });
 
+test('no text declares a function twice, as a kernel of the name of one that all texts have would', () => {
+  const all = [...kernels, ...overHalves].map((kernel) => [kernel, GPU] as const);
+  for (const [kernel, variant] of [...all, ...kernels.map((kernel) => [kernel, SOFTWARE] as const)]) {
+    const names = [...textOf(kernel, shown(kernel), variant).matchAll(/\bfn (\w+)\(/g)].map(([, name]) => name);
+    expect(names, kernel.name).toEqual([...new Set(names)]);
+  }
+});
+
 test('golden/ has no other files', () => {
   const there = Object.keys(import.meta.glob('../golden/*')).map((path) => path.slice('../golden/'.length));
   expect(there.toSorted()).toEqual([...files.keys()].toSorted());

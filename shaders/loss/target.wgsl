@@ -12,13 +12,13 @@ fn has_target(n: u32, lane: u32) -> bool { return load_targets_N(n) / WIDTH % TE
 fn write_target(n: u32, value: f32) {
   let target_id = load_targets_N(n);
   let i = n * (dims.V / WIDTH) + target_id / WIDTH;
-  store_logits_NV(i, replaced(load_logits_NV(i), target_id % WIDTH, value));
+  store_logits_NV(i, lane_replaced(load_logits_NV(i), target_id % WIDTH, value));
 }
 // The target's logit, which is taken out of its row; 0 for those who do not have it.
 fn take_target(n: u32, lane: u32) -> f32 {
   if (!has_target(n, lane)) { return 0.0; }
   let target_id = load_targets_N(n);
-  let correct = element(load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH), target_id % WIDTH);
+  let correct = lane_element(load_logits_NV(n * (dims.V / WIDTH) + target_id / WIDTH), target_id % WIDTH);
   write_target(n, LOWEST);
   return correct;
 }
