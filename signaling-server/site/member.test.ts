@@ -142,6 +142,31 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     for (const donor of donors) donor.leave();
   });
 
+  test.each([false, true])(
+    '[NA98] a process dies while nothing is computed, NATS away: %s: its donors count no more',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async (isNatsAway) => {
+      const first = await openMember();
+      await first.leads;
+      const second = await openMember();
+      const [own, other] = await Promise.all([first, second].map(({ member }) => ScriptedDonor.joined(member.url)));
+      const run = first.led.server?.run;
+      invariant(run && own && other, 'it leads');
+      await run.until(({ committedSteps }) => committedSteps > 3);
+      run.command('pause');
+      await run.until(({ phase }) => phase === 'paused');
+      const present = (): string[] => run.snapshot().donors.map(({ peer }) => peer);
+      expect(present().toSorted()).toEqual([own.welcome.peer, other.welcome.peer].toSorted());
+      if (isNatsAway) await nats.kill();
+      await second.kill();
+      if (isNatsAway) contentOf(await nats.start());
+      await expect.poll(present, { timeout: 20_000 }).toEqual([own.welcome.peer]);
+      for (const donor of [own, other]) donor.vanish();
+    },
+  );
+
   test('[NA71] wrong invitations at one process and at the next one that leads are counted together', {
     timeout: TIMEOUT_MS,
   }, async () => {
