@@ -16,8 +16,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const CONFIG = { model_type: 'gpt2', n_layer: 2, n_head: 1, n_embd: 4, n_inner: 3, n_positions: 5, vocab_size: 7 };
-const modelOf = (config: object): Model => {
-  const parsed = modelFromConfig(config);
+const modelOf = (config: object, use?: 'inference'): Model => {
+  const parsed = modelFromConfig(config, use);
   if (!parsed.ok) throw new Error(parsed.reason);
   return parsed.value;
 };
@@ -181,6 +181,14 @@ describe('[FI12] the head of a tied model', () => {
     const bare = [...rest.map((tensor) => ({ ...tensor, name: tensor.name.replace(prefix, '') })), HEAD];
     expect((await opened(part('bare', bare), tied)).tensorNames?.[table.name]).toBe(table.name.replace(prefix, ''));
     expect(await refused(part('neither', rest), tied)).toContain(`lacks the model's tensor ${table.name}`);
+  });
+
+  test('[MO6] the published config of GPT-2 has dropout, which matters only for training', async () => {
+    const published = modelOf({ ...CONFIG, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1 }, 'inference');
+    const tensors = tensorsOf(published);
+    expect((await opened(part('tied', tensors), published)).found).toBe(published);
+    const { found } = await opened(part('other', [...tensors, HEAD], 5), published);
+    expect([found.tied, found.config.resid_pdrop]).toEqual([false, 0.1]);
   });
 
   test('it may stand in another part than the table', async () => {

@@ -169,9 +169,9 @@ async function tensorsOf(
   return success({ model: actual, tensors: found.value });
 }
 
-/** The same model with a head of its own. */
+/** The same model with a head of its own. Whether its dropout matters was asked when the model was read. */
 function untiedOf(model: Model): Model {
-  const untied = modelFromConfig({ ...model.config, tie_word_embeddings: false });
+  const untied = modelFromConfig({ ...model.config, tie_word_embeddings: false }, 'inference');
   invariant(untied.ok, 'every model can be untied');
   return untied.value;
 }
