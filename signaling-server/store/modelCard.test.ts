@@ -4,6 +4,7 @@ import { modelCard } from './modelCard.ts';
 
 const file = {
   name: 'whale',
+  model: {},
   data: { files: ['a.txt'], tokenizer: 'bytes' },
   train: { steps: 300, globalBatchSize: 24, sequenceLength: 32 },
 } as unknown as RunFile; // what is asked for
@@ -47,4 +48,16 @@ test('[OP39] its example asks for no more tokens than the model has positions be
   expect(example(32, 'tokenizer.json')).toEqual(['The ', '24']);
   expect(example(3)).toEqual(['T', '2']);
   expect(example(1)).toEqual(['T', '1']);
+});
+
+test('[OP39] where the config says halves its example asks for the float32 that the weights are: transformers 5 goes by the config', () => {
+  const loads = (model: object): string | undefined => {
+    const of = { ...file, model } as RunFile;
+    const facts = { file: of, step: 1, parameters: 1, positions: 32, loss: null, heldOutLoss: null, card: null };
+    return /from_pretrained\((.*)\)/.exec(modelCard(facts))?.[1];
+  };
+  // As transformers 4 and 5 name it in config.json.
+  for (const config of [{ torch_dtype: 'bfloat16' }, { dtype: 'float16' }])
+    expect(loads(config)).toBe('".", torch_dtype="float32"');
+  for (const config of [{}, { torch_dtype: 'float32' }, { dtype: null }]) expect(loads(config)).toBe('"."');
 });

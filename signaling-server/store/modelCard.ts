@@ -58,7 +58,7 @@ export function modelCard({ file, step, parameters, positions, loss, heldOutLoss
     '```python',
     'from transformers import AutoModelForCausalLM, AutoTokenizer',
     '',
-    'model = AutoModelForCausalLM.from_pretrained(".")',
+    `model = AutoModelForCausalLM.from_pretrained(${['"."', ...asFloat32(file.model)].join(', ')})`,
     'tokenizer = AutoTokenizer.from_pretrained(".")',
     `tokens = tokenizer("${prompt}", return_tensors="pt")`,
     `print(tokenizer.decode(model.generate(**tokens, max_new_tokens=${more}, do_sample=True)[0]))`,
@@ -67,4 +67,13 @@ export function modelCard({ file, step, parameters, positions, loss, heldOutLoss
     'It is small, and it makes things up. Nobody has tested it for anything but its loss.',
     '',
   ].join('\n');
+}
+
+/**
+ * The weights are float32; a config of a model that was published in halves says that it has those, and transformers 5
+ * rounds to what the config says. Older versions know the argument by this name alone, that one by this one too.
+ */
+function asFloat32({ dtype, torch_dtype }: RunFile['model']): string[] {
+  const said = dtype ?? torch_dtype ?? 'float32';
+  return said === 'float32' ? [] : ['torch_dtype="float32"'];
 }
