@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { meanLoss } from '../swarm/reference/reference.ts';
+import { meanLoss } from '../swarm/reference/trainer.ts';
 import { modelOf } from '../swarm/run/runFile.ts';
 import { curveFaults, type Line, readTensors, SPARSE, weightFaults } from './fidelity.ts';
 import { beside, copyOfRun, expectReplayed, type Json, runFileAt, runSwarm, temporaryFolder } from './product.ts';

@@ -8,8 +8,9 @@ import { slices } from '../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, layerBlock, type Model, type Operation } from '../../swarm/model/model.ts';
 import { codedParts, codesSums, codesValues } from '../../swarm/plan/codedState.ts';
 import { holders, homeStage, type Plan, type PlanStage, type Shard } from '../../swarm/plan/plan.ts';
-import type { Matrix } from '../../swarm/reference/matrix.ts';
-import { lossAndGradients, type ReferenceTrainer, type Window } from '../../swarm/reference/reference.ts';
+import type { Matrices, Matrix } from '../../swarm/reference/products.ts';
+import { lossAndGradients, type ReferenceTrainer } from '../../swarm/reference/trainer.ts';
+import type { Window } from '../../swarm/reference/transformer.ts';
 import { learningRate } from '../../swarm/run/learningRate.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 
@@ -45,14 +46,13 @@ function toEven(value: number): number {
 
 /** A number for each element of a block. */
 type Planes = Map<string, Float64Array>;
-type Gradients = ReadonlyMap<string, Matrix>;
 
 /** The steps of a run with this plan. `tensors`: p, by full name, which others may change between two turns of an island. */
 export function codedTrainer(
   model: Model,
   plan: Plan,
   train: Pick<Train, 'optimizer' | 'schedule' | 'gradientClipNorm' | 'islands'>,
-  tensors: Map<string, Matrix>,
+  tensors: Matrices,
 ): ReferenceTrainer {
   const trainer = new CodedTrainer(model, plan, tensors);
   const { islands } = train;
@@ -85,14 +85,14 @@ interface Update extends Pick<Train['optimizer'], 'betas' | 'epsilon' | 'weightD
 class CodedTrainer {
   readonly #model: Model;
   readonly #plan: Plan;
-  readonly #tensors: ReadonlyMap<string, Matrix>;
+  readonly #tensors: Matrices;
   /** What holders have. */
   readonly #held: Planes = new Map();
   readonly #moments: readonly [Planes, Planes];
   /** What codes missed, by stage, holder and block. */
   readonly #left: Planes = new Map();
 
-  constructor(model: Model, plan: Plan, tensors: ReadonlyMap<string, Matrix>) {
+  constructor(model: Model, plan: Plan, tensors: Matrices) {
     [this.#model, this.#plan, this.#tensors] = [model, plan, tensors];
     this.#moments = [this.#zeros(), this.#zeros()];
   }
@@ -107,7 +107,7 @@ class CodedTrainer {
   sums(windows: readonly Window[]): { readonly loss: number; readonly sums: Planes } {
     const [model, values] = [this.#tiedApart(), this.#computedWith()];
     const targets = windows.reduce((sum, { length }) => sum + length - 1, 0);
-    const found = new Map<number, Gradients>();
+    const found = new Map<number, Matrices>();
     let loss = 0;
     for (const { id, samples } of this.#plan.microBatches) {
       const one = lossAndGradients(model, values, windows.slice(...samples), targets);
@@ -158,7 +158,7 @@ class CodedTrainer {
   }
 
   /** Of one member: its sums of what the stage computes with, as the keepers add them. */
-  #addSums(index: number, stage: PlanStage, peer: PeerId, gradients: readonly Gradients[], sums: Planes): void {
+  #addSums(index: number, stage: PlanStage, peer: PeerId, gradients: readonly Matrices[], sums: Planes): void {
     for (const use of blocksOfStage(this.#model, stage.layers)) {
       const own = gradients.map((one) => this.#flat(use.block, this.#ofStage(stage, one)));
       const whole = own[0]?.map((_, i) => own.reduce((sum, values) => sum + at(values, i), 0)) ?? [];
@@ -179,7 +179,7 @@ class CodedTrainer {
   }
 
   /** The gradients that a stage makes, by the tensors' own names: of a tied table the first stage's, the last one's, or both. */
-  #ofStage({ layers }: PlanStage, gradients: Gradients): Gradients {
+  #ofStage({ layers }: PlanStage, gradients: Matrices): Matrices {
     const [isFirst, isLast] = [layers[0] === 0, layers[1] === this.#model.layers];
     const own = new Map(gradients);
     for (const [name, inHead] of gradients) {

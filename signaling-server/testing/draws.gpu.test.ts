@@ -8,7 +8,8 @@ import { invariant } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
 import { initialValues } from '../../swarm/model/initialValues.ts';
-import { referenceTensors, referenceTrainer } from '../../swarm/reference/reference.ts';
+import type { Matrices } from '../../swarm/reference/products.ts';
+import { referenceTensors, referenceTrainer } from '../../swarm/reference/trainer.ts';
 import { type DrawnRun, drawnRun } from '../../swarm/testing/drawnRun.ts';
 import { IslandReference } from '../../swarm/testing/islandReference.ts';
 import { roleBytes } from '../../web/src/executor/role.ts';
@@ -46,7 +47,7 @@ const valuesOf = ({ model, run }: DrawnRun): Map<string, Float32Array<ArrayBuffe
 function wantedOf({ run, model, plan, text }: DrawnRun, values: ReadonlyMap<string, Float32Array>) {
   const tensors = referenceTensors(model, (name) => values.get(name) ?? []);
   const { islands } = run.train;
-  const trainerOf = (own: typeof tensors) =>
+  const trainerOf = (own: Matrices) =>
     plan.stateWire ? codedTrainer(model, plan, run.train, own) : referenceTrainer(model, own, run.train);
   if (!islands) {
     const trainer = trainerOf(tensors);

@@ -5,12 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { at, got } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import {
-  type ReferenceTrainer,
-  referenceTensors,
-  referenceTrainer,
-  type Window,
-} from '../../swarm/reference/reference.ts';
+import { type ReferenceTrainer, referenceTensors, referenceTrainer } from '../../swarm/reference/trainer.ts';
+import type { Window } from '../../swarm/reference/transformer.ts';
 import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowTokens } from '../../swarm/run/data.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';

@@ -8,7 +8,7 @@ import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { keepersOf, type Plan } from '../../swarm/plan/plan.ts';
 import { STATE_KINDS } from '../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { referenceTensors } from '../../swarm/reference/reference.ts';
+import { referenceTensors } from '../../swarm/reference/trainer.ts';
 import { stepTraffic } from '../../swarm/ways/stepTraffic.ts';
 import { type Role, roleBytes } from '../../web/src/executor/role.ts';
 import type { Gpu } from '../../web/src/gpu/device.ts';

@@ -2,7 +2,7 @@
 import { got, type Random, seededRandom } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { generate } from '../../swarm/reference/generate.ts';
-import { referenceTensors } from '../../swarm/reference/reference.ts';
+import { referenceTensors } from '../../swarm/reference/trainer.ts';
 import type { Weights } from '../weights/weights.ts';
 import type { TextTokenizer } from './tokenizer.ts';
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { at, normal, seededRandom } from '../base.ts';
-import { attendRow, attendRowBackward } from './attention.ts';
+import { attend, attendBackward } from './attention.ts';
+import { plainProducts } from './products.ts';
 
 // H heads of queries, K of keys and values, D their width, N rows.
 const [H, K, D, N] = [4, 2, 3, 5];
@@ -16,21 +17,25 @@ function spread(qkv_NED: Float64Array): Float64Array {
   });
 }
 
-const shapeOf = (keyValueHeads: number) => ({ heads: H, keyValueHeads, headWidth: D });
+/** What keys and values of so many heads come to, and their gradients. */
+function attended(keyValueHeads: number, qkv: Float64Array, dy: Float64Array) {
+  const zeros = (length: number) => new Float64Array(length);
+  const attention = {
+    ...{ heads: H, keyValueHeads, headWidth: D, sequences: 1, rows: N, asked: N, qkv },
+    ...{ y: zeros(N * H * D), weights: zeros(H * N * N) },
+  };
+  attend(plainProducts, attention);
+  const dqkv = zeros(qkv.length);
+  attendBackward(plainProducts, attention, { dqkv, dy, dweights: zeros(N * N) });
+  return { y: attention.y, dqkv };
+}
 
 test('[MO4] heads that share keys and values are heads that each have a copy; a gradient is the sum over the copies', () => {
   const random = seededRandom(1);
   const draw = (length: number) => Float64Array.from({ length }, () => normal(random));
   const [qkv_NED, dy_NHD] = [draw(N * (H + 2 * K) * D), draw(N * H * D)];
-  const [y, yOfCopies] = [new Float64Array(N * H * D), new Float64Array(N * H * D)];
-  const [dqkv, dcopies] = [new Float64Array(qkv_NED.length), new Float64Array(N * 3 * H * D)];
-  const copies = spread(qkv_NED);
-  for (let row = 0; row < N; row++) {
-    attendRow(shapeOf(K), qkv_NED, [0, row], y, row * H * D);
-    attendRow(shapeOf(H), copies, [0, row], yOfCopies, row * H * D);
-    attendRowBackward(shapeOf(K), { qkv_NED, dqkv_NED: dqkv, dy_NHD }, [0, row]);
-    attendRowBackward(shapeOf(H), { qkv_NED: copies, dqkv_NED: dcopies, dy_NHD }, [0, row]);
-  }
+  const { y, dqkv } = attended(K, qkv_NED, dy_NHD);
+  const { y: yOfCopies, dqkv: dcopies } = attended(H, spread(qkv_NED), dy_NHD);
   expect(y).toEqual(yOfCopies);
   const gradient = (row: number, place: number, d: number) => at(dcopies, (row * 3 * H + place) * D + d);
   const expected = Array.from({ length: N }, (_, row) => [

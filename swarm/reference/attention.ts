@@ -1,107 +1,104 @@
 /**
- * Causal attention of the reference trainer, row by row: a row's query against the keys of its sample up to itself. The
- * trainer runs all rows of a sample, the text generator one row against those it has kept.
+ * Causal attention of the CPU reference, a sequence's head at a time: all its scores are one product.
  *
- * Letters: N rows, H heads of queries, K heads of keys and values, D their width, E = H + 2K heads in a row of qkv:
- * queries, keys and values side by side; S rows from the sample's first to the query's own.
+ * Letters: S rows of a sequence, T of them, its last ones, whose queries are asked; H heads of queries, K of keys and
+ * values, D their width, E = H + 2K heads in a row of qkv: queries, keys and values side by side.
  */
-import { addScaled, dot, type Matrix, read } from './matrix.ts';
+import { type Matrix, type Products, turned, type View } from './products.ts';
 
-interface Heads {
+interface Attention {
   readonly heads: number;
   readonly keyValueHeads: number;
   readonly headWidth: number;
+  readonly sequences: number;
+  /** S */
+  readonly rows: number;
+  /** T: all rows of a sequence where it is trained, one where text is made. */
+  readonly asked: number;
+  /** S rows of E·D for each sequence. */
+  readonly qkv: Matrix;
+  /** T rows of H·D for each sequence. */
+  readonly y: Matrix;
+  /** T rows of S for each sequence and head: softmax of the scores, which the backward reads. */
+  readonly weights: Matrix;
 }
 
-/** Rows of one sample's queries, keys and values, and which part of them one head of queries reads. */
-interface Head {
-  readonly qkv_NED: Matrix;
-  /** E·D, elements of a row. */
-  readonly stride: number;
-  readonly query: number;
-  readonly key: number;
-  readonly value: number;
-  /** D. */
-  readonly headWidth: number;
+interface AttentionGradients {
+  readonly dqkv: Matrix;
+  readonly dy: Matrix;
+  /** T rows of S, for the time of one head. */
+  readonly dweights: Matrix;
 }
 
-function headOf(qkv_NED: Matrix, { heads, keyValueHeads, headWidth }: Heads, head: number): Head {
-  const keyHead = heads + Math.floor((head * keyValueHeads) / heads);
-  return {
-    qkv_NED,
-    stride: (heads + 2 * keyValueHeads) * headWidth,
-    query: head * headWidth,
-    key: keyHead * headWidth,
-    value: (keyHead + keyValueHeads) * headWidth,
-    headWidth,
-  };
+/** What one head of one sequence reads and writes. */
+function* headsOf({ heads: H, keyValueHeads: K, headWidth: D, sequences, rows: S, asked: T, weights }: Attention) {
+  const E = H + 2 * K;
+  for (let sequence = 0; sequence < sequences; sequence++)
+    for (let head = 0; head < H; head++) {
+      const keyHead = H + Math.floor((head * K) / H);
+      const part = (values: Matrix, place: number, row: number): View => ({
+        ...{ values, from: ((sequence * S + row) * E + place) * D, row: E * D },
+      });
+      const from = (sequence * H + head) * T * S;
+      yield {
+        queries: (values: Matrix) => part(values, head, S - T),
+        keys: (values: Matrix) => part(values, keyHead, 0),
+        values: (values: Matrix) => part(values, keyHead + K, 0),
+        result: (values: Matrix): View => ({ values, from: (sequence * T * H + head) * D, row: H * D }),
+        weights_TS: weights.subarray(from, from + T * S),
+      };
+    }
 }
 
-/** softmax of q·k/√D over rows `first` to `row` (causal: no later ones). */
-function attentionWeights({ qkv_NED, stride, query, key, headWidth }: Head, first: number, row: number): Matrix {
-  const weights_S = new Float64Array(row - first + 1);
-  for (let s = 0; s < weights_S.length; s++) {
-    const [q_D, k_D] = [
-      { values: qkv_NED, from: row * stride + query },
-      { values: qkv_NED, from: (first + s) * stride + key },
-    ];
-    weights_S[s] = dot(q_D, k_D, headWidth) / Math.sqrt(headWidth);
-  }
-  return softmax(weights_S);
-}
-
-/** Of one row, in place. */
-function softmax(values: Matrix): Matrix {
-  let [most, sum] = [-Infinity, 0];
-  for (const value of values) most = Math.max(most, value);
-  for (const [i, value] of values.entries()) sum += values[i] = Math.exp(value - most);
-  for (const [i, value] of values.entries()) values[i] = value / sum;
-  return values;
-}
-
-/** What row `row` of a sample that starts at row `first` attends to, written to `y` from `offset` on. */
-export function attendRow(
-  shape: Heads,
-  qkv_NED: Matrix,
-  [first, row]: readonly [first: number, row: number],
-  y: Matrix,
-  offset: number,
-): void {
-  for (let h = 0; h < shape.heads; h++) {
-    const head = headOf(qkv_NED, shape, h);
-    const y_D = { values: y, from: offset + head.query };
-    for (const [s, weight] of attentionWeights(head, first, row).entries())
-      addScaled(y_D, weight, { values: qkv_NED, from: (first + s) * head.stride + head.value }, shape.headWidth);
+/** y = softmax(q·k/√D)·v, over the rows up to the query's own. */
+export function attend(products: Products, attention: Attention): void {
+  const { rows: S, asked: T, headWidth: D, qkv, y } = attention;
+  y.fill(0);
+  for (const { queries, keys, values, result, weights_TS } of headsOf(attention)) {
+    weights_TS.fill(0);
+    products.add([T, S, D], queries(qkv), turned(keys(qkv)), { values: weights_TS, row: S });
+    causalSoftmax(weights_TS, S, 1 / Math.sqrt(D));
+    products.add([T, D, S], { values: weights_TS, row: S }, values(qkv), result(y));
   }
 }
 
 /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
-export function attendRowBackward(
-  shape: Heads,
-  { qkv_NED, dqkv_NED, dy_NHD }: Readonly<Record<'qkv_NED' | 'dqkv_NED' | 'dy_NHD', Matrix>>,
-  [first, row]: readonly [first: number, row: number],
+export function attendBackward(
+  products: Products,
+  attention: Attention,
+  { dqkv, dy, dweights: dweights_TS }: AttentionGradients,
 ): void {
-  const { heads, headWidth: D } = shape;
-  const x = (from: number) => ({ values: qkv_NED, from });
-  const dx = (from: number) => ({ values: dqkv_NED, from });
-  for (let h = 0; h < heads; h++) {
-    const head = headOf(qkv_NED, shape, h);
-    const dy_D = { values: dy_NHD, from: row * heads * D + head.query };
-    const weights_S = attentionWeights(head, first, row);
-    const dweights_S = new Float64Array(weights_S.length);
+  const { rows: S, asked: T, headWidth: D, qkv } = attention;
+  const dscores = { values: dweights_TS, row: S };
+  for (const { queries, keys, values, result, weights_TS } of headsOf(attention)) {
+    products.add([S, D, T], turned({ values: weights_TS, row: S }), result(dy), values(dqkv));
+    dweights_TS.fill(0);
+    products.add([T, S, D], result(dy), turned(values(qkv)), dscores);
+    softmaxBackward(weights_TS, dweights_TS, S, 1 / Math.sqrt(D));
+    products.add([T, D, S], dscores, keys(qkv), queries(dqkv));
+    products.add([S, D, T], turned(dscores), queries(qkv), keys(dqkv));
+  }
+}
+
+/** In place, of each row's scores up to its own position, which the last row has last; 0 after it. */
+function causalSoftmax(scores_TS: Matrix, S: number, scale: number): void {
+  const T = scores_TS.length / S;
+  for (let t = 0; t < T; t++) {
+    const [first, last] = [t * S, t * S + (S - T) + t];
+    let most = -Infinity;
+    let sum = 0;
+    for (let s = first; s <= last; s++) most = Math.max(most, scores_TS[s] ?? 0);
+    for (let s = first; s <= last; s++) sum += scores_TS[s] = Math.exp(scale * ((scores_TS[s] ?? 0) - most));
+    for (let s = first; s <= last; s++) scores_TS[s] = (scores_TS[s] ?? 0) / sum;
+    scores_TS.fill(0, last + 1, first + S);
+  }
+}
+
+/** Gradients of weights become those of scores before their scale, in place. */
+function softmaxBackward(weights_TS: Matrix, d_TS: Matrix, S: number, scale: number): void {
+  for (let first = 0; first < d_TS.length; first += S) {
     let mean = 0;
-    for (const [s, weight] of weights_S.entries()) {
-      const value = (first + s) * head.stride + head.value;
-      const dweight = dot(dy_D, x(value), D);
-      dweights_S[s] = dweight;
-      addScaled(dx(value), weight, dy_D, D);
-      mean += weight * dweight;
-    }
-    for (const [s, weight] of weights_S.entries()) {
-      const dscore = (weight * (read(dweights_S, s) - mean)) / Math.sqrt(D);
-      const [query, key] = [row * head.stride + head.query, (first + s) * head.stride + head.key];
-      addScaled(dx(query), dscore, x(key), D);
-      addScaled(dx(key), dscore, x(query), D);
-    }
+    for (let s = first; s < first + S; s++) mean += (weights_TS[s] ?? 0) * (d_TS[s] ?? 0);
+    for (let s = first; s < first + S; s++) d_TS[s] = scale * (weights_TS[s] ?? 0) * ((d_TS[s] ?? 0) - mean);
   }
 }

@@ -1,13 +1,11 @@
 /**
- * Text from a model, on the CPU: one token at a time through the rows of the model table, each layer's queries, keys
- * and values kept. Where the positions are used up, the newer half of the text is read again from position 0.
+ * Text from a model, on the CPU: one token at a time, each layer's queries, keys and values kept. Where the positions are
+ * used up, the newer half of the text is read again from position 0.
  */
 import { at, invariant, type Random } from '../base.ts';
-import type { Model, Operation } from '../model/model.ts';
-import { attendRow } from './attention.ts';
-import { type Matrices, type Matrix, matrix } from './matrix.ts';
-import { forward, type Pass } from './operations.ts';
-import { outputOf } from './reference.ts';
+import type { Model } from '../model/model.ts';
+import { type Matrices, plainProducts } from './products.ts';
+import { Transformer } from './transformer.ts';
 
 interface Sampling {
   /** Tokens to add. */
@@ -20,73 +18,23 @@ interface Sampling {
 /** The tokens that follow `prompt` (at least one token, each below the vocabulary). */
 export function generate(model: Model, tensors: Matrices, prompt: readonly number[], sampling: Sampling): number[] {
   invariant(prompt.length > 0, 'a prompt has a token');
+  const { positions } = model;
+  const reader = () =>
+    new Transformer(model, tensors, plainProducts, { sequences: 1, positions: 1, context: positions });
   const text = [...prompt];
-  let reader = textReader(model, tensors);
-  let read = Math.max(0, text.length - model.positions);
-  let logits_V: Matrix = new Float64Array(0);
+  let first = Math.max(0, text.length - positions);
+  let read = first;
+  let transformer = reader();
+  let logits_V: ArrayLike<number> = [];
   while (text.length < prompt.length + sampling.count) {
-    if (reader.length() === model.positions) {
-      reader = textReader(model, tensors);
-      read = text.length - Math.ceil(model.positions / 2);
+    if (read - first === positions) {
+      transformer = reader();
+      read = first = text.length - Math.ceil(positions / 2);
     }
-    for (; read < text.length; read++) logits_V = reader.read(at(text, read));
+    for (; read < text.length; read++) logits_V = transformer.next(at(text, read));
     text.push(choose(logits_V, sampling));
   }
   return text.slice(prompt.length);
-}
-
-/** Reads tokens from position 0 on; answers with the logits of the next one. */
-function textReader(model: Model, tensors: Matrices) {
-  const layers = Array.from({ length: model.layers }, (_, index) => ({
-    rows: model.layer(index),
-    kept: new Map<string, Matrix>(),
-  }));
-  let position = 0;
-
-  const run = (rows: readonly Operation[], pass: Pass, kept: Map<string, Matrix>) => {
-    for (const operation of rows) {
-      if (operation.op === 'attention') pass.activations.set(operation.y, attend(operation, pass, kept));
-      else if (operation.op !== 'crossEntropy') forward(operation, pass);
-    }
-  };
-  const attend = (row: Extract<Operation, { op: 'attention' }>, pass: Pass, kept: Map<string, Matrix>) => {
-    const qkv_ED = matrix(pass.activations, row.qkv);
-    const qkv_TED = kept.get(row.qkv) ?? new Float64Array(model.positions * qkv_ED.length);
-    kept.set(row.qkv, qkv_TED);
-    qkv_TED.set(qkv_ED, position * qkv_ED.length);
-    const y_HD = new Float64Array(row.heads * row.headWidth);
-    attendRow(row, qkv_TED, [0, position], y_HD, 0);
-    return y_HD;
-  };
-
-  return {
-    length: () => position,
-    read(token: number): Matrix {
-      const pass = (activations: Map<string, Matrix>): Pass => ({
-        width: model.width,
-        tensors,
-        activations,
-        ids: [token],
-        targets: [],
-        position: () => position,
-        lossScale: 0,
-      });
-      const first = new Map<string, Matrix>();
-      run(model.embedding, pass(first), new Map());
-      let x = matrix(first, outputOf(model.embedding));
-      for (const { rows, kept } of layers) {
-        const activations = new Map([['x', x]]);
-        run(rows, pass(activations), kept);
-        x = matrix(activations, outputOf(rows));
-      }
-      const last = new Map([['x', x]]);
-      run(model.head, pass(last), new Map());
-      position++;
-      const loss = model.head.at(-1);
-      invariant(loss?.op === 'crossEntropy', 'a head ends with its loss');
-      return matrix(last, loss.logits);
-    },
-  };
 }
 
 /** Draws from softmax(logits / temperature). */

@@ -1,8 +1,9 @@
 /** A run with islands in one process: steps in float64, meetings by their own arithmetic. Who does which step is told. */
 import { at, got, invariant, type Range } from '../base.ts';
 import { meet, type SharedPlanes } from '../islands/outer.ts';
-import type { Matrix } from '../reference/matrix.ts';
-import { type ReferenceTrainer, referenceTrainer, type Window } from '../reference/reference.ts';
+import type { Matrices } from '../reference/products.ts';
+import { type ReferenceTrainer, referenceTrainer } from '../reference/trainer.ts';
+import type { Window } from '../reference/transformer.ts';
 import { modelOf, type RunFile } from '../run/runFile.ts';
 
 interface Island {
@@ -10,13 +11,13 @@ interface Island {
   readonly leftOver: Float32Array | null;
   done: number;
   /** What it ended the last round with, of whose meeting it has not taken in what came of it. */
-  before: ReadonlyMap<string, Float64Array> | null;
+  before: Matrices | null;
 }
 
 export class IslandReference {
   readonly #run: RunFile;
   readonly #text: Uint8Array;
-  readonly #trainerOf: (tensors: Map<string, Matrix>) => ReferenceTrainer;
+  readonly #trainerOf: (tensors: Matrices) => ReferenceTrainer;
   readonly #names: readonly string[];
   readonly #ranges: Range[] = [];
   readonly #planes: SharedPlanes;
@@ -28,7 +29,7 @@ export class IslandReference {
     initial: ReadonlyMap<string, Float32Array>,
     text: Uint8Array,
     count: number,
-    trainerOf = (tensors: Map<string, Matrix>) => referenceTrainer(modelOf(run), tensors, run.train),
+    trainerOf = (tensors: Matrices) => referenceTrainer(modelOf(run), tensors, run.train),
   ) {
     this.#run = run;
     this.#text = text;

@@ -2,12 +2,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Range } from '../../../swarm/base.ts';
+import type { Trainer } from '../../../swarm/reference/trainer.ts';
+import type { Window } from '../../../swarm/reference/transformer.ts';
 import { windowCount, windowOfSample } from '../../../swarm/run/data.ts';
 import { failed, need } from '../../commands/failure.ts';
 import { WORK_FOLDER } from '../../files/projectRoot.ts';
 import { MOBY_DICK } from '../../texts/books.ts';
 import { prepareCorpus } from '../../texts/corpus.ts';
-import type { CpuTrainer, Window } from './cpuTrainer.ts';
+import { tensorsIn } from './flatState.ts';
 import type { Batch } from './islandTraining.ts';
 
 export interface Book {
@@ -36,16 +38,17 @@ export function batches({ train }: Book, { samples, positions }: BatchSize, seed
 }
 
 /** Mean loss of the held-out text, in nats a byte: of all whole batches of it. */
-export function heldOutLoss(trainer: CpuTrainer, values: Float32Array, { heldOut }: Book, size: BatchSize): number {
+export function heldOutLoss(trainer: Trainer, values: Float32Array, { heldOut }: Book, size: BatchSize): number {
   const { samples, positions } = size;
   const count = Math.floor(windowCount(heldOut.length, positions) / samples);
+  const tensors = tensorsIn(trainer.model, values);
   let sum = 0;
   for (let batch = 0; batch < count; batch++) {
     const window = (i: number): Range => [i * positions, (i + 1) * positions + 1];
     const windows: Window[] = Array.from({ length: samples }, (_, i) =>
       heldOut.subarray(...window(batch * samples + i)),
     );
-    sum += trainer.loss(values, windows);
+    sum += trainer.loss(tensors, windows);
   }
   return sum / count;
 }

@@ -5,13 +5,14 @@
 import { rounded } from '../../../swarm/base.ts';
 import type { MeetingSettings } from '../../../swarm/islands/outer.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
+import { Trainer } from '../../../swarm/reference/trainer.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { aligned } from '../../commands/aligned.ts';
+import { BlockedProducts } from './blockedProducts.ts';
 import { type BatchSize, type Book, batches, heldOutLoss } from './book.ts';
-import { CpuTrainer } from './cpuTrainer.ts';
+import { firstValues, flatState } from './flatState.ts';
 import { IslandTraining } from './islandTraining.ts';
 import { bookModel, trainOf } from './runs.ts';
-import { firstValues, stateOf } from './trainedState.ts';
 
 const MODEL = bookModel({ layers: 2, width: 48, heads: 3, positions: 32 });
 const SIZE: BatchSize = { samples: 2, positions: 32 };
@@ -58,7 +59,7 @@ export function learnDefaults(
     ),
   );
   const train = trainOf({ steps: STEPS, learningRate, ...SIZE });
-  const trainer = new CpuTrainer(MODEL, train, SIZE.samples, SIZE.positions);
+  const trainer = new Trainer(MODEL, train, new BlockedProducts());
   for (let seed = 1; seed <= seeds; seed++) {
     said(`seed ${seed}, no islands: ${rounded(alone(trainer, book, seed), 5)}`);
     for (const row of rows) {
@@ -70,15 +71,15 @@ export function learnDefaults(
 }
 
 /** The same steps one after the other. */
-function alone(trainer: CpuTrainer, book: Book, seed: number): number {
-  const state = stateOf(firstValues(MODEL, seed));
+function alone(trainer: Trainer, book: Book, seed: number): number {
+  const state = flatState(MODEL, firstValues(MODEL, seed));
   const batch = batches(book, SIZE, seed);
   for (let number = 0; number < STEPS; number++) trainer.step(state, batch(number), number);
   return heldOutLoss(trainer, state.values, book, SIZE);
 }
 
 function trained(
-  trainer: CpuTrainer,
+  trainer: Trainer,
   book: Book,
   { steps }: Pick<Train, 'steps'>,
   { islands: count, innerSteps, outer, feedback }: DefaultsRow,

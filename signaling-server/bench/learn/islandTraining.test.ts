@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { at, got, seededRandom } from '../../../swarm/base.ts';
 import { headerBytes, LENGTH_BYTES, parseHeader } from '../../../swarm/model/safetensors.ts';
+import { Trainer } from '../../../swarm/reference/trainer.ts';
 import { modelOf, parseRunFile } from '../../../swarm/run/runFile.ts';
-import { CpuTrainer } from './cpuTrainer.ts';
+import { BlockedProducts } from './blockedProducts.ts';
 import { IslandTraining } from './islandTraining.ts';
 
 const GOLDEN = join(import.meta.dirname, '..', '..', '..', 'e2e', 'golden');
@@ -52,7 +53,7 @@ function spread(rate: number): number {
   const first = Float32Array.from(names.flatMap((name) => Array.from(got(known, name))));
   const random = seededRandom(7);
   const near = first.map((value) => value * (1 + 2 ** -23 * (2 * random() - 1)));
-  const trainer = new CpuTrainer(model, train, B, T);
+  const trainer = new Trainer(model, train, new BlockedProducts());
   const [one, other] = [first, near].map((from) => {
     const training = new IslandTraining(trainer, settings, 2, from, batch);
     return Array.from(RECORDED, (island, number) =>

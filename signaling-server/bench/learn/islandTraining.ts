@@ -1,11 +1,12 @@
 /** Islands that train by turns in one process, as a run file's `train.islands` words it: real steps and real meetings. */
 import { at, type Range } from '../../../swarm/base.ts';
 import { type MeetingSettings, meet, type SharedPlanes } from '../../../swarm/islands/outer.ts';
-import type { CpuTrainer, Window } from './cpuTrainer.ts';
-import { stateOf, type TrainedState } from './trainedState.ts';
+import type { Trainer } from '../../../swarm/reference/trainer.ts';
+import type { Window } from '../../../swarm/reference/transformer.ts';
+import { type FlatState, flatState, tensorRanges } from './flatState.ts';
 
 interface Island {
-  readonly state: TrainedState;
+  readonly state: FlatState;
   readonly leftOver: Float32Array | null;
 }
 
@@ -14,16 +15,16 @@ export type Batch = (number: number) => readonly Window[];
 
 export class IslandTraining {
   readonly planes: SharedPlanes;
-  readonly #trainer: CpuTrainer;
+  readonly #trainer: Trainer;
   readonly #settings: MeetingSettings;
   readonly #tensors: readonly Range[];
   readonly #batch: Batch;
   readonly #islands: Island[];
 
-  constructor(trainer: CpuTrainer, settings: MeetingSettings, count: number, first: Float32Array, batch: Batch) {
+  constructor(trainer: Trainer, settings: MeetingSettings, count: number, first: Float32Array, batch: Batch) {
     this.#trainer = trainer;
     this.#settings = settings;
-    this.#tensors = trainer.tensors;
+    this.#tensors = [...tensorRanges(trainer.model).values()];
     this.#batch = batch;
     this.planes = {
       shared: first.slice(),
@@ -31,7 +32,7 @@ export class IslandTraining {
       published: settings.publish === 'int8' ? first.slice() : null,
     };
     this.#islands = Array.from({ length: count }, () => ({
-      state: stateOf(first),
+      state: flatState(trainer.model, first),
       leftOver: settings.exchange === 'f32' ? null : new Float32Array(first.length),
     }));
   }

@@ -4,7 +4,7 @@ import { modelFromConfig } from '../model/families.ts';
 import { initialValues } from '../model/initialValues.ts';
 import { type BlockName, block, type Model } from '../model/model.ts';
 import { choose, generate } from './generate.ts';
-import { lossAndGradients, meanLoss, referenceTensors } from './reference.ts';
+import { lossAndGradients, meanLoss, referenceTensors } from './trainer.ts';
 
 const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>>>> = {
   gpt2: { n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 },

@@ -4,50 +4,53 @@
  * the same cores: that is what makes learning curves of many runs affordable where there is no GPU.
  */
 import { at, invariant } from '../../../swarm/base.ts';
+import type { Products, View } from '../../../swarm/reference/products.ts';
 
 /** A tile of C that is kept in registers: rows, and columns in vectors of four. */
 const TILE_ROWS = 4;
 const TILE_VECTORS = 2;
 const TILE_COLUMNS = 4 * TILE_VECTORS;
-const PAGE_BYTES = 65_536;
+/** 256 MiB, in pages of 64 KiB. */
+const PAGES = 4096;
 const FLOAT_BYTES = 4;
 
-/** A matrix in the module's memory: element (i, j) stands `i·row + j·column` elements behind `from`. */
-export interface View {
-  readonly values: Float32Array;
-  readonly from?: number;
-  readonly row: number;
-  readonly column?: number;
-}
-
-export class Products {
-  readonly #memory: WebAssembly.Memory;
+export class BlockedProducts implements Products {
+  readonly #memory = new WebAssembly.Memory({ initial: PAGES, maximum: PAGES });
   readonly #product: (...numbers: number[]) => void;
   #end = 0;
+  #turned: Float32Array = new Float32Array();
 
-  constructor(megabytes: number) {
-    const pages = (megabytes * 2 ** 20) / PAGE_BYTES;
-    this.#memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+  constructor() {
     const instance = new WebAssembly.Instance(new WebAssembly.Module(moduleBytes()), { e: { m: this.#memory } });
     const { p } = instance.exports;
     invariant(typeof p === 'function', 'the module exports its product');
     this.#product = p as (...numbers: number[]) => void;
   }
 
-  /** Zeros, where products can read and write them. */
-  floats(length: number): Float32Array {
+  /** In the module's memory, which alone products can read and write. */
+  zeros(length: number): Float32Array {
     const from = this.#end;
     this.#end += Math.ceil((length * FLOAT_BYTES) / 16) * 16;
     invariant(this.#end <= this.#memory.buffer.byteLength, 'the model has room in the memory of its products');
     return new Float32Array(this.#memory.buffer, from, length);
   }
 
-  /** C [m, n] += A [m, k] · B [k, n]. Rows of B and C are without gaps; m is a multiple of 4, n of 8. */
+  /** m is a multiple of 4, n of 8. */
   add([m, n, k]: readonly [m: number, n: number, k: number], a: View, b: View, c: View): void {
     invariant(m % TILE_ROWS === 0 && n % TILE_COLUMNS === 0, `a product of ${m}×${n} is made of whole tiles`);
     const place = ({ values, from = 0 }: View): number => values.byteOffset + FLOAT_BYTES * from;
     const [aRow, aColumn] = [FLOAT_BYTES * a.row, FLOAT_BYTES * (a.column ?? 1)];
-    this.#product(m, n, k, place(a), aRow, aColumn, place(b), FLOAT_BYTES * b.row, place(c), FLOAT_BYTES * c.row);
+    const rows = (b.column ?? 1) === 1 ? b : this.#inRows(b, k, n);
+    this.#product(m, n, k, place(a), aRow, aColumn, place(rows), FLOAT_BYTES * rows.row, place(c), FLOAT_BYTES * c.row);
+  }
+
+  /** A copy of B [k, n] in which the elements of a row are adjacent, for the time of one product. */
+  #inRows({ values, from = 0, row, column = 1 }: View, k: number, n: number): View {
+    if (this.#turned.length < k * n) this.#turned = this.zeros(k * n);
+    const into = this.#turned;
+    // Along B's columns, whose elements are adjacent.
+    for (let j = 0; j < n; j++) for (let q = 0; q < k; q++) into[q * n + j] = values[from + q * row + j * column] ?? 0;
+    return { values: into, row: n };
   }
 }
 

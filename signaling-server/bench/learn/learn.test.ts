@@ -6,25 +6,24 @@ import { at, got, invariant, seededRandom } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
-import { referenceTensors, referenceTrainer } from '../../../swarm/reference/reference.ts';
+import { referenceTensors, referenceTrainer, Trainer } from '../../../swarm/reference/trainer.ts';
 import { modelOf, parseRunFile } from '../../../swarm/run/runFile.ts';
 import { openWeights } from '../../weights/weights.ts';
-import { CpuTrainer } from './cpuTrainer.ts';
+import { BlockedProducts } from './blockedProducts.ts';
+import { firstValues, flatState, tensorRanges } from './flatState.ts';
 import { listsOf } from './homes.ts';
 import { IslandTraining } from './islandTraining.ts';
-import { Products } from './products.ts';
 import { bookModel, trainOf } from './runs.ts';
-import { firstValues, stateOf, tensorRanges } from './trainedState.ts';
 
 const golden = (path: string) => fileURLToPath(new URL(`../../../e2e/golden/${path}`, import.meta.url));
 
 test('a product of matrices, of one that is turned, onto what stands there', () => {
   const [m, n, k] = [8, 16, 3];
-  const products = new Products(1);
+  const products = new BlockedProducts();
   const random = seededRandom(1);
-  const drawn = (length: number) => products.floats(length).map(() => random() - 0.5);
+  const drawn = (length: number) => products.zeros(length).map(() => random() - 0.5);
   const into = (values: Float32Array) => {
-    const view = products.floats(values.length);
+    const view = products.zeros(values.length);
     view.set(values);
     return view;
   };
@@ -50,8 +49,8 @@ test('steps of the CPU trainer are those of the float64 reference', () => {
     referenceTensors(model, (name) => initialValues(model, name as BlockName, 3)),
     train,
   );
-  const trainer = new CpuTrainer(model, train, 2, 16);
-  const state = stateOf(first);
+  const trainer = new Trainer(model, train, new BlockedProducts());
+  const state = flatState(model, first);
   const random = seededRandom(5);
   for (let step = 0; step < 10; step++) {
     const windows = [0, 1].map(() => Array.from({ length: 17 }, () => Math.floor(256 * random())));
@@ -62,7 +61,7 @@ test('steps of the CPU trainer are those of the float64 reference', () => {
   }
   for (const [name, values] of reference.tensors) {
     const own = state.values.subarray(...got(ranges, name));
-    const worst = values.reduce((most, value, i) => Math.max(most, Math.abs(value - at(own, i))), 0);
+    const worst = Math.max(...Array.from(values, (value, i) => Math.abs(value - at(own, i))));
     // Adam's first steps are the rate times a sign: where a gradient is nearly 0 its rounding decides.
     expect(worst, name).toBeLessThan(2e-4);
   }
@@ -87,7 +86,7 @@ test.each([
   const text = readFileSync(golden('gpt2-tiny/corpus.txt'));
   const { sequenceLength: T, globalBatchSize: B } = train;
   const count = Math.floor((text.length - 1) / T);
-  const trainer = new CpuTrainer(model, train, B, T);
+  const trainer = new Trainer(model, train, new BlockedProducts());
   const islandCount = Number(islands.count);
   const training = new IslandTraining(trainer, islands, islandCount, first, (number) =>
     Array.from({ length: B }, (_, sample) => {
@@ -115,13 +114,13 @@ test('[IS4] one island that meets nobody, whole steps outwards, trains as it wou
   const model = bookModel({ layers: 1, width: 16, heads: 2, positions: 8 });
   const train = trainOf({ steps: 12, learningRate: 3e-3, samples: 2, positions: 8 });
   const first = firstValues(model, 1);
-  const trainer = new CpuTrainer(model, train, 2, 8);
+  const trainer = new Trainer(model, train, new BlockedProducts());
   const windows = (number: number) =>
     [0, 1].map((sample) => Array.from({ length: 9 }, (_, i) => (number * 7 + sample * 3 + i * i) % 256));
   const settings = { outer: { learningRate: 1, momentum: 0 }, exchange: 'f32', publish: 'f32' } as const;
   const training = new IslandTraining(trainer, settings, 1, first, windows);
   const losses = [0, 1, 2].flatMap((round) => training.round([[0, 1, 2, 3].map((step) => 4 * round + step)]));
-  const state = stateOf(first);
+  const state = flatState(model, first);
   const alone = Array.from({ length: 12 }, (_, step) => trainer.step(state, windows(step), step).loss);
   expect(losses.slice(0, 4)).toEqual(alone.slice(0, 4));
   // P − (P − own) is own but for its last bit.

@@ -1,0 +1,203 @@
+/**
+ * Rows of the CPU reference that are no products, forward and backward: the formulas to read. They write into what they are
+ * given; the gradient of x is dx, and every backward adds to what stands there, since activations and tied tensors are read twice.
+ *
+ * Letters: N rows, C the model's width, V vocabulary, I the inner width of SwiGLU (2I: its gate and up side by side), E heads
+ * of queries, keys and values in a row of qkv, D their width.
+ */
+import { at } from '../base.ts';
+import { add, type Matrix } from './products.ts';
+
+/** A row's input and output, or their gradients. */
+interface Passage {
+  readonly x: Matrix;
+  readonly y: Matrix;
+}
+
+/** y = (x − mean)/√(variance + ε)·weight + bias, row by row. */
+export function layerNorm({ x, y }: Passage, weight_C: Matrix, bias_C: Matrix, epsilon: number): void {
+  const C = weight_C.length;
+  for (let row = 0; row < x.length; row += C) {
+    const [mean, inverse] = moments(x, row, C, epsilon);
+    for (let c = 0; c < C; c++)
+      y[row + c] = ((x[row + c] ?? 0) - mean) * inverse * (weight_C[c] ?? 0) + (bias_C[c] ?? 0);
+  }
+}
+
+/** Mean and 1/√(variance + ε) of the row that starts at element `row`. */
+function moments(x_NC: Matrix, row: number, C: number, epsilon: number): readonly [mean: number, inverse: number] {
+  let sum = 0;
+  for (let c = 0; c < C; c++) sum += x_NC[row + c] ?? 0;
+  const mean = sum / C;
+  let squares = 0;
+  for (let c = 0; c < C; c++) squares += ((x_NC[row + c] ?? 0) - mean) ** 2;
+  return [mean, 1 / Math.sqrt(squares / C + epsilon)];
+}
+
+/** With n = (x − mean)·inverse and g = dy·weight: dx = inverse·(g − mean(g) − n·mean(g·n)). */
+export function layerNormBackward(
+  x_NC: Matrix,
+  weight_C: Matrix,
+  epsilon: number,
+  { x: dx, y: dy, weight: dweight_C, bias: dbias_C }: Passage & { readonly weight: Matrix; readonly bias: Matrix },
+): void {
+  const C = weight_C.length;
+  for (let row = 0; row < x_NC.length; row += C) {
+    const [mean, inverse] = moments(x_NC, row, C, epsilon);
+    let sumG = 0;
+    let sumGn = 0;
+    for (let c = 0; c < C; c++) {
+      const n = ((x_NC[row + c] ?? 0) - mean) * inverse;
+      const slope = dy[row + c] ?? 0;
+      const g = slope * (weight_C[c] ?? 0);
+      sumG += g;
+      sumGn += g * n;
+      add(dweight_C, c, slope * n);
+      add(dbias_C, c, slope);
+    }
+    const [meanG, meanGn] = [sumG / C, sumGn / C];
+    for (let c = 0; c < C; c++) {
+      const n = ((x_NC[row + c] ?? 0) - mean) * inverse;
+      add(dx, row + c, inverse * ((dy[row + c] ?? 0) * (weight_C[c] ?? 0) - meanG - n * meanGn));
+    }
+  }
+}
+
+/** y = x·r·weight with r = 1/√(mean x² + ε), row by row. */
+export function rmsNorm({ x, y }: Passage, weight_C: Matrix, epsilon: number): void {
+  const C = weight_C.length;
+  for (let row = 0; row < x.length; row += C) {
+    const r = inverseRms(x, row, C, epsilon);
+    for (let c = 0; c < C; c++) y[row + c] = (x[row + c] ?? 0) * r * (weight_C[c] ?? 0);
+  }
+}
+
+/** r of the row that starts at element `row`. */
+function inverseRms(x_NC: Matrix, row: number, C: number, epsilon: number): number {
+  let squares = 0;
+  for (let c = 0; c < C; c++) squares += (x_NC[row + c] ?? 0) ** 2;
+  return 1 / Math.sqrt(squares / C + epsilon);
+}
+
+/** With n = x·r and g = dy·weight: dx = r·(g − n·mean(g·n)), dweight = Σ dy·n. */
+export function rmsNormBackward(
+  x_NC: Matrix,
+  weight_C: Matrix,
+  epsilon: number,
+  { x: dx, y: dy, weight: dweight_C }: Passage & { readonly weight: Matrix },
+): void {
+  const C = weight_C.length;
+  for (let row = 0; row < x_NC.length; row += C) {
+    const r = inverseRms(x_NC, row, C, epsilon);
+    let mean = 0;
+    for (let c = 0; c < C; c++) {
+      const [n, slope] = [(x_NC[row + c] ?? 0) * r, dy[row + c] ?? 0];
+      mean += (slope * (weight_C[c] ?? 0) * n) / C;
+      add(dweight_C, c, slope * n);
+    }
+    for (let c = 0; c < C; c++)
+      add(dx, row + c, r * ((dy[row + c] ?? 0) * (weight_C[c] ?? 0) - (x_NC[row + c] ?? 0) * r * mean));
+  }
+}
+
+interface Rotary {
+  readonly heads: number;
+  readonly keyValueHeads: number;
+  readonly headWidth: number;
+  readonly theta: number;
+}
+
+/** Turns queries and keys in place by `sign` times the angle of their row's position; −1 turns their gradient back. */
+export function rotate(
+  qkv_NED: Matrix,
+  { heads, keyValueHeads, headWidth, theta }: Rotary,
+  position: (row: number) => number,
+  sign: 1 | -1,
+): void {
+  const stride = (heads + 2 * keyValueHeads) * headWidth;
+  const half = headWidth / 2;
+  for (let row = 0; row < qkv_NED.length / stride; row++)
+    for (let head = 0; head < heads + keyValueHeads; head++)
+      for (let d = 0; d < half; d++) {
+        const angle = sign * position(row) * theta ** ((-2 * d) / headWidth);
+        const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+        const i = row * stride + head * headWidth + d;
+        const [first, second] = [qkv_NED[i] ?? 0, qkv_NED[i + half] ?? 0];
+        qkv_NED[i] = first * cos - second * sin;
+        qkv_NED[i + half] = second * cos + first * sin;
+      }
+}
+
+const GELU_SCALE = Math.sqrt(2 / Math.PI);
+const GELU_CUBE = 0.044715;
+
+/** gelu_new in place: ½x(1 + tanh(√(2/π)(x + 0.044715x³))). `slope` gets its derivative, for the backward. */
+export function gelu(y: Matrix, slope: Matrix): void {
+  for (let i = 0; i < y.length; i++) {
+    const x = y[i] ?? 0;
+    // tanh(z) = 1 − 2/(exp(2z) + 1), which is faster than Math.tanh.
+    const t = 1 - 2 / (Math.exp(2 * GELU_SCALE * (x + GELU_CUBE * x * x * x)) + 1);
+    slope[i] = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
+    y[i] = 0.5 * x * (1 + t);
+  }
+}
+
+/** The gradient of what went in, in the place of the gradient of what came out. */
+export function geluBackward(dy: Matrix, slope: Matrix): void {
+  for (let i = 0; i < dy.length; i++) dy[i] = (dy[i] ?? 0) * (slope[i] ?? 0);
+}
+
+const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
+
+/** Where in x the gate of y's element i stands; its up stands I behind it. */
+const gatePlace = (i: number, I: number): number => Math.floor(i / I) * 2 * I + (i % I);
+
+/** y = silu(gate)·up with silu(x) = x·logistic(x). */
+export function swiGlu({ x: x_N2I, y: y_NI }: Passage, I: number): void {
+  for (let i = 0; i < y_NI.length; i++) {
+    const place = gatePlace(i, I);
+    const gate = x_N2I[place] ?? 0;
+    y_NI[i] = gate * logistic(gate) * (x_N2I[place + I] ?? 0);
+  }
+}
+
+/** silu′(x) = s + x·s·(1 − s) with s = logistic(x). */
+export function swiGluBackward(x_N2I: Matrix, { x: dx_N2I, y: dy_NI }: Passage, I: number): void {
+  for (let i = 0; i < dy_NI.length; i++) {
+    const [place, slope] = [gatePlace(i, I), dy_NI[i] ?? 0];
+    const [gate, up] = [x_N2I[place] ?? 0, x_N2I[place + I] ?? 0];
+    const s = logistic(gate);
+    add(dx_N2I, place, slope * up * (s + gate * s * (1 - s)));
+    add(dx_N2I, place + I, slope * gate * s);
+  }
+}
+
+/**
+ * Σ over rows of scale·−log softmax(logits)[target], and its gradient. Both are made from the others' share, which has
+ * digits where 1 − p has none.
+ */
+export function crossEntropy(
+  { x: logits_NV, dx: dlogits_NV }: { readonly x: Matrix; readonly dx: Matrix },
+  targets_N: ArrayLike<number>,
+  scale: number,
+): number {
+  const V = logits_NV.length / targets_N.length;
+  let loss = 0;
+  for (let n = 0; n < targets_N.length; n++) {
+    const target = n * V + at(targets_N, n);
+    let most = -Infinity;
+    for (let v = n * V; v < (n + 1) * V; v++) most = Math.max(most, logits_NV[v] ?? 0);
+    let others = 0;
+    for (let v = n * V; v < (n + 1) * V; v++) {
+      const power = Math.exp((logits_NV[v] ?? 0) - most);
+      dlogits_NV[v] = power;
+      if (v !== target) others += power;
+    }
+    const rest = most - (logits_NV[target] ?? 0);
+    const sum = others + Math.exp(-rest);
+    loss += scale * (rest > 0 ? rest + Math.log(sum) : Math.log1p(others));
+    dlogits_NV[target] = -others;
+    for (let v = n * V; v < (n + 1) * V; v++) dlogits_NV[v] = ((dlogits_NV[v] ?? 0) * scale) / sum;
+  }
+  return loss;
+}
