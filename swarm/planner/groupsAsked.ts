@@ -2,7 +2,7 @@
 import { at } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
-import { blocksOfStage, type Model } from '../model/model.ts';
+import { blocksOfStage, type Model, parameters } from '../model/model.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 
 /** How long a donor stays where nobody says. */
@@ -23,6 +23,8 @@ interface Meets {
   readonly received: number;
   /** So long is waited for it. */
   readonly waitedSeconds: number;
+  /** So much longer is a meeting for each group more: owners publish to all. */
+  readonly groupSeconds: number;
 }
 
 export interface GroupsAsked {
@@ -36,9 +38,12 @@ export interface GroupsAsked {
   readonly overlaps: boolean;
 }
 
-/** The chance that nobody of them has left by then; `sessions`: how long each stays in the mean, 0 where nobody says. */
+/** Of leaving, a second, for a donor that stays so long in the mean; 0: nobody says. */
+export const riskOf = (sessionSeconds: number): number => 1 / (sessionSeconds || SESSION_SECONDS);
+
+/** The chance that nobody of them has left by then. */
 export const chanceOfStaying = (sessions: readonly number[], seconds: number): number =>
-  Math.exp(-seconds * sessions.reduce((risk, session) => risk + 1 / (session || SESSION_SECONDS), 0));
+  Math.exp(-seconds * sessions.reduce((risk, session) => risk + riskOf(session), 0));
 
 export const chanceOfAll = ({ peers }: ClusterCosts, places: readonly number[], seconds: number): number =>
   chanceOfStaying(
@@ -64,11 +69,13 @@ export function meetsOf(
     ({ upload, download }) => WAITED_LAYERS * layer * Math.max(sent / upload, received / download),
   );
   const middle = times.sort((a, b) => a - b)[times.length >> 1] ?? 0;
-  return { sent, received, waitedSeconds: Math.max(roundSeconds * WAITED_PART, middle) };
+  const waitedSeconds = Math.max(roundSeconds * WAITED_PART, middle);
+  const uploads = peers.reduce((sum, { upload }) => sum + upload, 0);
+  const groupSeconds = others === null ? publishedBytes(settings, parameters(model)) / uploads : 0;
+  return { sent, received, waitedSeconds, groupSeconds };
 }
 
 /** Elements of a layer, and those that a stage of layers computes with. */
-export const layerElements = ({ blocks }: Model): number =>
-  blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1;
+const layerElements = ({ blocks }: Model): number => blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1;
 export const elementsOf = ({ model }: ClusterCosts, layers: readonly [number, number]): number =>
   blocksOfStage(model, layers).reduce((sum, { ranges }) => ranges.reduce((own, [from, to]) => own + to - from, sum), 0);

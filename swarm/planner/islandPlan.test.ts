@@ -164,7 +164,7 @@ describe('islands', () => {
     const asked = {
       costs,
       roundSeconds: 60,
-      meets: { sent: 1, received: 1, waitedSeconds: 12 },
+      meets: { sent: 1, received: 1, waitedSeconds: 12, groupSeconds: 0 },
       overlaps: true,
       caution: 1,
     };

@@ -8,6 +8,7 @@ import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNER_BYTES, OWNERS } from '../islands/ownerShares.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { counted } from '../quantityText.ts';
+import type { Chain } from './chains.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
 import type { ClusterPlan } from './clusterPlan.ts';
@@ -158,7 +159,12 @@ function plannedKeeping(
   ): Result<IslandPlan> => {
     const meets = meetsOf(costs, asked, roundSeconds, others);
     const searched = { costs, overlaps, roundSeconds, meets };
-    const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => groupsOf({ ...searched, caution }).groups);
+    let chains: readonly Chain[] = [];
+    const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => {
+      const found = groupsOf({ ...searched, caution }, chains);
+      chains = found.chains;
+      return found.groups;
+    });
     const tried = groupings.filter((groups) => groups.length > 0).map(made);
     return tried.length === 0 ? refusal(noGroup(costs, roundSeconds)) : chosen(tried);
   };
@@ -201,7 +207,7 @@ function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
 }
 const ABOUT_AS_MUCH = 0.75;
 /** Groups are sought for more or less of what is expected of them: with none, donors would be taken who bring nearly nothing. */
-const CAUTIONS = [0.5, 0.1, 0.05];
+const CAUTIONS = [0.05, 0.5];
 
 type TeamFor = (group: Group, turns: number) => Team | null;
 

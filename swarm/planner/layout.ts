@@ -97,7 +97,7 @@ export function layoutOf(costs: ClusterCosts, draft: Draft, count = draft.microB
 /** Lists of places and of sizes are never changed, and moves hand on those that they do not touch: a list is its own key. */
 const knownLanes = new WeakMap<Int32Array, WeakMap<readonly number[], StageLanes>>();
 
-function lanesOf(costs: ClusterCosts, group: readonly number[], sizes: Int32Array): StageLanes {
+export function lanesOf(costs: ClusterCosts, group: readonly number[], sizes: Int32Array): StageLanes {
   const groups = knownLanes.get(sizes) ?? new WeakMap<readonly number[], StageLanes>();
   knownLanes.set(sizes, groups);
   const lanes = groups.get(group) ?? dealt(costs, group, sizes);

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { at, invariant, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { scales } from './chainScale.ts';
+import { chainsOf, scaleOf } from './chains.ts';
 import { parseCluster } from './cluster.ts';
 import { clusterCosts } from './clusterCosts.ts';
 import type { GroupsAsked } from './groupsAsked.ts';
 import { judge } from './judge.ts';
-import { judgedChains } from './judgedChains.ts';
 
 const made = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256 },
@@ -29,18 +28,21 @@ function askedOf(seed: number, count: number, slowest: object = {}): GroupsAsked
   invariant(cluster.ok, 'a cluster');
   const batch = { samples: 8, sequence: 64 };
   const costs = clusterCosts({ model: MODEL, batch, cluster: cluster.value, planeBytes: 8 });
-  const meets = { sent: 0.06, received: 1, waitedSeconds: ROUND_SECONDS / 12 };
+  const meets = { sent: 0.06, received: 1, waitedSeconds: ROUND_SECONDS / 12, groupSeconds: 0 };
   return { costs, roundSeconds: ROUND_SECONDS, meets, caution: 0, overlaps: true };
 }
 
+/** Donors have no room alone. */
+const nobody = () => Number.POSITIVE_INFINITY;
+
 /** Whole steps of a pipeline in a round. */
 function stepsOf(asked: GroupsAsked, places: readonly number[]): number {
-  const weigh = scales(asked);
-  const [layers, timed] = [weigh.layers(places), weigh.timed(places)];
-  if (timed === null) return 0;
+  const scale = scaleOf(asked, nobody);
+  const [layers, ownSeconds] = [scale.layers(places), scale.ownSeconds(places)];
+  if (ownSeconds === null) return 0;
   const sketch = { groups: places.map((place) => [place]), layers, microBatches: asked.costs.batch.samples };
   const found = judge(asked.costs, { ...sketch, schedule: '1f1b', warmup: 'overlap' });
-  return found === null || found.missingBytes > 0 ? 0 : Math.floor(timed.ownSeconds / found.seconds);
+  return found === null || found.missingBytes > 0 ? 0 : Math.floor(ownSeconds / found.seconds);
 }
 
 /** The most steps of all ways to put these into pipelines, each in every order. */
@@ -72,7 +74,7 @@ describe('pipelines by what they really take', () => {
   test.each([1, 2, 3, 4])('[IS31] end as many whole steps as the best of all there are: cluster %d', (seed) => {
     const asked = askedOf(seed, 5);
     const best = mostSteps(asked, [0, 1, 2, 3, 4]);
-    const chains = judgedChains(asked, []);
+    const chains = chainsOf(asked, nobody);
     const found = chains.reduce((sum, { places }) => sum + stepsOf(asked, places), 0);
     expect(best).toBeGreaterThan(5);
     expect(found).toBe(best);
@@ -80,17 +82,36 @@ describe('pipelines by what they really take', () => {
     expect(new Set(members).size).toBe(members.length);
   });
 
-  test('[IS31] who would keep everybody waiting for its packets is in none, who receives late has less of a round', () => {
+  test.each([1, 2, 3])('[IS31] the walk along a pipeline is what its draft is judged by: cluster %d', (seed) => {
+    const asked = { ...askedOf(seed, 6), roundSeconds: 1000 };
+    const scale = scaleOf(asked, nobody);
+    const { samples, sequence } = asked.costs.batch;
+    let compared = 0;
+    for (const places of orders([0, 1, 2]).concat(orders([3, 4, 5]), orders([1, 4]), orders([0, 1, 3, 5]))) {
+      const layers = scale.layers(places);
+      if (layers.length === 0) continue;
+      const groups = places.map((place) => [place]);
+      const found = judge(asked.costs, { groups, layers, microBatches: samples, schedule: '1f1b', warmup: 'overlap' });
+      const steps = (scale.ownSeconds(places) ?? 0) / (found?.seconds ?? Number.NaN);
+      // What is left of a last step counts by its third power.
+      const whole = Math.floor(steps) + (steps % 1) ** 3;
+      expect(scale.worth(places)).toBeCloseTo((whole * samples * sequence) / asked.roundSeconds, 6);
+      compared++;
+    }
+    expect(compared).toBeGreaterThan(20);
+  });
+
+  test('[IS31] no stage takes longer to send than is waited for, and who receives late has less of a round', () => {
     const { meets, ...rest } = askedOf(1, 4);
-    const whole = scales({ ...rest, meets });
+    const whole = scaleOf({ ...rest, meets }, nobody);
     const [before = 0, after = 0] = whole.layers([0, 1]);
     // The embedding's table and positions; the last norm and the head's table.
     const most = Math.max(before * LAYER + 256 * 64 + 64 * 64, after * LAYER + 2 * 64 + 256 * 64);
     // Lines of 2 to 6 MB a second.
-    const none = scales({ ...rest, meets: { ...meets, waitedSeconds: (0.99 * 0.06 * most) / 6e6 } });
-    expect(whole.timed([0, 1])).not.toBeNull();
-    expect(none.timed([0, 1])?.ownSeconds).toBe(0);
-    const late = scales({ ...rest, meets: { ...meets, received: 20 } }).timed([0, 1]);
-    expect(late?.ownSeconds).toBeCloseTo(ROUND_SECONDS - ((20 * most) / 1e7 - ROUND_SECONDS / 12), 9);
+    const none = scaleOf({ ...rest, meets: { ...meets, waitedSeconds: (0.06 * LAYER) / 6e6 } }, nobody);
+    expect(whole.ownSeconds([0, 1])).not.toBeNull();
+    expect(none.ownSeconds([0, 1])).toBeNull();
+    const late = scaleOf({ ...rest, meets: { ...meets, received: 20 } }, nobody).ownSeconds([0, 1]);
+    expect(late).toBeCloseTo(ROUND_SECONDS - ((20 * most) / 1e7 - ROUND_SECONDS / 12), 9);
   });
 });

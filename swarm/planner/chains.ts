@@ -1,0 +1,486 @@
+/**
+ * Pipelines of a donor a stage for islands: which donors make one, in which order, and who is in none. By small random moves,
+ * as metal is cooled (simulated annealing, Kirkpatrick et al. 1983), from pipelines of those with the best lines.
+ *
+ * A move is weighed in three ways, each dearer than the one before, and is dropped as soon as one says that it is not made.
+ * A bound: the slowest line's and all GPUs' work. A formula: with the overlapping warm-up a pipeline of p stages takes about
+ *   (m − 1) · P + W     W: one micro-batch all the way there and back, work, transfers and latencies
+ *   P = max over stages and links of (work or transfer of a micro-batch, W_s / (2(p − s) − 1)),
+ * where W_s is the way from stage s to the end and back, in which a stage has so many micro-batches in flight at most. And,
+ * while it is cold, a walk along the schedule (stepTime.ts): a step that would not end within its round is none, so a
+ * hundredth that the formula is off may be worth a whole step.
+ */
+import { at, float, int, type Random, seededRandom } from '../base.ts';
+import { parameters } from '../model/model.ts';
+import type { ClusterCosts, StageShape } from './clusterCosts.ts';
+import { elementsOf, type GroupsAsked, MOST_STAGES, riskOf } from './groupsAsked.ts';
+import { fitStage } from './stageFit.ts';
+import { type PipedStage, pipedSeconds } from './stepTime.ts';
+
+/** Moves that are tried for each donor and each stage of a pipeline of the mean; of who has room for the model alone they count less. */
+const [TRIES_STAGE, MOST_TRIES_EACH, ALONE_TRIES] = [3_500, 28_000, 1_500];
+/** From pipelines that were sought for before with another caution: so many times the tries, and not as hot. */
+const [AGAIN, COOLER] = [0.5, 0.25];
+/** At first a move that is worth so much less, of all there is, is made one time in e. */
+const FIRST_TEMPERATURE = 0.004;
+/** From this part of the tries on moves are walked. */
+const COLD = 0.7;
+/** Of the moves: from one place to another in the same pipeline. */
+const WITHIN = 0.3;
+/** Of those between two pipelines: in nobody's place; in the others two donors change places. */
+const GOES = 0.3;
+/** Of all moves: one leaves its pipeline, or begins one alone or with others who have none. */
+const ALONE = 0.05;
+/** A walk takes up to so many times what the formula says where nothing else is known, and no less than so many times. */
+const [LONGER, SHORTER] = [1.02, 0.985];
+/** Pipelines that begin without a donor. */
+const EMPTY = 4;
+/** While pipelines are begun: micro-batches in flight, and layers beside those of the model, for its ends. */
+const [FIRST_IN_FLIGHT, FIRST_LAYERS] = [8, 1.3];
+
+export type Places = readonly number[];
+
+/** A pipeline: who is in which stage, and how many layers each has. */
+export interface Chain {
+  readonly places: Places;
+  readonly layers: readonly number[];
+}
+
+/** `from`: pipelines that were found for the same with another caution. */
+export function chainsOf(asked: GroupsAsked, alone: (place: number) => number, from: readonly Chain[] = []): Chain[] {
+  const scale = scaleOf(asked, alone);
+  const isBegun = from.length > 0;
+  const chains = isBegun ? begunWith(asked, from) : beginning(asked, scale);
+  const room = scale.useful.reduce((sum, place) => sum + int(scale.roomy, place), 0) / scale.useful.length;
+  const each = Math.min(MOST_TRIES_EACH, (TRIES_STAGE * asked.costs.model.layers) / room);
+  const tries = scale.useful.reduce((sum, place) => sum + (scale.bound([place]) > 0 ? ALONE_TRIES : each), 0);
+  const count = Math.round(tries * (isBegun ? AGAIN : 1));
+  return annealed(asked, scale, chains, count, isBegun ? COOLER * FIRST_TEMPERATURE : FIRST_TEMPERATURE).flatMap(
+    (places) => (scale.worth(places) > 0 ? [{ places, layers: scale.layers(places) }] : []),
+  );
+}
+
+/** The last one is of those without a pipeline. */
+function annealed(
+  { costs, meets, roundSeconds }: GroupsAsked,
+  scale: Scale,
+  chains: Places[],
+  count: number,
+  hottest: number,
+): Places[] {
+  const random = seededRandom(1);
+  const { next } = moves(costs, scale, random, chains);
+  const last = chains.length - 1;
+  /** Of all that is done, what each group more costs: a meeting is longer for it. */
+  const share = meets.groupSeconds / (roundSeconds + meets.waitedSeconds);
+  const isGroup = (index: number): number => (index !== last && at(chains, index).length > 0 ? 1 : 0);
+  let groups = [...chains.keys()].reduce((sum, index) => sum + isGroup(index), 0);
+  let total = 0;
+  const worth = new Float64Array(chains.length);
+  const weighedBy = (weigh: Weigh): Weigh => {
+    for (const [index, places] of chains.entries())
+      worth[index] = index === last || places.length === 0 ? 0 : weigh(places);
+    total = worth.reduce((sum, own) => sum + own, 0);
+    return weigh;
+  };
+  let weigh = weighedBy(scale.about);
+  let [best, most] = [[...chains], 0];
+  for (let tries = 0; tries < count; tries++) {
+    const isCold = tries >= COLD * count;
+    if (isCold && weigh === scale.about) {
+      weigh = weighedBy(scale.worth);
+      [best, most] = [[...chains], total * (1 - groups * share)];
+    }
+    const move = next();
+    if (move === null) continue;
+    const { a, b, one, other } = move;
+    const [hasOne, hasOther] = [a !== last && one.length > 0, b !== a && b !== last && other.length > 0];
+    const toll = share * total;
+    const more = a === b ? 0 : (hasOne ? 1 : 0) + (hasOther ? 1 : 0) - isGroup(a) - isGroup(b);
+    const now = float(worth, a) + (a === b ? 0 : float(worth, b)) + toll * more;
+    const least = now + hottest * total * (1 - tries / count) ** 2 * Math.log(random());
+    if ((hasOne ? scale.bound(one) : 0) + (hasOther ? scale.bound(other) : 0) < least) continue;
+    if (isCold && (hasOne ? scale.hope(one) : 0) + (hasOther ? scale.hope(other) : 0) < least) continue;
+    const first = hasOne ? weigh(one) : 0;
+    // Nobody is kept in a pipeline that is none.
+    if ((hasOne && first === 0) || first + (hasOther ? scale.bound(other) : 0) < least) continue;
+    const second = hasOther ? weigh(other) : 0;
+    if ((hasOther && second === 0) || first + second < least) continue;
+    total += first + second - now + toll * more;
+    worth[a] = first;
+    if (a !== b) worth[b] = second;
+    move.make();
+    groups += more;
+    const net = total * (1 - groups * share);
+    if (isCold && net > most) [best, most] = [[...chains], net];
+  }
+  return best.slice(0, -1);
+}
+
+const pick = (random: Random, count: number): number => Math.floor(random() * count);
+
+/** Pipelines `a` and `b`, which may be one, as they are after a move. */
+interface Move {
+  readonly a: number;
+  readonly b: number;
+  readonly one: Places;
+  readonly other: Places;
+  readonly make: () => void;
+}
+
+/** Between donors whose lines are about as good more often than between others: nobody waits for either then. */
+function moves(
+  { peers, model }: ClusterCosts,
+  { roomy, useful }: Scale,
+  random: Random,
+  chains: Places[],
+): { readonly next: () => Move | null } {
+  const line = (place: number): number => Math.min(at(peers, place).upload, at(peers, place).download);
+  const byLine = useful.toSorted((a, b) => line(a) - line(b) || a - b);
+  const rank = new Int32Array(peers.length);
+  for (const [index, place] of byLine.entries()) rank[place] = index;
+  const chainOf = new Int32Array(peers.length);
+  for (const [index, places] of chains.entries()) for (const place of places) chainOf[place] = index;
+  const far = Math.log(byLine.length);
+  const near = (place: number): number => {
+    const distance = Math.floor(Math.exp(random() * far)) * (random() < 0.5 ? 1 : -1);
+    return at(byLine, Math.min(byLine.length - 1, Math.max(0, int(rank, place) + distance)));
+  };
+  const make = (index: number, places: Places): void => {
+    chains[index] = places;
+    for (const place of places) chainOf[place] = index;
+  };
+  const moved = (a: number, b: number, one: Places, other: Places): Move => ({
+    ...{ a, b, one, other },
+    make: () => {
+      make(a, one);
+      if (a !== b) make(b, other);
+    },
+  });
+  const idle = chains.length - 1;
+  const without = (places: Places, place: number): number[] => places.filter((own) => own !== place);
+  const instead = (places: Places, one: number, other: number): number[] =>
+    places.map((own) => (own === one ? other : own));
+  const into = (places: Places, place: number): number[] => places.toSpliced(pick(random, places.length + 1), 0, place);
+  /** A place for a pipeline; -1: there is none. */
+  const empty = (): number => chains.findIndex(({ length }, index) => length === 0 && index !== idle);
+  /** Of those who have no pipeline: as many of about the same lines as hold the model, the roomiest first. */
+  const opened = (place: number): Move | null => {
+    const b = empty();
+    if (b < 0) return null;
+    const found = [place];
+    let layers = int(roomy, place);
+    const all = at(chains, idle);
+    for (let tries = 0; layers < FIRST_LAYERS * model.layers && tries < 2 * MOST_STAGES; tries++) {
+      const mate = near(place);
+      if (int(chainOf, mate) !== idle || found.includes(mate) || int(roomy, mate) === 0) continue;
+      found.push(mate);
+      layers += int(roomy, mate);
+    }
+    const made = found.toSorted((x, y) => at(peers, y).memoryBytes - at(peers, x).memoryBytes || x - y);
+    return moved(
+      idle,
+      b,
+      all.filter((own) => !found.includes(own)),
+      [...made.slice(0, 1), ...made.slice(2), ...made.slice(1, 2)],
+    );
+  };
+  const next = (): Move | null => {
+    const place = at(byLine, pick(random, byLine.length));
+    const a = int(chainOf, place);
+    const from = at(chains, a);
+    const kind = random();
+    if (kind < ALONE) {
+      const isSplit = random() < 0.5;
+      if (a === idle && !isSplit) return opened(place);
+      const b = isSplit ? empty() : idle;
+      return b < 0 || a === b || (isSplit && from.length === 1 && a !== idle)
+        ? null
+        : moved(a, b, without(from, place), [...at(chains, b), place]);
+    }
+    if (kind < ALONE + WITHIN && a !== idle) {
+      if (from.length < 2) return null;
+      const left = into(without(from, place), place);
+      return moved(a, a, left, left);
+    }
+    const mate = near(place);
+    const b = int(chainOf, mate);
+    if (a === b) return null;
+    const to = at(chains, b);
+    return b !== idle && random() < GOES
+      ? moved(a, b, without(from, place), into(to, place))
+      : moved(a, b, instead(from, place, mate), instead(to, mate, place));
+  };
+  return { next };
+}
+
+/** Tokens a second times the chance that a pipeline lives, where that counts; 0 where it is none. */
+type Weigh = (chain: Places) => number;
+
+interface Scale {
+  /** No more than this. */
+  readonly bound: Weigh;
+  /** By the formula it is hardly more than this, and about this. */
+  readonly hope: Weigh;
+  readonly about: Weigh;
+  readonly worth: Weigh;
+  /** Empty where they have no room for the model. */
+  readonly layers: (chain: Places) => readonly number[];
+  /** Donors who may be in a pipeline. */
+  readonly useful: readonly number[];
+  /** Layers of the middle that each donor has room for, with a few micro-batches in flight. */
+  readonly roomy: Int32Array;
+  /** Layers that a donor has room for with so many micro-batches in flight. */
+  readonly most: (place: number, first: boolean, last: boolean, inFlight: number) => number;
+  /** Seconds that it has for steps in a round; null where it is no pipeline. */
+  readonly ownSeconds: (chain: Places) => number | null;
+}
+
+/** Of a donor at an end or in the middle, with so many micro-batches in flight. */
+interface StageRoom {
+  readonly most: number;
+  /** Of each number of layers. */
+  readonly elements: Float64Array;
+  /** Of each number of layers, seconds of a micro-batch: all of it, and its parts as they are walked. */
+  readonly seconds: Float64Array;
+  readonly forward: Float64Array;
+  readonly backward: Float64Array;
+  readonly ahead: Float64Array;
+}
+
+/** `alone`: seconds of a step of a donor without others; Infinity where it has no room. */
+export function scaleOf(asked: GroupsAsked, alone: (place: number) => number): Scale {
+  const { costs, roundSeconds, meets, caution } = asked;
+  const { model, peers, sampleBytes } = costs;
+  const { samples, sequence } = costs.batch;
+  const known: (StageRoom | undefined)[] = [];
+  const roomOf = (place: number, first: boolean, last: boolean, inFlight: number): StageRoom => {
+    const slots = Math.min(samples, inFlight);
+    const key = (place * (2 * MOST_STAGES) + slots) * 4 + (first ? 1 : 0) + (last ? 2 : 0);
+    const found = known[key] ?? stageRoom(asked, place, first, last, slots);
+    known[key] = found;
+    return found;
+  };
+  const most = (place: number, first: boolean, last: boolean, inFlight: number) =>
+    roomOf(place, first, last, inFlight).most;
+  const rooms: StageRoom[] = [];
+  const layers = new Int32Array(MOST_STAGES);
+  const speeds = Float64Array.from(peers, (peer) => 1 / costs.slowness(peer));
+  const lines = Float64Array.from(peers, ({ upload }) => sampleBytes / upload);
+  const roomiest = Int32Array.from(peers, (_, place) =>
+    Math.max(
+      most(place, false, false, 1),
+      most(place, true, false, 1),
+      most(place, false, true, 1),
+      most(place, true, true, 1),
+    ),
+  );
+  const worthAlone = new Float64Array(peers.length).fill(-1);
+  const aloneOf = (place: number): number => {
+    if (float(worthAlone, place) < 0) {
+      const late = Math.max(0, (meets.received * parameters(model)) / at(peers, place).download - meets.waitedSeconds);
+      worthAlone[place] = tokens([place], wholeSteps(Math.max(0, roundSeconds - late) / alone(place)));
+    }
+    return float(worthAlone, place);
+  };
+  const alive = Float64Array.from(peers, ({ sessionSeconds }) => caution * roundSeconds * riskOf(sessionSeconds));
+  const tokens = (chain: Places, steps: number): number => {
+    let risk = 0;
+    for (const place of chain) risk += float(alive, place);
+    return (steps * samples * sequence * Math.exp(-risk)) / roundSeconds;
+  };
+  /** As many layers to each as make the slowest as fast as can be; false where they have no room. */
+  const cut = (chain: Places): boolean => {
+    if (chain.length === 0 || chain.length > Math.min(MOST_STAGES, model.layers)) return false;
+    const last = chain.length - 1;
+    let [room, speed] = [0, 0];
+    for (let stage = 0; stage <= last; stage++) {
+      const own = roomOf(at(chain, stage), stage === 0, stage === last, hops * (last - stage) + 1);
+      if (own.most === 0) return false;
+      rooms[stage] = own;
+      room += own.most;
+      speed += float(speeds, at(chain, stage));
+    }
+    if (room < model.layers) return false;
+    // The slowest takes no less than this, so that what takes no longer is certainly theirs.
+    const least = model.layers / speed;
+    let left = model.layers;
+    for (let stage = 0; stage <= last; stage++) {
+      const { most: full, seconds } = at(rooms, stage);
+      let own = Math.min(full, Math.max(1, Math.floor(least * float(speeds, at(chain, stage)))));
+      while (own > 1 && float(seconds, own) > least) own--;
+      layers[stage] = own;
+      left -= own;
+    }
+    for (; left > 0; left--) {
+      let [best, soonest] = [-1, Number.POSITIVE_INFINITY];
+      for (let stage = 0; stage <= last; stage++) {
+        const after = int(layers, stage) + 1;
+        const { most: full, seconds } = at(rooms, stage);
+        if (after <= full && float(seconds, after) < soonest) [best, soonest] = [stage, float(seconds, after)];
+      }
+      layers[best] = int(layers, best) + 1;
+    }
+    return true;
+  };
+  const stepSeconds = (chain: Places): number => {
+    const last = chain.length - 1;
+    const sharedBy = (stage: number): number => (stage === 0 || stage === last ? 1 : 2);
+    let [way, pace] = [0, 0];
+    for (let stage = last; stage >= 0; stage--) {
+      const work = float(at(rooms, stage).seconds, int(layers, stage));
+      way += work;
+      pace = Math.max(pace, work, way / Math.min(samples, hops * (last - stage) + 1));
+      if (stage === 0) break;
+      const [a, b] = [at(chain, stage - 1), at(chain, stage)];
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
+      const [one, other] = [at(peers, a), at(peers, b)];
+      const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
+      const [ours, theirs] = [sharedBy(stage - 1), sharedBy(stage)];
+      const there = sampleBytes / Math.min(limit, one.upload, other.download / theirs);
+      const home = sampleBytes / Math.min(limit, other.upload, one.download / ours);
+      pace = Math.max(pace, there, home, (ours * sampleBytes) / one.upload, (theirs * sampleBytes) / other.upload);
+      way += there + home + 2 * latencySeconds;
+    }
+    return (samples - 1) * pace + way;
+  };
+  /** Of a chain that was just cut. Who takes longer to receive than is waited for begins late. */
+  const ownSeconds = (chain: Places): number => {
+    let late = 0;
+    for (let stage = 0; stage < chain.length; stage++) {
+      const { download } = at(peers, at(chain, stage));
+      const own = float(at(rooms, stage).elements, int(layers, stage));
+      late = Math.max(late, (meets.received * own) / download - meets.waitedSeconds);
+    }
+    return Math.max(0, roundSeconds - late);
+  };
+  const bound = (chain: Places): number => {
+    const last = chain.length - 1;
+    if (last < 0 || last >= MOST_STAGES) return 0;
+    if (last === 0) return aloneOf(at(chain, 0));
+    let [speed, slowest, line, way, room] = [0, Number.POSITIVE_INFINITY, 0, 0, 0];
+    for (let stage = 0; stage <= last; stage++) {
+      const place = at(chain, stage);
+      const isEnd = stage === 0 || stage === last;
+      room += int(roomiest, place);
+      speed += float(speeds, place);
+      slowest = Math.min(slowest, float(speeds, place));
+      const own = float(lines, place) * (isEnd ? 1 : 2);
+      line = Math.max(line, own);
+      way += own;
+    }
+    if (room < model.layers) return 0;
+    const pace = Math.max(line, 1 / slowest, model.layers / speed);
+    return tokens(chain, wholeSteps(roundSeconds / (SHORTER * ((samples - 1) * pace + way))));
+  };
+  const walk = pipedSeconds(costs, asked.overlaps ? { warmup: 'overlap' } : {});
+  const hops = asked.overlaps ? 2 : 1;
+  const piped = (place: number, stage: number): PipedStage => {
+    const { forward, backward, ahead, elements } = at(rooms, stage);
+    const own = int(layers, stage);
+    return {
+      place,
+      elements: float(elements, own),
+      forward: float(forward, own),
+      backward: float(backward, own),
+      ahead: float(ahead, own),
+    };
+  };
+  const weighedBy =
+    (seconds: Weigh): Weigh =>
+    (chain) => {
+      if (chain.length === 1) return aloneOf(at(chain, 0));
+      const own = cut(chain) ? ownSeconds(chain) : 0;
+      return own > 0 ? tokens(chain, wholeSteps(own / seconds(chain))) : 0;
+    };
+  return {
+    bound,
+    hope: weighedBy((chain) => SHORTER * stepSeconds(chain)),
+    about: weighedBy((chain) => LONGER * stepSeconds(chain)),
+    worth: weighedBy((chain) => walk(chain.map(piped))),
+    layers: (chain) => (cut(chain) ? [...layers.subarray(0, chain.length)] : []),
+    useful: [...peers.keys()].filter(
+      (place) => aloneOf(place) > 0 || (int(roomiest, place) > 0 && (samples - 1) * float(lines, place) < roundSeconds),
+    ),
+    roomy: Int32Array.from(peers, (_, place) => most(place, false, false, FIRST_IN_FLIGHT)),
+    most,
+    ownSeconds: (chain) => (cut(chain) ? ownSeconds(chain) : null),
+  };
+}
+
+function elementsAt(costs: ClusterCosts, { first, last, layers }: StageShape): number {
+  const all = costs.model.layers;
+  return elementsOf(costs, first ? [0, layers] : last ? [all - layers, all] : [1, 1 + layers]);
+}
+
+function stageRoom(
+  { costs, meets }: GroupsAsked,
+  place: number,
+  first: boolean,
+  last: boolean,
+  slots: number,
+): StageRoom {
+  const { model, peers } = costs;
+  const peer = at(peers, place);
+  const members = { places: [place], largest: Int32Array.of(1) };
+  const inSlots = { slots: Int32Array.of(slots), gathered: 0, inHost: false } as const;
+  const column = () => new Float64Array(model.layers + 1).fill(Number.POSITIVE_INFINITY);
+  const [seconds, forward, backward, ahead, elements] = [column(), column(), column(), column(), column()];
+  let most = 0;
+  for (let layers = 1; layers <= model.layers; layers++) {
+    const shape: StageShape = { first, last, layers };
+    if (layers === model.layers && !(first && last)) break;
+    // Who takes longer to send would keep everybody waiting.
+    if (meets.sent * elementsAt(costs, shape) > meets.waitedSeconds * peer.upload) break;
+    const { missingBytes, recomputed } = fitStage(costs, members, { shape, ...inSlots }, 'room', new Map());
+    if (missingBytes > 0) break;
+    most = layers;
+    const twice = at(recomputed, 0);
+    const layer = costs.layerSeconds(peer, 1);
+    const early = Math.min(1, twice) * costs.aheadShare(1);
+    elements[layers] = elementsAt(costs, shape);
+    forward[layers] = costs.forwardSeconds(peer, shape, 1);
+    backward[layers] = costs.backwardSeconds(peer, shape, 1) + layer * (twice - early);
+    ahead[layers] = layer * early;
+    seconds[layers] = float(forward, layers) + float(backward, layers) + float(ahead, layers);
+  }
+  return { most, elements, seconds, forward, backward, ahead };
+}
+
+/** A step that does not end within the round is none; the nearer it comes to that, the more it is worth to go on there. */
+const wholeSteps = (steps: number): number => Math.floor(steps) + (steps % 1) ** 3;
+
+function begunWith({ costs }: GroupsAsked, from: readonly Chain[]): Places[] {
+  const used = new Set(from.flatMap(({ places }) => places));
+  const idle = [...costs.peers.keys()].filter((place) => !used.has(place));
+  return [...from.map(({ places }) => places), ...Array.from({ length: EMPTY }, (): Places => []), idle];
+}
+
+/** Those of the best lines together, each with as many as hold the model; the roomiest first, for it has most in flight. */
+function beginning({ costs }: GroupsAsked, scale: Scale): Places[] {
+  const { peers, model } = costs;
+  const line = (place: number): number => Math.min(at(peers, place).upload, at(peers, place).download);
+  const chains: Places[] = [];
+  let left: number[] = [];
+  for (const place of peers.keys()) {
+    if (scale.worth([place]) > 0) chains.push([place]);
+    else if (scale.most(place, false, false, 1) > 0) left.push(place);
+  }
+  const room = (place: number): number => scale.most(place, false, false, FIRST_IN_FLIGHT);
+  left = left.toSorted((a, b) => line(b) - line(a) || a - b);
+  while (left.length > 0) {
+    let [count, layers] = [0, 0];
+    // The ends have the embedding and the head too.
+    while (count < left.length && layers < FIRST_LAYERS * model.layers) layers += room(at(left, count++));
+    const chain = left.slice(0, count).toSorted((a, b) => at(peers, b).memoryBytes - at(peers, a).memoryBytes || a - b);
+    chains.push([...chain.slice(0, 1), ...chain.slice(2), ...chain.slice(1, 2)]);
+    left = left.slice(count);
+  }
+  const used = chains.filter((places) => scale.worth(places) > 0);
+  const members = new Set(used.flat());
+  return [
+    ...used,
+    ...Array.from({ length: EMPTY }, (): Places => []),
+    [...peers.keys()].filter((place) => !members.has(place)),
+  ];
+}
