@@ -59,6 +59,14 @@ export interface IslandPlan {
   readonly reasons: readonly Reason[];
 }
 
+/** Islands that are compared with others: their plans and sentences are finished once they are chosen. */
+interface Sought extends Pick<IslandPlan, 'predicted' | 'isSoonerOwned'> {
+  readonly count: number;
+  readonly finished: () => IslandPlan;
+}
+
+const finishedOf = (found: Result<Sought>): Result<IslandPlan> => (found.ok ? success(found.value.finished()) : found);
+
 /** Rounds that are first assumed where the run file counts steps. */
 const FIRST_ROUND_SECONDS = 600;
 /** Of runs that a coordinator has owners for. */
@@ -70,11 +78,11 @@ export function planIslands(problem: ClusterProblem, asked: IslandsAsked): Resul
   const cluster = { ...problem.cluster, peers: problem.cluster.peers.toSorted((a, b) => (a.id < b.id ? -1 : 1)) };
   const sorted = { ...problem, cluster };
   const found = planned(sorted, asked);
-  if (!cluster.peers.some(({ hostBytes = 0 }) => hostBytes > 0)) return found;
+  if (!cluster.peers.some(({ hostBytes = 0 }) => hostBytes > 0)) return finishedOf(found);
   // With more room the search goes other ways, which may be worse ones: what is found with less stands beside it.
   const without = planned({ ...problem, cluster: withoutHostBytes(cluster) }, asked);
-  if (!without.ok || (found.ok && isAsGood(found.value, without.value))) return found;
-  return success(withMemory(sorted, asked, without.value));
+  if (!without.ok || (found.ok && isAsGood(found.value, without.value))) return finishedOf(found);
+  return success(withMemory(sorted, asked, without.value.finished()));
 }
 
 /** Just these groups of donors, with the best plan found for each; who would end no step in a round is left out. */
@@ -83,7 +91,7 @@ export function planGroups(
   asked: IslandsAsked & { readonly rounds: AutoRounds },
   groups: readonly (readonly PeerId[])[],
 ): Result<IslandPlan> {
-  return inBestWay(asked, (way) => {
+  const found = inBestWay(asked, (way) => {
     const costsFor = costsIn(problem, asked, way, 0);
     const { planned: costs, own } = costsFor(1);
     const { roundSeconds } = asked.rounds;
@@ -95,10 +103,11 @@ export function planGroups(
     });
     return teams.length === 0 ? refusal(noGroup(costs, roundSeconds)) : whole(own, asked, way, teams, { roundSeconds });
   });
+  return finishedOf(found);
 }
 
 /** To every group only where these groups do not meet clearly sooner with owners, which also take less memory. */
-function inBestWay(asked: IslandsAsked, found: (way: Way) => Result<IslandPlan>): Result<IslandPlan> {
+function inBestWay(asked: IslandsAsked, found: (way: Way) => Result<Sought>): Result<Sought> {
   if (!mayOwn(asked)) return found('toAll');
   const owned = found('owned');
   if (owned.ok && owned.value.isSoonerOwned) return owned;
@@ -112,7 +121,7 @@ const withoutHostBytes = (cluster: Cluster): Cluster => ({
   peers: cluster.peers.map(({ hostBytes: _, ...peer }) => peer),
 });
 
-const isAsGood = ({ predicted: own }: IslandPlan, { predicted: other }: IslandPlan): boolean =>
+const isAsGood = ({ predicted: own }: Sought, { predicted: other }: Sought): boolean =>
   own.tokensPerSecond >= other.tokensPerSecond && own.expectedTokensPerSecond >= other.expectedTokensPerSecond;
 
 /** Planned without main memory, and what it takes of the GPU's with it. */
@@ -127,7 +136,7 @@ function withMemory(problem: ClusterProblem, asked: IslandsAsked, found: IslandP
   return { ...found, islands };
 }
 
-function planned(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
+function planned(problem: ClusterProblem, asked: IslandsAsked): Result<Sought> {
   return inBestWay(asked, (way) => {
     const found = plannedKeeping(problem, asked, way, 0, true);
     if (found.ok || way === 'toAll') return found;
@@ -147,16 +156,16 @@ function plannedKeeping(
   way: Way,
   kept: number,
   overlaps: boolean,
-): Result<IslandPlan> {
+): Result<Sought> {
   const costsFor = costsIn(problem, asked, way, kept);
   const team = (group: Group, turns: number) => teamOf(costsFor, group, turns);
   const { planned: costs, own } = costsFor(1);
   const { rounds } = asked;
   const inRounds = (
     roundSeconds: number,
-    made: (groups: readonly Group[]) => Result<IslandPlan>,
+    made: (groups: readonly Group[]) => Result<Sought>,
     others = othersOf(costs, asked.rounds.count, way),
-  ): Result<IslandPlan> => {
+  ): Result<Sought> => {
     const meets = meetsOf(costs, asked, roundSeconds, others);
     const searched = { costs, overlaps, roundSeconds, meets };
     let chains: readonly Chain[] = [];
@@ -170,7 +179,7 @@ function plannedKeeping(
   };
   if (rounds.count === 'auto') {
     const { roundSeconds } = rounds;
-    const eachAnIsland = (groups: readonly Group[]): Result<IslandPlan> => {
+    const eachAnIsland = (groups: readonly Group[]): Result<Sought> => {
       const teams = groups.flatMap((group) => team(group, 1) ?? []);
       return teams.length === 0
         ? refusal(noGroup(costs, roundSeconds))
@@ -178,12 +187,12 @@ function plannedKeeping(
     };
     const all = inRounds(roundSeconds, eachAnIsland);
     const most = othersOf(costs, 'auto', way);
-    const others = all.ok ? all.value.islands.length - 1 : 1;
+    const others = all.ok ? all.value.count - 1 : 1;
     // Fewer groups than there is memory for send to fewer: others, of faster donors, may then be worth more.
     return most === null || others >= most ? all : chosen([all, inRounds(roundSeconds, eachAnIsland, others)]);
   }
   const { innerSteps } = rounds;
-  const byTurns = (roundSeconds: number): Result<IslandPlan> =>
+  const byTurns = (roundSeconds: number): Result<Sought> =>
     inRounds(roundSeconds, (groups) => {
       const teams = soonestShared(own, asked, team, groups, rounds);
       return teams.ok ? whole(own, asked, way, teams.value, { innerSteps }) : teams;
@@ -195,10 +204,10 @@ function plannedKeeping(
 }
 
 /** Of those that are expected to do about as much, the one that does most while nobody leaves. */
-function chosen(tried: readonly Result<IslandPlan>[]): Result<IslandPlan> {
+function chosen(tried: readonly Result<Sought>[]): Result<Sought> {
   const plans = tried.flatMap((found) => (found.ok ? [found.value.predicted] : []));
   const most = Math.max(...plans.map(({ expectedTokensPerSecond }) => expectedTokensPerSecond));
-  let best: Result<IslandPlan> | null = null;
+  let best: Result<Sought> | null = null;
   for (const found of tried) {
     if (!found.ok || found.value.predicted.expectedTokensPerSecond < ABOUT_AS_MUCH * most) continue;
     if (!best?.ok || found.value.predicted.tokensPerSecond > best.value.predicted.tokensPerSecond) best = found;
@@ -265,7 +274,7 @@ function whole(
   way: Way,
   teams: readonly Team[],
   rounds: Rounds,
-): Result<IslandPlan> {
+): Result<Sought> {
   const timed = { ...rounds, overlap: asked.overlap === true };
   const first = metBy(costs, asked, way, teams, timed);
   if (!first.ok) return first;
@@ -283,23 +292,27 @@ function whole(
       share > 0 ? [{ peer: at(costs.peers, at(parts, i).place).id, share }] : [],
     ),
   };
-  const ownParts = met.map((team) => team.parts);
-  const save = islandSave(costs, asked, ownParts, parts, meeting.shares);
-  const exacted = met.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
-  return success({
-    islands: exacted.flatMap((team, i) =>
-      Array<PlannedIsland>(team.turns).fill(islandOf(costs, team, at(round.steps, i) / team.turns)),
-    ),
-    predicted,
-    isSoonerOwned: way === 'owned' && meetSoonerOwned(costs, asked, met),
-    idle: idleOf(costs, new Set(met.flatMap(({ group }) => group.places))),
-    reasons: [
-      ...summary(costs, exacted, asked.rounds.count === 'auto'),
-      ...meetingWords(round.meetingSeconds, way === 'owned', secondsToAll(costs, asked, met)),
-      ...(asked.rounds.count === 'auto' ? savingWords(save, round.seconds) : []),
-      ...teamWords(exacted, round.steps, predicted.owners),
-    ],
-  });
+  const isSoonerOwned = way === 'owned' && meetSoonerOwned(costs, asked, met);
+  const finished = (): IslandPlan => {
+    const ownParts = met.map((team) => team.parts);
+    const save = islandSave(costs, asked, ownParts, parts, meeting.shares);
+    const exacted = met.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
+    return {
+      islands: exacted.flatMap((team, i) =>
+        Array<PlannedIsland>(team.turns).fill(islandOf(costs, team, at(round.steps, i) / team.turns)),
+      ),
+      predicted,
+      isSoonerOwned,
+      idle: idleOf(costs, new Set(met.flatMap(({ group }) => group.places))),
+      reasons: [
+        ...summary(costs, exacted, asked.rounds.count === 'auto'),
+        ...meetingWords(round.meetingSeconds, way === 'owned', secondsToAll(costs, asked, met)),
+        ...(asked.rounds.count === 'auto' ? savingWords(save, round.seconds) : []),
+        ...teamWords(exacted, round.steps, predicted.owners),
+      ],
+    };
+  };
+  return success({ predicted, isSoonerOwned, count: met.reduce((sum, { turns }) => sum + turns, 0), finished });
 }
 
 function islandOf(costs: ClusterCosts, team: Team, stepsPerRound: number): PlannedIsland {
