@@ -13,7 +13,7 @@
 import { at, float, int, type Random, seededRandom } from '../base.ts';
 import { parameters } from '../model/model.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
-import { elementsOf, type GroupsAsked, MOST_STAGES, riskOf } from './groupsAsked.ts';
+import { elementsOf, type GroupsAsked, lineOf, MOST_STAGES, riskOf } from './groupsAsked.ts';
 import { fitStage } from './stageFit.ts';
 import { type PipedStage, pipedSeconds } from './stepTime.ts';
 
@@ -38,7 +38,7 @@ const EMPTY = 4;
 /** While pipelines are begun: micro-batches in flight, and layers beside those of the model, for its ends. */
 const [FIRST_IN_FLIGHT, FIRST_LAYERS] = [8, 1.3];
 
-export type Places = readonly number[];
+type Places = readonly number[];
 
 /** A pipeline: who is in which stage, and how many layers each has. */
 export interface Chain {
@@ -50,7 +50,8 @@ export interface Chain {
 export function chainsOf(asked: GroupsAsked, alone: (place: number) => number, from: readonly Chain[] = []): Chain[] {
   const scale = scaleOf(asked, alone);
   const isBegun = from.length > 0;
-  const chains = isBegun ? begunWith(asked, from) : beginning(asked, scale);
+  const begun = isBegun ? from.map(({ places }) => places) : beginning(asked, scale);
+  const chains = withOthers(asked.costs, begun);
   const room = scale.useful.reduce((sum, place) => sum + int(scale.roomy, place), 0) / scale.useful.length;
   const each = Math.min(MOST_TRIES_EACH, (TRIES_STAGE * asked.costs.model.layers) / room);
   const tries = scale.useful.reduce((sum, place) => sum + (scale.bound([place]) > 0 ? ALONE_TRIES : each), 0);
@@ -135,7 +136,7 @@ function moves(
   random: Random,
   chains: Places[],
 ): { readonly next: () => Move | null } {
-  const line = (place: number): number => Math.min(at(peers, place).upload, at(peers, place).download);
+  const line = (place: number): number => lineOf(at(peers, place));
   const byLine = useful.toSorted((a, b) => line(a) - line(b) || a - b);
   const rank = new Int32Array(peers.length);
   for (const [index, place] of byLine.entries()) rank[place] = index;
@@ -177,13 +178,8 @@ function moves(
       found.push(mate);
       layers += int(roomy, mate);
     }
-    const made = found.toSorted((x, y) => at(peers, y).memoryBytes - at(peers, x).memoryBytes || x - y);
-    return moved(
-      idle,
-      b,
-      all.filter((own) => !found.includes(own)),
-      [...made.slice(0, 1), ...made.slice(2), ...made.slice(1, 2)],
-    );
+    const left = all.filter((own) => !found.includes(own));
+    return moved(idle, b, left, roomiestFirst(peers, found));
   };
   const next = (): Move | null => {
     const place = at(byLine, pick(random, byLine.length));
@@ -450,37 +446,36 @@ function stageRoom(
 /** A step that does not end within the round is none; the nearer it comes to that, the more it is worth to go on there. */
 const wholeSteps = (steps: number): number => Math.floor(steps) + (steps % 1) ** 3;
 
-function begunWith({ costs }: GroupsAsked, from: readonly Chain[]): Places[] {
-  const used = new Set(from.flatMap(({ places }) => places));
-  const idle = [...costs.peers.keys()].filter((place) => !used.has(place));
-  return [...from.map(({ places }) => places), ...Array.from({ length: EMPTY }, (): Places => []), idle];
+/** Beside these pipelines some empty ones, and last those who are in none. */
+function withOthers({ peers }: ClusterCosts, chains: readonly Places[]): Places[] {
+  const used = new Set(chains.flat());
+  const idle = [...peers.keys()].filter((place) => !used.has(place));
+  return [...chains, ...Array.from({ length: EMPTY }, (): Places => []), idle];
+}
+
+/** The second one comes last: the ends have the embedding and the head. */
+function roomiestFirst(peers: ClusterCosts['peers'], places: Places): Places {
+  const sorted = places.toSorted((a, b) => at(peers, b).memoryBytes - at(peers, a).memoryBytes || a - b);
+  return [...sorted.slice(0, 1), ...sorted.slice(2), ...sorted.slice(1, 2)];
 }
 
 /** Those of the best lines together, each with as many as hold the model; the roomiest first, for it has most in flight. */
 function beginning({ costs }: GroupsAsked, scale: Scale): Places[] {
   const { peers, model } = costs;
-  const line = (place: number): number => Math.min(at(peers, place).upload, at(peers, place).download);
+  const line = (place: number): number => lineOf(at(peers, place));
   const chains: Places[] = [];
   let left: number[] = [];
   for (const place of peers.keys()) {
     if (scale.worth([place]) > 0) chains.push([place]);
     else if (scale.most(place, false, false, 1) > 0) left.push(place);
   }
-  const room = (place: number): number => scale.most(place, false, false, FIRST_IN_FLIGHT);
   left = left.toSorted((a, b) => line(b) - line(a) || a - b);
   while (left.length > 0) {
     let [count, layers] = [0, 0];
     // The ends have the embedding and the head too.
-    while (count < left.length && layers < FIRST_LAYERS * model.layers) layers += room(at(left, count++));
-    const chain = left.slice(0, count).toSorted((a, b) => at(peers, b).memoryBytes - at(peers, a).memoryBytes || a - b);
-    chains.push([...chain.slice(0, 1), ...chain.slice(2), ...chain.slice(1, 2)]);
+    while (count < left.length && layers < FIRST_LAYERS * model.layers) layers += int(scale.roomy, at(left, count++));
+    chains.push(roomiestFirst(peers, left.slice(0, count)));
     left = left.slice(count);
   }
-  const used = chains.filter((places) => scale.worth(places) > 0);
-  const members = new Set(used.flat());
-  return [
-    ...used,
-    ...Array.from({ length: EMPTY }, (): Places => []),
-    [...peers.keys()].filter((place) => !members.has(place)),
-  ];
+  return chains.filter((places) => scale.worth(places) > 0);
 }

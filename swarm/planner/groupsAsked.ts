@@ -3,7 +3,7 @@ import { at } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model, parameters } from '../model/model.ts';
-import type { ClusterCosts } from './clusterCosts.ts';
+import type { ClusterCosts, PlannedPeer } from './clusterCosts.ts';
 
 /** How long a donor stays where nobody says. */
 export const SESSION_SECONDS = 3600;
@@ -74,6 +74,9 @@ export function meetsOf(
   const groupSeconds = others === null ? publishedBytes(settings, parameters(model)) / uploads : 0;
   return { sent, received, waitedSeconds, groupSeconds };
 }
+
+/** What a donor's line carries both ways. */
+export const lineOf = ({ upload, download }: PlannedPeer): number => Math.min(upload, download);
 
 /** Elements of a layer, and those that a stage of layers computes with. */
 const layerElements = ({ blocks }: Model): number => blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1;

@@ -6,7 +6,7 @@
 import { at } from '../base.ts';
 import { type Chain, chainsOf } from './chains.ts';
 import type { ClusterCosts, PlannedPeer } from './clusterCosts.ts';
-import { elementsOf, type GroupsAsked, MEETING_PART, weightOf } from './groupsAsked.ts';
+import { elementsOf, type GroupsAsked, lineOf, MEETING_PART, weightOf } from './groupsAsked.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import { DRAFT_SCHEDULES } from './layout.ts';
 
@@ -121,8 +121,6 @@ function orders({ peers }: ClusterCosts, members: readonly number[]): number[][]
   const slowestFirst = by((peer) => -lineOf(peer));
   return [slowestFirst, by((peer) => peer.memoryBytes)];
 }
-
-const lineOf = ({ upload, download }: PlannedPeer): number => Math.min(upload, download);
 
 /** Seconds until the slowest line has brought what its donor receives at a meeting. */
 function receivingSeconds({ costs, meets }: GroupsAsked, { draft }: Judged): number {

@@ -113,7 +113,7 @@ export function secondsOf(
   costs: ClusterCosts,
   draft: Draft,
   [layout, order]: readonly [Layout, Order],
-  fit: Pick<Fit, 'recomputed' | 'shares' | 'hosted'>,
+  fit: Fit,
   limit = Number.POSITIVE_INFINITY,
 ): number {
   const { microBatches: count } = draft;
@@ -388,9 +388,9 @@ export function pipedSeconds(
   };
   return (stages) => {
     const { length } = stages;
-    const [whole, part] = shapes[length] ?? shapesOf(length);
-    if (!whole) return Number.POSITIVE_INFINITY;
-    shapes[length] = part ? [whole, part] : [whole];
+    const known = shapes[length] ?? shapesOf(length);
+    shapes[length] = known;
+    const [whole, part] = [at(known, 0), known[1]];
     const pace = paceFor(costs, length, length * samples);
     readPiped(costs, stages, pace);
     const early = part ? walked(part.layout, part.order, pace).slice(0, length) : null;
