@@ -158,6 +158,7 @@ export function clusterCosts(problem: ClusterProblem) {
   const linkAt = linkTable(cluster);
   const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
   const rates: Float64Array[] = [];
+  const aheadShares: number[] = [];
   const memory = stageMemory(model, batch);
   /** Whose state a peer can keep in main memory. */
   const isWhole = batch.islands !== undefined || batch.stateWire !== undefined;
@@ -207,7 +208,11 @@ export function clusterCosts(problem: ClusterProblem) {
       time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
     layerSeconds: (peer: PlannedPeer, samples: number): number => time(peer.forward, samples),
     /** Of a layer that is computed again ahead of its backward: what goes by runs of rows is done in that. */
-    aheadShare: (samples: number): number => (runRowsOf(model, samples * sequence, batch.compute) > 0 ? wholeShare : 1),
+    aheadShare: (samples: number): number => {
+      const found = aheadShares[samples] ?? (runRowsOf(model, samples * sequence, batch.compute) > 0 ? wholeShare : 1);
+      aheadShares[samples] = found;
+      return found;
+    },
     /** Forward and backward of a stage take as long as so many layers take there and back. */
     stageLayers: ({ first, last, layers }: StageShape): number =>
       layers + (first ? embeddingLayers : 0) + (last ? headLayers : 0),

@@ -122,8 +122,9 @@ interface Looked {
 /** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
 function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
   if (limit === Number.POSITIVE_INFINITY) return false;
-  if (leastSeconds(costs, draft, layout) > limit) return true;
-  if (mayGather || (draft.keepers && draft.keepers.length > 0)) return false;
+  const isWhole = !mayGather && !draft.keepers?.length;
+  if (leastSeconds(costs, draft, layout, isWhole) > limit) return true;
+  if (!isWhole) return false;
   const { stages } = layout;
   const most = stages.map((members, stage) => mostLayers(costs, members, stage === 0, stage === stages.length - 1));
   return most.includes(0) || most.reduce((sum, layers) => sum + layers, 0) < costs.model.layers;

@@ -40,9 +40,8 @@ export interface Clock {
   readonly hop: number;
   /** Between neighbouring places. */
   readonly perPlace: number;
-  readonly ids: Int32Array;
-  /** Where those of each place begin among them, and the end. */
-  readonly from: Int32Array;
+  /** Of each micro-batch. */
+  readonly places: Int32Array;
 }
 
 /** The orders that drafts have: one stage a peer. */
@@ -94,14 +93,28 @@ export function layoutOf(costs: ClusterCosts, draft: Draft, count = draft.microB
   return { sizes, stages: groups.map((group) => lanesOf(costs, group, sizes)) };
 }
 
-/** Lists of places and of sizes are never changed, and moves hand on those that they do not touch: a list is its own key. */
-const knownLanes = new WeakMap<Int32Array, WeakMap<readonly number[], StageLanes>>();
+/** Stages of a long search that are remembered: some 20 MB of them. */
+const MOST_KNOWN = 10_000;
+
+interface KnownLanes {
+  /** Lists of places are never changed, and moves hand on those that they do not touch: a list is its own key. */
+  readonly byList: WeakMap<readonly number[], StageLanes>;
+  /** Many moves come by the same places again. */
+  readonly byPlaces: Map<string, StageLanes>;
+}
+
+const knownLanes = new WeakMap<Int32Array, KnownLanes>();
 
 export function lanesOf(costs: ClusterCosts, group: readonly number[], sizes: Int32Array): StageLanes {
-  const groups = knownLanes.get(sizes) ?? new WeakMap<readonly number[], StageLanes>();
-  knownLanes.set(sizes, groups);
-  const lanes = groups.get(group) ?? dealt(costs, group, sizes);
-  groups.set(group, lanes);
+  const known = knownLanes.get(sizes) ?? { byList: new WeakMap(), byPlaces: new Map<string, StageLanes>() };
+  knownLanes.set(sizes, known);
+  const own = known.byList.get(group);
+  if (own) return own;
+  const key = group.join();
+  const lanes = known.byPlaces.get(key) ?? dealt(costs, group, sizes);
+  known.byList.set(group, lanes);
+  if (known.byPlaces.size >= MOST_KNOWN) known.byPlaces.clear();
+  known.byPlaces.set(key, lanes);
   return lanes;
 }
 
@@ -169,32 +182,32 @@ export function orderOf({ sizes, stages }: Layout, { schedule, warmup }: Pick<Dr
   const slots = stages.map((stage, index) =>
     inFlight(stage, places, backwardAfter(index, stages.length, hop, perPlace) - index * hop),
   );
-  return { clock: { hop, perPlace, ...byPlace(places) }, slots };
+  return { clock: { hop, perPlace, places }, slots };
 }
 
 /** Ticks from a micro-batch's place to its backward. */
 export const backwardAfter = (stage: number, stages: number, hop: number, perPlace: number): number =>
   stage === stages - 1 ? stage * hop + 1 : (2 * (stages - 1 - stage) + stage) * hop + perPlace;
 
-/** Sorted by counting. */
-function byPlace(places: Int32Array): Pick<Clock, 'ids' | 'from'> {
-  const most = places.reduce((so, place) => Math.max(so, place), 0);
-  const from = new Int32Array(most + 2);
-  for (const place of places) from[place + 1] = int(from, place + 1) + 1;
-  for (let place = 0; place <= most; place++) from[place + 1] = int(from, place + 1) + int(from, place);
-  const filled = from.slice();
-  const ids = new Int32Array(places.length);
-  for (let id = 0; id < places.length; id++) {
-    const place = int(places, id);
-    ids[int(filled, place)] = id;
-    filled[place] = int(filled, place) + 1;
-  }
-  return { ids, from };
+const columns: Int32Array[] = [];
+
+/** Room for so many numbers, of any value, that whoever asks for this column the next time takes over: nothing is allocated for a draft. */
+export function column(which: number, length: number): Int32Array {
+  const known = columns[which];
+  if (known && known.length >= length) return known;
+  const made = new Int32Array(2 * length);
+  columns[which] = made;
+  return made;
 }
 
 /** Of each lane: of the micro-batches so far those whose backwards come so many ticks after their forwards, or later. */
 function inFlight({ laneOf, lanes, next }: StageLanes, places: Int32Array, ticks: number): Int32Array {
-  const [most, flying, oldest] = [new Int32Array(lanes), new Int32Array(lanes), new Int32Array(lanes).fill(-1)];
+  const most = new Int32Array(lanes);
+  const [flying, oldest] = [column(0, lanes), column(1, lanes)];
+  for (let lane = 0; lane < lanes; lane++) {
+    flying[lane] = 0;
+    oldest[lane] = -1;
+  }
   for (let id = 0; id < places.length; id++) {
     const lane = int(laneOf, id);
     if (int(oldest, lane) < 0) oldest[lane] = id;

@@ -5,7 +5,7 @@
 import { at, float } from '../base.ts';
 import { block, layerBlock } from '../model/model.ts';
 import { type ClusterCosts, downloadFrom, remembered, uploadTo } from './clusterCosts.ts';
-import type { Draft, Layout } from './layout.ts';
+import type { Draft, Layout, StageLanes } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 
 /** The end of the work of who computes nothing: its slices begin with the work's ends of those who send them. */
@@ -98,6 +98,96 @@ export function exchangeSeconds(
     );
   }
   return before + after;
+}
+
+/**
+ * What a step takes at least whose lanes' work ends no earlier, wherever the members of a stage keep its state. A member h of
+ * m that keeps a share s sends slices of 1 − s of it before the commit and values of (m − 1)·s after it. With u and d for
+ * the seconds of all of the state at its best rates up and down:
+ *
+ *   after the commit   somebody takes A = (m − 1)/Σ1/u, or (m − 1)/Σ1/d, beside which work ends before it
+ *   h alone            end + u and end + d, whatever its share is
+ *   both               max(end + u) + A·(m − 2)/(m − 1), A of the way up
+ *
+ * A tied table goes from every member of the last stage to the first one's, and its values back.
+ */
+export function leastExchange(
+  costs: ClusterCosts,
+  draft: Draft,
+  { stages }: Layout,
+  ends: Float64Array,
+  least: number,
+): number {
+  const { layer, embedding, head, table } = blockSizes(costs);
+  const last = stages.length - 1;
+  const tableBytes = costs.model.tied && last > 0 ? table * costs.stateElementBytes : 0;
+  let most = least;
+  let lane = 0;
+  for (let stage = 0; stage <= last; stage++) {
+    const own = at(stages, stage);
+    const { lanes } = own;
+    const elements = at(draft.layers, stage) * layer + (stage === 0 ? embedding : 0) + (stage === last ? head : 0);
+    const bytes = elements * costs.stateElementBytes;
+    if (lanes > 1) {
+      const { up, down, upSum, downSum } = bestRates(costs, own);
+      const values = ((lanes - 1) * bytes) / upSum;
+      let latest = 0;
+      for (let index = 0; index < lanes; index++) {
+        const end = float(ends, lane + index);
+        const later = (values * (lanes - 2)) / (lanes - 1);
+        latest = Math.max(latest, end + bytes / float(up, index) + later, end + bytes / float(down, index));
+      }
+      most = Math.max(most, latest, least + Math.max(values, ((lanes - 1) * bytes) / downSum));
+    }
+    if (tableBytes > 0 && (stage === 0 || stage === last)) {
+      let ups = 0;
+      for (const place of own.places) {
+        const { upload, download, line } = at(costs.peers, place);
+        const [up, down] = line === null ? [upload, download] : [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+        ups += up;
+        if (stage === last) most = Math.max(most, float(ends, lane) + tableBytes / up + tableBytes / down);
+        lane++;
+      }
+      lane -= lanes;
+      if (stage === 0) most = Math.max(most, least + ((lanes - 1) * bytes + at(stages, last).lanes * tableBytes) / ups);
+    }
+    lane += lanes;
+  }
+  return most;
+}
+
+interface BestRates {
+  readonly up: Float64Array;
+  readonly down: Float64Array;
+  readonly upSum: number;
+  readonly downSum: number;
+}
+
+const knownRates = new WeakMap<StageLanes, BestRates>();
+
+/** Bytes a second of each member to and from the others of its stage: over the best of these links. */
+function bestRates(costs: ClusterCosts, stage: StageLanes): BestRates {
+  const known = knownRates.get(stage);
+  if (known) return known;
+  const { places, lanes } = stage;
+  const [up, down] = [new Float64Array(lanes), new Float64Array(lanes)];
+  let [upSum, downSum] = [0, 0];
+  for (let index = 0; index < lanes; index++) {
+    const place = at(places, index);
+    const peer = at(costs.peers, place);
+    for (let beside = 0; beside < lanes; beside++) {
+      if (beside === index) continue;
+      const other = at(costs.peers, at(places, beside));
+      const limit = costs.linkAt(place, at(places, beside)).bytesPerSecond ?? Number.POSITIVE_INFINITY;
+      up[index] = Math.max(float(up, index), Math.min(limit, uploadTo(peer, other)));
+      down[index] = Math.max(float(down, index), Math.min(limit, downloadFrom(peer, other)));
+    }
+    upSum += float(up, index);
+    downSum += float(down, index);
+  }
+  const found = { up, down, upSum, downSum };
+  knownRates.set(stage, found);
+  return found;
 }
 
 /** Slices of a gradient to who keeps the state, and its new values back. */

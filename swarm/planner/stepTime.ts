@@ -13,6 +13,7 @@ import { timesAsLong } from './gathering.ts';
 import {
   backwardAfter,
   type Clock,
+  column,
   type Draft,
   type Layout,
   lanesOf,
@@ -21,12 +22,14 @@ import {
   orderOf,
 } from './layout.ts';
 import type { Shares } from './stageFit.ts';
-import { exchangeSeconds } from './stateTime.ts';
+import { exchangeSeconds, leastExchange } from './stateTime.ts';
 
 /** A longer walk, of so many forwards, is cut short. */
 const MOST_FORWARDS = 512;
 /** But not to fewer than so many times those that a full pipeline has in flight: it has to be full for a while. */
 const PARTS = 3;
+
+const ROUNDING = 1e-9;
 
 /** A draft's stages in its peers' memory. */
 export interface Fit {
@@ -144,9 +147,11 @@ export function secondsOf(
   return step(late);
 }
 
-/** What a draft takes at least, wherever its state lies. */
-export function leastSeconds(costs: ClusterCosts, draft: Draft, layout: Layout): number {
-  return leastEnds(layout, paceOf(costs, draft, layout)).seconds;
+/** What a draft takes at least, wherever its state lies; `withState`: with its own members, who have all of it. */
+export function leastSeconds(costs: ClusterCosts, draft: Draft, layout: Layout, withState: boolean): number {
+  const { ends, seconds } = leastEnds(layout, paceOf(costs, draft, layout));
+  // Sums in another order differ.
+  return withState ? (1 - ROUNDING) * leastExchange(costs, draft, layout, ends, seconds) : seconds;
 }
 
 /** Every lane's work has to be done, after the shortest way in and before the shortest way out; and all of a link's. */
@@ -473,16 +478,30 @@ function orderByStage(count: number, stages: number, order: Int32Array): void {
 }
 
 /** Tick by tick; of one tick the backwards come first. */
-function orderByClock({ hop, perPlace, ids, from }: Clock, count: number, stages: number, order: Int32Array): void {
-  const most = from.length - 2;
-  let filled = 0;
-  for (let tick = 0; filled < 2 * count * stages; tick++)
+function orderByClock({ hop, perPlace, places }: Clock, count: number, stages: number, order: Int32Array): void {
+  let most = 0;
+  for (let id = 0; id < count; id++) most = Math.max(most, int(places, id));
+  // Micro-batches by their places, sorted by counting.
+  const [from, filled, ids] = [column(2, most + 2), column(3, most + 2), column(4, count)];
+  from.fill(0, 0, most + 2);
+  for (let id = 0; id < count; id++) from[int(places, id) + 1] = int(from, int(places, id) + 1) + 1;
+  for (let place = 0; place <= most; place++) {
+    filled[place] = int(from, place);
+    from[place + 1] = int(from, place + 1) + int(from, place);
+  }
+  for (let id = 0; id < count; id++) {
+    const place = int(places, id);
+    ids[int(filled, place)] = id;
+    filled[place] = int(filled, place) + 1;
+  }
+  let next = 0;
+  for (let tick = 0; next < 2 * count * stages; tick++)
     for (let kind = 1; kind >= 0; kind--)
       for (let stage = 0; stage < stages; stage++) {
         const twice = tick - (kind === 1 ? backwardAfter(stage, stages, hop, perPlace) : stage * hop);
         if (twice < 0 || twice > 2 * most || (twice & 1) === 1) continue;
         const end = int(from, (twice >> 1) + 1);
         for (let index = int(from, twice >> 1); index < end; index++)
-          order[filled++] = codeOf(stage, int(ids, index), count, kind === 1);
+          order[next++] = codeOf(stage, int(ids, index), count, kind === 1);
       }
 }

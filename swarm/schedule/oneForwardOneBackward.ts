@@ -63,24 +63,28 @@ export function clockPlaces(
 ): { readonly places: Int32Array; readonly perPlace: number } {
   const widest = stages.reduce((most, stage) => (stage.lanes > most.lanes ? stage : most));
   const perPlace = widest.lanes;
-  // How many each lane has had, and the place of the last one.
-  const counts = stages.map(({ lanes }) => new Int32Array(lanes));
-  const latest = stages.map(({ lanes }) => new Int32Array(lanes).fill(-1));
+  // Of each stage's lanes, one after the other: how many each has had, and the place of the last one.
+  let lanes = 0;
+  const firsts = stages.map((stage) => {
+    lanes += stage.lanes;
+    return lanes - stage.lanes;
+  });
+  const counts = new Int32Array(lanes);
+  const latest = new Int32Array(lanes).fill(-1);
   const places = new Int32Array(count);
   for (let index = 0; index < count; index++) {
     let least = count;
     let after = 0;
     for (let stage = 0; stage < stages.length; stage++) {
-      const lane = int((stages[stage] ?? outside(stages, stage)).laneOf, index);
-      const own = counts[stage] ?? outside(counts, stage);
-      const had = int(own, lane);
-      own[lane] = had + 1;
+      const lane = at(firsts, stage) + int((stages[stage] ?? outside(stages, stage)).laneOf, index);
+      const had = int(counts, lane);
+      counts[lane] = had + 1;
       least = Math.min(least, had);
-      after = Math.max(after, int(latest[stage] ?? outside(latest, stage), lane) + 1);
+      after = Math.max(after, int(latest, lane) + 1);
     }
     const place = Math.max(least * perPlace + int(widest.laneOf, index), after);
     for (let stage = 0; stage < stages.length; stage++)
-      (latest[stage] ?? outside(latest, stage))[int((stages[stage] ?? outside(stages, stage)).laneOf, index)] = place;
+      latest[at(firsts, stage) + int((stages[stage] ?? outside(stages, stage)).laneOf, index)] = place;
     places[index] = place;
   }
   return { places, perPlace };
