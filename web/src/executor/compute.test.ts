@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { asWritten } from './asWritten.ts';
+import { asWritten } from './compute.ts';
 import type { Stage } from './engine.ts';
 import { IdleMeter } from './idleMeter.ts';
 

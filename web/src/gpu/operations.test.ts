@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { PIECE_ROWS } from '../../../swarm/memory/boundParts.ts';
-import { tablePieces } from './tablePieces.ts';
+import { tablePieces } from './operations.ts';
 import { parts, windowOf } from './windows.ts';
 
 test('[KE47] pieces of a table follow one another, begin where halves are bound, and fit', () => {

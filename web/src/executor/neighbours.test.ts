@@ -3,7 +3,7 @@ import { peerId } from '../../../swarm/base.ts';
 import { PROBE_BYTES } from '../../../swarm/messages/frame.ts';
 import type { PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { Epoch } from './epochs.ts';
-import { type ProbeParts, probeLink } from './probe.ts';
+import { type ProbeParts, probeLink } from './neighbours.ts';
 
 const B = peerId('b');
 const ASKED = { type: 'probe', peer: B, epoch: 3 } as const;
