@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { PLAIN_VIEW, viewOf, viewText } from './chartView.ts';
+import { PLAIN_VIEW, viewOf, viewText } from './chartPanel.tsx';
 import { sectionOf } from './sections.ts';
 
 test('[OP57] a view of the charts is an address, and the address is that view', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { stillMs, stillnessAt } from './stillness.ts';
+import { stillMs, stillnessAt } from './alertsCard.tsx';
 
 test('[NA94] a run that is out of sight does not stand still by that, and stands on where it did not move meanwhile', () => {
   const begun = stillnessAt(null, 'training 4', true, 1_000);

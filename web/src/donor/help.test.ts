@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { diagnostics, withoutAddresses } from './diagnostics.ts';
 import { nextState } from './events.ts';
+import { diagnostics, withoutAddresses } from './help.tsx';
 import { remembered } from './history.ts';
 import { INITIAL_STATE } from './state.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { curveTo } from './lossCurve.ts';
+import { curveTo } from './runCard.tsx';
 
 const TOLD = {
   run: 'whale',

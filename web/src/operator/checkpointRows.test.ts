@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { goBackQuestion } from './goBack.ts';
+import { goBackQuestion } from './checkpointRows.tsx';
 
 const at = (committedSteps: number, kept = false) => ({ committedSteps, kept, samplesAfter: 0, evaluationsAfter: 0 });
 

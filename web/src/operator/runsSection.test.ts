@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { foundRuns, orderOf, withActive } from './runOrder.ts';
+import { foundRuns, orderOf, withActive } from './runsSection.tsx';
 
 const run = (name: string, createdAtMs: number, heldOutLoss: number | null, committedSteps: number, note = '') => ({
   ...{ name, createdAtMs, heldOutLoss, committedSteps, note, steps: 100, isActive: name === 'now' },

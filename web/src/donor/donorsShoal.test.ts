@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { milestoneText, pagesOf } from './milestones.ts';
+import { milestoneText, pagesOf } from './donorsShoal.tsx';
 
 test('[DO12] milestones are a first step, pages and hours, in words', () => {
   expect(milestoneText({ pages: 0, seconds: 99 })).toBe(null);
