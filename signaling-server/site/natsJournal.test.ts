@@ -1,6 +1,6 @@
 import type { Status } from '@nats-io/transport-node';
 import { expect, it } from 'vitest';
-import { Reconnects } from './reconnects.ts';
+import { Reconnects } from './natsJournal.ts';
 
 it('[NA53] what a broken connection leaves without an answer is given up when it is back, and nothing else is', async () => {
   const said: (() => void)[] = [];

@@ -3,7 +3,7 @@ import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { peers, problems } from '../../swarm/plan/plan.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
-import { planAtOnce, planInSlices } from './planSearch.ts';
+import { planAtOnce, planInSlices } from './planThread.ts';
 
 function modelOf(layers: number): Model {
   const sizes = { n_layer: layers, n_head: 2, n_embd: 32, n_positions: 64, vocab_size: 64 };

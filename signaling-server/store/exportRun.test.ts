@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { byteTokenizer, letters } from './byteTokenizer.ts';
-import { openTokenizer } from './tokenizer.ts';
+import { openTokenizer } from '../texts/tokenizer.ts';
+import { byteTokenizer, letters } from './exportRun.ts';
 
 test('[OP39] the ids of the byte tokenizer are the bytes, as many as the model has, by the library that others read it with', async () => {
   expect(new Set(letters()).size).toBe(256);
