@@ -1,10 +1,9 @@
 /** All charts of a run over one stretch of steps, and the controls that they share. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { z } from 'zod';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
-import { type ComparedRun, chartsOf, type Drawing, MOST_COMPARED } from './charts.ts';
+import { type ChartView, type ComparedRun, chartsOf, type Drawing, MOST_COMPARED, viewOf, viewText } from './charts.ts';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { EVENT_SIGNS, type EventSign, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
@@ -34,43 +33,6 @@ function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
     }
   }, [chosen]);
   return useMemo(() => chosen.flatMap((run) => known.get(run) ?? []), [chosen, known]);
-}
-
-/** How the charts are looked at, as an address that can be handed on: `/operator#run?from=100&to=250&smooth=0.9&log=1`. Pure. */
-interface ChartView {
-  readonly window: StepWindow;
-  readonly smoothing: number;
-  readonly isLog: boolean;
-}
-
-export const PLAIN_VIEW: ChartView = { window: null, smoothing: 0.6, isLog: false };
-const number = (least: number, most: number) => z.coerce.number().min(least).max(most);
-const step = number(0, 1e12).pipe(z.int());
-
-export function viewText({ window, smoothing, isLog }: ChartView): string {
-  const words = new URLSearchParams();
-  if (window !== null)
-    for (const [name, at] of [
-      ['from', window[0]],
-      ['to', window[1]],
-    ] as const)
-      words.set(name, `${at}`);
-  if (smoothing !== PLAIN_VIEW.smoothing) words.set('smooth', `${smoothing}`);
-  if (isLog) words.set('log', '1');
-  const text = words.toString();
-  return `#run${text === '' ? '' : `?${text}`}`;
-}
-
-/** What is no number of its range is as it was without it. */
-export function viewOf(hash: string): ChartView {
-  const words = new URLSearchParams(hash.split('?')[1] ?? '');
-  const [from, to] = [step.safeParse(words.get('from') ?? undefined), step.safeParse(words.get('to') ?? undefined)];
-  const smooth = number(0, 0.99).safeParse(words.get('smooth') ?? undefined);
-  return {
-    window: from.success && to.success && from.data < to.data ? [from.data, to.data] : null,
-    smoothing: smooth.success ? smooth.data : PLAIN_VIEW.smoothing,
-    isLog: words.get('log') === '1',
-  };
 }
 
 export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPanelProps) {

@@ -1,16 +1,16 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
 
 import { useRef } from 'preact/hooks';
-import type { Alert } from '../../../swarm/messages/alerts.ts';
-import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import type { OperatorCommand, Role } from '../../../swarm/messages/watch.ts';
+import type { Role } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { wallMs } from '../page/clock.ts';
 import { timeText } from '../page/format.ts';
-import { Banner, Chip, Press, StepProgress } from '../page/parts.tsx';
-import { Answer, Confirm, IdsContext, OPERATORS_ONLY, RoleContext } from './act.tsx';
+import { Banner, Chip, StepProgress } from '../page/parts.tsx';
+import { IdsContext, RoleContext } from './act.tsx';
+import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
+import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
 import { PeersSection } from './peersSection.tsx';
 import type { SectionProps, ViewProps } from './props.ts';
@@ -18,8 +18,8 @@ import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
-import { CONNECTIONS, PHASES, runSign, type Sign } from './signs.ts';
-import { type OperatorConnection, type OperatorState, secondsLeft, whyNot } from './state.ts';
+import { CONNECTIONS, PHASES, runSign } from './signs.ts';
+import { type OperatorConnection, type OperatorState, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
 import { lostSentence } from './whyNoPicture.ts';
 
@@ -223,95 +223,6 @@ function headOf(
     sign: { tone: 'calm', glyph: '↻', word: `Last seen: ${sign.word}` },
     sentence: lostSentence(connection, lostAt),
   };
-}
-
-/** What an operator tells a run: what makes sense now, and nothing else. Stop asks once, because it lets everyone go. */
-const GO_ON: readonly (readonly [OperatorCommand, string])[] = [
-  ['pause', 'Pause'],
-  ['resume', 'Resume'],
-  ['start', 'Start'],
-];
-
-function Commands({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>) {
-  const { asked, answer, connection, role } = state;
-  const off = offReason(connection === 'open', asked !== null, snapshot.cannotSave === true);
-  const goOn = GO_ON.find(([command]) => whyNot(command, snapshot) === null);
-  const mayStop = whyNot('stop', snapshot) === null;
-  if (role === 'viewer') return <Answer answer={{ ok: true, sentence: OPERATORS_ONLY }} />;
-  return (
-    <div class="commands">
-      <div class="buttons">
-        {goOn && (
-          // One button in its place, so that the keyboard stays where it is.
-          <Press
-            {...(goOn[0] === 'pause' ? {} : { class: 'primary' })}
-            isOff={off !== null}
-            {...(off === null ? {} : { why: off })}
-            onPress={() => actions.command(goOn[0])}
-          >
-            {goOn[1]}
-          </Press>
-        )}
-        {mayStop && (
-          <Confirm
-            label="Stop"
-            question="Save everything at the end of this step, and let the donors go?"
-            disabled={off !== null}
-            onSure={() => actions.command('stop')}
-          />
-        )}
-      </div>
-      <Answer answer={answer} />
-    </div>
-  );
-}
-
-/** Why nothing can be pressed for the moment; null: it can. */
-export function offReason(isOpen: boolean, isAsked: boolean, cannotSave: boolean): string | null {
-  if (!isOpen) return 'The server doesn’t answer.';
-  if (cannotSave) return 'The server can’t save right now. The run goes on by itself when it can.';
-  return isAsked ? 'The server hasn’t answered yet.' : null;
-}
-
-/** What an operator should do first, in a sentence; and whether the run is healthy. Pure. */
-interface Advice {
-  readonly sign: Sign;
-  readonly sentence: string;
-}
-
-const HEALTHY: Sign = { tone: 'good', glyph: '✓', word: 'Healthy' };
-const WAITS: Sign = { tone: 'wait', glyph: '◔', word: 'Needs you' };
-const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
-
-const FIRST: Readonly<Record<Alert['kind'], string>> = {
-  diverged:
-    'The loss ran away. Press Resume to do that step again. If it happens again, go back to an earlier save under Runs, or make a new run with a lower learning rate.',
-  notSaved: 'Mend what the alert names. There is nothing to press: the run goes on by itself.',
-  rollBack: 'The run went back to its last save. It catches up by itself. With more donors this happens less often.',
-  donors: 'Fewer donors are at work than you want. Share the donor page’s link, or lower the number under Alerts.',
-  stalled:
-    'No step has been done for a while. Open Donors to see who holds the step up. You can let that donor go, and the others go on without it.',
-  checkpoint: 'Nothing has been saved for a while. The server’s log says what.',
-  loss: 'The loss jumped. Watch it for a few steps. If it stays there, go back to a checkpoint under Runs.',
-  speed: 'Steps take longer than before. Open Swarm to see which donor or connection is the bottleneck.',
-  disk: 'Make room on the server’s disk, or delete checkpoints that nobody needs.',
-};
-
-export function adviceOf(
-  { phase, donors, isStopped, isReturning }: Pick<Snapshot, 'phase' | 'donors' | 'isStopped' | 'isReturning'>,
-  alerts: readonly Alert[],
-): Advice {
-  const [first] = alerts;
-  if (phase === 'waiting' && isReturning && !first)
-    return { sign: runSign({ phase }), sentence: 'Nothing to do for the moment: donors come back by themselves.' };
-  if (phase === 'waiting' && donors.length === 0)
-    return { sign: WAITS, sentence: 'Share the donor page’s link. Training starts by itself with the first donor.' };
-  if (first) return { sign: BAD, sentence: FIRST[first.kind] };
-  if (phase === 'finished')
-    return { sign: HEALTHY, sentence: 'It’s done. Export the model, or draft the next run, both under Runs.' };
-  if (phase === 'paused')
-    return { sign: runSign({ phase }), sentence: `Press ${isStopped ? 'Start' : 'Resume'} when it should go on.` };
-  return { sign: HEALTHY, sentence: 'Nothing to do.' };
 }
 
 function Head({ state, actions, snapshot, alerts }: SectionProps) {

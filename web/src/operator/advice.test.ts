@@ -1,12 +1,5 @@
 import { expect, test } from 'vitest';
-import { adviceOf, offReason } from './view.tsx';
-
-test('[SV60] no button goes on with a run that waits for its server to save, and each says why', () => {
-  expect(offReason(true, false, false)).toBeNull();
-  expect(offReason(true, false, true)).toBe('The server can’t save right now. The run goes on by itself when it can.');
-  expect(offReason(false, false, true)).toBe('The server doesn’t answer.');
-  expect(offReason(true, true, false)).toBe('The server hasn’t answered yet.');
-});
+import { adviceOf } from './advice.ts';
 
 test('[OP55] [NA93] says first what is to be done: of an alert, of a run without donors, of one that rests', () => {
   const run = (phase: 'training' | 'waiting' | 'paused' | 'finished', isStopped = false) => ({
