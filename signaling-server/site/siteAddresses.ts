@@ -48,8 +48,7 @@ export async function openAddresses(nats: NatsConnection, site: string, replicas
 }
 
 /** What an address is remembered by. */
-const nameOfAddress = (address: string): string =>
-  createHash('sha256').update(address).digest('hex').slice(0, 32);
+const nameOfAddress = (address: string): string => createHash('sha256').update(address).digest('hex').slice(0, 32);
 
 /** Hears what any process put there, with when that was by this process's clock, as long as its connection lives. */
 export async function follow(bucket: KV, heard: (entry: KvEntry, putMs: number) => void): Promise<void> {
