@@ -11,6 +11,11 @@ const ROOT = join(import.meta.dirname, '..');
 const FOLDERS = ['swarm', 'shaders', 'web', 'signaling-server', 'e2e'];
 const LONGEST_TS_LINES = 700;
 const LONGEST_WGSL_LINES = 250;
+const LONGEST_FUNCTION_LINES = 60;
+const MOST_IMPORTS = 20;
+const MOST_FIELDS = 15;
+/** A shorter file that one other alone imports is a part of that one. */
+const SHORTEST_PART_LINES = 40;
 
 interface Import {
   /** A path from the root for our own files, else the package's name. */
@@ -28,6 +33,11 @@ interface Source extends Importer {
   /** Names that stand for themselves: no property, no key. */
   readonly names: ReadonlySet<string>;
   readonly breaches: readonly string[];
+  readonly lines: number;
+  /** Functions that lie in no other, and types, by what they are called. */
+  readonly functionLines: readonly (readonly [string, number])[];
+  readonly typeFields: readonly (readonly [string, number])[];
+  readonly exported: readonly string[];
 }
 
 interface ImportRule {
@@ -147,6 +157,97 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/** Folders whose sizes and names do not count yet, because they are being rewritten: take out what is done. */
+const BEING_REWRITTEN =
+  /^(swarm\/(planner|schedule|simulate|coordinator|decisions|reference)|signaling-server\/donors)\//;
+/** A kernel and a family are as long as their tables. */
+const KERNELS = /^shaders\/(?!kernel\/)\w+\//;
+
+/** What may be over a bound, by file, and by name in it: each group with its reason. */
+const EXCUSED: Readonly<Record<string, readonly string[]>> = {
+  'it joins parts that know nothing of each other': [
+    ...['swarm/autoplan/knownDonors.ts', 'swarm/autoplan/replanner.ts', 'shaders/kernels.ts'],
+    ...[
+      'signaling-server/commands/plan.ts',
+      'signaling-server/commands/program.ts',
+      'signaling-server/commands/swarm.ts',
+    ],
+    ...[
+      'signaling-server/commands/servedRun.ts',
+      'signaling-server/commands/serveSite.ts',
+      'signaling-server/run/run.ts',
+    ],
+    ...['signaling-server/operator/plan.ts', 'signaling-server/server.ts', 'signaling-server/server.ts createServer'],
+    ...['signaling-server/commands/serveSite.ts serveSite', 'signaling-server/site/rooms.ts'],
+    ...[
+      'signaling-server/site/site.ts',
+      'signaling-server/site/site.ts openSiteData',
+      'signaling-server/store/dataDirectory.ts',
+    ],
+    ...[
+      'web/src/donor/donor.ts',
+      'web/src/donor/main.tsx',
+      'web/src/worker/worker.ts',
+      'web/src/worker/worker.ts open',
+    ],
+    ...['web/src/executor/execute.ts', 'web/src/executor/meetings.ts', 'web/src/executor/session.ts'],
+    ...['web/src/gpu/kernelCheck.ts', 'web/src/gpu/operations.ts', 'web/src/gpu/stage.ts', 'web/src/operator/view.tsx'],
+  ],
+  'one route after the other': [
+    ...['signaling-server/api/memberApi.ts', 'signaling-server/api/memberApi.ts addMemberApi'],
+    ...['signaling-server/api/donorApi.ts addDonorApi', 'signaling-server/operator/api.ts addOperatorApi'],
+    ...['signaling-server/operator/controls.ts', 'signaling-server/operator/controls.ts addOperatorControls'],
+  ],
+  'an object of short methods over what they share': [
+    ...['signaling-server/files/blobs.ts openBlobs', 'signaling-server/operator/session.ts operatorSession'],
+    ...['signaling-server/site/donorPipe.ts joinWires', 'signaling-server/site/natsJournal.ts openNatsJournal'],
+    ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/store/operatorStore.ts operatorStore'],
+    ...['signaling-server/store/store.ts storeOf', 'signaling-server/headless/firefox.ts openFirefox'],
+  ],
+  'a list in its order: cases, operations or curves': [
+    ...[
+      'shaders/kernel/sampled.ts compareSampled',
+      'swarm/model/program.ts program',
+      'web/src/donor/events.ts nextState',
+    ],
+    ...[
+      'web/src/gpu/operations.ts backward',
+      'web/src/operator/chart.tsx optionsOf',
+      'web/src/operator/charts.ts chartsOf',
+    ],
+  ],
+  'a part of a page, as it is read': [
+    ...[
+      'web/src/donor/limitsForm.tsx LimitsForm',
+      'web/src/donor/memberCard.tsx NameForm',
+      'web/src/donor/view.tsx DonorView',
+    ],
+    ...['web/src/operator/alertWays.tsx AlertWays', 'web/src/operator/checkpointRows.tsx CheckpointRows'],
+    ...['web/src/operator/draftForm.tsx DraftForm', 'web/src/operator/peersSection.tsx PeersSection'],
+    ...['web/src/operator/runsSection.tsx RunsSection', 'web/src/operator/runsSection.tsx RunRow'],
+    ...['web/src/operator/samplesSection.tsx SampleForm', 'web/src/operator/timeline.tsx StepTimeline'],
+    ...['web/src/operator/whatIf.tsx WhatIf'],
+  ],
+  'options that a person gives, or all of a state or of an interface': [
+    ...['signaling-server/commands/servedRun.ts ServeOptions', 'signaling-server/run/runOptions.ts RunOptions'],
+    ...['signaling-server/server.ts ServerOptions', 'signaling-server/store/operatorStore.ts OperatorStore'],
+    ...['signaling-server/store/store.ts Store', 'swarm/autoplan/knownDonors.ts KnownDonor'],
+    ...['swarm/autoplan/replannerState.ts ReplannerState', 'swarm/model/program.ts Program'],
+    ...['web/src/donor/state.ts DonorState', 'web/src/executor/engine.ts Stage', 'web/src/executor/role.ts Role'],
+    ...['web/src/executor/surroundings.ts Surroundings', 'web/src/operator/state.ts OperatorState'],
+  ],
+};
+
+/** Exported by several files, in several meanings: none is to be added, and each should become one. */
+const AMBIGUOUS = [
+  'Arrivals Batch BrowserName CONNECTIONS Clock Comparison DonorEvent Entry INITIAL_STATE Inbox Line',
+  'Link MeetingSettings Order Pace Packing Placed Proof RETRY_FIRST_MS Role Room RunCard Seen',
+  'ServerOptions Shard Standing StepProgress StepTimeline Surroundings Told Trial aligned begun block',
+  'closeAll count countText counted examine failed learningRate monotonicMs networkOf nextState orderOf',
+  'pieces placeOf positive program read secondsText sentence shardsOf sharesOf tell wallMs withLinks',
+  'withRun',
+].flatMap((line) => line.split(' '));
+
 /** Clocks, chance and the outside world: what makes a decision depend on more than its arguments. A `window` is ours. */
 const IMPURE =
   /^(Date|performance|set(Timeout|Interval|Immediate)|queueMicrotask|requestAnimationFrame|Math\.random|crypto|process|Buffer|globalThis|document|navigator|location|self|fetch|WebSocket|RTC\w+|HTML\w+|GPU[A-Z]\w*|Worker|localStorage|indexedDB|console)$/;
@@ -159,6 +260,8 @@ const WALL_CLOCK = /^(Date\.now|new Date\(\)|performance\.timeOrigin)$/;
 const MAY_EXPORT_A_DEFAULT = /\.(config|d)\.ts$/;
 
 const NAMELESS_FILES = /^(index|utils|helpers|types)\.tsx?$/;
+
+const FUNCTION = /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/;
 
 type Node = Readonly<Record<string, unknown>> & { readonly type: string };
 const isNode = (value: unknown): value is Node =>
@@ -192,13 +295,34 @@ function importOf(node: Node, path: string): Import | null {
   return { of: file.startsWith('.') ? join(dirname(path), file) : file, typesOnly };
 }
 
+/** Only what lies in no other of the list. */
+const outermost = (nodes: readonly Node[]): readonly Node[] =>
+  nodes.filter((node) => !nodes.some((other) => other !== node && isWithin(node, other)));
+const isWithin = (inner: Node, outer: Node): boolean =>
+  Number(outer.start) <= Number(inner.start) && Number(inner.end) <= Number(outer.end);
+
+const nameIn = (node: unknown): string | null => (isNode(node) && typeof node.name === 'string' ? node.name : null);
+
+function exportedNames({ type, declaration }: Node): string[] {
+  if (type !== 'ExportNamedDeclaration' || !isNode(declaration)) return [];
+  const all = Array.isArray(declaration.declarations) ? declaration.declarations.filter(isNode) : [declaration];
+  return all.flatMap(({ id }) => nameIn(id) ?? []);
+}
+
 function parseSource(path: string, text: string): Source {
   const { program, errors } = parseSync(path, text);
   const imports: Import[] = [];
   const names = new Set<string>();
   const breaches = errors.map(({ message }) => message);
+  const functions = new Map<Node, string>();
+  const typeFields: [string, number][] = [];
+  const exported: string[] = [];
   if (!isNode(program)) throw new Error(`${path} has no syntax tree`);
   walk(program, (node, parent) => {
+    if (FUNCTION.test(node.type)) functions.set(node, nameIn(node.id ?? parent?.id ?? parent?.key) ?? 'nameless');
+    const fields = node.type === 'TSInterfaceBody' ? node.body : node.type === 'TSTypeLiteral' ? node.members : null;
+    if (Array.isArray(fields)) typeFields.push([nameIn(parent?.id) ?? 'nameless', fields.length]);
+    exported.push(...exportedNames(node));
     const found = importOf(node, path);
     if (found) imports.push(found);
     if (node.type === 'Identifier' && typeof node.name === 'string' && !isPropertyName(node, parent)) {
@@ -215,7 +339,42 @@ function parseSource(path: string, text: string): Source {
       breaches.push('exports a default');
     if (node.type.startsWith('Export') && isNode(node.source)) breaches.push('exports what another file makes');
   });
-  return { path, imports, names, breaches };
+  const functionLines = outermost([...functions.keys()]).map(
+    (node) => [functions.get(node) ?? '', lineCount(text.slice(Number(node.start), Number(node.end))) + 1] as const,
+  );
+  return { path, imports, names, breaches, lines: lineCount(text), functionLines, typeFields, exported };
+}
+
+/** What is over a bound: as EXCUSED names it, and by how much. */
+function sizeBreaches({ path, imports, functionLines, typeFields }: Source): (readonly [string, string])[] {
+  const count = new Set(imports.map(({ of }) => of)).size;
+  return [
+    ...(count > MOST_IMPORTS ? [[path, `${count} imports`] as const] : []),
+    ...functionLines
+      .filter(([, lines]) => lines > LONGEST_FUNCTION_LINES)
+      .map(([name, lines]) => [`${path} ${name}`, `${lines} lines`] as const),
+    ...typeFields
+      .filter(([, fields]) => fields > MOST_FIELDS)
+      .map(([name, fields]) => [`${path} ${name}`, `${fields} fields`] as const),
+  ];
+}
+
+/** Short files that one other alone imports, tests not counted. */
+function corridors(sources: readonly Source[]): string[] {
+  const product = sources.filter(({ path }) => !isTest(path));
+  return sources.flatMap(({ path, lines }) => {
+    if (lines >= SHORTEST_PART_LINES || !isMeasured(path)) return [];
+    const importers = product.filter(({ imports }) => imports.some(({ of }) => of === path));
+    return importers.length === 1 ? [`${path}: ${lines} lines, for ${importers[0]?.path} alone`] : [];
+  });
+}
+
+/** Names that several files export. */
+function exportedTwice(sources: readonly Source[]): string[] {
+  const by = new Map<string, Set<string>>();
+  for (const { path, exported } of sources)
+    for (const name of exported) by.set(name, (by.get(name) ?? new Set()).add(path));
+  return [...by].filter(([, paths]) => paths.size > 1).map(([name]) => name);
 }
 
 function importBreaches({ path, imports }: Source): string[] {
@@ -236,6 +395,10 @@ const testingBreaches = ({ path, imports }: Source): string[] =>
     : imports.filter(({ of }) => TESTING.test(of)).map(({ of }) => `${path} may not import ${of}: it is for tests`);
 
 const isTest = (path: string): boolean => /\.(test|spec)\.tsx?$/.test(path);
+
+/** Whether sizes and names count: what tests and benchmarks alone use is theirs. */
+const isMeasured = (path: string): boolean =>
+  !MAY_IMPORT_TESTING.test(path) && !BEING_REWRITTEN.test(path) && !KERNELS.test(path);
 
 function purityBreaches({ path, names }: Source): string[] {
   if (!path.startsWith('swarm/') || isTest(path)) return [];
@@ -284,7 +447,7 @@ function filesUnder(folder: string, name: RegExp): string[] {
 }
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
-const lineCount = (path: string): number => read(path).split('\n').length - 1;
+const lineCount = (text: string): number => text.split('\n').length - 1;
 
 describe('boundaries', () => {
   const paths = FOLDERS.flatMap((folder) => filesUnder(folder, /\.tsx?$/)).sort();
@@ -345,10 +508,27 @@ describe('boundaries', () => {
   test(`no file is longer than ${LONGEST_TS_LINES} lines, no shader than ${LONGEST_WGSL_LINES}`, () => {
     const shaders = filesUnder('shaders', /\.wgsl$/).filter((path) => !path.includes('/golden/'));
     const tooLong = [
-      ...paths.filter((path) => lineCount(path) > LONGEST_TS_LINES),
-      ...shaders.filter((path) => lineCount(path) > LONGEST_WGSL_LINES),
+      ...paths.filter((path) => lineCount(read(path)) > LONGEST_TS_LINES),
+      ...shaders.filter((path) => lineCount(read(path)) > LONGEST_WGSL_LINES),
     ];
-    expect(tooLong.map((path) => `${path}: ${lineCount(path)} lines`)).toEqual([]);
+    expect(tooLong.map((path) => `${path}: ${lineCount(read(path))} lines`)).toEqual([]);
+  });
+
+  const measured = all.filter(({ path }) => isMeasured(path));
+
+  test('functions, types and lists of imports are no longer than a reader can hold', () => {
+    const excused = Object.values(EXCUSED).flat();
+    const over = measured.flatMap(sizeBreaches);
+    expect(over.filter(([name]) => !excused.includes(name)).map((breach) => breach.join(': '))).toEqual([]);
+    expect(excused.filter((name) => !over.some(([one]) => one === name))).toEqual([]);
+  });
+
+  test('no short file has a single importer', () => {
+    expect(corridors(all)).toEqual([]);
+  });
+
+  test('a name that is exported means one thing', () => {
+    expect(exportedTwice(measured).sort()).toEqual([...AMBIGUOUS].sort());
   });
 
   test('these checks see what they are for', () => {
@@ -380,6 +560,29 @@ describe('boundaries', () => {
       parseSource('swarm/two/b.ts', "import type { C } from '../one/c.ts';"),
     ]);
     expect(circle(rooms.get('swarm/one') ?? product, rooms)).toEqual(['swarm/one', 'swarm/two', 'swarm/one']);
+    const body = '\n'.repeat(LONGEST_FUNCTION_LINES);
+    const fields = Array.from({ length: MOST_FIELDS + 1 }, (_, index) => `a${index}: 1;`).join('');
+    const imported = Array.from({ length: MOST_IMPORTS + 1 }, (_, index) => `import './a${index}.ts';`).join('');
+    const long = parseSource(
+      'swarm/plan/long.ts',
+      `${imported} export interface A { ${fields} } export type B = { ${fields} };
+       export const f = () => { const g = () => {${body}}; }; class C { m() {${body}} n() {} }`,
+    );
+    expect(sizeBreaches(long).map((breach) => breach.join(': '))).toEqual([
+      'swarm/plan/long.ts: 21 imports',
+      'swarm/plan/long.ts f: 61 lines',
+      'swarm/plan/long.ts m: 61 lines',
+      'swarm/plan/long.ts A: 16 fields',
+      'swarm/plan/long.ts B: 16 fields',
+    ]);
+    const part = parseSource('swarm/plan/part.ts', 'export const A = 1;');
+    const [user, its] = ['swarm/plan/user.ts', 'swarm/plan/part.test.ts'].map((path) =>
+      parseSource(path, "import { A } from './part.ts';"),
+    );
+    expect(corridors([part, ...(user && its ? [user, its] : [])])).toEqual([
+      'swarm/plan/part.ts: 0 lines, for swarm/plan/user.ts alone',
+    ]);
+    expect(exportedTwice([long, part])).toEqual(['A']);
     const second = parseSource('web/src/donor/bad.ts', "import Peer from 'simple-peer';");
     expect(importBreaches(second)).toEqual(['web/src/donor/bad.ts may not import simple-peer']);
     const wall = parseSource('web/src/donor/bad.ts', 'export const at = () => [Date.now(), new Date(), new Date(0)];');

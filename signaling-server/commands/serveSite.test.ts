@@ -1,6 +1,6 @@
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, test } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
 import { hasNatsServer, startNatsServer } from '../site/natsServer.ts';
 import { openSite } from '../site/site.ts';
@@ -9,6 +9,7 @@ import { addRun } from '../store/dataDirectory.ts';
 import { Captured } from '../testing/captured.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
 import { runCommand } from './program.ts';
+import { firstRun } from './serveSite.ts';
 
 const captured = new Captured();
 beforeEach(() => captured.begin());
@@ -65,3 +66,16 @@ async function folderWithRun(servers: TinyServers): Promise<string> {
   servers.closeData();
   return servers.dataFolder;
 }
+
+const site = (active: string | null, ...beside: string[]) => ({
+  activeRun: () => (active === null ? null : { name: active, document: '' }) as never,
+  besideRuns: () => beside,
+});
+
+test('[NA80] a run that trains beside is not the first one too, though it was chosen or is a file’s', () => {
+  expect(firstRun(site('tiny'), 'other')).toEqual({ ok: true, value: 'other' });
+  expect(firstRun(site('tiny', 'third'), 'other')).toEqual({ ok: true, value: 'other' });
+  expect(firstRun(site('tiny', 'other'), 'other')).toEqual({ ok: true, value: 'tiny' });
+  expect(firstRun(site(null, 'other'), 'other').ok).toBe(false);
+  expect(firstRun(site('other', 'other'), 'other').ok).toBe(false);
+});

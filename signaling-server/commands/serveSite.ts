@@ -2,9 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { readRunFile } from '../files/runFileOnDisk.ts';
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import type { Access } from '../http/access.ts';
-import { terminalLog } from '../monitoring/log.ts';
+import { type Log, terminalLog } from '../monitoring/log.ts';
 import { createServer } from '../server.ts';
 import { isSiteLed } from '../site/lease.ts';
 import { SiteMember } from '../site/member.ts';
@@ -14,11 +16,10 @@ import { openSite } from '../site/site.ts';
 import { SiteInvite } from '../site/siteInvite.ts';
 import { holdsStore } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
+import type { Store } from '../store/store.ts';
 import { badInput, failed, need } from './failure.ts';
-import { firstRun } from './firstRun.ts';
 import { DEFAULT_SITE } from './options.ts';
 import { announceAddress, checkServed, chooseRun, type ServeOptions, sharedOptions } from './servedRun.ts';
-import { UnusedRunFile } from './unusedRunFile.ts';
 
 interface SiteOptions extends ServeOptions {
   readonly nats: readonly string[];
@@ -119,4 +120,46 @@ export async function serveSite(
 function storeThere(directory: string, { nats, site }: SiteOptions): string {
   const to = `${nats.map(withoutPassword).join(',')}${site === DEFAULT_SITE ? '' : ` --site ${site}`}`;
   return `--data-dir ${directory}: has the runs of a single server, and with --nats a site keeps its runs in NATS: bring them there with shoal store copy --from ${directory} --to ${to}, or choose another folder`;
+}
+
+/**
+ * Which run a site trains first: never one that trains beside it, whoever led before and whatever was asked for there.
+ * `wanted`: by this process's file or its operator. Where it trains beside, the one that was the first goes on being it.
+ */
+export function firstRun(store: Pick<Store, 'activeRun' | 'besideRuns'>, wanted: string): Result<string> {
+  const beside = store.besideRuns();
+  if (!beside.includes(wanted)) return success(wanted);
+  const active = store.activeRun();
+  if (active !== null && !beside.includes(active.name)) return success(active.name);
+  return refusal(`${wanted} trains beside another run already, and which one is the first is not known`);
+}
+
+/** Of several servers that begin a site one decides its run: another one's run file is not dropped without a word. */
+export class UnusedRunFile {
+  readonly #store: Pick<Store, 'activeRun'>;
+  readonly #log: Log;
+  /** Null: there is none, or what there is to say about it is said. */
+  #path: string | null;
+
+  constructor(path: string | undefined, store: Pick<Store, 'activeRun'>, log: Log) {
+    this.#path = path ?? null;
+    this.#store = store;
+    this.#log = log;
+  }
+
+  /** Says, once, that the site trains another run than the file's. Called when another server's choice stands. */
+  look(): void {
+    const path = this.#path;
+    const active = this.#store.activeRun();
+    if (path === null || active === null) return;
+    this.#path = null;
+    void readRunFile(path).then((read) => {
+      if (!read.ok) this.#log('warn', `${path} is not used: the site trains ${active.name}, and ${read.reason}`);
+      else if (read.value.name !== active.name)
+        this.#log(
+          'warn',
+          `${path} is not used: the site trains ${active.name}; to train ${read.value.name}, add it on the dashboard (New run) or take another --site`,
+        );
+    });
+  }
 }

@@ -1,6 +1,6 @@
 /** The machine's clock is set while donors compute: nobody is let go and no step is lost. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { RateStore } from '../http/rateStore.ts';
+import { RateStore } from '../http/pages.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
 

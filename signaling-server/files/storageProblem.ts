@@ -1,4 +1,9 @@
-/** Why the machine cannot keep something now, where that is what an error says: for people, and to wait until it can. */
+/**
+ * Why the machine cannot keep something now, where that is what an error says: for people, and to wait until it can. And how
+ * much room it has.
+ */
+import { statfsSync } from 'node:fs';
+import { monotonicMs } from '../monitoring/clock.ts';
 
 /** SQLite's primary result codes. */
 const SQLITE = new Map([
@@ -37,3 +42,26 @@ export const standsSentence = (problem: string): string =>
   problem === JOURNAL_GONE
     ? `Nothing can be committed: ${problem}.`
     : `The server cannot keep anything now: ${problem}. Nothing is lost, and the run goes on by itself when that is mended.`;
+
+/** So often it is looked; it is told in such steps, so that it is no news all the time. */
+const LOOK_MS = 30_000;
+const STEP_BYTES = 1e8;
+
+/** How much room there is where runs are kept, in bytes; null: this system does not say. */
+export function freeDisk(directory: string): () => number | null {
+  let kept: { readonly atMs: number; readonly bytes: number | null } | null = null;
+  return () => {
+    const nowMs = monotonicMs();
+    if (kept === null || nowMs - kept.atMs > LOOK_MS) kept = { atMs: nowMs, bytes: look(directory) };
+    return kept.bytes;
+  };
+}
+
+function look(directory: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(directory);
+    return Math.floor((bavail * bsize) / STEP_BYTES) * STEP_BYTES;
+  } catch {
+    return null;
+  }
+}

@@ -6,9 +6,9 @@ import rateLimit from '@fastify/rate-limit';
 import staticFiles from '@fastify/static';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { storageProblem } from '../files/storageProblem.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import { failed, problem } from './calls.ts';
 import { networkOf } from './networkOf.ts';
-import { RateStore } from './rateStore.ts';
 
 /** Of one address, where a call has no limit of its own: pages, their scripts, new connections. */
 const CALLS_PER_MINUTE = 3_000;
@@ -19,6 +19,42 @@ interface PageOptions {
   readonly preview?: (request: FastifyRequest) => string;
   /** Origins of the sites that may show `/embed` in a frame. */
   readonly embedOn?: readonly string[];
+}
+
+/** Callers that are remembered: those who called last. */
+const CALLERS_KEPT = 5_000;
+
+interface Window {
+  readonly beganMs: number;
+  readonly calls: number;
+}
+
+type Told = (error: Error | null, result?: { current: number; ttl: number }) => void;
+
+/**
+ * What the rate limits of HTTP calls count with: fixed windows, as the plugin's own store has them, by a clock that nobody
+ * sets. By the wall clock a step back of a day would keep a window, and whoever is at its limit, for that day.
+ */
+export class RateStore {
+  readonly #windows = new Map<string, Window>();
+
+  /** Called by the plugin for each call: how many this caller made in its window, and how long that goes on. */
+  incr(caller: string, told: Told, windowMs: number): void {
+    const nowMs = monotonicMs();
+    const last = this.#windows.get(caller);
+    const isOver = last === undefined || nowMs - last.beganMs >= windowMs;
+    const { beganMs, calls } = isOver ? { beganMs: nowMs, calls: 1 } : { ...last, calls: last.calls + 1 };
+    this.#windows.delete(caller);
+    this.#windows.set(caller, { beganMs, calls });
+    const [oldest] = this.#windows.keys();
+    if (this.#windows.size > CALLERS_KEPT && oldest !== undefined) this.#windows.delete(oldest);
+    told(null, { current: calls, ttl: beganMs + windowMs - nowMs });
+  }
+
+  /** Each route counts by itself. */
+  child(): RateStore {
+    return new RateStore();
+  }
 }
 
 export async function addPages(

@@ -9,8 +9,7 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { planCluster } from '../../swarm/planner/clusterPlan.ts';
 import { replicaWish } from '../../swarm/planner/replication.ts';
 import { tightCluster } from '../../swarm/testing/tightClusters.ts';
-import { AT_ONCE_WORK } from './planSearch.ts';
-import { searchHere } from './planThread.ts';
+import { AT_ONCE_WORK, searchHere } from './planThread.ts';
 
 const SIZES = { model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 };
 const CONFIG: PlanningConfig = {

@@ -3,9 +3,10 @@
  * observers, one after the other. It decides nothing.
  */
 
+import type { PlanningConfig } from '../../swarm/autoplan/knownDonors.ts';
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant, type PeerId } from '../../swarm/base.ts';
+import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import { hasUnsaved } from '../../swarm/coordinator/beginning.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
@@ -14,10 +15,12 @@ import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
 import { type DecisionState, planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
 import { missing } from '../../swarm/decisions/groups.ts';
+import { type RunWant, USUAL_DONOR_BYTES } from '../../swarm/messages/neededMost.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import { aloneBytes } from '../../swarm/planner/aloneBytes.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
@@ -33,13 +36,11 @@ import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.t
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { audit } from './history.ts';
-import { joinedEvent } from './joinedEvent.ts';
 import { Outlook } from './outlook.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
 import { backTo, configOf, startState } from './runStart.ts';
-import { searched } from './searches.ts';
 import { Watchers } from './watchers.ts';
 
 export class ActiveRun implements Observed {
@@ -396,4 +397,63 @@ export class ActiveRun implements Observed {
     if (effect.type === 'log' && effect.level === 'info') store.whenKept(() => log('info', effect.text));
     else if (effect.type === 'log') log(effect.level, effect.text);
   }
+}
+
+/** What the decisions of a run are told of a donor that was admitted: its own word, and what the store knows of it. */
+function joinedEvent(
+  { store, name, networkName, isOneLine }: RunOptions,
+  { peer, link, adapter, limits, profile, donor, isOwn, wasHere }: Connection,
+): DecisionEvent {
+  const { address, roundTripMs } = link;
+  const network = networkName(address);
+  return {
+    ...{ type: 'donorJoined', peer, adapter, limits, profile, isOwn, roundTripMs },
+    ...{ rememberedAs: donor, remembered: donor === null ? null : store.profile(name, donor) },
+    ...{ address: network, ...(isOneLine(address) && { line: network }) },
+    stepsSeen: store.stepsOf(name, peer),
+    ...(wasHere && { wasHere }),
+  };
+}
+
+/** Searches that the decisions ask for, for plans and for groups of donors, each answered once: also one that fails. */
+type Wanted = Extract<DecisionEffect, { type: 'search' | 'searchGroups' }>;
+
+/** `failed`: told of what nobody was prepared for. */
+async function searched(
+  { search: forPlan, searchGroups: forGroups }: Pick<RunOptions, 'search' | 'searchGroups'>,
+  config: PlanningConfig,
+  wanted: Wanted,
+  failed: (error: unknown) => void,
+): Promise<DecisionEvent> {
+  const refused = (error: unknown) => {
+    failed(error);
+    return refusal('the search failed');
+  };
+  const { search } = wanted;
+  return wanted.type === 'search'
+    ? { type: 'searched', search, found: await forPlan(config, wanted.problem, wanted.budget).catch(refused) }
+    : { type: 'groupsFound', search, found: await forGroups(config, wanted.problem).catch(refused) };
+}
+
+/**
+ * What a run wants of one more donor, from what its server knows of it (swarm/messages/neededMost.ts). `connected`: donors
+ * whose sockets are open, also such as are not measured yet: of these the usual is expected.
+ */
+export function runWant(run: ActiveRun, connected: number): RunWant {
+  const { phase, committedSteps, steps, tokensPerSecond, donors } = run.snapshot();
+  const { globalBatchSize, sequenceLength } = run.facts.train;
+  const measured = run.donors();
+  const coming = Math.max(0, connected - measured.length);
+  const computing = donors.filter(({ state }) => state === 'computing').length;
+  const said = { run: run.name, phase, committedSteps, steps, donors: computing };
+  if (run.lacksPlan || measured.length === 0) {
+    const here = measured.reduce((sum, { profile }) => sum + (profile?.memoryBytes ?? 0), coming * USUAL_DONOR_BYTES);
+    const missing = aloneBytes(run.model, globalBatchSize, sequenceLength) - here;
+    // Nobody is measured, and those who come are enough: it is about to begin.
+    if (missing > 0 || coming === 0) return { ...said, missingBytes: Math.max(1, missing), secondsLeft: null };
+  }
+  const tokensLeft = (steps - committedSteps) * globalBatchSize * sequenceLength;
+  const secondsLeft = tokensPerSecond ? tokensLeft / tokensPerSecond : null;
+  const share = computing > 0 ? computing / (computing + coming) : 1;
+  return { ...said, missingBytes: null, secondsLeft: secondsLeft === null ? null : secondsLeft * share };
 }

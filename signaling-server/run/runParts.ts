@@ -1,6 +1,12 @@
 /** What follows a run beside its decisions, and in which order each is told. */
+
+import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { windowCount } from '../../swarm/run/data.ts';
+import type { RunFile } from '../../swarm/run/runFile.ts';
+import { arrivalBytes, latePassages, type Prepare, type Sizes } from '../../swarm/ways/partners.ts';
+import { type StepTraffic, stepTraffic } from '../../swarm/ways/stepTraffic.ts';
+import { bytesOf } from '../../swarm/ways/tensors.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
 import { Uploads } from '../donors/uploads.ts';
@@ -10,12 +16,10 @@ import { isEvaluationDue } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 import { RunHistory } from './history.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
-import { MovedBytes } from './movedBytes.ts';
 import { RefusedDonors } from './refusedDonors.ts';
 import type { Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { runRecords } from './runRecords.ts';
-import { type TrafficOf, trafficOf } from './traffic.ts';
 
 export interface RunParts {
   readonly memory: DonorMemories;
@@ -121,3 +125,59 @@ const uploading = (uploads: Uploads): RunObserver => ({
     if (message.type === 'save') return uploads.asked(to, message);
   },
 });
+
+/** Bytes of state that the changes of plan moved since this server started: from donor to donor, and out of checkpoints. */
+class MovedBytes implements RunObserver {
+  sum = 0;
+  readonly #sizes: Sizes;
+  /** Every member is told of a plan: it counts once. */
+  #epoch = 0;
+  #prepared: Prepare | null = null;
+  /** Of what replicas get beside the steps so much was counted. */
+  #copies = 0;
+
+  constructor(sizes: Sizes) {
+    this.#sizes = sizes;
+  }
+
+  effect(effect: Parameters<NonNullable<RunObserver['effect']>>[0]): void {
+    if (effect.type !== 'send') return;
+    const { message } = effect;
+    if (message.type === 'start') this.#countCopies(message.copies?.[1] ?? 0);
+    if (message.type !== 'prepare' || message.epoch === this.#epoch) return;
+    const { epoch, plan, source } = message;
+    this.#epoch = epoch;
+    this.#prepared = message;
+    this.#copies = 0;
+    this.sum += arrivalBytes(this.#sizes, plan, source);
+  }
+
+  #countCopies(until: number): void {
+    if (until <= this.#copies || !this.#prepared) return;
+    const sent = latePassages(this.#sizes, this.#prepared).slice(this.#copies, until);
+    this.sum += sent.reduce((sum, passage) => sum + bytesOf(passage), 0);
+    this.#copies = until;
+  }
+}
+
+/** Which tensors a run's steps send, by the plan of each; null: that plan is not kept any more. */
+type TrafficOf = (epoch: number) => StepTraffic | null;
+
+/** A crowd that comes and goes makes plans without end. */
+const MOST_KNOWN = 4_096;
+
+/** Worked out once a plan, out of what the store keeps. */
+function trafficOf(store: Store, name: string, model: Model, { train, precision }: RunFile): TrafficOf {
+  const known = new Map<number, StepTraffic>();
+  return (epoch) => {
+    const before = known.get(epoch);
+    if (before !== undefined) return before;
+    const stored = store.epoch(name, epoch);
+    if (stored === null) return null;
+    const plan = JSON.parse(stored.plan) as Plan; // the store's own words
+    const traffic = stepTraffic(model, plan, { sequence: train.sequenceLength, wire: precision.wire });
+    if (known.size >= MOST_KNOWN) known.clear();
+    known.set(epoch, traffic);
+    return traffic;
+  };
+}

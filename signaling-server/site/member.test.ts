@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { invariant, type Result } from '../../swarm/base.ts';
 import { decodeEnvelope, encodeEnvelope } from '../../swarm/messages/relay.ts';
-import { UnusedRunFile } from '../commands/unusedRunFile.ts';
+import { UnusedRunFile } from '../commands/serveSite.ts';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
 import type { Access } from '../http/access.ts';
 import type { Log } from '../monitoring/log.ts';

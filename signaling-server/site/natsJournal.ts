@@ -12,7 +12,6 @@ import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
 import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
 import { notTaken } from './natsConnection.ts';
-import { Reconnects } from './reconnects.ts';
 
 const APPEND_LIMIT_MS = 2_000;
 /** Of a message, beside its bytes. */
@@ -27,6 +26,34 @@ const NOT_CLUSTERED = 10074;
 const NO_STREAM = 10059;
 /** Of a site in a cluster, of everything that it keeps. */
 const REPLICAS = 3;
+
+/**
+ * What was asked of NATS when its connection broke is answered by nobody: it is given up as soon as the connection is there
+ * again, so that whoever asked asks anew, and does not first wait for a time-out.
+ */
+export class Reconnects {
+  readonly #waiting = new Set<(error: Error) => void>();
+
+  constructor(nats: Pick<NatsConnection, 'status'>) {
+    void this.#follow(nats);
+  }
+
+  /** What the work answers; rejects where its answer may be lost. */
+  answer<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.add(reject);
+      work.then(resolve, reject).finally(() => this.#waiting.delete(reject));
+    });
+  }
+
+  /** As long as the connection lasts. */
+  async #follow(nats: Pick<NatsConnection, 'status'>): Promise<void> {
+    for await (const { type } of nats.status()) {
+      if (type !== 'reconnect') continue;
+      for (const giveUp of this.#waiting) giveUp(new TimeoutError());
+    }
+  }
+}
 
 /** Makes the site's stream where it is not there; answers with the copies that NATS keeps of it. */
 export async function openNatsJournal(

@@ -7,7 +7,7 @@ import { invariant, type Result } from '../../swarm/base.ts';
 import { leaderboardSchema } from '../../swarm/messages/leaderboard.ts';
 import { runWantsSchema } from '../../swarm/messages/neededMost.ts';
 import { peers } from '../../swarm/plan/plan.ts';
-import { firstRun } from '../commands/firstRun.ts';
+import { firstRun } from '../commands/serveSite.ts';
 import { createServer, type Server } from '../server.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import type { Store } from '../store/store.ts';

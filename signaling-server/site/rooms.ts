@@ -21,8 +21,7 @@ import { FIRST_KEY } from './lease.ts';
 import { endsWithin } from './patience.ts';
 import { END_LIMIT_MS, Room } from './room.ts';
 import type { Site, SiteData } from './site.ts';
-import { siteInvitations } from './siteInvitations.ts';
-import { siteLosses } from './siteLosses.ts';
+import { siteInvitations, siteLosses } from './siteAddresses.ts';
 import { moveRun, runIdOf, storeOfRun, storeOfSite } from './siteRun.ts';
 
 /** For each run that a process leads, so long it leaves a free one to others: more than they need to see it. */

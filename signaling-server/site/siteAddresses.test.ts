@@ -10,9 +10,7 @@ import { monotonicMs } from '../monitoring/clock.ts';
 import { connectNats } from './natsConnection.ts';
 import { hasNatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
 import { Patience } from './patience.ts';
-import { openAddresses } from './siteAddresses.ts';
-import { siteInvitations } from './siteInvitations.ts';
-import { siteLosses } from './siteLosses.ts';
+import { openAddresses, siteInvitations, siteLosses } from './siteAddresses.ts';
 
 const [BAD, GOOD] = ['192.0.2.1', '192.0.2.2'];
 const WAIT = { timeout: 20_000 };

@@ -3,10 +3,11 @@
  * (run file, tokens, initial values) has a hash, so that the same name never means two things.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
-import { readdir, rm } from 'node:fs/promises';
+import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { heldOutOf, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
 import { type BlobStore, openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
@@ -19,7 +20,6 @@ import { type Manifest, manifestHashes, parseManifest, storeInitialState } from 
 import { IS_ASIDE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { sweepBlobs } from './keptBlobs.ts';
-import { takeInTexts } from './olderTexts.ts';
 import { openStore } from './openStore.ts';
 import { documentHashes, parseDocument, type RunDocument } from './runDocument.ts';
 import type { Store } from './store.ts';
@@ -171,3 +171,28 @@ async function storeContent(
 }
 
 const hashOf = (content: unknown): string => createHash('sha256').update(JSON.stringify(content)).digest('hex');
+
+/**
+ * Texts as earlier versions kept those that operators brought along: files in a folder of the data directory. They are
+ * taken into the blobs and the store, where a copy of a data directory has them too, and the files go.
+ */
+const FOLDER = 'texts';
+
+async function takeInTexts(directory: string, store: Store, blobs: BlobStore): Promise<void> {
+  const folder = join(directory, FOLDER);
+  const files: readonly string[] = await readdir(folder).catch(() => []); // there is none
+  for (const file of files) {
+    const name = file.slice(0, -textFile('').length);
+    const heldOut = heldOutOf(name);
+    // What was written first is the end; without both it never was a text.
+    if (textFile(name) !== file || !TEXT_NAME.test(name) || !files.includes(heldOut)) continue;
+    if (!store.texts().some((text) => text.name === name)) {
+      const { size: bytes } = await stat(join(folder, file));
+      const hash = await blobs.putStream(createReadStream(join(folder, file)));
+      const heldOutHash = await blobs.putStream(createReadStream(join(folder, heldOut)));
+      store.saveText({ name, bytes, hash, heldOutHash });
+      await store.kept();
+    }
+    for (const done of [file, heldOut]) await rm(join(folder, done));
+  }
+}

@@ -35,8 +35,8 @@ import { answer, change, isAuto, type Replanning, remember } from './replanning.
 import { NEW_STANDING } from './standing.ts';
 import { acquit, suspect } from './suspicion.ts';
 import { trialEndMs } from './takeBack.ts';
-import { verdictOn } from './verdict.ts';
 import { answerTo, answerWished, capsOf, type MakePlan } from './wishes.ts';
+import { verdictOn } from './worth.ts';
 
 /** A search that is needed at once has so long, on however busy a machine; then a plan is made without one. */
 const NEEDED_MS = 10_000;

@@ -6,17 +6,15 @@ import { type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { BufferLimits } from '../memory/bufferLimits.ts';
 import type { Model } from '../model/model.ts';
-import { gathersAny, type Plan, peers } from '../plan/plan.ts';
-import { seated } from '../plan/seated.ts';
+import { gathersAny, type Plan, peers, type ScheduleName, seated, type WarmUp } from '../plan/plan.ts';
 import { donorCapacity, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
 import { hasPlaces } from '../planner/likePlan.ts';
 import type { HostMemory } from '../planner/mainMemory.ts';
-import { ownedStages } from '../planner/ownedSplit.ts';
+import { DEFAULT_CHUNKS, DEFAULT_PAIRS, ownedStages } from '../planner/ownedSplit.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
 import type { LineCaps } from '../planner/streamWires.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
-import { nearestTo, optionsOf } from './nearest.ts';
 import type { Batch } from './peerProfile.ts';
 
 export interface PlanWishes extends SplitOptions {
@@ -73,6 +71,70 @@ interface KnownCaps {
   /** How a refusal calls a donor; absent: by its place. */
   readonly called?: (peer: PeerId) => string;
 }
+
+interface Nearest {
+  readonly options: SplitOptions;
+  /** Donors that stay spare for it. */
+  readonly fewer: 0 | 1;
+  /** What it is, in words; null: what was wished for. */
+  readonly text: string | null;
+}
+
+/**
+ * What to try with so many donors, one after the other. A schedule that was wished for needs so many donors, layers and
+ * samples; where those at hand cannot have it, the run goes on with the nearest that they can: fewer pairs or chunks, one
+ * donor fewer, then 1f1b, which can always be had. The epoch's reason says so.
+ */
+function nearestTo(options: SplitOptions, donors: number): readonly Nearest[] {
+  const wished: Nearest = { options, fewer: 0, text: null };
+  const { schedule, chunks = DEFAULT_CHUNKS, pairs = DEFAULT_PAIRS, stages: _, ...others } = options;
+  const last: Nearest = { options: { ...others, schedule: '1f1b' }, fewer: 0, text: '1f1b' };
+  switch (schedule) {
+    case 'interleaved':
+    case 'breadth-first':
+      return [
+        wished,
+        ...below(chunks).map(
+          (fewer): Nearest => ({ ...wished, options: { ...others, schedule, chunks: fewer }, text: `chunks ${fewer}` }),
+        ),
+        last,
+      ];
+    case 'chimera': {
+      const fewer = donors % 2 === 1 && donors > 2 ? 1 : 0;
+      const one = fewer === 1 ? 'one donor fewer' : null;
+      return [
+        { ...wished, fewer, text: one },
+        ...below(pairs).map(
+          (some): Nearest => ({
+            options: { ...others, schedule, pairs: some },
+            fewer,
+            text: [one, `pairs ${some}`].filter((part) => part !== null).join(', '),
+          }),
+        ),
+        last,
+      ];
+    }
+    default:
+      return [wished];
+  }
+}
+
+/** What to make for other donors than a plan was made for. */
+function optionsOf({ schedule, warmup, stages }: Plan): {
+  readonly schedule: ScheduleName;
+  readonly chunks?: number;
+  readonly pairs?: number;
+  readonly warmup?: WarmUp;
+} {
+  const warm = warmup === undefined ? {} : { warmup };
+  const donors = new Set(stages.flatMap(({ members }) => members.map(({ peer }) => peer))).size;
+  if (schedule === 'interleaved' || schedule === 'breadth-first')
+    return { schedule, chunks: Math.max(1, Math.floor(stages.length / donors)), ...warm };
+  if (schedule === 'chimera') return { schedule, pairs: (stages[0]?.members.length ?? 2) / 2, ...warm };
+  return { schedule, ...warm };
+}
+
+const below = (count: number): number[] => Array.from({ length: count - 1 }, (_, index) => count - 1 - index);
 
 /** As wished for, or none. */
 export function planWished(

@@ -2,14 +2,17 @@
  * Whether a better plan is worth the change: hysteresis, so that the swarm does not follow every breath of a measurement.
  * The gain over the next steps has to pay for getting ready, for the bytes of the hand-over, and for those of a checkpoint.
  */
-import type { PeerId } from '../base.ts';
+import { type PeerId, rounded } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { loadedBytes, transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
 import { FLOAT_BYTES, stateKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
-import { secondsFor } from '../planner/uploaders.ts';
+import { forecast } from '../planner/forecast.ts';
+import { withoutReplicas } from '../planner/replicas.ts';
+import { savingSeconds, secondsFor } from '../planner/uploaders.ts';
 import { UNMEASURED_LINK } from './lines.ts';
+import { besideSeconds, type Pace } from './pace.ts';
 
 const GAIN_STEPS = 100;
 /** Predictions are no better than that. */
@@ -63,3 +66,48 @@ interface Change {
 
 export const isWorth = ({ nowSeconds, nextSeconds, costSeconds, steps = GAIN_STEPS }: Change): boolean =>
   nextSeconds < nowSeconds * (1 - LEAST_GAIN) && (nowSeconds - nextSeconds) * Math.min(steps, GAIN_STEPS) > costSeconds;
+
+interface Verdict {
+  readonly isWorth: boolean;
+  readonly sentence: string;
+  /** Of a step with the plan in force, by what is known now. */
+  readonly predictedSeconds: number;
+}
+
+const copiesIn = ({ state }: Plan): number =>
+  state.reduce(
+    (sum, { shards }) =>
+      shards.reduce((all, { range: [from, to], replicas }) => all + (to - from) * replicas.length, sum),
+    0,
+  );
+
+/**
+ * Whether a plan that was found is worth the change from the one in force, and the sentence that says so to the operator
+ * with the numbers behind it.
+ * `reason`: why another plan was looked for. `costsOf`: with the connections of a plan.
+ */
+export function verdictOn(
+  costsOf: (plan: Plan) => ClusterCosts,
+  plan: Plan,
+  next: Plan,
+  pace: Pace,
+  reason: string,
+): Verdict {
+  const [costs, nextCosts] = [costsOf(plan), costsOf(next)];
+  const predictedSeconds = forecast(costs, plan).stepSeconds;
+  const beside = besideSeconds(pace, predictedSeconds);
+  // With other numbers of copies steps are compared without them: what they cost is no reason for a plan, nor against it.
+  const compared = copiesIn(plan) === copiesIn(next) ? [plan, next] : [plan, next].map((one) => withoutReplicas(one));
+  const [nowSeconds = 0, nextSeconds = 0] = compared.map(
+    (one, index) => forecast(index === 0 ? costs : nextCosts, one).stepSeconds + beside,
+  );
+  const saving = Math.max(0, savingSeconds(costs, next) - savingSeconds(costs, plan));
+  const costSeconds = pace.prepareSeconds + movingSeconds(costs.model, costs, plan, next) + saving;
+  const worth = isWorth({ nowSeconds, nextSeconds, costSeconds });
+  const [now, then, cost] = [nowSeconds, nextSeconds, costSeconds].map((seconds) => rounded(seconds, 3));
+  const numbers = `a step takes ${then} s instead of ${now} s, and the change takes ${cost} s`;
+  const isShorter = Number(then) < Number(now);
+  const stays = isShorter ? `with the best other one ${numbers}` : `no other one has a shorter step`;
+  const sentence = `${reason}: ${worth ? `with another plan ${numbers}` : `the plan stays, ${stays}`}`;
+  return { isWorth: worth, sentence, predictedSeconds };
+}

@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { islandsOf } from '../testing/islands.ts';
-import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { holders, homeStage, owner, type Plan, peers, planSchema, problems } from './plan.ts';
+import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
+import { gatheredPlan, keeperPlan, layeredPlan, mainMemoryPlan, type StatePlan } from '../testing/statePlans.ts';
+import { holders, homeStage, owner, type Plan, peers, placesChanged, planSchema, problems, seated } from './plan.ts';
 import { planLinksSchema, streamsOf, wireBetween } from './planLink.ts';
-import { seated } from './seated.ts';
 
 const [a, b, c] = [peerId('a'), peerId('b'), peerId('c')];
 const SEED = 3;
@@ -385,5 +385,24 @@ describe('planSchema', () => {
     const result = planSchema.safeParse(changed(path, value));
     expect(result.success).toBe(false);
     expect(result.error?.issues[0]?.path.join('.').startsWith(path)).toBe(true);
+  });
+});
+
+describe('placesChanged', () => {
+  const model = outlineModel(4, true);
+  const made = (make: StatePlan) => make(model, 8, donors(4));
+
+  test.each<[StatePlan, StatePlan, string | null]>([
+    [keeperPlan, gatheredPlan, 'layers are gathered from now on'],
+    [gatheredPlan, keeperPlan, 'layers are gathered no longer, but kept whole'],
+    [gatheredPlan, layeredPlan, 'layers are gathered once a pass from now on'],
+    [layeredPlan, gatheredPlan, 'layers are gathered for each micro-batch from now on'],
+    [keeperPlan, mainMemoryPlan, 'state lies in main memory from now on'],
+    [mainMemoryPlan, keeperPlan, 'state lies in main memory no longer'],
+    [mainMemoryPlan, layeredPlan, 'layers are gathered from now on, state lies in main memory no longer'],
+    [keeperPlan, keeperPlan, null],
+    [layeredPlan, layeredPlan, null],
+  ])('[CO99] says what changes, case %#', (before, after, text) => {
+    expect(placesChanged(made(before), made(after))).toBe(text);
   });
 });

@@ -8,11 +8,10 @@ import { at, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
-import type { CodedState } from '../wire.ts';
+import type { CodedState, StateWire } from '../wire.ts';
 import { layeredProblem } from './layered.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { type PlanLine, type PlanLink, planLinesSchema, planLinksSchema, wayProblems } from './planLink.ts';
-import { islandProblem, stateWireProblem } from './runProblems.ts';
 import { cutElements, cutUpTo } from './shardCuts.ts';
 
 /** The orders that peers run. */
@@ -227,6 +226,19 @@ export interface Problem {
   readonly text: string;
 }
 
+/** A plan for some of the run's islands names them, each once and ascending. */
+function islandProblem(islands: Islands | undefined, own: readonly number[] | undefined): string | null {
+  if (!own) return null;
+  const count = islands?.count === 'auto' ? Number.MAX_SAFE_INTEGER : (islands?.count ?? 0);
+  const isAscending = own.every((island, place) => place === 0 || island > (own[place - 1] ?? island));
+  if (isAscending && own.length > 0 && own.length < count && own.every((island) => island >= 0 && island < count))
+    return null;
+  return `the plan is of the islands ${own.join(', ')}: some of the ${count} of the run were expected, ascending; of all of them it names none`;
+}
+
+const stateWireProblem = (asked: StateWire | undefined, own: StateWire | undefined): string | null =>
+  own === asked ? null : `the plan sends its state as ${own ?? 'f32'}, where the run file says ${asked ?? 'f32'}`;
+
 /** Everything that is wrong with a plan for this model and a step of this many samples; none: it can be run. */
 export function problems(
   model: Pick<Model, 'layers' | 'blocks'>,
@@ -398,3 +410,51 @@ function doubles<T>(list: readonly T[]): T[] {
   const seen = new Set<T>();
   return [...new Set(list.filter((item) => seen.size === seen.add(item).size))];
 }
+
+/** A plan file, or a plan made for others, with the donors at hand in its places: the n-th of `seats` replaces the n-th peer. */
+export function seated(plan: Plan, seats: readonly PeerId[]): Plan {
+  const named = peers(plan);
+  invariant(named.length === seats.length, `a plan of ${named.length} peers has no seats for ${seats.length}`);
+  const seat = new Map(named.map((peer, index) => [peer, seats[index] ?? peer]));
+  const of = (peer: PeerId): PeerId => seat.get(peer) ?? peer;
+  return {
+    ...plan,
+    stages: plan.stages.map((stage) => ({
+      ...stage,
+      members: stage.members.map((member) => ({ ...member, peer: of(member.peer) })),
+    })),
+    state: plan.state.map(({ block, shards }) => ({
+      block,
+      shards: shards.map(({ uploader, ...shard }) => ({
+        ...{ ...shard, peer: of(shard.peer), replicas: shard.replicas.map(of) },
+        ...(uploader && { uploader: of(uploader) }),
+      })),
+    })),
+    ...(plan.links && { links: plan.links.map((link) => ({ ...link, from: of(link.from), to: of(link.to) })) }),
+    ...(plan.lines && { lines: plan.lines.map((line) => line.map(of)) }),
+  };
+}
+
+/** What a plan does to save memory that the plan before it did not, or no longer does, in words; null: nothing of that changes. */
+export function placesChanged(before: Plan, after: Plan): string | null {
+  const texts = [gathering(before, after), mainMemory(before, after)].filter((text) => text !== null);
+  return texts.length > 0 ? texts.join(', ') : null;
+}
+
+function gathering(before: Plan, after: Plan): string | null {
+  const [had, has] = [before, after].map(({ stages }) => gathersAny(stages));
+  if (had !== has) return has ? 'layers are gathered from now on' : 'layers are gathered no longer, but kept whole';
+  const [wasLayered, isLayered] = [before, after].map(({ stages }) => stages.some(({ layered }) => layered));
+  if (wasLayered === isLayered) return null;
+  return isLayered
+    ? 'layers are gathered once a pass from now on'
+    : 'layers are gathered for each micro-batch from now on';
+}
+
+function mainMemory(before: Plan, after: Plan): string | null {
+  const [had, has] = [before, after].map(inHost);
+  if (had === has) return null;
+  return has ? 'state lies in main memory from now on' : 'state lies in main memory no longer';
+}
+
+const inHost = ({ state }: Plan): boolean => state.some(({ shards }) => shards.some((shard) => shard.in === 'host'));

@@ -3,8 +3,7 @@ import { peerId } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { SMALL_MODEL } from '../testing/smallClusters.ts';
 import { withoutLate } from './lateCopies.ts';
-import { type Plan, planSchema, problems, type Shard } from './plan.ts';
-import { seated } from './seated.ts';
+import { type Plan, planSchema, problems, type Shard, seated } from './plan.ts';
 import { survivors } from './survivors.ts';
 
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];

@@ -5,12 +5,11 @@
  * the server, is a `began`: with what the decisions begin anew. Rules RC in SPEC.md.
  */
 import { z } from 'zod';
-import { type Result, refusal, success } from '../base.ts';
+import { invariant, type Result, refusal, success } from '../base.ts';
 import type { StartState } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
 import { parseJson } from '../parseJson.ts';
-import { digester, type Hash } from './digest.ts';
 
 /** Of the lines' form. */
 const VERSION = 2;
@@ -197,4 +196,43 @@ const isOfEffects = (name: string): boolean => name.startsWith(EFFECTS);
 function remember(known: Map<string, string>, { parts }: Outcome): void {
   for (const name of [...known.keys()].filter(isOfEffects)) known.delete(name);
   for (const [name, digest] of Object.entries(parts)) known.set(name, digest);
+}
+
+type Hash = (text: string) => string;
+
+/** The text of a smaller part stands as it is: to make it again costs less than to remember it. */
+const LONGEST_PLAIN_TEXT = 256;
+
+/**
+ * A short text for a value of plain data (numbers, strings, booleans, null, undefined, arrays and plain objects): equal
+ * values have equal digests, in every process. A property that is undefined is as one that is absent, -0 is 0, and the order
+ * of an object's properties counts for nothing. Each large part is hashed by itself and remembered as long as it lives, so
+ * that the digest of a state costs what has changed in it since the last one: whatever is digested must never be changed in
+ * place.
+ */
+export function digester(hash: Hash): (value: unknown) => string {
+  const known = new WeakMap<object, string>();
+  const textOf = (value: unknown): string => {
+    if (typeof value === 'string') return JSON.stringify(value);
+    if (typeof value === 'object' && value !== null) return partText(value);
+    invariant(typeof value !== 'function' && typeof value !== 'symbol', 'what is digested is plain data');
+    return String(value);
+  };
+  const partText = (part: object): string => {
+    const before = known.get(part);
+    if (before !== undefined) return before;
+    const text = wholeText(part);
+    if (text.length <= LONGEST_PLAIN_TEXT) return text;
+    const short = `#${hash(text)}`;
+    known.set(part, short);
+    return short;
+  };
+  const wholeText = (part: object): string => {
+    if (Array.isArray(part)) return `[${part.map(textOf).join()}]`;
+    invariant(Object.getPrototypeOf(part) === Object.prototype, 'what is digested is plain data');
+    const fields = Object.entries(part).filter(([, value]) => value !== undefined);
+    fields.sort(([a], [b]) => (a < b ? -1 : 1));
+    return `{${fields.map(([key, value]) => `${JSON.stringify(key)}:${textOf(value)}`).join()}}`;
+  };
+  return (value) => hash(textOf(value));
 }

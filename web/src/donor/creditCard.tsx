@@ -1,11 +1,9 @@
 /** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
-import { Press } from '../page/parts.tsx';
+import { Press, Scroll } from '../page/parts.tsx';
 import { saveBlob } from '../page/save.ts';
-import { Scroll } from '../page/scroll.tsx';
-import { type Credit, creditText, share } from './credit.ts';
-import { DaysChart } from './daysChart.tsx';
+import { type Credit, creditText, type Day, lastDays, share } from './credit.ts';
 
 interface CreditProps {
   readonly credit: Credit;
@@ -16,6 +14,69 @@ interface CardProps extends CreditProps {
   readonly today: string;
   /** Null: the server does not know this tab now. */
   readonly askPlace: (() => Promise<string>) | null;
+}
+
+/** What this browser gave day by day: bars for the eye, a sentence and a table for everyone else. */
+const DAYS = 30;
+const HEIGHT = 100;
+/** A day on which little was given is seen still. */
+const LEAST_HEIGHT = 2;
+
+function DaysChart({ days, today }: { days: readonly Day[]; today: string }) {
+  const shown = lastDays(days, today, DAYS);
+  const most = Math.max(1, ...shown.map(({ tokens }) => tokens));
+  const given = shown.reduce((sum, { tokens }) => sum + tokens, 0);
+  return (
+    <figure class="days">
+      <svg viewBox={`0 0 ${DAYS * 10} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+        {shown.map(({ day, tokens }, at) => {
+          const height = tokens > 0 ? Math.max(LEAST_HEIGHT, (tokens / most) * HEIGHT) : 0;
+          return <rect key={day} x={at * 10 + 1} width={8} y={HEIGHT - height} height={height} />;
+        })}
+      </svg>
+      <div class="days-scale soft small" aria-hidden="true">
+        <span>{shown[0]?.day}</span>
+        <span>today</span>
+      </div>
+      <figcaption>
+        Tokens a day: {countText(shown.at(-1)?.tokens ?? 0)} today, {countText(given)} in the last {DAYS} days, at most{' '}
+        {countText(most)} on one.
+      </figcaption>
+      <DaysTable days={shown} />
+    </figure>
+  );
+}
+
+function DaysTable({ days }: { days: readonly Day[] }) {
+  const [isOpen, open] = useState(false);
+  return (
+    <details class="numbers" onToggle={({ currentTarget }) => open(currentTarget.open)}>
+      <summary>Numbers</summary>
+      {isOpen && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Day</th>
+              <th scope="col" class="number">
+                Tokens
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {days
+              .filter(({ tokens }) => tokens > 0)
+              .toReversed()
+              .map(({ day, tokens }) => (
+                <tr key={day}>
+                  <th scope="row">{day}</th>
+                  <td class="number">{countText(tokens)}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      )}
+    </details>
+  );
 }
 
 export function CreditCard({ credit, forget, today, askPlace }: CardProps) {

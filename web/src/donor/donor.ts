@@ -17,14 +17,12 @@ import { type DayTraffic, isNearlyUsedUp, type Surroundings } from './conditions
 import type { Conversation } from './conversation.ts';
 import { placeSentence } from './credit.ts';
 import { download } from './download.ts';
-import { due } from './due.ts';
 import type { DonorEvent } from './events.ts';
-import { slept, withoutUnit } from './incidents.ts';
+import { nextTrouble, restartPauseMs, slept, type Trouble, withoutUnit } from './incidents.ts';
 import { donorKey } from './keeper.ts';
 import { isMember, mayDonate } from './phase.ts';
 import type { Preferences } from './preferences.ts';
-import { nextTrouble, restartPauseMs, type Trouble } from './restart.ts';
-import { type DonorState, isBarred, type Rest } from './state.ts';
+import { type DonorState, due, isBarred, type Rest } from './state.ts';
 
 /** Between two looks at whether this computer has slept. */
 const SLEEP_LOOK_MS = 1_000;

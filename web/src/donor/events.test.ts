@@ -6,7 +6,6 @@ import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import { UNKNOWN_SURROUNDINGS } from './conditions.ts';
-import { due } from './due.ts';
 import { type DonorEvent, nextState } from './events.ts';
 import { type DonorPhase, isMember, mayDonate } from './phase.ts';
 import { DEFAULT_PREFERENCES } from './preferences.ts';
@@ -15,6 +14,7 @@ import {
   computeOfTab,
   contributedTokens,
   type DonorState,
+  due,
   hasNothingToPause,
   INITIAL_STATE,
   isBarred,

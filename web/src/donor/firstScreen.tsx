@@ -1,13 +1,18 @@
 /** Before the click: what is trained and why, who is here, what it writes today, what it costs, and one button. */
+
+import { signal } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
 import type { About } from '../../../swarm/messages/about.ts';
+import { neededMost, type RunWant, runWantsSchema, USUAL_DONOR_BYTES } from '../../../swarm/messages/neededMost.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
+import { ask, withInvite } from '../page/ask.ts';
 import { countText, timeText } from '../page/format.ts';
+import { askedRun, ofRun } from '../page/ofRun.ts';
 import { Technical } from '../page/technical.tsx';
 import type { DonorActions } from './actions.ts';
 import { VisitorsShoal } from './donorsShoal.tsx';
 import type { FailureReason } from './phase.ts';
 import { Presets } from './presets.tsx';
-import { RunChoice } from './runChoice.tsx';
 import { RunWords } from './runWords.tsx';
 import { failureText, headlineOf } from './sentences.ts';
 import { type DonorState, givenTokens, isBarred } from './state.ts';
@@ -25,6 +30,47 @@ interface FirstScreenProps {
   readonly refusal: string | null;
   /** The server does not answer. */
   readonly isLost: boolean;
+}
+
+/** Which of a site's runs this tab gives to: said only where there are several. Null: where it is needed most. */
+const chosen = signal(askedRun);
+
+interface RunChoiceProps {
+  readonly invite: string | null;
+  /** That the person gives at most; null: nobody said. */
+  readonly memoryBytes: number | null;
+}
+
+function RunChoice({ invite, memoryBytes }: RunChoiceProps) {
+  const [runs, see] = useState<readonly RunWant[]>([]);
+  useEffect(() => {
+    void ask(withInvite('/api/runs', invite), runWantsSchema).then((answer) => answer.ok && see(answer.value.runs));
+  }, [invite]);
+  const named = runs.find(({ run }) => run === chosen.value)?.run ?? null;
+  const needed = neededMost(runs, memoryBytes ?? USUAL_DONOR_BYTES);
+  useEffect(() => {
+    if (runs.length > 1) ofRun.value = named ?? needed;
+  }, [runs, named, needed]);
+  if (runs.length < 2) return null;
+  return (
+    <label class="run-choice">
+      <span>Which run?</span>
+      <select
+        class="small"
+        value={named ?? ''}
+        onChange={({ currentTarget }) => {
+          chosen.value = currentTarget.value || null;
+        }}
+      >
+        <option value="">Where I am needed most{needed === null ? '' : ` (${needed} now)`}</option>
+        {runs.map(({ run, phase, committedSteps, steps }) => (
+          <option key={run} value={run}>
+            {run}: {phase === 'finished' ? 'finished' : `${countText(committedSteps)} of ${countText(steps)} steps`}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
 }
 
 export function FirstScreen(props: FirstScreenProps) {

@@ -1,5 +1,5 @@
 /**
- * What befell this tab, and that it went on by itself: a lost server, a lost GPU, a computer that slept, a reload, a GPU
+ * What befell this tab, how often it starts over, and that it went on by itself: a lost server, a lost GPU, a computer that slept, a reload, a GPU
  * of which a part computes wrong. Pure.
  * Shown until something newer happens, because whoever comes back after an hour asks why fewer steps are done.
  */
@@ -100,3 +100,34 @@ export const wentBack = (fromStep: number, toStep: number, hasIslands: boolean, 
     : `The run went back ${steps}, its last save, and does those steps again. That happens when a donor vanishes with the only copy of something, or when the operator asks for it.`;
   return { atMs: nowMs, text };
 };
+
+/** Failures that followed each other too closely to count as separate. */
+export interface Trouble {
+  readonly sinceMs: number;
+  readonly lastMs: number;
+  readonly count: number;
+}
+
+const CALM_MS = 60_000;
+const DEVICE_LIMIT_MS = 130_000;
+const DEVICE_FIRST_PAUSE_MS = 300;
+const DEVICE_PAUSE_MS = 5_000;
+const INTERNAL_TRIES = 3;
+const INTERNAL_FIRST_PAUSE_MS = 500;
+
+/** `hasComputed`: since the failure before; then a lost device is tried for its two minutes anew. */
+export function nextTrouble(before: Trouble | null, nowMs: number, hasComputed: boolean): Trouble {
+  if (!before || nowMs - before.lastMs > CALM_MS) return { sinceMs: nowMs, lastMs: nowMs, count: 1 };
+  return { sinceMs: hasComputed ? nowMs : before.sinceMs, lastMs: nowMs, count: before.count + 1 };
+}
+
+/**
+ * The pause before a worker that failed is started again; null: trying has no sense any more. Chromium forgives one crash of
+ * its GPU process, then gives this page no adapter for two minutes, then none until the browser is restarted: so a lost
+ * device is tried for a little more than two minutes, while a fault of the page itself gets three tries.
+ */
+export function restartPauseMs({ sinceMs, lastMs, count }: Trouble, reason: 'deviceLost' | 'internal'): number | null {
+  if (reason === 'internal') return count > INTERNAL_TRIES ? null : INTERNAL_FIRST_PAUSE_MS * 4 ** (count - 1);
+  if (lastMs - sinceMs > DEVICE_LIMIT_MS) return null;
+  return count === 1 ? DEVICE_FIRST_PAUSE_MS : DEVICE_PAUSE_MS;
+}

@@ -3,9 +3,9 @@ import '../page/noEval.ts';
 import { render } from 'preact';
 import { limitsOfFragment, NO_LIMITS } from '../../../swarm/limits.ts';
 import { thisMoment, wallMs } from '../page/clock.ts';
-import { iconOf } from '../page/icon.ts';
 import { Live } from '../page/live.ts';
 import { ofRun } from '../page/ofRun.ts';
+import { iconOf } from '../page/parts.tsx';
 import type { DonorActions, PageActions } from './actions.ts';
 import { Donor } from './donor.ts';
 import { type DonorEvent, nextState } from './events.ts';
@@ -21,10 +21,9 @@ import { askAbout } from './runCard.tsx';
 import { headlineOf } from './sentences.ts';
 import { SpeedTest } from './speedTest.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
-import { Watcher } from './surroundings.ts';
+import { WakeLock, Watcher } from './surroundings.ts';
 import { Tabs } from './tabs.ts';
 import { DonorView } from './view.tsx';
-import { WakeLock } from './wakeLock.ts';
 
 /** What is missing here whatever a person clicks. */
 function missing(): FailureReason | null {

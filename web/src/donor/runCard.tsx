@@ -13,7 +13,6 @@ import { ask, invitedLink, look as lookAt, UNREACHABLE, withInvite } from '../pa
 import { aboutText, countText, lossText } from '../page/format.ts';
 import { ofRun } from '../page/ofRun.ts';
 import { Press, StepProgress } from '../page/parts.tsx';
-import { curveTo } from './lossCurve.ts';
 import { awaitedAfter, seeStatus } from './nextRun.ts';
 import type { Sample } from './writing.tsx';
 
@@ -143,6 +142,22 @@ interface RunProps {
 function titleOf(status: PublicStatus | null, isRunning: boolean): string {
   if (!isRunning) return status?.run ?? 'The run';
   return status?.phase === 'finished' ? 'What it became' : 'What it becomes';
+}
+
+/** The run's curve as a donor's tab has it: as the server tells it now and then, and on to the newest step. Pure. */
+type Curve = PublicStatus['curve'];
+type NewestStep = Pick<Snapshot, 'run' | 'committedSteps' | 'loss' | 'groups'>;
+
+/**
+ * `newest`: what the server says all the time to who takes part; null: nothing. Steps that it took back are none. With
+ * islands losses stand at other numbers than how many steps are done.
+ */
+export function curveTo({ run, curve }: Pick<PublicStatus, 'run' | 'curve'>, newest: NewestStep | null): Curve {
+  if (newest === null || newest.run !== run || newest.groups !== undefined) return curve;
+  const { committedSteps, loss } = newest;
+  const stands = curve.filter(([step]) => step < committedSteps);
+  if (loss === null || committedSteps === 0) return stands;
+  return [...stands, [committedSteps, loss]];
 }
 
 export function RunCard({ status, about, snapshot, invite, isRunning, isLost, onDownload }: RunProps) {

@@ -10,6 +10,7 @@ import type { DonorStatus } from '../executor/protocol.ts';
 import {
   type Condition,
   type DayTraffic,
+  isUsedUp,
   type Moved,
   NO_TRAFFIC,
   type Surroundings,
@@ -21,7 +22,7 @@ import type { Proof } from './download.ts';
 import type { Incident, Outage } from './incidents.ts';
 import type { LogEntry } from './log.ts';
 import { type Machine, UNKNOWN_MACHINE } from './machine.ts';
-import type { DonorPhase } from './phase.ts';
+import { type DonorPhase, isMember } from './phase.ts';
 import { DEFAULT_PREFERENCES, type Preferences } from './preferences.ts';
 import { NO_TRIAL, type Trial } from './trial.ts';
 
@@ -175,4 +176,16 @@ export const isAlone = ({ snapshot }: Pick<DonorState, 'snapshot'>): boolean =>
 /** Why the GPU is to rest, the person's wish first. */
 export function restReason({ rest, preferences, surroundings, today }: DonorState): Rest['kind'] | Condition | null {
   return rest?.kind ?? unmet(preferences, surroundings, today);
+}
+
+/** What must happen next so that what is wanted of this tab becomes true: the server is asked for it; `stop` is done here, at once. */
+export function due(state: DonorState): 'pause' | 'resume' | 'stop' | null {
+  const { phase, pending, preferences, today } = state;
+  if (phase.kind === 'paused' && !phase.connected) return restReason(state) === null ? 'resume' : null;
+  if (!isMember(state) || pending === 'leave' || (phase.kind === 'spare' && phase.finished)) return null;
+  if (isUsedUp(preferences, today)) return 'stop';
+  const isResting = pending === 'pause' || (phase.kind === 'paused' && pending !== 'resume');
+  const wantsRest = restReason(state) !== null;
+  if (wantsRest === isResting) return null;
+  return wantsRest ? 'pause' : 'resume';
 }

@@ -1,6 +1,7 @@
 /** The donor's page as a function of its state. */
 import { useEffect } from 'preact/hooks';
-import { Banner } from '../page/parts.tsx';
+import { countText } from '../page/format.ts';
+import { Banner, Chip, Press } from '../page/parts.tsx';
 import type { DonorActions, PageActions } from './actions.ts';
 import { CreditCard } from './creditCard.tsx';
 import { downloadAgain } from './download.ts';
@@ -10,15 +11,14 @@ import { FirstScreen, OtherTabs } from './firstScreen.tsx';
 import { GpuCard } from './gpuCard.tsx';
 import { Help } from './help.tsx';
 import { donorKey, keptProof, knownKey } from './keeper.ts';
-import { useKeptFocus } from './keptFocus.ts';
 import { LimitsForm } from './limitsForm.tsx';
 import { MemberCard } from './memberCard.tsx';
 import { isMember, mayDonate } from './phase.ts';
 import { RunCard, useAbout, useSample, useSettled, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
+import { headlineOf, PENDING, waitsForCondition } from './sentences.ts';
 import { Share } from './share.tsx';
-import { type DonorState, isStale } from './state.ts';
-import { StatusBar } from './statusBar.tsx';
+import { allGivenTokens, type DonorState, hasNothingToPause, isStale } from './state.ts';
 
 interface PageProps {
   readonly state: DonorState;
@@ -36,6 +36,86 @@ const wantsMore = ({ snapshot, phase }: DonorState, isFull: boolean): boolean =>
 
 /** Nothing changes in them until the operator, or the next run, changes it. */
 const REST: ReadonlySet<string> = new Set(['paused', 'finished']);
+
+/**
+ * The keyboard's place. What is pressed may go with what it did, or be switched off; the focus would fall to the top of
+ * the page without a word. It goes to what names the nearest part that is still there, a card's summary or the page's
+ * heading.
+ */
+function useKeptFocus(): void {
+  useEffect(() => {
+    let held: { readonly element: Element; readonly card: Element | null } | null = null;
+    const isGone = (element: Element): boolean => !element.isConnected || element.matches(':disabled');
+    const hold = ({ target }: FocusEvent): void => {
+      if (target instanceof Element) held = { element: target, card: target.closest('.card') };
+    };
+    // A person who looks elsewhere lets go of it. What is about to be removed is blurred first.
+    const letGo = ({ target }: FocusEvent): void =>
+      queueMicrotask(() => {
+        if (target === held?.element && !isGone(held.element)) held = null;
+      });
+    const mend = (): void => {
+      if (held === null || !isGone(held.element)) return;
+      const { element, card } = held;
+      held = null;
+      const { activeElement } = document;
+      if (activeElement !== document.body && activeElement !== element) return;
+      const name = card?.isConnected ? card.querySelector<HTMLElement>(':scope > summary, h1[tabindex]') : null;
+      (name ?? document.querySelector<HTMLElement>('main h1'))?.focus({ preventScroll: name === null });
+    };
+    const observer = new MutationObserver(mend);
+    observer.observe(document.body, { childList: true, subtree: true, attributeFilter: ['disabled'] });
+    document.addEventListener('focusin', hold);
+    document.addEventListener('focusout', letGo);
+    return () => {
+      observer.disconnect();
+      document.removeEventListener('focusin', hold);
+      document.removeEventListener('focusout', letGo);
+    };
+  }, []);
+}
+
+/** The one status of a tab that takes part, always in view: its state, one sentence, Pause, and all that was given. */
+interface StatusBarProps {
+  readonly state: DonorState;
+  readonly actions: DonorActions;
+}
+
+function StatusBar({ state, actions }: StatusBarProps) {
+  const { tone, glyph, word, sentence } = headlineOf(state);
+  const given = allGivenTokens(state);
+  return (
+    <section class={`status-bar ${tone}`} aria-label="Status">
+      <Chip tone={tone} glyph={glyph} word={word} announced />
+      <p class="sentence">{sentence}</p>
+      <span class="hidden" role="status">
+        {state.pending && PENDING[state.pending]}
+      </span>
+      <p class="given">
+        <strong>{countText(given)} tokens</strong> <span class="soft small">from you, in all visits</span>
+      </p>
+      <PauseButton state={state} actions={actions} />
+    </section>
+  );
+}
+
+function PauseButton({ state, actions }: StatusBarProps) {
+  const { phase, pending } = state;
+  if (pending === 'leave' || hasNothingToPause(state)) return null;
+  const isPaused = phase.kind === 'paused';
+  const waits = waitsForCondition(state);
+  const mayAsk = pending === null && (isMember(state) || isPaused);
+  return (
+    <Press
+      {...(isPaused && !waits ? { class: 'primary' } : {})}
+      {...(waits ? { why: 'It goes on by itself when your own limit allows it.' } : {})}
+      isOff={!mayAsk || waits}
+      onPress={() => actions.ask(isPaused ? 'resume' : 'pause')}
+    >
+      {isPaused ? 'Resume' : 'Pause'}
+    </Press>
+  );
+}
 
 export function DonorView({ state, actions, page, invite }: PageProps) {
   const isRunning = !mayDonate(state);

@@ -1,7 +1,7 @@
 /** A step of one peer from its list, with a stage and shards that only note what is asked of them. */
 import { expect, test } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
-import { seated } from '../../../swarm/plan/seated.ts';
+import { seated } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { formatAction, parseAction } from '../../../swarm/schedule/action.ts';

@@ -5,34 +5,30 @@
  */
 import { assertNever, at, got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { type TensorKey, tensorBytes } from '../../../swarm/messages/frame.ts';
-import { MOST_SPANS_BEHIND } from '../../../swarm/messages/messages.ts';
+import { MOST_SPANS, MOST_SPANS_BEHIND, type ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { Route } from '../../../swarm/messages/profile.ts';
 import { owner } from '../../../swarm/plan/plan.ts';
-import type { Action, ComputeAction, MicroAction } from '../../../swarm/schedule/action.ts';
+import type { Action, ComputeAction, MicroAction, TurnEnd } from '../../../swarm/schedule/action.ts';
 import { ownOrder, policyOf } from '../../../swarm/schedule/ownOrder.ts';
 import type { Policy } from '../../../swarm/schedule/policy.ts';
 import { freedBy } from '../../../swarm/schedule/slots.ts';
 import { awaitsBeginning } from '../../../swarm/schedule/varuna.ts';
-import type { MeasuredSpan } from '../../../swarm/timeline/measured.ts';
+import { type MeasuredSpan, reported } from '../../../swarm/timeline/measured.ts';
 import type { Timeline } from '../../../swarm/timeline/timeline.ts';
 import { beginningTensor, streamTensor } from '../../../swarm/ways/tensors.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
-import { endTurn, passOn, takeNew, update } from './afterCommit.ts';
 import { samplesOf } from './aloneSeconds.ts';
-import { BesideLog } from './besideLog.ts';
+import { BesideLog, besideReported } from './besideLog.ts';
 import { afterMicroBatches, runByMessages } from './byMessages.ts';
-import { compute } from './compute.ts';
+import { compute, PassList } from './compute.ts';
 import type { ForwardWork, Neighbour, Reading, ShardNorm, Stage, Stream, UpdateScalars } from './engine.ts';
 import { Gathering } from './gathering.ts';
 import type { CopyTurn } from './lateCopies.ts';
-import { lossSum } from './lossSum.ts';
 import { type OwnTurn, OwnTurns } from './ownTurns.ts';
-import { PassList } from './passes.ts';
 import type { Role } from './role.ts';
-import { addSlices, type SentSlices, sendSlices, sentAlone } from './slices.ts';
-import { stepReport } from './stepReport.ts';
+import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
-import { gatherAsReplica, holderParts, replicaParts, sendToReplicas } from './values.ts';
+import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
 const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'MEET', 'SEND_V']);
@@ -41,6 +37,60 @@ const AFTER_COMMIT: ReadonlySet<Action['op']> = new Set(['UPDATE', 'SWITCH', 'ME
 const UNCOUNTED: readonly TensorKey['kind'][] = ['values', 'beginning', 'want', 'turn'];
 /** Of a frame that says all by its name. */
 const A_WORD: Reading = { take: async (use) => use(new Float32Array(1)) };
+
+type Shards = ReportMessage['shards'];
+
+interface Done extends Pick<ReportMessage, 'losses' | 'sent'> {
+  readonly step: number;
+  /** Of what this peer keeps, in its order. */
+  readonly norms: readonly ShardNorm[];
+  readonly digests: readonly (Shards[number]['digests'] | undefined)[];
+  readonly timeline: readonly MeasuredSpan[];
+  readonly beside: BesideLog;
+  readonly bytesSent: Readonly<Record<Route, number>>;
+}
+
+/** What a peer tells the server of a step, once the sums of what it keeps stand. */
+function stepReport(
+  { kept, epoch }: Role,
+  around: Surroundings,
+  { step, losses, norms, digests, sent = [], timeline, beside, bytesSent }: Done,
+): ReportMessage {
+  const spans = timeline.slice(0, MOST_SPANS).map(reported);
+  const { links, uploadBytesPerSecond, turnErrors = [] } = around;
+  const behind = around.behind?.() ?? null;
+  return {
+    type: 'report',
+    epoch,
+    step,
+    losses,
+    shards: kept.map(({ block, range }, place) => ({
+      block,
+      range,
+      sumSquares: said(norms[place]?.sumSquares ?? Number.NaN),
+      digests: digests[place] ?? null,
+    })),
+    ...(sent.length > 0 ? { sent } : {}),
+    bytesDirect: bytesSent.direct,
+    bytesRelayed: bytesSent.relayed,
+    spans: [...spans, ...beside.take(MOST_SPANS - spans.length).map(besideReported)],
+    ...(behind && { behind }),
+    links: [...links],
+    ...(uploadBytesPerSecond !== undefined && { uploadBytesPerSecond }),
+    ...(turnErrors.length > 0 && { turnErrors: [...turnErrors] }),
+  };
+}
+
+/** The loss of a micro-batch, of the rows that count; null: it is not finite. */
+function lossSum(
+  microBatch: number,
+  rows: Float32Array,
+  isCounted: (microBatch: number, row: number) => boolean,
+): { microBatch: number; lossSum: number | null } {
+  let total = 0;
+  for (const [row, loss] of rows.entries()) if (isCounted(microBatch, row)) total += loss;
+  return { microBatch, lossSum: Number.isFinite(total) ? total : null };
+}
 
 export class StepRun {
   readonly #role: Role;
@@ -396,4 +446,49 @@ export class StepRun {
     invariant(stage, `this peer has no stage ${index}`);
     return stage;
   }
+}
+
+/** What the work after a commit needs: the update, the end of an island's turn, the new values out and in. */
+interface Committed {
+  readonly role: Role;
+  readonly around: Surroundings;
+  readonly step: number;
+  readonly beside: BesideLog;
+}
+
+/** What lies in main memory is updated while the GPU updates its own, and goes on beside what comes next: a span each. */
+async function update(
+  { role: { shards, kept }, around, beside }: Committed,
+  scalars: UpdateScalars | null,
+  settled: () => Promise<void>,
+): Promise<void> {
+  invariant(scalars, 'a step is committed before its update');
+  const submit = (): void => {
+    const updated = Promise.resolve(shards.update(scalars));
+    updated.catch(() => undefined); // whoever waits for a shard hears of it
+    if (kept.some((work) => work.in === 'host')) beside.until({ op: 'UPDATE_HOST' }, updated);
+    if (kept.some((work) => work.in !== 'host')) beside.until({ op: 'UPDATE' }, settled());
+  };
+  await around.throttle.run({ op: 'update' }, submit, settled);
+}
+
+async function endTurn({ role, step, beside }: Committed, op: TurnEnd): Promise<void> {
+  const done = role.islands?.stepDone(step) ?? Promise.resolve();
+  beside.until({ op }, done);
+  await done;
+}
+
+type Send = (to: PeerId, key: TensorKey, reading: Reading) => void;
+
+/** Until all of them stand in the queue of what is sent. */
+async function passOn({ role, around, step, beside }: Committed, send: Send): Promise<void> {
+  const passed = sendValues(role, step, send, around.endsTurn);
+  beside.until({ op: 'SEND_V' }, passed);
+  await passed;
+}
+
+async function takeNew({ role, around, step, beside }: Committed, stage: number): Promise<void> {
+  const taken = gatherValues(role, stage, step, around.receive, around.endsTurn);
+  beside.until({ op: 'GATHER', stage }, taken);
+  await taken;
 }

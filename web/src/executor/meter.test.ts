@@ -1,11 +1,11 @@
 import { expect, test, vi } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { seated } from '../../../swarm/plan/seated.ts';
+import { seated } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { type ComputeAction, parseAction } from '../../../swarm/schedule/action.ts';
 import { outlineModel } from '../../../swarm/testing/randomPlan.ts';
 import { spansOf } from '../../../swarm/testing/timelineText.ts';
-import { BUSY_WINDOW_SECONDS, BusyMeter, Meter } from './meter.ts';
+import { BUSY_WINDOW_SECONDS, BusyMeter, Meter, RateWindow } from './meter.ts';
 import type { DonorStatus } from './protocol.ts';
 import { sendFrames } from './sendFrames.ts';
 import { Traffic } from './traffic.ts';
@@ -242,4 +242,25 @@ test('[IS22] a meeting apart from the steps stands behind the newest one, howeve
   arrive('all of it');
   expect(await meeting).toBe('all of it');
   expect(meter.behind).toEqual({ step: 5, spans: [{ action: 'MEET', start: 10, end: 14 }] });
+});
+
+test('the mean of the ten newest whole seconds, and the most that one had', () => {
+  let now = 100;
+  const rate = new RateWindow(() => now);
+  expect([rate.bytesPerSecond, rate.most]).toEqual([0, 0]);
+  rate.add(300);
+  now = 100.9;
+  rate.add(200);
+  // The second is not over.
+  expect([rate.bytesPerSecond, rate.most]).toEqual([0, 500]);
+  now = 103;
+  rate.add(100);
+  now = 104;
+  expect([rate.bytesPerSecond, rate.most]).toEqual([60, 500]);
+  now = 110.5;
+  expect(rate.bytesPerSecond).toBe(60);
+  now = 111;
+  expect(rate.bytesPerSecond).toBe(10);
+  now = 200;
+  expect([rate.bytesPerSecond, rate.most]).toEqual([0, 500]);
 });

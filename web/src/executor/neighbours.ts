@@ -3,11 +3,14 @@
  * of groups adds who is in others.
  */
 import type { PeerId } from '../../../swarm/base.ts';
+import { probeFrames } from '../../../swarm/messages/frame.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import { streamsOf } from '../../../swarm/plan/planLink.ts';
 import type { Partners } from '../../../swarm/ways/partners.ts';
+import type { Epochs } from './epochs.ts';
 import { abortable } from './inbox.ts';
-import type { Ways } from './sessionParts.ts';
+import type { Meter } from './meter.ts';
+import type { SessionParts, Ways } from './sessionParts.ts';
 import { downloadParts, type Traffic } from './traffic.ts';
 
 type Prepare = Extract<ServerMessage, { type: 'prepare' }>;
@@ -87,4 +90,31 @@ export class Neighbours {
   #share(): void {
     if (this.#me !== null) this.#traffic.share(downloadParts(this.#partners, this.#me, this.#downloads));
   }
+}
+
+export interface ProbeParts {
+  readonly page: Pick<SessionParts['page'], 'sendServer'>;
+  readonly ways: Pick<SessionParts['ways'], 'openDirect' | 'measure'>;
+  readonly traffic: Pick<Traffic, 'maySend'>;
+  readonly meter: Pick<Meter, 'sent'>;
+  readonly epochs: Pick<Epochs, 'current'>;
+}
+
+/**
+ * The link to a donor with whom no plan has anything to do, measured because the server asks: it opens beside the work, and
+ * what is sent over it begins where one step ends, under the donor's caps and counted with everything else that it sends.
+ */
+export async function probeLink(
+  { peer, epoch }: Extract<ServerMessage, { type: 'probe' }>,
+  { page, ways, traffic, meter, epochs }: ProbeParts,
+): Promise<void> {
+  if (!(await ways.openDirect(peer, epoch))) return;
+  await epochs.current?.work; // until the step in progress has ended, where there is one
+  const frames = probeFrames(epoch);
+  for (const { byteLength } of frames) {
+    await traffic.maySend(peer, byteLength);
+    meter.sent(byteLength);
+  }
+  const measured = await ways.measure(peer, frames);
+  if (measured) page.sendServer({ type: 'probed', peer, ...measured });
 }

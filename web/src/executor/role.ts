@@ -16,7 +16,6 @@ import type { RunWire } from '../../../swarm/wire.ts';
 import type { Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
 import type { LateCopies } from './lateCopies.ts';
-import { LeftOver } from './leftOver.ts';
 
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
@@ -30,6 +29,31 @@ export interface Engine {
   /** Compiles what such a stage runs, so that `stage` is quick; allocates nothing. */
   warm(size: StageSize, sizes: readonly number[]): Promise<void>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
+}
+
+/**
+ * Whether what the codes of a step missed of this peer's gradient sums counts for the next one. It does where one step
+ * follows the other under the same plan, island and loss scale; all else begins without (WI34).
+ */
+class LeftOver {
+  #lossScale: number | null = null;
+
+  /** A step begins, with what the one before left over or without; what it leaves itself does not count yet. */
+  take(lossScale: number): boolean {
+    const counts = this.#lossScale === lossScale;
+    this.#lossScale = null;
+    return counts;
+  }
+
+  /** A step was done to its end. */
+  keep(lossScale: number): void {
+    this.#lossScale = lossScale;
+  }
+
+  /** What is computed with was made anew. */
+  drop(): void {
+    this.#lossScale = null;
+  }
 }
 
 /** What a plan means to this peer: made once an epoch. */

@@ -7,6 +7,8 @@ import type { Range } from '../../../swarm/base.ts';
 import { uploadAnswerSchema } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
+import type { Meter } from './meter.ts';
+import type { Traffic } from './traffic.ts';
 
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {
@@ -96,4 +98,25 @@ const uploadedHash = async (response: Response): Promise<string> =>
 function taken(path: string, response: Response): Response {
   if (!response.ok) throw new Error(`${path} was answered with ${response.status} ${response.statusText}`);
   return response;
+}
+
+/** The run's files, with what goes to and comes from the server counted, and held back by the donor's caps, as all traffic is. */
+export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): RunFiles {
+  const received = async <T extends { readonly byteLength: number }>(coming: Promise<T>): Promise<T> => {
+    const bytes = await coming;
+    meter.received(bytes.byteLength);
+    meter.ofFile(bytes.byteLength);
+    await traffic.fetched(bytes.byteLength);
+    return bytes;
+  };
+  return {
+    tokenShard: (hash) => received(files.tokenShard(hash)),
+    state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
+    upload: async (state, of, signal) => {
+      await traffic.maySend(null, state.byteLength);
+      meter.sent(state.byteLength);
+      meter.ofFile(state.byteLength);
+      return files.upload(state, of, signal);
+    },
+  };
 }

@@ -4,6 +4,7 @@
  * and nothing is reported for a step before the state stands after the one before.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
+import { isRecorded, laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import { isOfMeeting, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
@@ -12,31 +13,59 @@ import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { arrivalPartners, incoming, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { Checkpointing } from './checkpointing.ts';
-import { Commits } from './commits.ts';
 import { DutyCycle } from './dutyCycle.ts';
+import type { UpdateScalars } from './engine.ts';
 import { type Epoch, Epochs } from './epochs.ts';
 import { StepRun } from './execute.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
-import { Inbox } from './inbox.ts';
+import { abortable, Inbox } from './inbox.ts';
 import { type JoinedRun, joinedRun } from './joinedRun.ts';
 import { Meetings } from './meetings.ts';
 import { Meter } from './meter.ts';
-import { meteredFiles } from './meteredFiles.ts';
-import { Neighbours } from './neighbours.ts';
-import { probeLink } from './probe.ts';
-import { type Role, roleBytes } from './role.ts';
+import { Neighbours, probeLink } from './neighbours.ts';
+import { type Role, roleBytes, warmRole } from './role.ts';
+import { meteredFiles } from './runFiles.ts';
 import { sendTensor } from './sendFrames.ts';
-import type { SessionParts } from './sessionParts.ts';
+import type { SessionParts, Ways } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
 import { Traffic } from './traffic.ts';
 import { aheadOf, endOfTurn, Turns } from './turns.ts';
-import { warmUp } from './warmUp.ts';
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+
+/**
+ * The server's answers to this peer's steps. A peer without losses and shards may be told of a commit before it asks for it:
+ * so the newest one is kept, and whoever asks for it has it at once.
+ */
+export class Commits {
+  #last: { readonly epoch: number; readonly step: number; readonly scalars: UpdateScalars } | null = null;
+  #awaiting: { readonly step: number; readonly resolve: (scalars: UpdateScalars) => void } | null = null;
+
+  arrived(epoch: number, step: number, scalars: UpdateScalars): void {
+    this.#last = { epoch, step, scalars };
+    const waiting = this.#awaiting;
+    if (waiting?.step !== step) return;
+    this.#awaiting = null;
+    waiting.resolve(scalars);
+  }
+
+  answer(epoch: number, step: number, signal: AbortSignal): Promise<UpdateScalars> {
+    return abortable<UpdateScalars>(signal, (resolve) => {
+      const known = this.#last;
+      if (known?.epoch === epoch && known.step === step) resolve(known.scalars);
+      else this.#awaiting = { step, resolve };
+    });
+  }
+
+  /** Nobody waits any more. */
+  forget(): void {
+    this.#awaiting = null;
+  }
+}
 
 export class Session {
   readonly #parts: SessionParts;
@@ -396,4 +425,19 @@ export class Session {
     this.#holding.drop();
     this.#meter.show({ activity: 'idle', stages: [], stageCount: 0, gpuMemoryBytes: 0 });
   }
+}
+
+/** What this peer can do for a plan before it begins: compile, fetch tokens, open links. It makes no role and moves no state. */
+async function warmUp(
+  { plan, epoch, step }: Message<'warm'>,
+  { peer, sizes, engine, facts: { train }, tokens }: JoinedRun,
+  ways: Pick<Ways, 'openAhead'>,
+): Promise<void> {
+  const links = ways.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
+  const next = isRecorded(train) ? null : turnAt(train, laterStep(train, step, plan.islands) ?? step);
+  // Read past those that are expected, which belong to the plan in force.
+  const samples = next === null ? [] : samplesRead(plan, peer);
+  const first = (next?.number ?? 0) * train.globalBatchSize;
+  const read = Promise.all(samples.map((sample) => tokens.read(first, [sample, sample + 1])));
+  await Promise.all([links, read, warmRole(engine, train, plan, peer)]);
 }

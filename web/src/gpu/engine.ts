@@ -1,15 +1,17 @@
 /** The executor's engine on a WebGPU device: stages and shards of one model. */
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import type { Model } from '../../../swarm/model/model.ts';
+import { program } from '../../../swarm/model/program.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
+import { pipelinesOf } from './compile.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
 import { createStage } from './stage.ts';
-import { warmStage } from './warmStage.ts';
+import { arenasOf, type StagePlan, stageCalls } from './stageCalls.ts';
 
 /** No units: the plain kernels; no class: the usual one. */
 type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> &
@@ -46,3 +48,22 @@ export function gpuEngine(
       }),
   };
 }
+
+/** Ahead of a stage: compiles its pipelines, which takes long and needs no memory. They are kept; no buffer is made. */
+export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<void> {
+  const { layers, compute = 'f32' } = plan.size;
+  const arenas = arenasOf(model, plan);
+  const parts = {
+    model,
+    plan,
+    compute,
+    gpu,
+    program: program(model, layers, plan.size),
+    buffers: NO_BUFFERS,
+    arenas,
+  };
+  await pipelinesOf(gpu, compute, stageCalls(parts));
+}
+
+/** Calls name their buffers; nothing is bound where only their pipelines are wanted. */
+const NO_BUFFERS = { get: () => ({}) as GPUBuffer };

@@ -29,14 +29,13 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { isCutByRows } from '../../../swarm/memory/boundParts.ts';
+import { isCutByRows, PIECE_ROWS } from '../../../swarm/memory/boundParts.ts';
 import { ROTARY } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import { call, type KernelCall } from './kernelCall.ts';
 import { inputGradient, type Room, weightGradient } from './slicedGradients.ts';
-import { partOf, type TablePiece, tablePieces } from './tablePieces.ts';
 
 /** Where the names of a program lie for one micro-batch size in one slot. */
 export interface Places {
@@ -69,6 +68,32 @@ function named(name: string | null): string {
   invariant(name, 'a row lacks an input that it needs');
   return name;
 }
+
+/**
+ * Rows of a table, or of the vocabulary. A table that a device cannot bind all at once is cut into pieces of whole rows:
+ * each has kernels of its own, over the same buffers. Where it fits there is one piece, the whole.
+ */
+interface TablePiece {
+  readonly first: number;
+  readonly rows: number;
+}
+
+/** Of `rows` rows of so many floats, as their gradients are: about equal ones, each but the last of whole PIECE_ROWS. */
+export function tablePieces(rows: number, width: number, bindingBytes: number): TablePiece[] {
+  const most = Math.max(1, Math.floor(bindingBytes / (4 * width * PIECE_ROWS))) * PIECE_ROWS;
+  const count = Math.ceil(rows / most);
+  const each = count === 1 ? rows : Math.ceil(rows / count / PIECE_ROWS) * PIECE_ROWS;
+  const pieces: TablePiece[] = [];
+  for (let first = 0; first < rows; first += each) pieces.push({ first, rows: Math.min(each, rows - first) });
+  return pieces;
+}
+
+/** From `bytes` of a slice on, so many; null: to its end. */
+const partOf = (slice: BufferSlice, bytes: number, size: number | null): BufferSlice => ({
+  buffer: slice.buffer,
+  offset: (slice.offset ?? 0) + bytes,
+  ...(size !== null ? { size } : slice.size !== undefined && { size: slice.size - bytes }),
+});
 
 /** The forward of a row of the model's program. With `evaluation` the loss leaves no gradient. */
 export function forward(step: Step, places: Places, evaluation: boolean): KernelCall[] {

@@ -6,9 +6,8 @@ import { type DawnDevice, dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { at, invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { created } from './buffers.ts';
-import { gpuOf } from './engine.ts';
+import { gpuOf, warmStage } from './engine.ts';
 import { createStage, type GpuStage } from './stage.ts';
-import { warmStage } from './warmStage.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 32, vocab_size: 40 },

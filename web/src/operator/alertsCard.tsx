@@ -10,7 +10,6 @@ import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { CONNECTIONS, PHASES, runSign } from './signs.ts';
 import type { OperatorState } from './state.ts';
-import { type Stillness, stillMs, stillnessAt } from './stillness.ts';
 
 const TITLE = 'Shoal: operator';
 const LOOK_MS = 2_000;
@@ -24,6 +23,26 @@ function stateText({ connection, snapshot, changingTo }: OperatorState): string 
 
 const shownSign = (connection: OperatorState['connection'], snapshot: OperatorState['snapshot']) =>
   connection === 'open' && snapshot ? runSign(snapshot) : CONNECTIONS[connection];
+
+/** How long a run has not moved, as far as a page can see: while nothing comes of it no time passes. Pure. */
+interface Stillness {
+  /** What would be another one if it moved. */
+  readonly key: string;
+  readonly isSeen: boolean;
+  readonly sinceMs: number;
+  /** When it was seen last. */
+  readonly seenMs: number;
+}
+
+export const stillMs = ({ sinceMs, seenMs }: Stillness): number => seenMs - sinceMs;
+
+export function stillnessAt(known: Stillness | null, key: string, isSeen: boolean, nowMs: number): Stillness {
+  if (known !== null && !isSeen) return { ...known, isSeen };
+  if (known?.key !== key) return { key, isSeen, sinceMs: nowMs, seenMs: nowMs };
+  // Out of sight it stood no less, but that time does not count.
+  const unseenMs = known.isSeen ? 0 : nowMs - known.seenMs;
+  return { key, isSeen, sinceMs: known.sinceMs + unseenMs, seenMs: nowMs };
+}
 
 /** Whatever part of the dashboard is open; the tab's title says how many there are, and how the run is. */
 export function useAlerts(of: OperatorState): readonly Alert[] {

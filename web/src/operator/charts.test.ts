@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { EventKind, WatchedStep } from '../../../swarm/messages/watch.ts';
-import { type ChartInput, chartsOf, summaryOf, wholeSplits } from './charts.ts';
+import { type ChartInput, chartsOf, PLAIN_VIEW, summaryOf, viewOf, viewText, wholeSplits } from './charts.ts';
 import { marksOf } from './marks.ts';
+import { sectionOf } from './sections.ts';
 import { csv } from './series.ts';
 
 const stepAt = (step: number, part: Partial<WatchedStep> = {}): WatchedStep => ({
@@ -201,4 +202,24 @@ describe('marks', () => {
     ]);
     expect(new Set(marks.map(({ glyph }) => glyph)).size).toBe(3);
   });
+});
+
+test('[OP57] a view of the charts is an address, and the address is that view', () => {
+  for (const view of [
+    PLAIN_VIEW,
+    { window: [100, 250], smoothing: 0.9, isLog: true },
+    { window: null, smoothing: 0, isLog: false },
+  ] as const) {
+    expect(viewOf(viewText(view))).toEqual(view);
+    expect(sectionOf(viewText(view))).toBe('run');
+  }
+  expect(viewText(PLAIN_VIEW)).toBe('#run');
+  for (const wrong of [
+    '#run?from=9&to=3',
+    '#run?from=x&to=3',
+    '#run?smooth=2',
+    '#run?from=-1&to=3',
+    '#run?from=1.5&to=3',
+  ])
+    expect(viewOf(wrong)).toEqual(PLAIN_VIEW);
 });

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { refusal } from '../../../swarm/base.ts';
-import { counted } from '../../../swarm/quantityText.ts';
+import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
   dryRunSchema,
@@ -20,7 +20,6 @@ import { query, tell, upload } from './api.ts';
 import { type DraftField, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
 import { noFitText, useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
-import { layerParameters, modelText } from './modelWords.ts';
 
 const broughtSchema = z.object({ value: listedTextSchema });
 
@@ -37,6 +36,29 @@ interface FormProps {
 
 /** Where the form says what is wrong. */
 const [WRONG_ID, ANSWER_ID, FIT_ID] = ['draft-wrong', 'draft-answer', 'draft-fit'];
+
+/** How large a model of a draft is, and what its donors need for it, in words. Pure. */
+type Shape = (typeof MODEL_PRESETS)[keyof typeof MODEL_PRESETS];
+
+/** The layers of a transformer have twelve squares of its width. */
+export const layerParameters = ({ n_layer, n_embd }: Shape): number => 12 * n_layer * n_embd ** 2;
+
+/** Bytes a parameter while it is trained: its value, its gradient and two moments. */
+const TRAINED_BYTES = 16;
+
+/** `own`: that of the run whose model may be taken. */
+export function modelText(model: RunDraft['model'], own: ListedRun['model'] | undefined): string {
+  if (model === 'same') {
+    if (own === undefined) return '';
+    const { layers, width, parameters } = own;
+    return `${counted(layers, 'layer')}, ${width} numbers wide. ${neededText(parameters)}.`;
+  }
+  const shape = MODEL_PRESETS[model];
+  return `${counted(shape.n_layer, 'layer')}, ${shape.n_embd} numbers wide. ${neededText(layerParameters(shape))} for its layers, and more for its vocabulary.`;
+}
+
+const neededText = (parameters: number): string =>
+  `Its donors need about ${bytesText(parameters * TRAINED_BYTES)} of GPU memory together`;
 
 export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: FormProps) {
   const [draft, write] = useState(initial);

@@ -1,18 +1,50 @@
 /** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
 import { useMemo, useState } from 'preact/hooks';
+import { z } from 'zod';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { wallMs } from '../page/clock.ts';
 import { countText, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
+import { Answer, useAct } from './act.tsx';
+import { tell } from './api.ts';
 import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
-import { Viewers } from './viewers.tsx';
 
 /** Rows that are shown at once. */
 const PAGE = 100;
+
+/** A link for somebody who may look at everything here and change nothing. */
+const tokenSchema = z.object({ token: z.string() });
+
+function Viewers() {
+  const [link, show] = useState<string | null>(null);
+  const act = useAct();
+  const make = (): Promise<boolean> =>
+    act.run(async () => {
+      const made = await tell('/api/operator/viewer', {}, tokenSchema);
+      if (made.ok) show(`${location.origin}/operator#token=${made.value.token}`);
+      return made;
+    }, 'The link works once, within a day. Whoever opens it can look, but change nothing.');
+  return (
+    <section class="card" aria-labelledby="viewers">
+      <h2 id="viewers">Viewers</h2>
+      <div class="buttons">
+        <button type="button" class="small" disabled={act.isOff} onClick={() => void make()}>
+          Make a link for a viewer
+        </button>
+      </div>
+      {link !== null && (
+        <p>
+          <code>{link}</code>
+        </p>
+      )}
+      <Answer answer={act.answer} />
+    </section>
+  );
+}
 
 export function HistorySection({ state: { events, role } }: SectionProps) {
   const happened = useMemo(() => events.filter(({ kind }) => kind !== 'operator'), [events]);

@@ -1,13 +1,15 @@
 /** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
 
-import { useMemo, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { z } from 'zod';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { countText, NOTHING, shortId } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
-import { Blocks } from './blocks.tsx';
+import { Answer, useAct } from './act.tsx';
+import { read, tell } from './api.ts';
 import { Connections } from './connections.tsx';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { PeerCard } from './peerCard.tsx';
@@ -19,6 +21,48 @@ import { millisText } from './timeline.tsx';
 import { WhatIf } from './whatIf.tsx';
 
 const MOST_ROWS = 100;
+
+/** Addresses that were shut out, and the way to let them in again. */
+const blocksSchema = z.object({
+  blocks: z.array(z.object({ address: z.string(), atMs: z.number(), note: z.string() })),
+});
+type Block = z.infer<typeof blocksSchema>['blocks'][number];
+
+/** `version`: an operator did something, the list may be another. */
+function Blocks({ version }: { version: number }) {
+  const [blocks, show] = useState<readonly Block[]>([]);
+  const act = useAct();
+  const refresh = useCallback(() => {
+    void read('/api/operator/blocks', blocksSchema).then((answer) => {
+      if (answer.ok) show(answer.value.blocks);
+    });
+  }, []);
+  useEffect(refresh, [version]);
+  if (blocks.length === 0) return null;
+  const open = async (address: string): Promise<void> => {
+    await act.run(() => tell('/api/operator/unblock', { address }, z.unknown()), 'The address may join again.');
+    refresh();
+  };
+  return (
+    <section class="card" aria-labelledby="blocks">
+      <h2 id="blocks">Blocked addresses</h2>
+      <ul class="rows">
+        {blocks.map(({ address, atMs, note }) => (
+          <li key={address} class="checkpoint">
+            <span>
+              Since <time dateTime={new Date(atMs).toISOString()}>{new Date(atMs).toLocaleString()}</time>
+              {note !== '' && `: ${note}`}
+            </span>
+            <button type="button" class="small" disabled={act.isOff} onClick={() => void open(address)}>
+              Let in again
+            </button>
+          </li>
+        ))}
+      </ul>
+      <Answer answer={act.answer} />
+    </section>
+  );
+}
 
 export function PeersSection({ state, snapshot }: SectionProps) {
   const { donors, planning } = snapshot;

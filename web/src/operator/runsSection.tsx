@@ -1,7 +1,7 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { INITIAL_DRAFT, type ListedRun, type RunDraft } from '../../../swarm/run/runDraft.ts';
+import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
@@ -13,11 +13,51 @@ import { CheckpointRows } from './checkpointRows.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { RowProps, SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
-import { RunNote } from './runNote.tsx';
-import { foundRuns, orderOf, RUN_ORDERS, type RunOrder, withActive } from './runOrder.ts';
 import { PHASES, runSign, type Sign } from './signs.ts';
 
 const anything = z.unknown();
+
+/** The runs that an operator looks for, in the order wished. Pure. */
+const RUN_ORDERS = {
+  newest: 'newest first',
+  name: 'by name',
+  loss: 'lowest loss on unseen text first',
+  progress: 'most done first',
+} as const;
+type RunOrder = keyof typeof RUN_ORDERS;
+export const orderOf = (text: string): RunOrder => (text in RUN_ORDERS ? (text as RunOrder) : 'newest');
+
+type Sortable = Pick<
+  ListedRun,
+  'name' | 'note' | 'isActive' | 'createdAtMs' | 'heldOutLoss' | 'committedSteps' | 'steps'
+>;
+
+const COMPARED: Readonly<Record<RunOrder, (a: Sortable, b: Sortable) => number>> = {
+  newest: (a, b) => b.createdAtMs - a.createdAtMs,
+  name: (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }),
+  loss: (a, b) => (a.heldOutLoss ?? Number.MAX_VALUE) - (b.heldOutLoss ?? Number.MAX_VALUE),
+  progress: (a, b) => b.committedSteps / b.steps - a.committedSteps / a.steps,
+};
+
+/** The list may be of a moment before a change of runs: the run that this dashboard watches is the active one, or one beside it. */
+export function withActive<Run extends Pick<ListedRun, 'name' | 'isActive' | 'isBeside'>>(
+  runs: readonly Run[],
+  watched: string,
+): readonly Run[] {
+  const isKnown = runs.some(({ name, isBeside }) => name === watched && !isBeside);
+  return isKnown ? runs.map((run) => ({ ...run, isActive: run.name === watched })) : runs;
+}
+
+/** Whose name or note has every word of `search`; the active one always first. */
+export function foundRuns<Run extends Sortable>(runs: readonly Run[], search: string, order: RunOrder): Run[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = ({ name, note }: Run): boolean => words.every((word) => `${name} ${note}`.toLowerCase().includes(word));
+  return runs
+    .filter(fits)
+    .toSorted(
+      (a, b) => Number(b.isActive) - Number(a.isActive) || COMPARED[order](a, b) || a.name.localeCompare(b.name),
+    );
+}
 
 /** The active run's own numbers are the snapshot's: the list is asked again when its checkpoints, or its loss on unseen text, change. */
 export function RunsSection({ state, actions, snapshot }: SectionProps) {
@@ -176,6 +216,50 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
       </button>
       {isQueued && <span class="small">{place === 0 ? 'Comes next' : `Number ${place + 1} in the queue`}</span>}
     </>
+  );
+}
+
+/** What operators note of a run, for themselves. */
+interface NoteProps {
+  readonly run: string;
+  readonly note: string;
+  readonly isOff: boolean;
+  readonly save: (note: string) => void;
+}
+
+function RunNote({ run, note, isOff, save }: NoteProps) {
+  const [written, write] = useState<string | null>(null);
+  if (written === null)
+    return (
+      <div class="run-note">
+        {note !== '' && <p class="noted">{note}</p>}
+        <button type="button" class="small" disabled={isOff} onClick={() => write(note)}>
+          {note === '' ? 'Add a note' : 'Change the note'}
+          <span class="hidden"> on {run}</span>
+        </button>
+      </div>
+    );
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        save(written);
+        write(null);
+      }}
+    >
+      <label class="block">
+        <span>Note on {run}, for operators</span>
+        <textarea rows={2} maxLength={2000} value={written} onInput={(event) => write(event.currentTarget.value)} />
+      </label>
+      <div class="buttons">
+        <button type="submit" class="small" disabled={isOff || !noteSchema.safeParse(written).success}>
+          Save the note
+        </button>
+        <button type="button" class="small" onClick={() => write(null)}>
+          Cancel
+        </button>
+      </div>
+    </form>
   );
 }
 

@@ -12,7 +12,6 @@ import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
 import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
-import { Login, Refusal } from './login.tsx';
 import { PeersSection } from './peersSection.tsx';
 import type { SectionProps, ViewProps } from './props.ts';
 import { RunSection } from './runSection.tsx';
@@ -20,9 +19,66 @@ import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
 import { CONNECTIONS, PHASES, runSign } from './signs.ts';
-import { type OperatorConnection, secondsLeft } from './state.ts';
+import { type OperatorConnection, type OperatorState, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
 import { lostSentence } from './whyNoPicture.ts';
+
+/** The way in: a token that the server printed, good for one session. */
+interface LoginProps {
+  readonly login: OperatorState['login'];
+  readonly send: (token: string) => void;
+}
+
+/** What the server says of a token that it does not take. */
+function Refusal({ problem }: Pick<OperatorState['login'], 'problem'>) {
+  return (
+    <p id="login-problem" class="answer" role="alert">
+      {problem && (
+        <>
+          <span aria-hidden="true">✕ </span>
+          {problem}
+        </>
+      )}
+    </p>
+  );
+}
+
+function Login({ login: { busy, problem }, send }: LoginProps) {
+  return (
+    <main class="narrow">
+      <form
+        class="card login"
+        onSubmit={(event) => {
+          event.preventDefault();
+          send(String(new FormData(event.currentTarget).get('token') ?? '').trim());
+        }}
+      >
+        <h1>Log in as operator</h1>
+        <p class="soft">
+          The server printed a one-time token when it started. Using it prints the next one. An operator’s dashboard
+          makes tokens for viewers.
+        </p>
+        <label for="token">Operator token</label>
+        <div class="login-row">
+          <input
+            id="token"
+            name="token"
+            type="password"
+            autocomplete="off"
+            spellcheck={false}
+            required
+            aria-describedby="login-problem"
+            aria-invalid={problem !== null}
+          />
+          <button type="submit" class="primary" disabled={busy}>
+            Log in
+          </button>
+        </div>
+        <Refusal problem={problem} />
+      </form>
+    </main>
+  );
+}
 
 export function OperatorView({ state, actions }: ViewProps) {
   return (

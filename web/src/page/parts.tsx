@@ -114,3 +114,24 @@ export function StepProgress({ done, steps, note }: { done: number | null; steps
     </div>
   );
 }
+
+const COLOURS: Readonly<Record<string, string>> = { good: '#17693b', wait: '#b26a00', bad: '#a3262a', calm: '#5b6b74' };
+const PLACES = ['19 9', '10.5 16.5', '20.5 24'];
+
+/** The tab's icon in the colour of a state; its title has the same in words. */
+export function iconOf(tone: string): string {
+  const fish = PLACES.map((place) => `<path d="${FISH}" transform="translate(${place}) scale(.7)"/>`).join('');
+  const ground = `<rect width="32" height="32" rx="7" fill="${COLOURS[tone] ?? COLOURS.calm}"/>`;
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${ground}<g fill="#fff">${fish}</g></svg>`;
+  return `data:image/svg+xml,${encodeURIComponent(svg)}`;
+}
+
+/** What may be wider, or longer, than its place: it scrolls, by keyboard too, and has a name. */
+export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+    <section class="table" aria-label={label} tabIndex={0}>
+      {children}
+    </section>
+  );
+}
