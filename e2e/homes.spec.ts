@@ -90,20 +90,6 @@ test.skipIf(!hasHomes || !hasCoturn || !IS_LONG)(
   },
 );
 
-test.skipIf(!hasHomes)(
-  '[WP15] by eight connections a line that loses packets carries a load whole, and no faster than it is',
-  async () => {
-    const mebibytes = IS_LONG ? 256 : 16;
-    const line = ['--rtt', '80ms', '--loss', '0.5%', '--upload', '20Mbit'];
-    const options = ['--json', '--streams', '8', '--mebibytes', String(mebibytes), ...line];
-    const { code, stdout, stderr } = await new RunningCommand(['bench', 'line', ...options]).ended;
-    expect(code, stderr).toBe(0);
-    const { carried, wrongBytes } = JSON.parse(stdout);
-    expect({ carried, wrongBytes }).toMatchObject({ carried: [{ streams: 8 }], wrongBytes: 0 });
-    expect(carried[0].seconds).toBeGreaterThan((mebibytes * 2 ** 20 * 8) / 20e6);
-  },
-);
-
 // Long: sixteen browsers, one kind after the other.
 test.skipIf(!hasHomes || !IS_LONG)(
   'eight donors in four homes: two islands do more tokens a second than one swarm, as predicted',
