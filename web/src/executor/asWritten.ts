@@ -8,7 +8,7 @@ import type { IdleMeter } from './idleMeter.ts';
 import type { Role } from './role.ts';
 
 /** Of each block of a stage, in the order of its forward: until its values are written; null: they are. */
-export type Writing = readonly (Promise<void> | null)[];
+type Writing = readonly (Promise<void> | null)[];
 
 /** Null: all of the stage's values are there, or it has none by itself (gathering.ts). */
 export function writingOf({ stages, shards }: Role, index: number): Writing | null {
