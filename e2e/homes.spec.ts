@@ -46,17 +46,6 @@ test.skipIf(!hasHomes)('two islands of two homes each train and meet, and send w
   }
 });
 
-// Long: stateCodes.spec.ts counts the same at every change, without homes.
-test.skipIf(!hasHomes || !IS_LONG)(
-  '[WI35] two lanes in two homes send 17 words for 64 where their state is coded',
-  async () => {
-    const { cases } = await benchWan('--states', 'f32,int8');
-    const [floats, codes] = cases.map(({ bytesPerStep }) => bytesPerStep);
-    expect(floats).toBeGreaterThan(0);
-    expect(codes).toBe((Number(floats) * 17) / 64);
-  },
-);
-
 // By RFC 4787's rules: two that translate by destination, or one and one that lets in by port, meet nobody.
 const NAT_PAIRS = [
   ['restricted,restricted', 'direct'],
@@ -87,33 +76,6 @@ test.skipIf(!hasHomes || !hasCoturn || !IS_LONG)(
   async () => {
     const { cases } = await benchWan('--islands', '1', '--codecs', 'int8', '--nat', 'symmetric,symmetric', '--turn');
     expect(cases).toMatchObject([{ codec: 'int8', bytesPerStep: F32_BYTES * (17 / 64), bytesRelayed: 0 }]);
-  },
-);
-
-test.skipIf(!hasHomes)(
-  '[WP15] by eight connections a line that loses packets carries a load whole, and no faster than it is',
-  async () => {
-    const mebibytes = IS_LONG ? 256 : 16;
-    const line = ['--rtt', '80ms', '--loss', '0.5%', '--upload', '20Mbit'];
-    const options = ['--json', '--streams', '8', '--mebibytes', String(mebibytes), ...line];
-    const { code, stdout, stderr } = await new RunningCommand(['bench', 'line', ...options]).ended;
-    expect(code, stderr).toBe(0);
-    const { carried, wrongBytes } = JSON.parse(stdout);
-    expect({ carried, wrongBytes }).toMatchObject({ carried: [{ streams: 8 }], wrongBytes: 0 });
-    expect(carried[0].seconds).toBeGreaterThan((mebibytes * 2 ** 20 * 8) / 20e6);
-  },
-);
-
-// Long: sixteen browsers, one kind after the other.
-test.skipIf(!hasHomes || !IS_LONG)(
-  'eight donors in four homes: two islands do more tokens a second than one swarm, as predicted',
-  async () => {
-    const { code, stdout, stderr } = await new RunningCommand(['bench', 'homes', '--json', '--steps', '3']).ended;
-    expect(code, stderr).toBe(0);
-    const [islands, swarm] = JSON.parse(stdout).cases;
-    expect([islands.kind, swarm.kind]).toEqual(['islands', 'swarm']);
-    expect(islands.tokensPerSecond).toBeGreaterThan(swarm.tokensPerSecond);
-    expect(islands.predictedTokensPerSecond).toBeGreaterThan(swarm.predictedTokensPerSecond);
   },
 );
 

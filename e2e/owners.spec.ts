@@ -31,25 +31,14 @@ const DONORS = ['speed=0.4', ...Array.from({ length: 4 }, () => 'speed=0.2,uploa
   spec,
 ]);
 
-const LOST = ['one that has copies is killed, and another comes', 'kill:1@14,join@20', 0] as const;
-const OTHERS = [
-  ['nobody is lost', '', 0],
-  // Both who had a range may be gone at once: then the run goes back.
-  ['one is frozen, one killed, another comes', 'freeze:1@12+8s,kill:2@18,join@22', 1],
-  ['the server is killed', 'server-kill@14', 1],
-] as const;
-
-test.each(process.env.SHOAL_LONG === '1' ? [LOST, ...OTHERS] : [LOST])(
-  '[IS116] [IS117] [IS118] five donors, four of them with slow uplinks, %s: the losses of a float64 trainer',
-  async (_name, chaos, mostBack) => {
-    const path = sparseRun(15);
-    const [report, record] = [join(temporaryFolder(), 'report.json'), join(temporaryFolder(), 'record.jsonl')];
-    const faults = chaos === '' ? [] : ['--chaos', chaos];
-    const { metrics } = await runSwarm(path, ...DONORS, ...faults, '--report', report, '--record', record);
-    expectRecorded(path, metrics as readonly RecordedLine[], BOUND);
-    const [said] = jsonLines(report) as Record<'rollbacks', unknown[]>[];
-    expect(said?.rollbacks.length, JSON.stringify(said?.rollbacks)).toBeLessThanOrEqual(mostBack);
-    const meetings = readFileSync(record, 'utf8').match(/"owned":\[/g) ?? [];
-    expect(meetings.length).toBeGreaterThan(5);
-  },
-);
+test('[IS116] [IS117] [IS118] five donors, four of them with slow uplinks, one with copies is killed, another comes: the losses of a float64 trainer', async () => {
+  const path = sparseRun(15);
+  const [report, record] = [join(temporaryFolder(), 'report.json'), join(temporaryFolder(), 'record.jsonl')];
+  const faults = ['--chaos', 'kill:1@14,join@20', '--report', report, '--record', record];
+  const { metrics } = await runSwarm(path, ...DONORS, ...faults);
+  expectRecorded(path, metrics as readonly RecordedLine[], BOUND);
+  const [said] = jsonLines(report) as Record<'rollbacks', unknown[]>[];
+  expect(said?.rollbacks).toEqual([]);
+  const meetings = readFileSync(record, 'utf8').match(/"owned":\[/g) ?? [];
+  expect(meetings.length).toBeGreaterThan(5);
+});

@@ -16,7 +16,7 @@ export interface GpuTile {
 export const sliceRowText = ({ slices }: Product): string => (slices ? `var<private> ${SLICE_ROW}: u32;\n` : '');
 
 /** Where a row of C begins, by that of the product. */
-export const rowText = ({ slices }: Product, row: string): string => (slices ? `(${SLICE_ROW} + ${row})` : row);
+const rowText = ({ slices }: Product, row: string): string => (slices ? `(${SLICE_ROW} + ${row})` : row);
 
 /** `finish(m, n, sum)` is all that happens to an element of C, or to four from column n on, once it is summed. */
 export function finishText(product: Product, width: LaneWidth): string {

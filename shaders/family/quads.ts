@@ -90,7 +90,7 @@ interface Turn {
 }
 
 /** What is loaded and stored for each stretch of K, and the words for it. */
-export interface Stage {
+interface Stage {
   /** Before the loop: where each turn's quad lies. */
   readonly places: readonly string[];
   /** `var` of each value that is under way, zero; and made zero anew, where not every step of K sets it. */

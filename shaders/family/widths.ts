@@ -17,7 +17,7 @@ export const plus = (base: string, added: number): string => (added === 0 ? base
 export const indent = (lines: readonly string[], depth: number): string =>
   lines.map((line) => `${' '.repeat(2 * depth)}${line}\n`).join('');
 
-export function known(dim: number | 'runtime'): number {
+function known(dim: number | 'runtime'): number {
   invariant(dim !== 'runtime', 'this dim stands in the text of this layout');
   return dim;
 }

@@ -65,7 +65,7 @@ export interface Drawn {
 }
 
 /** Single elements by the formula, for shapes whose whole reference takes too long (sampled.ts). */
-export interface Sampled<Tensor extends string = string, Case extends string = string> {
+interface Sampled<Tensor extends string = string, Case extends string = string> {
   /** Mean and deviation of the inputs whose numbers are not drawn with 0 and 1. */
   spread?(dims: Dims<Case>): Partial<Readonly<Record<Tensor, readonly [number, number]>>>;
   /** Some `count` elements, at random. The arrays hold the inputs. */

@@ -1,6 +1,7 @@
 /**
- * The WGSL that runs, in golden/ for a case of every kernel: for software adapters and for GPUs; of two kernels over halves,
- * and one in boxes with immediates. `npx vitest run --project swarm shaders/kernel/text.test.ts -u` writes the files anew.
+ * The WGSL that runs, in golden/ for a case of every kernel: for software adapters and for GPUs; of one kernel over halves,
+ * and one in boxes with immediates. Of kernels that differ by a few lines one is shown; CPU references hold the others.
+ * `npx vitest run --project swarm shaders/kernel/text.test.ts -u` writes the files anew.
  */
 import { describe, expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';
@@ -17,6 +18,13 @@ const GPU: Variant = { family: 'gpu', inBoxes: false };
 const sliced = matmul({ layout: 'TN', epilogue: { biasGradient: true }, slices: true });
 const overHalves = kernels.map((kernel) => inHalves(kernel)).filter((kernel, index) => kernel !== kernels[index]);
 
+/** Of the products one of each layout. */
+const PRODUCTS = ['matmul.NN.bias.gelu', 'matmul.NT.geluBackward', 'matmul.TN.accumulate.biasGradient'];
+/** Repeats another kernel's text but for a function or a constant. */
+const REPEATS = /^(copy\.out|packInt4|adamw|sumSlices\..+|packInt8\..+)$/;
+const isShown = ({ name }: Kernel): boolean =>
+  name.startsWith('matmul.') ? PRODUCTS.includes(name) : !REPEATS.test(name);
+
 /** Read by fours where there is such a case, as a model's usual widths are; a product's strips always are. */
 function shown(kernel: Kernel): Dims {
   const isWide = (dims: Dims): boolean => /(?<!Strip): array<vec4/.test(textOf(kernel, dims, GPU));
@@ -30,14 +38,13 @@ function show(kernel: Kernel, variant: Variant, suffix: string, place?: DimsPlac
   const said = `// ${kernel.name}${suffix} for ${JSON.stringify(dims).replaceAll('"', '')}\n`;
   files.set(`${kernel.name}${suffix}.wgsl`, said + textOf(kernel, dims, variant, place));
 }
-for (const kernel of kernels) {
+for (const kernel of kernels.filter(isShown)) {
   const isShared = textOf(kernel, shown(kernel), SOFTWARE) === textOf(kernel, shown(kernel), GPU);
   show(kernel, GPU, isShared ? '' : '.gpu');
   if (!isShared) show(kernel, SOFTWARE, '.software');
 }
 show(sliced, GPU, '.gpu');
-for (const kernel of overHalves)
-  if (/^(matmul\.NN|attention\.forward)\.halves$/.test(kernel.name)) show(kernel, GPU, '');
+for (const kernel of overHalves) if (kernel.name === 'matmul.NN.halves') show(kernel, GPU, '');
 show(addInto, { family: 'gpu', inBoxes: true }, '.inBoxes', 'immediate');
 
 test.each([...files.keys()])('golden/%s', async (name) => {

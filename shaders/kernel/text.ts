@@ -1,7 +1,7 @@
 /**
  * The WGSL that runs. A kernel's table says what is bound, so bindings, the dims and the functions that load and store
  * are written here, around the body that the kernel gives; and the entry point, which is where a launch in boxes learns
- * its place in the whole grid (grid.ts). golden/ holds these texts for a case of every kernel, to be read.
+ * its place in the whole grid (grid.ts). golden/ holds such texts, to be read.
  *
  * A tensor of halves is read as floats and stored as halves, so every sum and function is the f32 kernel's own. A value
  * past 65,504 has to become infinite, so that an overflow is seen in the gradient's norm. WGSL lets a device choose what

@@ -14,7 +14,7 @@ const STEPS_A_PICTURE = 10;
 const PICTURE_SECONDS = 60;
 
 /** What is known of the run, as far as everybody may see it. */
-export interface Previewed {
+interface Previewed {
   readonly status: PublicStatus | null;
   readonly purpose: string;
 }

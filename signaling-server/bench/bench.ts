@@ -19,8 +19,6 @@ import { addGpuBench } from './benchGpu.ts';
 import { addHomesBench } from './benchHomes.ts';
 import { addKernelsBench } from './benchKernels.ts';
 import { addLearnBench } from './benchLearn.ts';
-import { addLineBench } from './benchLine.ts';
-import { addMemoryBench } from './benchMemory.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { addPlannerBench } from './benchPlanner.ts';
 import { addServerBench } from './benchSite.ts';
@@ -52,7 +50,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, memory, gpu, transport, server, faults, plan, planner, wan, homes, line, learn or dashboard',
+      'measure this machine: step, kernels, gpu, transport, server, faults, plan, planner, wan, homes, learn or dashboard',
     )
     .addHelpText('after', tryIt('bench step'));
   bench
@@ -76,10 +74,8 @@ export function addBenchCommand(program: Command): void {
     .option('--json', 'one JSON document on standard output')
     .action(step);
   addKernelsBench(bench);
-  addMemoryBench(bench);
   addGpuBench(bench);
   addTransportBench(bench);
-  addLineBench(bench);
   addHomesBench(bench);
   addFaultsBench(bench);
   addPlanBench(bench);

@@ -15,7 +15,7 @@ import { badInput } from '../commands/failure.ts';
 export const PRACTICE = 'practice';
 
 /** What may be measured: a kind of plan, with `+N` after its name with N replicas of each shard. */
-export const KINDS = [
+const KINDS = [
   ...['equal', 'stages', 'lanes', 'mixed', 'pair'],
   ...['1f1b', 'overlap', 'eager', 'eager-overlap', 'varuna', 'interleaved', 'breadth-first', 'chimera'],
   ...['gathered', 'layered'],

@@ -27,7 +27,7 @@ async function transport({ json }: { readonly json?: boolean }): Promise<void> {
 }
 
 /** Each tab's signals go to the other one, in order. */
-export async function connectTransport(first: Page, second: Page): Promise<void> {
+async function connectTransport(first: Page, second: Page): Promise<void> {
   for (const [from, to] of [
     [first, second],
     [second, first],

@@ -38,7 +38,7 @@ interface Request {
 /** Uploaders of the plan in whose place the primaries upload. */
 type Excused = Pick<Extract<ServerMessage, { type: 'save' }>, 'excused'>;
 
-export interface Upload extends Request {
+interface Upload extends Request {
   readonly block: string;
   readonly range: Range;
 }

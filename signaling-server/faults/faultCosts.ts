@@ -18,7 +18,7 @@ export interface FaultCost {
 }
 
 /** A run at one moment. */
-export interface Seen {
+interface Seen {
   readonly nowMs: number;
   readonly epoch: number;
   /** Why that epoch began. */

@@ -44,7 +44,7 @@ const UNFINISHED = 'unfinished';
 const TRIED_BYTES = 2 ** 20;
 
 const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
-export const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
+const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
 
 /** For another process than the one that writes them. */
 export function blobReader(directory: string): Pick<BlobStore, 'path' | 'readRange'> {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { placesFor } from '../../swarm/shoalPlaces.ts';
 import { previewPicture } from '../api/previewPicture.ts';
 import { strokeText } from '../api/strokeText.ts';
-import { crc32, png } from './png.ts';
+import { png } from './png.ts';
 
 /** The pixels of a picture that has one block of data. */
 function pixelsOf(picture: Buffer, width: number): number[][] {
@@ -14,15 +14,11 @@ function pixelsOf(picture: Buffer, width: number): number[][] {
   ]);
 }
 
-it('sums as the standard does', () => {
-  // The check value of CRC-32, and the sum of the chunk IEND, which every PNG ends with.
-  expect(crc32(Buffer.from('123456789'))).toBe(0xcbf43926);
-  expect(crc32(Buffer.from('IEND'))).toBe(0xae426082);
-});
-
 it('keeps every pixel, and the colours', () => {
   const picture = png(Uint8Array.from([0, 1, 2, 2, 1, 0]), 3, ['#000000', '#ff8000', '#ffffff']);
   expect(picture.subarray(1, 4).toString()).toBe('PNG');
+  // The CRC-32 of the chunk IEND, which every PNG ends with.
+  expect(picture.readUInt32BE(picture.length - 4)).toBe(0xae426082);
   expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([3, 2]);
   expect(picture.includes(Buffer.from('000000ff8000ffffff', 'hex'))).toBe(true);
   expect(pixelsOf(picture, 3)).toEqual([

@@ -37,7 +37,7 @@ type PageState =
   | 'reconnecting';
 
 /** Absent: this machine's own Chromium, and whatever it has. */
-export interface DonorOptions {
+interface DonorOptions {
   readonly browser?: BrowserName;
   readonly limits?: Limits;
   /** In place of this machine's own Chromium. */

@@ -16,7 +16,7 @@ const POST_LIMIT_MS = 10_000;
 const NEWEST_STEPS = 100;
 const NEWEST_EVENTS = 200;
 
-export interface Told {
+interface Told {
   readonly run: string;
   readonly kind: string;
   readonly state: 'begins' | 'over' | 'trial';

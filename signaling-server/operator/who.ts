@@ -10,7 +10,7 @@ import type { Role } from '../../swarm/messages/watch.ts';
  * carries the invitation; browser: who has the key that its browser made; donor: who has the token of a donor; viewer:
  * who has a session; operator: who has an operator's.
  */
-export type Who = 'anyone' | 'public' | 'invited' | 'browser' | 'donor' | 'viewer' | 'operator';
+type Who = 'anyone' | 'public' | 'invited' | 'browser' | 'donor' | 'viewer' | 'operator';
 
 export const WHO: Readonly<Record<string, Who>> = {
   'GET /healthz': 'anyone',

@@ -16,7 +16,7 @@ import { END_LIMIT_MS } from './room.ts';
 import { Rooms, type RunToOpen } from './rooms.ts';
 import type { Site } from './site.ts';
 
-export interface MemberOptions {
+interface MemberOptions {
   readonly site: Site;
   readonly access: Access;
   readonly host: string;

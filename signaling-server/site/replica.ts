@@ -20,16 +20,6 @@ function headerOf(database: DatabaseSyncInstance, name: 'user_version' | 'applic
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
 }
 
-/** The last transaction that the database in this file has. */
-export function lastTransactionIn(path: string): number {
-  const database = new DatabaseSync(path, { readOnly: true });
-  try {
-    return headerOf(database, 'application_id');
-  } finally {
-    database.close();
-  }
-}
-
 /** The newest version of the store was written by a newer version of shoal. */
 export class NewerStore extends Error {}
 

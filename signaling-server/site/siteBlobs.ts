@@ -9,7 +9,7 @@ import type { ObjectFolder } from './objectFolder.ts';
 import { SILENT } from './writer.ts';
 
 /** What blobs ask of the site's journal. */
-export interface Kept {
+interface Kept {
   /** Whether nothing waits to be kept. */
   readonly isKept: boolean;
   /** Nothing of other processes comes. */

@@ -3,10 +3,10 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { DatabaseSync } from '@photostructure/sqlite';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { invariant, type Result, refusal } from '../../swarm/base.ts';
 import { hasNatsServer, type NatsServer, NO_NATS_SERVER, startNatsServer } from './natsServer.ts';
-import { lastTransactionIn } from './replica.ts';
 import { openSite, type Site } from './site.ts';
 
 const FROM_BACKUP =
@@ -84,7 +84,9 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     one.data.store.saveNote('a', 'before');
     await one.data.store.kept();
     const stream = 'shoal-refused-journal';
-    const first = lastTransactionIn(replicaIn(join(folder, `work-${opened}`))) + 1;
+    const database = new DatabaseSync(replicaIn(join(folder, `work-${opened}`)), { readOnly: true });
+    const first = Number(database.prepare('PRAGMA application_id').get()?.application_id) + 1;
+    database.close();
     const head = JSON.stringify({ by: 'nobody', entry: 1, part: 0, parts: 1 });
     const body = JSON.stringify({ first, sql: ['INSERT INTO nowhere VALUES (?)'], transactions: [[[0, 1]]] });
     const { seq } = await jetstream(one.nats).publish(`${stream}.entry`, `${head}\n${body}`);

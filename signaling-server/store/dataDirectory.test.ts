@@ -3,11 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { modelFromConfig } from '../../swarm/model/families.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
 import { decodeShard } from '../../swarm/run/data.ts';
+import { failed, need } from '../commands/failure.ts';
 import { sampleText } from '../texts/sampleText.ts';
 import { openTokenizer } from '../texts/tokenizer.ts';
-import { openExport } from '../weights/exportFolder.ts';
+import { openWeights } from '../weights/weights.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
 import { exportRun } from './exportRun.ts';
 import { factsOf, parseDocument } from './runDocument.ts';
@@ -56,6 +58,11 @@ async function reason(path: string): Promise<string> {
 }
 const document = (name = 'words') => parseDocument(data.store.run(name)?.document ?? '');
 
+async function openExported(folder: string) {
+  const model = need(modelFromConfig(JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))), failed);
+  return need(await openWeights(folder, model), failed);
+}
+
 test('[DA1] [DA6] a run with a tokenizer keeps its ids, its order and its tokenizer', async () => {
   expect(await reason(writeRun())).toBe('accepted');
   const tokenizer = await openTokenizer(join(folder, 'words.json'));
@@ -83,12 +90,12 @@ test('[FI7] it is exported with its tokenizer, also after the files are gone, an
     'tokenizer_config.json',
   ]);
   expect(readFileSync(join(out, 'tokenizer.json'), 'utf8')).toBe(readFileSync(golden('tokenizer.json'), 'utf8'));
-  const opened = await openExport(out);
+  const opened = await openExported(out);
   const tokenizer = await openTokenizer(join(out, 'tokenizer.json'));
-  if (!opened.ok || !tokenizer.ok) throw new Error('the export does not open');
+  if (!tokenizer.ok) throw new Error('the export does not open');
   const request = { prompt: 'All 人', tokens: 5, temperature: 0, seed: 1 };
-  const { readBlock, close } = opened.value.weights;
-  const text = await sampleText(opened.value.model, readBlock, request, tokenizer.value);
+  const { model, readBlock, close } = opened;
+  const text = await sampleText(model, readBlock, request, tokenizer.value);
   await close();
   expect((await tokenizer.value.encode(`All 人${text}`)).length).toBeGreaterThan(3);
   tokenizer.value.close();
@@ -235,10 +242,8 @@ test('[FI12] a head that unties the model is said once, and the export is untied
   const out = join(folder, 'export');
   expect(await exportRun(data, 'untied', out)).toMatchObject({ ok: true });
   expect(JSON.parse(readFileSync(join(out, 'config.json'), 'utf8')).tie_word_embeddings).toBe(false);
-  const opened = await openExport(out);
-  if (!opened.ok) throw new Error(opened.reason);
-  const { weights, model: found } = opened.value;
-  const { elements } = found.blocks.at(-1) ?? { elements: 0 };
+  const weights = await openExported(out);
+  const { elements } = weights.model.blocks.at(-1) ?? { elements: 0 };
   expect([...(await weights.readBlock('head', elements - 2, elements))]).toEqual([0.5, 0.5]);
   await weights.close();
   const tokenizer = await openTokenizer(join(out, 'tokenizer.json'));

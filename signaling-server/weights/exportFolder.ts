@@ -6,14 +6,12 @@ import { randomUUID } from 'node:crypto';
 import { type FileHandle, open, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Model, parameters } from '../../swarm/model/model.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
-import { readJsonFile } from '../files/jsonFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { folderPlaceFault, roomFault } from '../files/outputPlace.ts';
 import { storageProblem } from '../files/storageProblem.ts';
-import { openWeights, type TensorNames, type Weights } from './weights.ts';
+import type { TensorNames, Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */
 const CHUNK_ELEMENTS = 1 << 20;
@@ -112,17 +110,4 @@ async function writeAll(file: FileHandle, { model, tensorNames, read, metadata }
       const values = await read(name, from, Math.min(elements, from + CHUNK_ELEMENTS));
       await file.writeFile(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
     }
-}
-
-/** The model that the weights of such a folder make, ours or another program's. The caller closes the weights. */
-export async function openExport(
-  directory: string,
-): Promise<Result<{ readonly model: Model; readonly weights: Weights }>> {
-  const path = join(directory, 'config.json');
-  const json = await readJsonFile(path, 'a Hugging Face config.json');
-  if (!json.ok) return json;
-  const model = modelFromConfig(json.value);
-  if (!model.ok) return refusal(`${path}: ${model.reason}`);
-  const weights = await openWeights(directory, model.value);
-  return weights.ok ? success({ model: weights.value.model, weights: weights.value }) : weights;
 }

@@ -8,7 +8,7 @@
 import { median } from '../base.ts';
 import type { Predicted } from './events.ts';
 
-export interface Allowance {
+interface Allowance {
   readonly factor: number;
   readonly leastMs: number;
   readonly unknownMs: number;
@@ -91,7 +91,7 @@ export const quietMs = (pace: Pace, predicted: Predicted | null): number =>
 export const QUICK_STEP_MS = 1_000;
 
 /** What the server timed, of which it keeps the newest times. */
-export type Timed = 'warmUp' | 'gettingReady' | 'handOver' | 'upload';
+type Timed = 'warmUp' | 'gettingReady' | 'handOver' | 'upload';
 export type Seen = Readonly<Record<Timed, readonly number[]>>;
 
 const SEEN_KEPT = 15;

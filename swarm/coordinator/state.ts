@@ -129,7 +129,7 @@ export interface WarmingUp {
   readonly deadline: number;
 }
 
-export interface Reported {
+interface Reported {
   readonly peer: PeerId;
   readonly report: ReportMessage;
 }

@@ -41,7 +41,7 @@ export interface Saving {
   readonly by?: readonly number[];
 }
 
-export interface Part {
+interface Part {
   readonly group: number;
   readonly shards: readonly StoredShard[];
   readonly generation: number;

@@ -182,7 +182,7 @@ export function joined(
 }
 
 /** One donor with all that is known of it. */
-export interface Moved {
+interface Moved {
   readonly donor: Donor;
   readonly known: Group['replanner']['donors'];
 }

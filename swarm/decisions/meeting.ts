@@ -141,7 +141,7 @@ export function enders(groups: readonly CoordinatorState[], { epochs }: RoundEnd
 }
 
 /** The count at which the round ends that all are in. */
-export const endOf = (states: readonly CoordinatorState[]): number => {
+const endOf = (states: readonly CoordinatorState[]): number => {
   const { met, config, turn } = at(states, 0);
   return turn === null ? roundEnd(config.train, met) : recordedEnd(states);
 };

@@ -137,7 +137,7 @@ export function takeOut(leftOver: Float32Array, from: number, run: SparseRun): v
 }
 
 /** Adds what an island said, as often as it did steps. In the order of islands. */
-export function add(sum: Float32Array, said: Contribution, steps: number): void {
+function add(sum: Float32Array, said: Contribution, steps: number): void {
   if (said instanceof Float32Array)
     for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] ?? 0) + Math.fround(steps * (said[i] ?? 0));
   else

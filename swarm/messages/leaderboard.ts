@@ -32,7 +32,7 @@ export interface NamedCredit {
 }
 
 /** Everyone's place: worked out once, however many look it up. */
-export interface Ranking {
+interface Ranking {
   readonly donors: readonly (NamedCredit & { readonly rank: number })[];
   readonly teams: Leaderboard['teams'];
   /** Places of donors, by id. */

@@ -16,7 +16,7 @@ import { at, float, int } from '../base.ts';
 /** The room that a peer has left when it takes b samples, b from 0 on; −Infinity where it cannot take b. */
 export type Rooms = Float64Array;
 
-export interface Placement {
+interface Placement {
   /** Of each peer, in the order given. */
   readonly samples: readonly number[];
   readonly room: number;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, peerId } from '../base.ts';
-import { linksOf, parseCluster } from './cluster.ts';
+import { invariant } from '../base.ts';
+import { linkTable, parseCluster } from './cluster.ts';
 import { changedCluster } from './whatIf.ts';
 
 const PEERS = [
@@ -82,14 +82,14 @@ it('[PL60] of a line that peers share each has an equal part, both ways; other l
 it('[CL2] [CL3] the most exact rule wins, what it leaves out is the default; as many streams as help, at most 8', () => {
   const found = parseCluster({ peers: PEERS, links: LINKS }, 'c.json');
   invariant(found.ok, 'a cluster');
-  const between = (a: string, b: string) => linksOf(found.value)(peerId(a), peerId(b));
+  const between = (a: string, b: string) => linkTable(found.value)('abc'.indexOf(a), 'abc'.indexOf(b));
   expect(between('a', 'b')).toEqual({ latencySeconds: 0.04, bytesPerSecond: 2.5e6, streams: 1 });
   expect(between('a', 'c')).toEqual({ latencySeconds: 0.5, bytesPerSecond: 2.5e6, streams: 2 });
   expect(between('c', 'b')).toEqual({ latencySeconds: 0.001, bytesPerSecond: 6e9, streams: 8 });
   const window = { ...LINKS, regions: [{ between: ['us', 'eu'], latencySeconds: 0.5, windowBytes: 1e5 }] };
   const narrow = parseCluster({ peers: PEERS, links: window }, 'c.json');
   invariant(narrow.ok, 'a cluster');
-  expect(linksOf(narrow.value)(peerId('a'), peerId('c')).bytesPerSecond).toBe(8e5);
+  expect(linkTable(narrow.value)(0, 2).bytesPerSecond).toBe(8e5);
 });
 
 describe('[CL11] what-if', () => {
@@ -104,7 +104,8 @@ describe('[CL11] what-if', () => {
       ['b-2', null],
       ['b-3', null],
     ]);
-    expect(linksOf(changed.value)(peerId('b-3'), peerId('c')).latencySeconds).toBe(0.001);
+    // From b-3 to c.
+    expect(linkTable(changed.value)(3, 1).latencySeconds).toBe(0.001);
     expect(parseCluster(JSON.parse(JSON.stringify(changed.value)), 'c.json').ok).toBe(true);
   });
   it('has faster peers do in less time what they measured', () => {

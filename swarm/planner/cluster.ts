@@ -4,7 +4,7 @@
  * rules CL.
  */
 import { z } from 'zod';
-import { got, type PeerId, peerId, type Result, refusal, success } from '../base.ts';
+import { got, type Result, refusal, success } from '../base.ts';
 import {
   expecting,
   fields,
@@ -233,13 +233,6 @@ export function linkTable({ peers, links }: Cluster): (a: number, b: number) => 
     const [from, to] = [regionOf[a] ?? -1, regionOf[b] ?? -1];
     return (from < 0 || to < 0 ? undefined : regions.get(from * regionCount + to)) ?? fallback;
   };
-}
-
-/** The same, by the peers' ids. */
-export function linksOf(cluster: Cluster): (a: PeerId, b: PeerId) => ClusterLink {
-  const placeOf = new Map(cluster.peers.map(({ id }, place) => [peerId(id), place]));
-  const link = linkTable(cluster);
-  return (a, b) => link(placeOf.get(a) ?? -1, placeOf.get(b) ?? -1);
 }
 
 const defined = ({ latencySeconds, bytesPerSecond, windowBytes }: LinkRule): LinkRule => ({

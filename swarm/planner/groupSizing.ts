@@ -29,7 +29,7 @@ export interface Sizing {
 }
 
 /** How a peer's samples are cut: `count` micro-batches of `size` samples. */
-export interface Cut {
+interface Cut {
   readonly size: number;
   readonly count: number;
 }

@@ -25,7 +25,7 @@ const [MOST_CHUNKS, MOST_ROUNDS] = [4, 4];
 const [GAIN, FOLLOWING_GAIN] = [0.005, 0.02];
 const SHARD_ALIGNMENT = 64;
 
-export interface Timed {
+interface Timed {
   readonly plan: Plan;
   readonly forecast: Forecast;
   readonly memory: ReadonlyMap<PeerId, number>;

@@ -3,7 +3,7 @@ import { type Result, success } from '../base.ts';
 import { type Islands, parseRunFile, type RunFile } from '../run/runFile.ts';
 import type { IslandsAsked } from './islandPlan.ts';
 
-export interface PlannedRun {
+interface PlannedRun {
   /** Without its islands. */
   readonly run: RunFile;
   readonly islands: IslandsAsked | null;

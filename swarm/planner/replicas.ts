@@ -29,7 +29,7 @@ const KEPT_BYTES = 16;
 const BOUNDLESS = 1e18;
 
 /** Where a donor is, as far as that is known. */
-export interface Site {
+interface Site {
   /** A name of its network; null: not known. */
   readonly network: string | null;
   /** A name of its browser. */

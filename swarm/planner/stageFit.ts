@@ -28,7 +28,7 @@ const OUT_BYTES = 4 * STATE_KINDS.length;
 const MOST_ARRAYS = 5;
 
 /** Peers who keep what others have no room for, and how many bytes each has left. */
-export type Keepers = Map<number, number>;
+type Keepers = Map<number, number>;
 
 /** Who has how much of a stage's state, on its GPU and in main memory, members first; the parts in any unit. */
 export type Shares = ReadonlyMap<number, number>;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { at, normal, seededRandom } from '../base.ts';
-import { attend, attendBackward } from './attention.ts';
+import { attentionOf } from './attention.ts';
 import { plainProducts } from './products.ts';
 
 // H heads of queries, K of keys and values, D their width, N rows.
@@ -20,14 +20,15 @@ function spread(qkv_NED: Float64Array): Float64Array {
 /** What keys and values of so many heads come to, and their gradients. */
 function attended(keyValueHeads: number, qkv: Float64Array, dy: Float64Array) {
   const zeros = (length: number) => new Float64Array(length);
-  const attention = {
-    ...{ heads: H, keyValueHeads, headWidth: D, sequences: 1, rows: N, asked: N, qkv },
-    ...{ y: zeros(N * H * D), weights: zeros(H * N * N) },
-  };
-  attend(plainProducts, attention);
+  const y = zeros(N * H * D);
+  const { forward, backward } = attentionOf(plainProducts, {
+    ...{ heads: H, keyValueHeads, headWidth: D, sequences: 1, rows: N, asked: N },
+    ...{ qkv, y, weights: zeros(H * N * N) },
+  });
+  forward();
   const dqkv = zeros(qkv.length);
-  attendBackward(plainProducts, attention, { dqkv, dy, dweights: zeros(N * N) });
-  return { y: attention.y, dqkv };
+  backward({ dqkv, dy, dweights: zeros(N * N) })();
+  return { y, dqkv };
 }
 
 test('[MO4] heads that share keys and values are heads that each have a copy; a gradient is the sum over the copies', () => {

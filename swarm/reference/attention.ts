@@ -4,6 +4,7 @@
  * Letters: S rows of a sequence, T of them, its last ones, whose queries are asked; H heads of queries, K of keys and
  * values, D their width, E = H + 2K heads in a row of qkv: queries, keys and values side by side.
  */
+import { at } from '../base.ts';
 import { type Matrix, type Products, turned, type View } from './products.ts';
 
 interface Attention {
@@ -30,54 +31,61 @@ interface AttentionGradients {
   readonly dweights: Matrix;
 }
 
-/** What one head of one sequence reads and writes. */
-function* headsOf({ heads: H, keyValueHeads: K, headWidth: D, sequences, rows: S, asked: T, weights }: Attention) {
+/** What each head of each sequence reads and writes. */
+function headsOf(
+  { heads: H, keyValueHeads: K, headWidth: D, sequences, rows: S, asked: T, weights }: Attention,
+  [qkv, y]: readonly [qkv: Matrix, y: Matrix],
+) {
   const E = H + 2 * K;
-  for (let sequence = 0; sequence < sequences; sequence++)
-    for (let head = 0; head < H; head++) {
-      const keyHead = H + Math.floor((head * K) / H);
-      const part = (values: Matrix, place: number, row: number): View => ({
-        ...{ values, from: ((sequence * S + row) * E + place) * D, row: E * D },
-      });
-      const from = (sequence * H + head) * T * S;
-      yield {
-        queries: (values: Matrix) => part(values, head, S - T),
-        keys: (values: Matrix) => part(values, keyHead, 0),
-        values: (values: Matrix) => part(values, keyHead + K, 0),
-        result: (values: Matrix): View => ({ values, from: (sequence * T * H + head) * D, row: H * D }),
-        weights_TS: weights.subarray(from, from + T * S),
-      };
-    }
+  return Array.from({ length: sequences * H }, (_, index) => {
+    const [sequence, head] = [Math.floor(index / H), index % H];
+    const keyHead = H + Math.floor((head * K) / H);
+    const part = (place: number, row: number): View => ({
+      ...{ values: qkv, from: ((sequence * S + row) * E + place) * D, row: E * D },
+    });
+    return {
+      queries: part(head, S - T),
+      keys: part(keyHead, 0),
+      values: part(keyHead + K, 0),
+      result: { values: y, from: (sequence * T * H + head) * D, row: H * D },
+      weights: { values: weights.subarray(index * T * S, (index + 1) * T * S), row: S },
+    };
+  });
 }
 
-/** y = softmax(q·k/√D)·v, over the rows up to the query's own. */
-export function attend(products: Products, attention: Attention): void {
+/** The forward of an attention and, given where gradients go, its backward: what they read and write is found once. */
+export function attentionOf(products: Products, attention: Attention) {
   const { rows: S, asked: T, headWidth: D, qkv, y } = attention;
-  y.fill(0);
-  for (const { queries, keys, values, result, weights_TS } of headsOf(attention)) {
-    weights_TS.fill(0);
-    products.add([T, S, D], queries(qkv), turned(keys(qkv)), { values: weights_TS, row: S });
-    causalSoftmax(weights_TS, S, 1 / Math.sqrt(D));
-    products.add([T, D, S], { values: weights_TS, row: S }, values(qkv), result(y));
-  }
-}
-
-/** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
-export function attendBackward(
-  products: Products,
-  attention: Attention,
-  { dqkv, dy, dweights: dweights_TS }: AttentionGradients,
-): void {
-  const { rows: S, asked: T, headWidth: D, qkv } = attention;
-  const dscores = { values: dweights_TS, row: S };
-  for (const { queries, keys, values, result, weights_TS } of headsOf(attention)) {
-    products.add([S, D, T], turned({ values: weights_TS, row: S }), result(dy), values(dqkv));
-    dweights_TS.fill(0);
-    products.add([T, S, D], result(dy), turned(values(qkv)), dscores);
-    softmaxBackward(weights_TS, dweights_TS, S, 1 / Math.sqrt(D));
-    products.add([T, D, S], dscores, keys(qkv), queries(dqkv));
-    products.add([S, D, T], turned(dscores), queries(qkv), keys(dqkv));
-  }
+  const scale = 1 / Math.sqrt(D);
+  const heads = headsOf(attention, [qkv, y]);
+  return {
+    /** y = softmax(q·k/√D)·v, over the rows up to the query's own. */
+    forward(): void {
+      y.fill(0);
+      for (const { queries, keys, values, result, weights } of heads) {
+        weights.values.fill(0);
+        products.add([T, S, D], queries, turned(keys), weights);
+        causalSoftmax(weights.values, S, scale);
+        products.add([T, D, S], weights, values, result);
+      }
+    },
+    /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
+    backward({ dqkv, dy, dweights }: AttentionGradients): () => void {
+      const slopes = headsOf(attention, [dqkv, dy]);
+      const dscores = { values: dweights, row: S };
+      return () => {
+        for (const [index, { queries, keys, values, weights }] of heads.entries()) {
+          const dhead = at(slopes, index);
+          products.add([S, D, T], turned(weights), dhead.result, dhead.values);
+          dweights.fill(0);
+          products.add([T, S, D], dhead.result, turned(values), dscores);
+          softmaxBackward(weights.values, dweights, S, scale);
+          products.add([T, D, S], dscores, keys, dhead.queries);
+          products.add([S, D, T], turned(dscores), queries, dhead.keys);
+        }
+      };
+    },
+  };
 }
 
 /** In place, of each row's scores up to its own position, which the last row has last; 0 after it. */

@@ -15,7 +15,12 @@ export interface View {
 }
 
 /** [P, Q] as [Q, P]: the same elements. */
-export const turned = ({ row, column = 1, ...view }: View): View => ({ ...view, row: column, column: row });
+export const turned = ({ values, from = 0, row, column = 1 }: View): View => ({
+  values,
+  from,
+  row: column,
+  column: row,
+});
 
 export interface Products {
   /** A new matrix that products may read and write. */

@@ -133,7 +133,11 @@ export function referenceTrainer(model: Model, tensors: Matrices, train: Setting
 
 function globalNorm(gradients: readonly Matrix[]): number {
   let squares = 0;
-  for (const values of gradients) for (let i = 0; i < values.length; i++) squares += (values[i] ?? 0) ** 2;
+  for (const values of gradients)
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] ?? 0;
+      squares += value * value;
+    }
   return Math.sqrt(squares);
 }
 

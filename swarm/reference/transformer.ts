@@ -7,7 +7,7 @@
  */
 import { assertNever, at, got, invariant } from '../base.ts';
 import type { Model, Operation } from '../model/model.ts';
-import { attend, attendBackward } from './attention.ts';
+import { attentionOf } from './attention.ts';
 import {
   addAll,
   addRows,
@@ -33,6 +33,13 @@ interface Shape {
   readonly context?: number;
 }
 
+/** An operation whose matrices are found: a step of a small model would otherwise look names up as long as it computes. */
+interface Row {
+  forward(): void;
+  /** Finds where gradients go, which only a backward has room made for; answers with the backward. */
+  backward(): () => void;
+}
+
 export class Transformer {
   /** Of tensors, by full name, in the last backward. */
   readonly gradients = new Map<string, Matrix>();
@@ -40,31 +47,28 @@ export class Transformer {
   readonly #tensors: Matrices;
   readonly #products: Products;
   readonly #shape: Shape;
-  /** All rows in order, with the number of their block. */
-  readonly #operations: readonly (readonly [block: number, Operation])[];
-  /** By block and name: activations, their gradients, and what else rows keep for their backward. */
+  readonly #rows: readonly Row[];
+  #backwards: readonly (() => void)[] | null = null;
+  /** By block and name. */
   readonly #activations = new Map<string, Matrix>();
   readonly #slopes = new Map<string, Matrix>();
-  readonly #kept = new Map<string, Matrix>();
   #ids: ArrayLike<number> = [];
   #targets: ArrayLike<number> = [];
   /** Position of each sequence's first row. */
   #first = 0;
   /** What each target's loss counts: 1/(B·T) of the step. */
   #lossScale = 0;
+  #loss = 0;
+  #logits: Matrix = new Float64Array();
 
   /** The tensors are read where they are, each time. */
   constructor(model: Model, tensors: Matrices, products: Products, shape: Shape) {
     [this.#model, this.#tensors, this.#products, this.#shape] = [model, tensors, products, shape];
-    this.#operations = [
+    this.#rows = [
       model.embedding,
       ...Array.from({ length: model.layers }, (_, index) => model.layer(index)),
       model.head,
-    ].flatMap((block, index) => block.map((row) => [index, row] as const));
-  }
-
-  get #rows(): number {
-    return this.#shape.sequences * this.#shape.positions;
+    ].flatMap((operations, block) => operations.map((operation) => this.#row(block, operation)));
   }
 
   /** The loss of the windows; of the whole step's `divisor` targets, if these are a part of it. */
@@ -77,191 +81,217 @@ export class Transformer {
     this.#ids = windows.flatMap((window) => Array.from(window).slice(0, -1));
     this.#targets = windows.flatMap((window) => Array.from(window).slice(1));
     this.#lossScale = 1 / (divisor ?? this.#targets.length);
-    let loss = 0;
-    for (const [block, operation] of this.#operations) loss += this.#forward(block, operation);
-    return loss;
+    for (const row of this.#rows) row.forward();
+    return this.#loss;
   }
 
   /** Gradients of the loss of the last forward. */
   backward(): void {
+    this.#backwards ??= this.#rows.map((row) => row.backward()).toReversed();
     for (const dx of [...this.gradients.values(), ...this.#slopes.values()]) dx.fill(0);
-    for (const [block, operation] of this.#operations.toReversed()) this.#backward(block, operation);
+    for (const backward of this.#backwards) backward();
   }
 
   /** Reads the token behind those that were read; the logits of the one that follows. */
   next(token: number): Matrix {
     this.#ids = [token];
-    for (const [block, operation] of this.#operations) {
-      if (operation.op !== 'crossEntropy') this.#forward(block, operation);
-      else {
-        this.#first++;
-        return this.#activation(block, operation.logits, operation.vocabulary);
-      }
-    }
-    throw new Error('a head ends with its loss');
+    // A head ends with its loss.
+    for (const row of this.#rows.slice(0, -1)) row.forward();
+    this.#first++;
+    return this.#logits;
   }
 
-  #forward(block: number, operation: Operation): number {
+  #row(block: number, operation: Operation): Row {
     switch (operation.op) {
       case 'embed':
-        this.#embed(operation, this.#activation(block, operation.y));
-        return 0;
+        return this.#embed(operation, this.#activation(block, operation.y), () => this.#slope(block, operation.y));
       case 'layerNorm': {
-        const { weight, bias, epsilon } = operation;
-        rows.layerNorm(this.#passage(block, operation), this.#tensor(weight), this.#tensor(bias), epsilon);
-        return 0;
+        const { epsilon } = operation;
+        const passage = this.#passage(block, operation);
+        const [weight, bias] = [this.#tensor(operation.weight), this.#tensor(operation.bias)];
+        return {
+          forward: () => rows.layerNorm(passage, weight, bias, epsilon),
+          backward: () => {
+            const own = { weight: this.#gradient(operation.weight), bias: this.#gradient(operation.bias) };
+            const slopes = { ...this.#slopePassage(block, operation), ...own };
+            return () => rows.layerNormBackward(passage.x, weight, epsilon, slopes);
+          },
+        };
       }
-      case 'rmsNorm':
-        rows.rmsNorm(this.#passage(block, operation), this.#tensor(operation.weight), operation.epsilon);
-        return 0;
-      case 'rotary':
+      case 'rmsNorm': {
+        const { epsilon } = operation;
+        const passage = this.#passage(block, operation);
+        const weight = this.#tensor(operation.weight);
+        return {
+          forward: () => rows.rmsNorm(passage, weight, epsilon),
+          backward: () => {
+            const slopes = { ...this.#slopePassage(block, operation), weight: this.#gradient(operation.weight) };
+            return () => rows.rmsNormBackward(passage.x, weight, epsilon, slopes);
+          },
+        };
+      }
+      case 'rotary': {
         // In place, as y is x.
-        rows.rotate(this.#activation(block, operation.x, qkvWidth(operation)), operation, this.#position, 1);
-        return 0;
+        const x = this.#activation(block, operation.x, qkvWidth(operation));
+        return {
+          forward: () => rows.rotate(x, operation, this.#position, 1),
+          backward: () => {
+            const dx = this.#slope(block, operation.x, qkvWidth(operation));
+            return () => rows.rotate(dx, operation, this.#position, -1);
+          },
+        };
+      }
       case 'swiGlu': {
         const { innerWidth: I } = operation;
-        rows.swiGlu(this.#passage(block, operation, 2 * I, I), I);
-        return 0;
+        const passage = this.#passage(block, operation, 2 * I, I);
+        return {
+          forward: () => rows.swiGlu(passage, I),
+          backward: () => {
+            const slopes = this.#slopePassage(block, operation, 2 * I, I);
+            return () => rows.swiGluBackward(passage.x, slopes, I);
+          },
+        };
       }
       case 'linear':
-        this.#linear(block, operation);
-        return 0;
+        return this.#linear(block, operation);
       case 'attention':
-        attend(this.#products, this.#attention(block, operation));
-        return 0;
-      case 'crossEntropy': {
-        const x = this.#activation(block, operation.logits, operation.vocabulary);
-        return rows.crossEntropy({ x, dx: this.#roomOf('dlogits', x.length) }, this.#targets, this.#lossScale);
-      }
+        return this.#attention(block, operation);
+      case 'crossEntropy':
+        return this.#crossEntropy(block, operation);
       default:
         return assertNever(operation);
     }
   }
 
-  #backward(block: number, operation: Operation): void {
-    switch (operation.op) {
-      case 'embed':
-        this.#embedBackward(operation, this.#slope(block, operation.y));
-        break;
-      case 'layerNorm': {
-        const { x, weight, bias, epsilon } = operation;
-        const gradients = { weight: this.#gradient(weight), bias: this.#gradient(bias) };
-        rows.layerNormBackward(this.#activation(block, x), this.#tensor(weight), epsilon, {
-          ...this.#slopePassage(block, operation),
-          ...gradients,
-        });
-        break;
-      }
-      case 'rmsNorm': {
-        const { x, weight, epsilon } = operation;
-        const gradients = { weight: this.#gradient(weight), ...this.#slopePassage(block, operation) };
-        rows.rmsNormBackward(this.#activation(block, x), this.#tensor(weight), epsilon, gradients);
-        break;
-      }
-      case 'rotary':
-        rows.rotate(this.#slope(block, operation.x, qkvWidth(operation)), operation, this.#position, -1);
-        break;
-      case 'swiGlu': {
-        const { x, innerWidth: I } = operation;
-        rows.swiGluBackward(this.#activation(block, x, 2 * I), this.#slopePassage(block, operation, 2 * I, I), I);
-        break;
-      }
-      case 'linear':
-        this.#linearBackward(block, operation);
-        break;
-      case 'attention':
-        attendBackward(this.#products, this.#attention(block, operation), {
-          dqkv: this.#slope(block, operation.qkv, qkvWidth(operation)),
-          dy: this.#slope(block, operation.y, operation.heads * operation.headWidth),
-          dweights: this.#roomOf('dweights', this.#shape.positions ** 2),
-        });
-        break;
-      case 'crossEntropy': {
-        const dx = this.#slope(block, operation.logits, operation.vocabulary);
-        addAll(dx, this.#roomOf('dlogits', dx.length));
-        break;
-      }
-      default:
-        assertNever(operation);
-    }
-  }
-
-  #embed({ token, position }: OperationOf<'embed'>, y: Matrix): void {
+  #embed({ token, position, padding }: OperationOf<'embed'>, y: Matrix, slope: () => Matrix): Row {
     const C = this.#model.width;
-    y.fill(0);
-    for (let n = 0; n < this.#ids.length; n++) {
-      const y_C = { values: y, from: n * C };
-      addScaled(y_C, 1, { values: this.#tensor(token), from: at(this.#ids, n) * C }, C);
-      if (position) addScaled(y_C, 1, { values: this.#tensor(position), from: this.#position(n) * C }, C);
-    }
+    const values = this.#tensor(token);
+    const positions = position === null ? null : this.#tensor(position);
+    return {
+      forward: () => {
+        y.fill(0);
+        for (let n = 0; n < this.#ids.length; n++) {
+          const y_C = { values: y, from: n * C };
+          addScaled(y_C, 1, { values, from: at(this.#ids, n) * C }, C);
+          if (positions) addScaled(y_C, 1, { values: positions, from: this.#position(n) * C }, C);
+        }
+      },
+      backward: () => {
+        const [dy, dvalues] = [slope(), this.#gradient(token)];
+        const dpositions = position === null ? null : this.#gradient(position);
+        return () => {
+          for (let n = 0; n < this.#ids.length; n++) {
+            const dy_C = { values: dy, from: n * C };
+            const id = at(this.#ids, n);
+            if (id !== padding) addScaled({ values: dvalues, from: id * C }, 1, dy_C, C);
+            if (dpositions) addScaled({ values: dpositions, from: this.#position(n) * C }, 1, dy_C, C);
+          }
+        };
+      },
+    };
   }
 
-  #embedBackward({ token, position, padding }: OperationOf<'embed'>, dy: Matrix): void {
-    const C = this.#model.width;
-    for (let n = 0; n < this.#ids.length; n++) {
-      const dy_C = { values: dy, from: n * C };
-      const id = at(this.#ids, n);
-      if (id !== padding) addScaled({ values: this.#gradient(token), from: id * C }, 1, dy_C, C);
-      if (position) addScaled({ values: this.#gradient(position), from: this.#position(n) * C }, 1, dy_C, C);
-    }
-  }
-
-  #linear(block: number, operation: OperationOf<'linear'>): void {
-    const { inWidth: P, outWidth: Q, bias, residual } = operation;
-    const N = this.#rows;
-    const x_NP = { values: this.#activation(block, operation.x, P), row: P };
+  #linear(block: number, operation: OperationOf<'linear'>): Row {
+    const { inWidth: P, outWidth: Q, weightLayout } = operation;
+    const N = this.#rowCount;
+    const products = this.#products;
+    const x_NP: View = { values: this.#activation(block, operation.x, P), row: P };
     const y = this.#activation(block, operation.y, Q);
-    if (bias) for (let n = 0; n < N; n++) y.set(this.#tensor(bias), n * Q);
-    else y.fill(0);
-    for (const { weight_PQ, from, width } of this.#weights(operation, this.#tensor))
-      this.#products.add([N, width, P], x_NP, weight_PQ, { values: y, from, row: Q });
-    if (operation.activation === 'gelu') rows.gelu(y, this.#roomOf(`gelu ${block}`, y.length));
-    if (residual) addAll(y, this.#activation(block, residual, Q));
+    const bias = operation.bias === null ? null : this.#tensor(operation.bias);
+    const residual = operation.residual === null ? null : this.#activation(block, operation.residual, Q);
+    const geluSlope = operation.activation === 'gelu' ? products.zeros(y.length) : null;
+    const weights = this.#weights(operation, this.#tensor, y);
+    return {
+      forward: () => {
+        if (bias) for (let n = 0; n < N; n++) y.set(bias, n * Q);
+        else y.fill(0);
+        for (const { weight_PQ, y_NQ, width } of weights) products.add([N, width, P], x_NP, weight_PQ, y_NQ);
+        if (geluSlope) rows.gelu(y, geluSlope);
+        if (residual) addAll(y, residual);
+      },
+      backward: () => {
+        const dx_NP: View = { values: this.#slope(block, operation.x, P), row: P };
+        const dy = this.#slope(block, operation.y, Q);
+        const dbias = operation.bias === null ? null : this.#gradient(operation.bias);
+        const dresidual = operation.residual === null ? null : this.#slope(block, operation.residual, Q);
+        const dweights = this.#weights(operation, this.#gradient, dy);
+        return () => {
+          if (dresidual) addAll(dresidual, dy);
+          if (geluSlope) rows.geluBackward(dy, geluSlope);
+          if (dbias) addRows(dbias, dy);
+          for (const [index, { weight_PQ: dweight_PQ, y_NQ: dy_NQ, width }] of dweights.entries()) {
+            products.add([N, P, width], dy_NQ, turned(at(weights, index).weight_PQ), dx_NP);
+            if (weightLayout === 'inOut') products.add([P, width, N], turned(x_NP), dy_NQ, dweight_PQ);
+            else products.add([width, P, N], turned(dy_NQ), x_NP, turned(dweight_PQ));
+          }
+        };
+      },
+    };
   }
 
-  #linearBackward(block: number, operation: OperationOf<'linear'>): void {
-    const { inWidth: P, outWidth: Q, bias, residual } = operation;
-    const N = this.#rows;
-    const x_NP = { values: this.#activation(block, operation.x, P), row: P };
-    const dx_NP = { values: this.#slope(block, operation.x, P), row: P };
-    const dy = this.#slope(block, operation.y, Q);
-    if (residual) addAll(this.#slope(block, residual, Q), dy);
-    if (operation.activation === 'gelu') rows.geluBackward(dy, this.#roomOf(`gelu ${block}`, dy.length));
-    if (bias) addRows(this.#gradient(bias), dy);
-    const weights = this.#weights(operation, this.#tensor);
-    for (const [index, { weight_PQ: dweight_PQ, from, width }] of this.#weights(operation, this.#gradient).entries()) {
-      const dy_NQ = { values: dy, from, row: Q };
-      this.#products.add([N, P, width], dy_NQ, turned(at(weights, index).weight_PQ), dx_NP);
-      if (operation.weightLayout === 'inOut') this.#products.add([P, width, N], turned(x_NP), dy_NQ, dweight_PQ);
-      else this.#products.add([width, P, N], turned(dy_NQ), x_NP, turned(dweight_PQ));
-    }
-  }
-
-  /** Weights of a linear row, or their gradients, as [P, Q], and which columns of y are theirs. */
-  #weights({ weights, weightLayout, inWidth: P }: OperationOf<'linear'>, of: (name: string) => Matrix) {
+  /** Weights of a linear row, or their gradients, as [P, Q], and the columns of y that are theirs. */
+  #weights(
+    { weights, weightLayout, inWidth: P, outWidth: Q }: OperationOf<'linear'>,
+    of: (name: string) => Matrix,
+    y: Matrix,
+  ) {
     let from = 0;
     return weights.map((name) => {
       const values = of(name);
       const width = values.length / P;
+      const y_NQ: View = { values: y, from, row: Q };
       from += width;
       const weight_PQ: View = weightLayout === 'inOut' ? { values, row: width } : turned({ values, row: P });
-      return { weight_PQ, from: from - width, width };
+      return { weight_PQ, y_NQ, width };
     });
   }
 
-  #attention(block: number, operation: OperationOf<'attention'>) {
+  #attention(block: number, operation: OperationOf<'attention'>): Row {
     const { sequences, positions: asked, context } = this.#shape;
     const width = qkvWidth(operation);
     const qkv = this.#activation(block, operation.qkv, width);
-    const length = this.#first + asked;
-    const kept = context === undefined ? qkv : this.#roomOf(`qkv ${block}`, context * width);
-    if (kept !== qkv) kept.set(qkv, this.#first * width);
-    const most = context ?? asked;
+    const outWidth = operation.heads * operation.headWidth;
+    const y = this.#activation(block, operation.y, outWidth);
+    const weights = this.#products.zeros(sequences * operation.heads * asked * (context ?? asked));
+    const over = (rowCount: number, values: Matrix) =>
+      attentionOf(this.#products, { ...operation, sequences, rows: rowCount, asked, qkv: values, y, weights });
+    if (context !== undefined) {
+      const kept = this.#products.zeros(context * width);
+      return {
+        forward: () => {
+          kept.set(qkv, this.#first * width);
+          over(this.#first + asked, kept).forward();
+        },
+        backward: () => {
+          throw new Error('text is made, not trained on');
+        },
+      };
+    }
+    const { forward, backward } = over(asked, qkv);
     return {
-      ...operation,
-      ...{ sequences, rows: length, asked, qkv: kept },
-      y: this.#activation(block, operation.y, operation.heads * operation.headWidth),
-      weights: this.#roomOf(`weights ${block}`, sequences * operation.heads * asked * most),
+      forward,
+      backward: () =>
+        backward({
+          dqkv: this.#slope(block, operation.qkv, width),
+          dy: this.#slope(block, operation.y, outWidth),
+          dweights: this.#products.zeros(asked ** 2),
+        }),
+    };
+  }
+
+  #crossEntropy(block: number, { logits, vocabulary }: OperationOf<'crossEntropy'>): Row {
+    const x = this.#activation(block, logits, vocabulary);
+    const dlogits = this.#products.zeros(x.length);
+    const passage = { x, dx: dlogits };
+    this.#logits = x;
+    return {
+      forward: () => {
+        this.#loss = rows.crossEntropy(passage, this.#targets, this.#lossScale);
+      },
+      backward: () => {
+        const dx = this.#slope(block, logits, vocabulary);
+        return () => addAll(dx, dlogits);
+      },
     };
   }
 
@@ -269,16 +299,20 @@ export class Transformer {
 
   readonly #tensor = (name: string): Matrix => got(this.#tensors, name);
 
-  readonly #gradient = (name: string): Matrix => this.#found(this.gradients, name, () => this.#tensor(name).length);
+  readonly #gradient = (name: string): Matrix => this.#found(this.gradients, name, this.#tensor(name).length);
+
+  get #rowCount(): number {
+    return this.#shape.sequences * this.#shape.positions;
+  }
 
   /** An activation of a block; its `x` is what the block before it ends with. */
   #activation(block: number, name: string, width = this.#model.width): Matrix {
-    return this.#found(this.#activations, this.#key(block, name), () => this.#rows * width);
+    return this.#found(this.#activations, this.#key(block, name), this.#rowCount * width);
   }
 
   /** The gradient of an activation. */
   #slope(block: number, name: string, width = this.#model.width): Matrix {
-    return this.#found(this.#slopes, this.#key(block, name), () => this.#rows * width);
+    return this.#found(this.#slopes, this.#key(block, name), this.#rowCount * width);
   }
 
   #passage(block: number, { x, y }: { readonly x: string; readonly y: string }, xWidth?: number, yWidth?: number) {
@@ -289,13 +323,8 @@ export class Transformer {
     return { x: this.#slope(block, x, xWidth), y: this.#slope(block, y, yWidth) };
   }
 
-  /** Room of a name, which may be another row's once what is in it was read. */
-  #roomOf(name: string, length: number): Matrix {
-    return this.#found(this.#kept, `${name} ${length}`, () => length);
-  }
-
-  #found(matrices: Map<string, Matrix>, key: string, length: () => number): Matrix {
-    const found = matrices.get(key) ?? this.#products.zeros(length());
+  #found(matrices: Map<string, Matrix>, key: string, length: number): Matrix {
+    const found = matrices.get(key) ?? this.#products.zeros(length);
     matrices.set(key, found);
     return found;
   }

@@ -14,7 +14,7 @@ export const SKETCH_SUMS = 16;
 const TOLERANCE = 1e-5;
 
 /** Of a shard's values, first moments and second moments, or whatever kinds the run has. */
-export interface StateSketch {
+interface StateSketch {
   readonly sums: readonly (readonly number[])[];
   /** Of squares. */
   readonly squares: readonly number[];

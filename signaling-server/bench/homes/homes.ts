@@ -78,7 +78,7 @@ interface CableEnd {
   readonly address: string;
 }
 
-export class Homes {
+class Homes {
   /** The server, as a home sees it. */
   readonly origin: string;
   readonly #nats: readonly NatKind[];

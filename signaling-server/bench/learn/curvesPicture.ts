@@ -1,7 +1,7 @@
 /** Learning curves as a picture: a line each, its name beside its end, time to the right. */
 import { at, rounded } from '../../../swarm/base.ts';
 
-export interface Line {
+interface Line {
   readonly name: string;
   /** Drawn in dashes. */
   readonly isDashed: boolean;

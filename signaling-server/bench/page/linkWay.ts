@@ -41,17 +41,13 @@ export class LinkWay implements Way {
   readonly link: Link;
   readonly #answers = new Answers();
   readonly #values = new Float32Array(4_194_304 / 4);
-  readonly #bytes = new Uint8Array(this.#values.buffer);
   readonly #missing = new Map<number, number>();
   /** Questions that are here, and how many bytes have to be before each is answered. */
   readonly #asked = new Map<number, number>();
   #receivedBytes = 0;
   sentBytes = 0;
-  /** Of what came, bytes that are not those that were sent. */
-  wrongBytes = 0;
 
   constructor(openLink: OpenLink, initiator: boolean, carry: (data: string) => void) {
-    for (let index = 0; index < this.#values.length; index++) this.#values[index] = index;
     let open: () => void = () => {};
     this.opened = new Promise((resolve) => {
       open = resolve;
@@ -97,9 +93,8 @@ export class LinkWay implements Way {
   #receive(message: ArrayBuffer): void {
     const frame = decodeFrame(message);
     invariant(frame.ok, 'a frame arrived that is none');
-    const { epoch, step, range, offset, payload } = frame.value;
+    const { epoch, step, range, payload } = frame.value;
     this.#receivedBytes += payload.length;
-    for (const [place, byte] of payload.entries()) if (byte !== this.#bytes[offset + place]) this.wrongBytes += 1;
     if (epoch === 1) this.#answers.arrived(step);
     else if (step > 0) {
       const missing = (this.#missing.get(step) ?? (range[1] - range[0]) * 4) - payload.length;

@@ -8,7 +8,7 @@ import { benchKernels, type KernelBench } from './kernels.ts';
 import type { BenchSize } from './sizes.ts';
 import { benchStep, type StepBench, type StepBenchResult } from './step.ts';
 import { benchStepKernels, type StepKernels } from './stepKernels.ts';
-import { type Carried, type Carrier, type TransportBenchResult, TransportEnd } from './transport.ts';
+import { type Carrier, type TransportBenchResult, TransportEnd } from './transport.ts';
 import { type Tuned, tuneProducts } from './tune.ts';
 import { unlessLost } from './unlessLost.ts';
 
@@ -22,9 +22,6 @@ export interface BenchPage {
   openTransport(initiator: boolean): void;
   transportSignalled(way: Carrier, data: string): Promise<void>;
   measureTransport(): Promise<TransportBenchResult>;
-  carryTransport(bytes: number, streams: number): Promise<Carried>;
-  /** Of what came over the link so far. */
-  wrongTransportBytes(): number;
 }
 
 type Signal = (way: Carrier, data: string) => void;
@@ -71,8 +68,6 @@ const page: BenchPage = {
   },
   transportSignalled: async (way, data) => openedTransport().signalled(way, data),
   measureTransport: async () => openedTransport().measure(),
-  carryTransport: async (bytes, streams) => openedTransport().carry(bytes, streams),
-  wrongTransportBytes: () => openedTransport().wrongBytes,
 };
 
 Object.assign(globalThis, { shoalBench: page });

@@ -5,9 +5,8 @@
  */
 import { at, invariant } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
-import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import { connectionBy } from '../../../web/src/net/connection.ts';
-import { type Link, linkOver } from '../../../web/src/net/link.ts';
+import { linkOver } from '../../../web/src/net/link.ts';
 import { dialPeer } from '../../../web/src/net/peerConnection.ts';
 import { Answers, LinkWay, rateOf, type Way } from './linkWay.ts';
 import { WorkerWay } from './workerWay.ts';
@@ -21,7 +20,6 @@ const SMALL_BYTES = 1_024;
 const LOAD_MS = 5_000;
 const HEARTBEAT_BYTES = 100_000_000;
 const HEARTBEAT_INTERVAL_MS = 250;
-const CARRIED_BYTES = 1_048_576;
 /** The bare channel's gate, as wide as the link's. */
 const HIGH_BYTES = 1_048_576;
 
@@ -51,15 +49,6 @@ export interface TransportBenchResult {
   readonly heartbeats: { readonly megabytes: number; readonly seconds: number; readonly answered: number } & Spread & {
       readonly mostMs: number;
     };
-}
-
-/** A load that crossed the link, by so many connections. */
-export interface Carried {
-  readonly streams: number;
-  readonly seconds: number;
-  readonly bytesPerSecond: number;
-  /** What the link's own meters say of it. */
-  readonly measured: LinkMeasurement & Pick<Link, 'windowBytes'>;
 }
 
 /** Carries a signal to the other tab. */
@@ -172,29 +161,6 @@ export class TransportEnd {
     const frames = [];
     for (const bytes of SIZES) frames.push(await this.#frames(bytes));
     return { frames, underLoad: await this.#underLoad(), heartbeats: await this.#heartbeats() };
-  }
-
-  get wrongBytes(): number {
-    return this.#link.wrongBytes;
-  }
-
-  /** So many bytes, in whole tensors, over the link alone. */
-  async carry(bytes: number, streams: number): Promise<Carried> {
-    const way = this.#link;
-    await way.opened;
-    way.link.openStreams(streams);
-    while (way.link.streams < streams) await wait(HEARTBEAT_INTERVAL_MS);
-    for (let pings = 0; pings < ROUND_TRIPS; pings++) {
-      way.link.ping(performance.now());
-      await wait(HEARTBEAT_INTERVAL_MS);
-    }
-    const start = performance.now();
-    for (let sent = 0; sent < bytes; sent += CARRIED_BYTES) await way.send(CARRIED_BYTES);
-    await way.settled();
-    const seconds = (performance.now() - start) / 1_000;
-    const { roundTripMs, bytesPerSecond, windowBytes } = way.link;
-    const measured = { roundTripMs, bytesPerSecond, windowBytes };
-    return { streams, seconds, bytesPerSecond: bytes / seconds, measured };
   }
 
   #describe(): void {

@@ -22,7 +22,7 @@ export interface RunFiles {
 }
 
 /** A range of the state after `step` steps, as the commit of that epoch asked for it. */
-export interface StateShard {
+interface StateShard {
   readonly epoch: number;
   readonly step: number;
   readonly block: BlockName;

@@ -41,7 +41,7 @@ const ADAPTER_TRIES = 3;
 const ADAPTER_PAUSE_SECONDS = 0.5;
 
 /** What the thread has that opens it. */
-export interface Clock {
+interface Clock {
   /** Seconds. */
   readonly now: () => number;
   readonly wait: (seconds: number) => Promise<void>;

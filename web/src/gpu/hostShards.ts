@@ -49,7 +49,7 @@ export function withHostShards<S extends Shards>(gpu: S, parts: HostParts): S | 
   return kept.some((work) => work.in === 'host') ? new HostShards(gpu, parts, kept) : gpu;
 }
 
-export class HostShards implements Shards {
+class HostShards implements Shards {
   readonly bytes: number;
   readonly #gpu: Shards;
   readonly #parts: HostParts;

@@ -3,7 +3,7 @@ import type { Alert } from '../../../swarm/messages/alerts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { runSign, type Sign } from './signs.ts';
 
-export interface Advice {
+interface Advice {
   readonly sign: Sign;
   readonly sentence: string;
 }
