@@ -21,7 +21,7 @@ import {
 } from './copies.ts';
 import { allowedFor, allowedMs, DEADLINES, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
-import { withWork } from './progress.ts';
+import { isIdle, withWork } from './progress.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, type Watched } from './state.ts';
 import { unsavedLimit } from './stepsAhead.ts';
 import { living } from './successor.ts';
@@ -79,9 +79,7 @@ export function silentUploads({ state, now }: Transition, phase: Watched, pendin
   );
   if (pending.tookMs === null || 2 * owing.length > asked.size) return [];
   const quiet = allowedMs(DEADLINES.lastUploads, pending.tookMs);
-  const silent = owing.filter((peer) =>
-    phase.progress.some((one) => one.peer === peer && one.at.waitsFor.length === 0 && now - one.sinceMs >= quiet),
-  );
+  const silent = owing.filter((peer) => isIdle(phase, peer, quiet, now));
   const donors = state.donors.filter(({ peer }) => !silent.includes(peer));
   return living({ ...state, donors }, phase.inForce) === null ? [] : silent;
 }

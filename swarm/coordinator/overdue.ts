@@ -5,11 +5,11 @@
  */
 import type { PeerId } from '../base.ts';
 import { dismiss, isPair, relay, remember } from './blame.ts';
-import { quietMs } from './deadlines.ts';
+import { stillMs } from './deadlines.ts';
 import type { CoordinatorEvent, Pair } from './events.ts';
 import { owing as owingOf, waysOf } from './owing.ts';
 import { planOn, tryAgain } from './planInForce.ts';
-import { contradictions, keepingWaiting, stuckIn } from './progress.ts';
+import { contradictions, keepingWaiting, stoodSinceMs, stuckIn } from './progress.ts';
 import { type Evaluating, membersOf, type Preparing, type Training } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
@@ -98,12 +98,11 @@ function openIn(phase: Awaiting): readonly PeerId[] {
  */
 function stuckInCircle(transition: Transition, phase: Awaiting, late: readonly PeerId[], isLate = true): boolean {
   const { state, now } = transition;
-  const { inForce, seen, progress } = phase;
+  const { inForce, seen } = phase;
   const open = openIn(phase);
   if (keepingWaiting(phase, open, late).length > 0) return false;
-  const quiet = quietMs(inForce, inForce.predicted);
-  const isQuiet = (peer: PeerId): boolean =>
-    isLate || !open.includes(peer) || progress.some((one) => one.peer === peer && now - one.sinceMs >= quiet);
+  const quiet = stillIn(phase);
+  const isQuiet = (peer: PeerId): boolean => isLate || !open.includes(peer) || now - stoodSinceMs(phase, peer) >= quiet;
   const against = contradictions(phase, open);
   const hidden = against.filter((pair) => !isPair(inForce.watched, ...pair) && pair.every((peer) => isQuiet(peer)));
   if (hidden.length > 0) return watch(transition, hidden, sentenceOf(hidden));
@@ -113,6 +112,10 @@ function stuckInCircle(transition: Transition, phase: Awaiting, late: readonly P
   overdue(transition, owing, late, owing);
   return true;
 }
+
+/** Where nothing moves between two for so long, it stands. */
+const stillIn = (phase: Awaiting): number =>
+  stillMs(phase.inForce, phase.inForce.predicted, phase.name === 'training' ? phase.halfReportedMs : null);
 
 const sentenceOf = (pairs: readonly Pair[]): string =>
   pairs.map(([one, other]) => `${one} waits for ${other}`).join(', ');
@@ -144,7 +147,7 @@ function breakCircle(transition: Transition, phase: Awaiting) {
   const open = openIn(phase);
   const against = contradictions(phase, open);
   const reason = sentenceOf(against);
-  const isMoving = seen !== null && transition.now - seen.sinceMs < quietMs(inForce, inForce.predicted);
+  const isMoving = seen !== null && transition.now - seen.sinceMs < stillIn(phase);
   if (isMoving && attempts.stalls + 1 < STALLS_LIMIT) {
     change(transition, { attempts: { ...attempts, stalls: attempts.stalls + 1 } });
     log(transition, 'warn', `${reason}.`);

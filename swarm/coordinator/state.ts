@@ -150,6 +150,8 @@ export interface Training extends Watched {
   readonly reports: readonly Reported[];
   /** How long it took until all had reported without whom there is no commit; null: not all have. */
   readonly reportedMs: number | null;
+  /** How long it took until half of these had; null: fewer have. */
+  readonly halfReportedMs: number | null;
   readonly deadline: number;
 }
 
