@@ -122,7 +122,7 @@ function latestUpload(
 
 /** New pieces of a shard came in, fast enough: whoever waits for this checkpoint goes on waiting. */
 export function uploading(transition: Transition, peer: PeerId): void {
-  const { config, phase, pending, seen } = transition.state;
+  const { config, phase, pending, seen, committedSteps } = transition.state;
   const waits = phase.name === 'saving' || (phase.name === 'holding' && phase.awaits === 'checkpoint');
   if (!waits) return;
   const allowed = allowedFor('upload', seen);
@@ -130,7 +130,7 @@ export function uploading(transition: Transition, peer: PeerId): void {
     uploadsMissing(checkpoint).includes(peer) ? latestUpload(config, checkpoint, peer, allowed) : [],
   );
   const deadline = Math.max(phase.deadline, Math.min(transition.now + allowed, Math.max(...latest)));
-  change(transition, { phase: { ...withWork(phase, peer, transition.now), deadline } });
+  change(transition, { phase: { ...withWork(phase, peer, committedSteps - 1, transition.now), deadline } });
 }
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. */

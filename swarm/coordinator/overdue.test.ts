@@ -48,7 +48,6 @@ function watched(swarm: Swarm, whole: readonly string[], full: readonly Pair[] =
   swarm.relaySaw({ whole, full, moved: 9 });
   swarm.pass(20_000);
   swarm.relaySaw({ whole, full, moved: 9 });
-  swarm.expire();
 }
 
 it('[CO94] what two send each other who wait for each other goes through the server, and nobody is late by that', () => {
@@ -117,6 +116,24 @@ it('[CO95] where it watches the server looks soon after half have reported, and 
   const lines = swarm.trace();
   expect(lines).toContain('relayAsked');
   expect(lines).toContain('refuse a tooLate');
+});
+
+it('[CO95] nobody is judged by what went by some time ago: who has sent its part since then stays', () => {
+  const swarm = claiming(true, false);
+  swarm.settle('* report');
+  const whole = wentBy(swarm, ({ from }) => from === swarm.peer('a'));
+  // `b` computes for long; all that it sends, and its report, come between two answers of the server.
+  for (let second = 0; second < 12; second += 2) {
+    say(swarm, { a: ['b'], b: [] }, second);
+    swarm.tick();
+    if (second === 10) swarm.settle('a report');
+    else swarm.relaySaw({ whole, moved: 9 });
+  }
+  swarm.pass(1_000);
+  say(swarm, { a: ['b'] });
+  swarm.tick();
+  swarm.relaySaw({ whole: wentBy(swarm, () => true), moved: 20 });
+  expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([]);
 });
 
 it('[CO31] [CO94] who works ten times as long as others, by its own word alone, is in time for each step', () => {

@@ -108,11 +108,18 @@ export function stuckIn(phase: Training, now: number): PeerId[] {
   return stuck.length < members.length ? stuck : [];
 }
 
-/** The server sees that it is at work: it is not quiet, whatever its heartbeats say. */
-export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now: number): Phase => ({
-  ...phase,
-  progress: phase.progress.map((one) => (one.peer === peer ? { ...one, sinceMs: now } : one)),
-});
+/**
+ * The server sees that it uploads what is behind this step: it is not quiet, whatever its heartbeats say, and if they say
+ * nothing. Who has no part in the plan any more has its uploads still to send, and says nothing of this epoch.
+ */
+export function withWork<Phase extends Watched>(phase: Phase, peer: PeerId, step: number, now: number): Phase {
+  const { epoch } = phase.inForce;
+  const { at } = phase.progress.find((one) => one.peer === peer) ?? {
+    at: { epoch, step, done: 0, waitsFor: [], hasReported: true },
+  };
+  const others = phase.progress.filter((one) => one.peer !== peer);
+  return { ...phase, progress: [...others, { peer, at, sinceMs: now }] };
+}
 
 /**
  * Who is stuck with a committed step, of those whose part of it is to be saved: others wait for it, it waits for nobody,
