@@ -128,6 +128,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   change(transition, {
     committedSteps: step + 1,
     lastCommit: { epoch, step, clipScale: scale, learningRate: rate },
+    committedMs: transition.now,
     lossScale: nextScale,
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),
