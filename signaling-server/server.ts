@@ -26,7 +26,7 @@ import { perMinute } from './http/calls.ts';
 import { listenProblem } from './http/listening.ts';
 import { isOneLine, networkOf } from './http/networkOf.ts';
 import { addPages } from './http/pages.ts';
-import { limitBodies } from './http/slowRequests.ts';
+import { limitAnswers, limitBodies } from './http/slowRequests.ts';
 import { throttled } from './http/throttled.ts';
 import { addWebSockets } from './http/webSockets.ts';
 import { monotonicMs } from './monitoring/clock.ts';
@@ -130,6 +130,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     // They are the site's.
     ...(options.site?.isBeside ? followedSession(() => data.store.sessions()) : {}),
   };
+  limitAnswers(app);
   limitBodies(app);
   await addWebSockets(app, SOCKET_LIMITS);
   const visible = new Visible(run, options.publicView ?? 'nothing', (cookie) => session.roleOf(cookie) !== null);

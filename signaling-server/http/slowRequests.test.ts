@@ -4,16 +4,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
-import { limitBodies, limitReading } from './slowRequests.ts';
+import { limitAnswers, limitBodies } from './slowRequests.ts';
 
 let app: FastifyInstance;
 let port: number;
 let begun: () => void = () => {};
 const bodies: unknown[] = [];
+let made = 0;
 beforeEach(async () => {
   // The sockets' own time is real.
   vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
-  app = Fastify();
+  app = Fastify({ trustProxy: true });
+  limitAnswers(app);
   limitBodies(app);
   app.addHook('preParsing', async () => begun());
   app.post('/', async ({ body }) => {
@@ -21,7 +23,7 @@ beforeEach(async () => {
     return 'taken';
   });
   app.get('/large', (_request, reply) => {
-    limitReading(reply.raw);
+    made += 1;
     return reply.send(Readable.from(endless()));
   });
   await app.listen({ port: 0, host: '127.0.0.1' });
@@ -33,6 +35,7 @@ afterEach(async () => {
   vi.useRealTimers();
   await app.close();
   bodies.length = 0;
+  made = 0;
 });
 
 function* endless(): Generator<Buffer> {
@@ -92,29 +95,46 @@ test('[SV36] of one address at most 256 bodies are on their way; those that have
   for (const { socket } of held) socket.destroy();
 });
 
-test('[SV36] a large answer that is read drop by drop ends its connection, one that is read goes on', async () => {
-  const ask = (): Socket => {
-    const socket = connect(port, '127.0.0.1');
-    socket.on('error', () => {}); // it is let go
-    socket.write('GET /large HTTP/1.1\r\nHost: x\r\n\r\n');
-    return socket;
-  };
-  const [drips, reads] = [ask(), ask()];
+/** A connection of this address that asks so often for the large answer. */
+function ask(address: string, times = 1): Socket {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {}); // it is let go
+  socket.write(`GET /large HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\n\r\n`.repeat(times));
+  return socket;
+}
+
+test('[SV36] a large answer that is read drop by drop ends its connection; one that is read goes on, and others beside it over the same line', async () => {
+  const [drips, reads, waits] = [ask('192.0.2.1'), ask('192.0.2.2'), ask('192.0.2.2')];
   let read = 0;
   reads.on('data', (piece: Buffer) => {
     read += piece.length;
   });
-  await vi.waitUntil(() => drips.bytesRead > 0 && read > 0);
-  drips.pause();
+  await vi.waitUntil(() => drips.bytesRead > 0 && waits.bytesRead > 0 && read > 0);
+  for (const one of [drips, waits]) one.pause();
   const closed = new Promise((resolve) => drips.once('close', resolve));
+  let isEnded = false;
+  waits.once('close', () => {
+    isEnded = true;
+  });
   for (let minute = 0; minute < 3; minute++) {
     const before = read;
     await vi.waitUntil(() => read > before + 1_000_000);
-    await sleep(200); // what the system holds of the other is full by then
+    await sleep(200); // what the system holds of the others is full by then
     vi.advanceTimersByTime(60_000);
   }
-  drips.resume();
+  for (const one of [drips, waits]) one.resume();
   await closed;
-  expect(reads.destroyed).toBe(false);
-  reads.destroy();
+  await sleep(50);
+  expect([reads.destroyed, isEnded]).toEqual([false, false]);
+  for (const one of [reads, waits]) one.destroy();
+});
+
+test('[SV36] on one connection no answer is made before the one before it is read', async () => {
+  const asks = ask('192.0.2.1', 50);
+  await vi.waitUntil(() => asks.bytesRead > 0);
+  asks.pause();
+  const later = ask('192.0.2.2');
+  await vi.waitUntil(() => later.bytesRead > 0);
+  expect(made).toBe(2);
+  for (const one of [asks, later]) one.destroy();
 });

@@ -4,6 +4,7 @@
  * slow as donors may say.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { LEAST_BYTES_PER_MS } from '../../swarm/coordinator/deadlines.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -61,18 +62,66 @@ export function cutAnswered(message: IncomingMessage): void {
   message.once('close', () => clearTimeout(timer));
 }
 
-/** Who reads a large answer drop by drop has none of the few places for ever. */
-export function limitReading(answer: ServerResponse): void {
+interface Reader {
+  readonly answers: Map<ServerResponse, number>;
+  /** Of answers that ended since the last look. */
+  ended: number;
+}
+const readers = new Map<unknown, Reader>();
+
+/**
+ * Who reads large answers drop by drop has none of the few places for ever. `by`: whose answers are read over one line, all of
+ * them together as fast as the slowest has to be.
+ */
+export function limitReading(answer: ServerResponse, by: unknown = answer): void {
   const { socket } = answer;
   if (socket === null) return;
-  const taken = (): number => socket.bytesWritten - socket.writableLength;
-  let before = taken();
+  const reader = readers.get(by) ?? beginReading(by);
+  const before = taken(answer);
+  reader.answers.set(answer, before);
+  const isOver = (): void => {
+    reader.ended += socket.bytesWritten - (reader.answers.get(answer) ?? before);
+    reader.answers.delete(answer);
+  };
+  answer.once('close', isOver);
+}
+
+/** What its connection has carried of all its answers. */
+const taken = ({ socket }: ServerResponse): number => (socket ? socket.bytesWritten - socket.writableLength : 0);
+
+/** Some of it waits to be taken; what is made for long is nobody's delay. */
+const isUnread = ({ socket, writableLength }: ServerResponse): boolean =>
+  writableLength > 0 || (socket?.writableLength ?? 0) > 0;
+
+function beginReading(by: unknown): Reader {
+  const reader: Reader = { answers: new Map(), ended: 0 };
+  readers.set(by, reader);
+  let known = new Set<ServerResponse>();
   const timer = setInterval(() => {
-    const now = taken();
-    if (now - before < READING_MS * LEAST_BYTES_PER_MS) answer.destroy();
-    before = now;
+    const moved = [...reader.answers].reduce((sum, [answer, before]) => sum + taken(answer) - before, reader.ended);
+    if (moved < READING_MS * LEAST_BYTES_PER_MS) for (const answer of known) if (isUnread(answer)) answer.destroy();
+    reader.ended = 0;
+    for (const answer of reader.answers.keys()) reader.answers.set(answer, taken(answer));
+    known = new Set(reader.answers.keys());
+    if (known.size > 0) return;
+    clearInterval(timer);
+    readers.delete(by);
   }, READING_MS);
-  answer.once('close', () => clearInterval(timer));
+  return reader;
+}
+
+/**
+ * Answers on one connection are made one after the other, as HTTP has them: else a connection that asks for hundreds of files
+ * and reads none has all of them in memory. Those of one address share its line.
+ */
+export function limitAnswers(app: FastifyInstance): void {
+  const last = new WeakMap<Socket, Promise<void>>();
+  app.addHook('onRequest', async ({ raw: { socket }, ip }, { raw }) => {
+    const before = last.get(socket);
+    last.set(socket, new Promise((resolve) => raw.once('close', resolve)));
+    await before;
+    limitReading(raw, networkOf(ip));
+  });
 }
 
 const isBodiless = ({ headers }: IncomingMessage): boolean =>

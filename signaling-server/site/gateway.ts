@@ -12,7 +12,7 @@ import { type Access, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
-import { cutAnswered, limitBodies, limitBodyTime } from '../http/slowRequests.ts';
+import { cutAnswered, limitAnswers, limitBodies, limitBodyTime } from '../http/slowRequests.ts';
 import { addWebSockets } from '../http/webSockets.ts';
 import { gatewayMetrics, METRICS_TYPE, type RunRole } from '../monitoring/metrics.ts';
 import type { Room } from './room.ts';
@@ -113,6 +113,7 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promise<FastifyInstance> {
   const { access, host, pages, embedOn, rooms, malformed } = options;
   const app = application(access, host, false);
+  limitAnswers(app);
   limitBodies(app);
   await addWebSockets(app, SOCKET_LIMITS);
   await addPages(app, pages, { embedOn });

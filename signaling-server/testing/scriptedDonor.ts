@@ -13,6 +13,7 @@ import {
   PROTOCOL_VERSION,
   type ReportMessage,
   type ServerMessage,
+  type StepProgress,
 } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
 import { Spoken } from '../../swarm/messages/spoken.ts';
@@ -44,7 +45,6 @@ const MOVED_A_STEP = 1e-3;
 
 /** Of what it said, for a conversation that goes on where it was. */
 const KEPT_LENGTH = 1_000_000;
-/** No words of a conversation. */
 const UNCOUNTED: ReadonlySet<ServerMessage['type']> = new Set(['welcome', 'refused', 'snapshot']);
 
 interface StateShard {
@@ -77,7 +77,6 @@ interface ScriptedOptions {
   readonly lie?: (message: PeerMessage) => PeerMessage | null;
   /** False: it never uploads of itself. */
   readonly uploads?: boolean;
-  /** What it uploads in place of a shard's floats. */
   readonly forge?: (shard: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
 }
 
@@ -97,6 +96,8 @@ export class ScriptedDonor {
   readonly #waiting = new Set<() => void>();
   #welcome: Said<'welcome'> | null = null;
   #spoken = new Spoken<string>();
+  /** How far it is with the step that it began last. */
+  #at: StepProgress | null = null;
   #plan: { readonly epoch: number; readonly generation: number; readonly plan: Plan } | null = null;
 
   /** One that the server has taken in. */
@@ -113,7 +114,7 @@ export class ScriptedDonor {
     this.#headers = address === undefined ? {} : { 'x-forwarded-for': address };
     this.#socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/donor?run=${run}`, { headers: this.#headers });
     const alive = setInterval(() => {
-      if (this.#welcome && this.obedient) this.say({ type: 'heartbeat' });
+      if (this.#welcome && this.obedient) this.say({ type: 'heartbeat', ...(this.#at && { at: this.#at }) });
     }, HEARTBEAT_MS);
     this.closed = new Promise((resolve) => this.#socket.on('close', () => resolve(clearInterval(alive))));
     this.#socket.on('error', () => {}); // the close that follows says it
@@ -176,14 +177,10 @@ export class ScriptedDonor {
     this.say({ type: 'resumed', generation, role, handedOver: null });
   }
 
-  leave(): void {
-    this.#socket.close();
-  }
+  leave = (): void => this.#socket.close();
 
   /** As if its machine had lost power. */
-  vanish(): void {
-    this.#socket.terminate();
-  }
+  vanish = (): void => this.#socket.terminate();
 
   heardCount(type: ServerMessage['type']): number {
     return this.received.filter((message) => message.type === type).length;
@@ -264,10 +261,13 @@ export class ScriptedDonor {
         if (!peers(message.plan).includes(this.welcome.peer)) return;
         return this.say({ type: 'ready', epoch: message.epoch, memoryBytes: 1_000_000 });
       case 'start':
+        this.#at = { epoch: message.epoch, step: message.step, done: 0, waitsFor: [], hasReported: false };
         if (this.#options.stepMs !== undefined) await sleep(this.#options.stepMs);
         return this.#report(message.epoch, message.step);
       case 'evaluate':
-        return this.#evaluate(message.epoch, message.step);
+        this.#evaluate(message.epoch, message.step);
+        if (this.#at) this.#at = { ...this.#at, epoch: message.epoch, hasEvaluated: true };
+        return;
       case 'committed':
         if (message.checkpoint && this.#options.uploads !== false)
           await this.#upload({ ...message, step: message.step + 1 });
@@ -316,6 +316,7 @@ export class ScriptedDonor {
     const plan = this.#planOf(epoch);
     if (plan === null) return;
     const samples = this.#last(plan).map(({ id, samples: [from, to] }) => ({ id, count: to - from }));
+    if (this.#at) this.#at = { ...this.#at, done: 1, hasReported: true };
     this.say({
       type: 'report',
       epoch,

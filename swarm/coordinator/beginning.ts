@@ -31,7 +31,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     asks: 0,
     warmUps: 0,
     departures: null,
-    visits: NO_VISITS,
+    ...{ visits: NO_VISITS, committedMs: null },
     donors: [],
     phase: { name: 'waiting', lack: { of: 'firstDonor' } },
     pending: [],

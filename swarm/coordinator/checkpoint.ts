@@ -21,7 +21,7 @@ import {
 } from './copies.ts';
 import { allowedFor, allowedMs, DEADLINES, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
-import { withWork } from './progress.ts';
+import { isIdle, withWork } from './progress.ts';
 import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, type Watched } from './state.ts';
 import { unsavedLimit } from './stepsAhead.ts';
 import { living } from './successor.ts';
@@ -79,9 +79,7 @@ export function silentUploads({ state, now }: Transition, phase: Watched, pendin
   );
   if (pending.tookMs === null || 2 * owing.length > asked.size) return [];
   const quiet = allowedMs(DEADLINES.lastUploads, pending.tookMs);
-  const silent = owing.filter((peer) =>
-    phase.progress.some((one) => one.peer === peer && one.at.waitsFor.length === 0 && now - one.sinceMs >= quiet),
-  );
+  const silent = owing.filter((peer) => isIdle(phase, peer, quiet, now));
   const donors = state.donors.filter(({ peer }) => !silent.includes(peer));
   return living({ ...state, donors }, phase.inForce) === null ? [] : silent;
 }
@@ -124,7 +122,7 @@ function latestUpload(
 
 /** New pieces of a shard came in, fast enough: whoever waits for this checkpoint goes on waiting. */
 export function uploading(transition: Transition, peer: PeerId): void {
-  const { config, phase, pending, seen } = transition.state;
+  const { config, phase, pending, seen, committedSteps } = transition.state;
   const waits = phase.name === 'saving' || (phase.name === 'holding' && phase.awaits === 'checkpoint');
   if (!waits) return;
   const allowed = allowedFor('upload', seen);
@@ -132,7 +130,7 @@ export function uploading(transition: Transition, peer: PeerId): void {
     uploadsMissing(checkpoint).includes(peer) ? latestUpload(config, checkpoint, peer, allowed) : [],
   );
   const deadline = Math.max(phase.deadline, Math.min(transition.now + allowed, Math.max(...latest)));
-  change(transition, { phase: { ...withWork(phase, peer, transition.now), deadline } });
+  change(transition, { phase: { ...withWork(phase, peer, committedSteps - 1, transition.now), deadline } });
 }
 
 /** wrong: no checkpoint that was ever asked of this peer. old: it is not needed any more. */

@@ -8,7 +8,7 @@ import { afterCommit, afterOverflow } from '../precision.ts';
 import { learningRate } from '../run/learningRate.ts';
 import { dismiss, relay, rememberedTimes, throwOut, verdictOf } from './blame.ts';
 import { expectCheckpoint } from './checkpoint.ts';
-import { allowedMs, DEADLINES, paceAfter } from './deadlines.ts';
+import { allowedMs, DEADLINES, LOOK_AGAIN_MS, lookWithinMs, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
@@ -52,7 +52,10 @@ export function considerCommit(transition: Transition, phase: Training) {
   }
 }
 
-/** Those who report last have as long as the others took some times over, whatever the step was allowed at its start. */
+/**
+ * Those who report last have as long as the others took some times over, whatever the step was allowed at its start, and are
+ * looked at once half of that is over; sooner where the server watches, so that it knows from then on what moves.
+ */
 function hurry(transition: Transition, phase: Training) {
   const owing = reportersOf(phase.inForce.duties);
   const missing = owing.filter((peer) => phase.reports.every((one) => one.peer !== peer));
@@ -63,7 +66,11 @@ function hurry(transition: Transition, phase: Training) {
   // What comes after that moves it no more.
   if (isWhole && phase.reportedMs !== null) return;
   const deadline = Math.min(phase.deadline, transition.now + allowed);
-  change(transition, { phase: { ...phase, deadline, reportedMs: isWhole ? elapsedMs : null } });
+  const lookMs = phase.inForce.watched.length > 0 ? LOOK_AGAIN_MS : lookWithinMs(allowed);
+  const lookAt = Math.min(phase.lookAt, transition.now + lookMs);
+  const { halfReportedMs } = phase;
+  const reported = { reportedMs: isWhole ? elapsedMs : null, halfReportedMs: halfReportedMs ?? elapsedMs };
+  change(transition, { phase: { ...phase, deadline, lookAt, ...reported } });
 }
 
 /**
@@ -121,6 +128,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   change(transition, {
     committedSteps: step + 1,
     lastCommit: { epoch, step, clipScale: scale, learningRate: rate },
+    committedMs: transition.now,
     lossScale: nextScale,
     loss,
     donors: donors.map((donor) => ({ ...donor, tokens: donor.tokens + (earned.get(donor.peer) ?? 0) })),

@@ -79,13 +79,17 @@ export interface Pace {
 /** How far members are is looked at when half of a step's time is over, and from then on so often. */
 const LOOK_LEAST_MS = 7_000;
 export const LOOK_AGAIN_MS = 2_000;
-export const lookMs = (pace: Pace, predicted: Predicted | null): number =>
-  Math.max(LOOK_LEAST_MS, stepAllowedMs(pace, predicted) / 2);
+export const lookWithinMs = (allowed: number): number => Math.max(LOOK_LEAST_MS, allowed / 2);
+export const lookMs = (pace: Pace, predicted: Predicted | null): number => lookWithinMs(stepAllowedMs(pace, predicted));
 
 /** A member that waits for nobody and does nothing for so long, where that is looked at, holds a step up: as long as a whole step took. */
 const QUIET_LEAST_MS = 5_000;
 export const quietMs = (pace: Pace, predicted: Predicted | null): number =>
   Math.max(QUIET_LEAST_MS, stepAllowedMs(pace, predicted) / DEADLINES.step.factor);
+
+/** Between two of a step that half have reported after so long: no longer than that took. Null: fewer have. */
+export const stillMs = (pace: Pace, predicted: Predicted | null, halfReportedMs: number | null): number =>
+  Math.min(quietMs(pace, predicted), Math.max(QUIET_LEAST_MS, halfReportedMs ?? Number.POSITIVE_INFINITY));
 
 /** Of steps that take less nobody is asked how far they are. */
 export const QUICK_STEP_MS = 1_000;

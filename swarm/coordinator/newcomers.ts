@@ -18,12 +18,11 @@ export function letIn(transition: Transition) {
 }
 
 function open(transition: Transition, peers: readonly PeerId[]) {
-  const { donors } = transition.state;
+  const { state, now: sinceMs } = transition;
+  const { donors } = state;
   change(transition, {
     donors: donors.map((donor) =>
-      donor.newcomer && peers.includes(donor.peer)
-        ? { ...donor, newcomer: { ...donor.newcomer, waits: false } }
-        : donor,
+      donor.newcomer && peers.includes(donor.peer) ? { ...donor, newcomer: { sinceMs, waits: false } } : donor,
     ),
   });
   transition.effects.push({ type: 'offerChanged', reason: `${peers.join(', ')} may be used` });

@@ -48,7 +48,6 @@ function watched(swarm: Swarm, whole: readonly string[], full: readonly Pair[] =
   swarm.relaySaw({ whole, full, moved: 9 });
   swarm.pass(20_000);
   swarm.relaySaw({ whole, full, moved: 9 });
-  swarm.expire();
 }
 
 it('[CO94] what two send each other who wait for each other goes through the server, and nobody is late by that', () => {
@@ -75,6 +74,83 @@ it('[CO94] before the deadline once they have said nothing new for long; at the 
   expect(busy.trace()).toEqual([]);
   busy.expire();
   expect(busy.trace()).toContain('epoch 2 a b: a waits for b, b waits for a');
+});
+
+/** `a` waits for `b` and has ever more done, by its own word; `b` reported at once, or waits for `a`: with more done, or not. */
+function claiming(hasReported: boolean, bothMove: boolean) {
+  const swarm = training();
+  if (hasReported) swarm.settle('a report');
+  swarm.trace();
+  // A look comes half of the step's time after its start (CO76), or 7 s after half have reported (RE27).
+  for (let second = 0; second <= (hasReported ? 6 : 30); second += 2) {
+    say(swarm, { a: ['b'] }, second);
+    const { epoch } = swarm.run.state;
+    const waitsFor = bothMove || !hasReported ? [swarm.peer('a')] : [];
+    const at = { epoch, step: 0, done: bothMove ? second : 4, waitsFor, hasReported };
+    swarm.say('b', { type: 'heartbeat', at });
+  }
+  swarm.tick();
+  return swarm;
+}
+
+it.each([
+  ['one that has reported', true, 'epoch 2 a b: a waits for b'],
+  ['one that waits for it', false, 'epoch 2 a b: a waits for b, b waits for a'],
+])('[CO94] who waits for %s gets on by the words of both, not by its own alone', (_, hasReported, line) => {
+  expect(claiming(hasReported, true).trace()).toEqual([]);
+  const claimed = claiming(hasReported, false);
+  expect(claimed.trace()).toContain(line);
+  expect(claimed.run.state).toMatchObject({ relayed: [['a', 'b']], attempts: { late: [] }, donors: [{}, {}] });
+});
+
+it('[CO95] where it watches the server looks soon after half have reported, and who has all of it and waits on goes', () => {
+  const swarm = claiming(true, false);
+  swarm.settle('a report');
+  const whole = wentBy(swarm, () => true);
+  // The first look asks what went by; from then on nothing moves for 5 s.
+  for (let second = 0; second < 8; second += 2) {
+    say(swarm, { a: ['b'] }, second);
+    swarm.tick();
+    swarm.relaySaw({ whole });
+  }
+  const lines = swarm.trace();
+  expect(lines).toContain('relayAsked');
+  expect(lines).toContain('refuse a tooLate');
+});
+
+it('[CO95] nobody is judged by what went by some time ago: who has sent its part since then stays', () => {
+  const swarm = claiming(true, false);
+  swarm.settle('* report');
+  const whole = wentBy(swarm, ({ from }) => from === swarm.peer('a'));
+  // `b` computes for long; all that it sends, and its report, come between two answers of the server.
+  for (let second = 0; second < 12; second += 2) {
+    say(swarm, { a: ['b'], b: [] }, second);
+    swarm.tick();
+    if (second === 10) swarm.settle('a report');
+    else swarm.relaySaw({ whole, moved: 9 });
+  }
+  swarm.pass(1_000);
+  say(swarm, { a: ['b'] });
+  swarm.tick();
+  swarm.relaySaw({ whole: wentBy(swarm, () => true), moved: 20 });
+  expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual([]);
+});
+
+it('[CO31] [CO94] who works ten times as long as others, by its own word alone, is in time for each step', () => {
+  const swarm = training({ steps: 9 });
+  for (const step of [0, 1, 2]) {
+    swarm.pass(800);
+    swarm.settle('a *');
+    for (let second = 0; second < 8; second += 2) {
+      swarm.pass(2_000);
+      const { epoch } = swarm.run.state;
+      const at = { epoch, step, done: second, waitsFor: [], hasReported: false };
+      swarm.say('a', { type: 'heartbeat', at });
+      swarm.tick();
+    }
+    while (swarm.run.state.committedSteps === step) swarm.settleOne();
+  }
+  expect(swarm.trace().filter((line) => /refuse|abandon|epoch/.test(line))).toEqual([]);
 });
 
 it.each([

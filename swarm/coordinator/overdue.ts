@@ -5,11 +5,11 @@
  */
 import type { PeerId } from '../base.ts';
 import { dismiss, isPair, relay, remember } from './blame.ts';
-import { quietMs } from './deadlines.ts';
+import { stillMs } from './deadlines.ts';
 import type { CoordinatorEvent, Pair } from './events.ts';
 import { owing as owingOf, waysOf } from './owing.ts';
 import { planOn, tryAgain } from './planInForce.ts';
-import { contradictions, keepingWaiting, stuckIn } from './progress.ts';
+import { contradictions, keepingWaiting, stoodSinceMs, stuckIn } from './progress.ts';
 import { type Evaluating, membersOf, type Preparing, type Training } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { evaluatorsOf, reportersOf } from './tally.ts';
@@ -24,17 +24,42 @@ type Awaiting = Training | Preparing | Evaluating;
 
 type Named = Extract<CoordinatorEvent, { type: 'relaySaw' }>;
 
-/** What went through the server between those whom it watches. */
+/**
+ * What went through the server between those whom it watches, as of now: who is shown by it to owe its part goes. What went by
+ * some time ago shows nothing of who has sent its part since.
+ */
 export function relaySaw(transition: Transition, { type: _, epoch, ...seen }: Named) {
-  const { phase } = transition.state;
-  if (!('seen' in phase) || epoch !== phase.inForce.epoch) return;
-  const sinceMs = phase.seen?.moved === seen.moved ? phase.seen.sinceMs : transition.now;
-  change(transition, { phase: { ...phase, seen: { ...seen, sinceMs } } });
+  const { phase: before } = transition.state;
+  if (!('seen' in before) || epoch !== before.inForce.epoch) return;
+  const sinceMs = before.seen?.moved === seen.moved ? before.seen.sinceMs : transition.now;
+  const phase = { ...before, seen: { ...seen, sinceMs } };
+  change(transition, { phase });
+  if (phase.name === 'training' || phase.name === 'preparing' || phase.name === 'evaluating') judge(transition, phase);
 }
 
-/** Before these are late. True: it was seen to. */
-export function lookAtRelay(transition: Transition, phase: Awaiting, late: readonly PeerId[]): boolean {
-  if (stuckInCircle(transition, phase, late, false)) return true;
+function judge(transition: Transition, phase: Awaiting) {
+  const { state, now } = transition;
+  const { seen } = phase;
+  const open = openIn(phase);
+  const late = lateIn(phase);
+  if (seen === null || now - seen.sinceMs < stillIn(phase) || keepingWaiting(phase, open, late).length > 0) return;
+  const owing = owingOf({ state, phase, seen, open }, [...new Set(contradictions(phase, open).flat())]);
+  if (owing.length > 0) overdue(transition, owing, late, owing);
+}
+
+/** Who has not answered without whom it does not go on. */
+export function lateIn(phase: Awaiting): readonly PeerId[] {
+  if (phase.name === 'preparing') return phase.waitingFor;
+  const [owing, answers] =
+    phase.name === 'training'
+      ? [reportersOf(phase.inForce.duties), phase.reports]
+      : [evaluatorsOf(phase.inForce.plan), phase.answers];
+  return owing.filter((peer) => answers.every((one) => one.peer !== peer));
+}
+
+/** Before anyone is late. True: it was seen to. */
+export function lookAtRelay(transition: Transition, phase: Awaiting): boolean {
+  if (stuckInCircle(transition, phase, lateIn(phase), false)) return true;
   const { epoch, watched } = phase.inForce;
   if (watched.length > 0) transition.effects.push({ type: 'relayAsked', epoch });
   return false;
@@ -94,25 +119,22 @@ function openIn(phase: Awaiting): readonly PeerId[] {
 /**
  * All who are late wait for each other, or for one who says that its part is done: `isLate` false: before the deadline,
  * where they have said nothing new for long. True: it is seen to, by another epoch in which the server sees what they
- * send, or without who is shown to owe its part.
+ * send.
  */
 function stuckInCircle(transition: Transition, phase: Awaiting, late: readonly PeerId[], isLate = true): boolean {
-  const { state, now } = transition;
-  const { inForce, seen, progress } = phase;
   const open = openIn(phase);
   if (keepingWaiting(phase, open, late).length > 0) return false;
-  const quiet = quietMs(inForce, inForce.predicted);
   const isQuiet = (peer: PeerId): boolean =>
-    isLate || !open.includes(peer) || progress.some((one) => one.peer === peer && now - one.sinceMs >= quiet);
-  const against = contradictions(phase, open);
-  const hidden = against.filter((pair) => !isPair(inForce.watched, ...pair) && pair.every((peer) => isQuiet(peer)));
-  if (hidden.length > 0) return watch(transition, hidden, sentenceOf(hidden));
-  if (seen === null || now - seen.sinceMs < quiet) return false;
-  const owing = owingOf({ state, phase, seen, open }, [...new Set(against.flat())]);
-  if (owing.length === 0) return false;
-  overdue(transition, owing, late, owing);
-  return true;
+    isLate || !open.includes(peer) || transition.now - stoodSinceMs(phase, peer) >= stillIn(phase);
+  const hidden = contradictions(phase, open).filter(
+    (pair) => !isPair(phase.inForce.watched, ...pair) && pair.every((peer) => isQuiet(peer)),
+  );
+  return hidden.length > 0 && watch(transition, hidden, sentenceOf(hidden));
 }
+
+/** Where nothing moves between two for so long, it stands. */
+const stillIn = (phase: Awaiting): number =>
+  stillMs(phase.inForce, phase.inForce.predicted, phase.name === 'training' ? phase.halfReportedMs : null);
 
 const sentenceOf = (pairs: readonly Pair[]): string =>
   pairs.map(([one, other]) => `${one} waits for ${other}`).join(', ');
@@ -144,7 +166,7 @@ function breakCircle(transition: Transition, phase: Awaiting) {
   const open = openIn(phase);
   const against = contradictions(phase, open);
   const reason = sentenceOf(against);
-  const isMoving = seen !== null && transition.now - seen.sinceMs < quietMs(inForce, inForce.predicted);
+  const isMoving = seen !== null && transition.now - seen.sinceMs < stillIn(phase);
   if (isMoving && attempts.stalls + 1 < STALLS_LIMIT) {
     change(transition, { attempts: { ...attempts, stalls: attempts.stalls + 1 } });
     log(transition, 'warn', `${reason}.`);

@@ -72,9 +72,12 @@ export function withProgress<Phase extends Watched>(phase: Phase, peer: PeerId, 
   return { phase: { ...phase, progress: [...others, said] }, isProven };
 }
 
-/** It waits for nobody, and has done nothing for so long. */
-const isIdle = ({ at, sinceMs }: Watched['progress'][number], quiet: number, now: number): boolean =>
-  at.waitsFor.length === 0 && now - sinceMs >= quiet;
+/** It waits for nobody, and has done nothing for so long; or says nothing where half of all speak. */
+export function isIdle({ inForce, progress, startedAt }: Watched, peer: PeerId, quiet: number, now: number): boolean {
+  const said = progress.find((one) => one.peer === peer);
+  if (said === undefined) return 2 * progress.length >= membersOf(inForce).length && now - startedAt >= quiet;
+  return said.at.waitsFor.length === 0 && now - said.sinceMs >= quiet;
+}
 
 /** It is the only one that waits for nobody, and somebody waits for it. */
 const isWaitedForByAll = ({ progress }: Training, members: readonly PeerId[], peer: PeerId): boolean => {
@@ -99,17 +102,24 @@ export function stuckIn(phase: Training, now: number): PeerId[] {
     if (reportedIn(phase, peer)) return false;
     const said = phase.progress.find((one) => one.peer === peer);
     if (said === undefined) return othersSay;
-    return isIdle(said, quiet, now) && (said.at.step === phase.step || isWaitedForByAll(phase, members, peer));
+    return isIdle(phase, peer, quiet, now) && (said.at.step === phase.step || isWaitedForByAll(phase, members, peer));
   });
   // Where everybody is stuck it is not a donor's doing.
   return stuck.length < members.length ? stuck : [];
 }
 
-/** The server sees that it is at work: it is not quiet, whatever its heartbeats say. */
-export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now: number): Phase => ({
-  ...phase,
-  progress: phase.progress.map((one) => (one.peer === peer ? { ...one, sinceMs: now } : one)),
-});
+/**
+ * The server sees that it uploads what is behind this step: it is not quiet, whatever its heartbeats say, and if they say
+ * nothing. Who has no part in the plan any more has its uploads still to send, and says nothing of this epoch.
+ */
+export function withWork<Phase extends Watched>(phase: Phase, peer: PeerId, step: number, now: number): Phase {
+  const { epoch } = phase.inForce;
+  const { at } = phase.progress.find((one) => one.peer === peer) ?? {
+    at: { epoch, step, done: 0, waitsFor: [], hasReported: true },
+  };
+  const others = phase.progress.filter((one) => one.peer !== peer);
+  return { ...phase, progress: [...others, { peer, at, sinceMs: now }] };
+}
 
 /**
  * Who is stuck with a committed step, of those whose part of it is to be saved: others wait for it, it waits for nobody,
@@ -118,7 +128,7 @@ export const withWork = <Phase extends Watched>(phase: Phase, peer: PeerId, now:
 export function stuckBehind(phase: Watched, step: number, owing: readonly PeerId[], now: number): PeerId[] {
   const said = phase.progress.filter(({ at }) => at.step === step);
   const isAwaited = (peer: PeerId) => said.some(({ at }) => at.waitsFor.includes(peer));
-  return idleAmong(phase, said, now).filter((peer) => owing.includes(peer) && isAwaited(peer));
+  return idleAmong(phase, owing, now).filter((peer) => said.some((one) => one.peer === peer) && isAwaited(peer));
 }
 
 /**
@@ -128,14 +138,27 @@ export function stuckBehind(phase: Watched, step: number, owing: readonly PeerId
 export function stuckInEvaluation(phase: Watched, owing: readonly PeerId[], now: number): PeerId | null {
   // One that has the run to itself holds nobody up.
   if (membersOf(phase.inForce).length === 1) return null;
-  const undone = phase.progress.filter(({ peer, at }) => owing.includes(peer) || !at.hasEvaluated);
-  const idle = idleAmong(phase, undone, now);
+  const undone = phase.progress.flatMap(({ peer, at }) => (at.hasEvaluated ? [] : peer));
+  const idle = idleAmong(phase, [...new Set([...owing, ...undone])], now);
   return idle.find((peer) => owing.includes(peer)) ?? idle[0] ?? null;
 }
 
-function idleAmong({ inForce }: Watched, said: Watched['progress'], now: number): PeerId[] {
-  const quiet = quietMs(inForce, inForce.predicted);
-  return said.filter((one) => isIdle(one, quiet, now)).map(({ peer }) => peer);
+/**
+ * Since when nothing moves at a member, by its own word and by the words of those for whom it waits: what is on its way to
+ * one is on its way from another, so that a counter which rises at one end alone is a claim.
+ */
+export function stoodSinceMs({ progress, startedAt }: Watched, peer: PeerId): number {
+  const own = progress.find((one) => one.peer === peer);
+  if (own === undefined) return startedAt;
+  const { waitsFor } = own.at;
+  if (waitsFor.length === 0) return own.sinceMs;
+  const others = progress.filter((one) => waitsFor.includes(one.peer)).map(({ sinceMs }) => sinceMs);
+  return Math.min(own.sinceMs, Math.max(startedAt, ...others));
+}
+
+function idleAmong(phase: Watched, among: readonly PeerId[], now: number): PeerId[] {
+  const quiet = quietMs(phase.inForce, phase.inForce.predicted);
+  return among.filter((peer) => isIdle(phase, peer, quiet, now));
 }
 
 /**

@@ -86,10 +86,12 @@ it('[CO92] when the time for uploads is over, who waits for another late one sta
   expect(swarm.run.state.donors.map(({ peer }) => String(peer))).toEqual(['a', 'b']);
 });
 
-it.each<readonly [what: string, isBusy: boolean, refused: readonly string[]]>([
-  ['sends nothing of its part', false, ['refuse c tooLate']],
-  ['has an upload that is seen to come', true, []],
-])('[CO97] of the last checkpoint only one part is missing: who %s', (_what, isBusy, refused) => {
+it.each<readonly [what: string, isBusy: boolean, speaking: string, refused: readonly string[]]>([
+  ['sends nothing of its part', false, 'c', ['refuse c tooLate']],
+  ['says nothing either, where others do', false, 'ab', ['refuse c tooLate']],
+  ['has an upload that is seen to come', true, 'c', []],
+  ['says nothing where others do, and has an upload that is seen to come', true, 'ab', []],
+])('[CO97] of the last checkpoint only one part is missing: who %s', (_what, isBusy, speaking, refused) => {
   const swarm = replicated({ expectedDonors: 3, steps: 1 });
   swarm.join('a', 'b', 'c');
   swarm.settle('c uploaded');
@@ -97,7 +99,7 @@ it.each<readonly [what: string, isBusy: boolean, refused: readonly string[]]>([
   for (let second = 0; second < 12; second++) {
     swarm.pass(1_000);
     const at = { epoch: 1, step: 0, done: 9, waitsFor: [], hasReported: true };
-    swarm.say('c', { type: 'heartbeat', at });
+    for (const name of speaking) swarm.say(name, { type: 'heartbeat', at });
     if (isBusy) swarm.uploading('c');
     swarm.tick();
   }
@@ -142,6 +144,14 @@ it.each<readonly [what: string, goes: string, words: readonly Word[]]>([
       ['a', [], true],
       ['b', []],
       ['c', []],
+    ],
+  ],
+  [
+    'says nothing, where others do,',
+    'c',
+    [
+      ['a', []],
+      ['b', []],
     ],
   ],
   [
@@ -211,6 +221,7 @@ describe('[CO93] a word that one waits for another, which says that it is done,'
         swarm.say(name, { type: 'heartbeat', at: { ...at, hasReported: true, hasEvaluated: true } });
       }
       swarm.tick();
+      swarm.relaySaw({ whole: whole(swarm), moved: 1 });
     }
     return swarm;
   };

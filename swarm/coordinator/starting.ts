@@ -28,7 +28,7 @@ export function train(transition: Transition, { filling, ...before }: PlanInForc
   const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
     phase: {
-      ...{ name: 'training', step, reports: [], reportedMs: null, deadline },
+      ...{ name: 'training', step, reports: [], reportedMs: null, halfReportedMs: null, deadline },
       ...watchedFrom(inForce, transition.now, patience(transition)),
     },
   });

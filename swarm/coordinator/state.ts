@@ -150,6 +150,8 @@ export interface Training extends Watched {
   readonly reports: readonly Reported[];
   /** How long it took until all had reported without whom there is no commit; null: not all have. */
   readonly reportedMs: number | null;
+  /** How long it took until half of these had; null: fewer have. */
+  readonly halfReportedMs: number | null;
   readonly deadline: number;
 }
 
@@ -307,6 +309,8 @@ export interface CoordinatorState {
   readonly isSavedFirst: boolean | 'elsewhere';
   /** Null: there is none, or the run went back since. */
   readonly lastCommit: LastCommit | null;
+  /** When this server committed a step last. */
+  readonly committedMs: number | null;
   readonly newestCheckpointStep: number;
   readonly evaluatedSteps: number | null;
   readonly loss: number | null;
@@ -371,9 +375,11 @@ export function nextDeadline(state: CoordinatorState): number | null {
   return Number.isFinite(next) ? next : null;
 }
 
-/** Its donors are at work, and no other newcomer is on its way into a plan. */
-export function mayLetIn({ operator, phase, proposal, warmingUp, ask, donors }: CoordinatorState): boolean {
+/** Its donors are at work, no other newcomer is on its way into a plan, and a step was committed with those whom the plan has. */
+export function mayLetIn(state: CoordinatorState): boolean {
+  const { operator, phase, proposal, warmingUp, ask, donors, lastCommit } = state;
   if (operator !== 'run' || !('inForce' in phase) || phase.name === 'preparing') return false;
+  if (lastCommit?.epoch !== phase.inForce.epoch) return false;
   if (warmingUp !== null || ask?.answer === null) return false;
   return proposal === null || peers(proposal.plan).some((peer) => !donors.some((donor) => donor.peer === peer));
 }

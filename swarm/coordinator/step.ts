@@ -3,7 +3,7 @@
  * it. The same function runs in the server, in tests with a clock of their own, and in a fuzzer. Rules CO in SPEC.md.
  */
 
-import { assertNever, type PeerId } from '../base.ts';
+import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
@@ -18,7 +18,7 @@ import { donorSaid } from './donorSaid.ts';
 import type { CoordinatorEvent, DonorMessage, Effect, OperatorCommand } from './events.ts';
 import { letIn } from './newcomers.ts';
 import { COMMANDED } from './operatorWords.ts';
-import { lateArrival, lateEvaluation, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
+import { lateArrival, lateEvaluation, lateIn, lateStep, lookAtRelay, overdue, relaySaw } from './overdue.ts';
 import { boundary, considerInterruption, lose, planAnew, planOn, stopNow, waitWithout } from './planInForce.ts';
 import { stuckBehind, stuckIn, stuckInEvaluation, withoutWaiting } from './progress.ts';
 import { considerReturn, mayReturn, missedReturn, wasAwayShortly } from './returning.ts';
@@ -33,7 +33,7 @@ import {
   type Training,
 } from './state.ts';
 import { amongOf, keepingState, membersInvolved, uncopied, uncopiedSentence, willing } from './successor.ts';
-import { evaluatorsOf, reportersOf } from './tally.ts';
+import { reportersOf } from './tally.ts';
 import { change, donorOf, forget, forgive, log, send, type Transition } from './transition.ts';
 import { sliceRelayed } from './unequal.ts';
 import { comeOneByOne } from './visits.ts';
@@ -241,17 +241,17 @@ function expire(transition: Transition) {
 function look(transition: Transition, phase: Training | Preparing | Evaluating | Saving | AwaitingCheckpoint) {
   const { now } = transition;
   if (phase.name === 'training') {
-    const [owing, missing] = [reportersOf(phase.inForce.duties), notReported(phase)];
+    const missing = lateIn(phase);
     const stuck = missing.length > 0 ? stuckIn(phase, now) : [];
-    if (stuck.length > 0) return overdue(transition, owing, missing, stuck);
-    if (missing.length > 0 && lookAtRelay(transition, phase, missing)) return;
+    if (stuck.length > 0) return overdue(transition, reportersOf(phase.inForce.duties), missing, stuck);
+    if (missing.length > 0 && lookAtRelay(transition, phase)) return;
   } else if (phase.name === 'preparing') {
-    if (lookAtRelay(transition, phase, phase.waitingFor)) return;
+    if (lookAtRelay(transition, phase)) return;
   } else if (phase.name === 'evaluating') {
-    const owing = notAnswered(phase);
+    const owing = lateIn(phase);
     const stuck = stuckInEvaluation(phase, owing, now);
     if (stuck !== null) return overdue(transition, owing, owing, [stuck]);
-    if (owing.length > 0 && lookAtRelay(transition, phase, owing)) return;
+    if (owing.length > 0 && lookAtRelay(transition, phase)) return;
   } else {
     const pending = awaited(transition, phase);
     const owing = pending ? uploadsMissing(pending) : [];
@@ -262,12 +262,6 @@ function look(transition: Transition, phase: Training | Preparing | Evaluating |
   change(transition, { phase: { ...phase, lookAt: now + LOOK_AGAIN_MS } });
 }
 
-const notReported = ({ inForce, reports }: Training): PeerId[] =>
-  reportersOf(inForce.duties).filter((peer) => reports.every((one) => one.peer !== peer));
-
-const notAnswered = ({ inForce, answers }: Evaluating): PeerId[] =>
-  evaluatorsOf(inForce.plan).filter((peer) => answers.every((answer) => answer.peer !== peer));
-
 const awaited = (transition: Transition, { name }: Saving | AwaitingCheckpoint) =>
   name === 'saving' ? pendingNow(transition) : awaitedCheckpoint(transition);
 
@@ -277,12 +271,12 @@ function expirePhase(transition: Transition) {
     case 'preparing':
       return lateArrival(transition, phase);
     case 'training': {
-      const missing = notReported(phase);
+      const missing = lateIn(phase);
       if (missing.length > 0) return lateStep(transition, phase, missing);
       return withoutLateCopies(transition, phase);
     }
     case 'evaluating':
-      return lateEvaluation(transition, phase, notAnswered(phase));
+      return lateEvaluation(transition, phase, lateIn(phase));
     case 'holding':
     case 'saving': {
       if (phase.name === 'holding' && phase.awaits !== 'checkpoint') return;

@@ -56,11 +56,13 @@ export function log(transition: Transition, level: 'info' | 'warn', text: string
 export function noteVisit(transition: Transition, peer: PeerId): void {
   const { state, now } = transition;
   const donor = donorOf(transition, peer);
-  if (!donor?.newcomer || donor.wish !== 'compute' || !isShort(donor.newcomer, now)) return;
+  if (!donor?.newcomer || donor.wish !== 'compute' || !isShort(donor.newcomer, donor.tokens, now)) return;
   const { warmingUp } = state;
   const isNeeded =
     membersInvolved(state).includes(peer) || (warmingUp !== null && peers(warmingUp.plan).includes(peer));
-  if (isNeeded) change(transition, { visits: withVisit(state.visits, now) });
+  if (!isNeeded) return;
+  const costMs = now - Math.max(state.committedMs ?? now, donor.newcomer.sinceMs);
+  change(transition, { visits: withVisit(state.visits, costMs, now) });
 }
 
 export function forget(transition: Transition, peer: PeerId): void {

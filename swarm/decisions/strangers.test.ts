@@ -77,6 +77,16 @@ describe('[CO101] beside newcomers who stay for seconds, in a run whose plans ha
     },
   );
 
+  test('and beside ones who report no step at least three quarters, however many come', () => {
+    const mutes = Array.from({ length: 100 * minutes }, (_, i) => ({
+      ...{ name: `m${i}`, manner: 'mute' as const, claims: 0.01, truth: 0.01, joinsAtMs: 20_000 + 6_000 * i },
+    }));
+    const alone = timedRun(two, 600 * minutes, { wishes });
+    const beside = timedRun([...two, ...mutes], 600 * minutes, { wishes });
+    expect(beside.commits).toBeGreaterThan(0.75 * alone.commits);
+    expect(beside.givenUp).toBe(0);
+  });
+
   test('where all who did the newest step are gone, those who are there go on', () => {
     const gone = two.map((donor) => ({ ...donor, staysMs: 90_000 }));
     const { reports } = timedRun([...gone, ...crowd(20_000, 88_000), { ...late, joinsAtMs: 88_000 }], 60 * minutes, {
