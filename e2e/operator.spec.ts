@@ -107,10 +107,9 @@ async function lookAtParts(page: Page): Promise<void> {
 
 /** Two sessions of one operator, or two operators: each sees what the other one does. */
 async function pauseTogether(page: Page, other: Page): Promise<void> {
-  await Promise.all([
-    page.getByRole('button', { name: 'Pause', exact: true }).click(),
-    tell(other, 'command', { command: 'pause' }),
-  ]);
+  // One after the other: the button says Resume as soon as somebody has paused, and a press aimed at Pause would be that.
+  await page.getByRole('button', { name: 'Pause', exact: true }).click();
+  await tell(other, 'command', { command: 'pause' });
   for (const each of [page, other]) await each.getByText(/^Paused by the operator after/).waitFor();
   // A tab behind another one draws late.
   await page.bringToFront();
@@ -125,7 +124,7 @@ async function pauseTogether(page: Page, other: Page): Promise<void> {
   expect(await other.getByLabel('Minutes without a checkpoint, at most').inputValue()).toBe('7');
 }
 
-/** Whatever is pressed at once, whoever comes last is conditionsFollowed, and both see the same in the end. */
+/** Whatever is pressed at once, whoever comes last is followed, and both see the same in the end. */
 async function pressAtOnce(page: Page, other: Page): Promise<void> {
   const commands = ['resume', 'pause', 'start', 'pause'];
   const both = [page, other].flatMap((each) => commands.map((command) => tell(each, 'command', { command })));
