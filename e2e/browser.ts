@@ -15,7 +15,7 @@ import { decodeWatchMessage } from '../swarm/messages/watch.ts';
 import { atTestEnd, type ProductServer } from './product.ts';
 
 /** Four browsers on two busy cores start slowly. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 300_000;
 
 /** Which browser, and how it is started. */
 export async function launchOptions(
