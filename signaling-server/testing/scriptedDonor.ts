@@ -45,6 +45,7 @@ const MOVED_A_STEP = 1e-3;
 
 /** Of what it said, for a conversation that goes on where it was. */
 const KEPT_LENGTH = 1_000_000;
+/** No words of a conversation. */
 const UNCOUNTED: ReadonlySet<ServerMessage['type']> = new Set(['welcome', 'refused', 'snapshot']);
 
 interface StateShard {
@@ -77,6 +78,7 @@ interface ScriptedOptions {
   readonly lie?: (message: PeerMessage) => PeerMessage | null;
   /** False: it never uploads of itself. */
   readonly uploads?: boolean;
+  /** What it uploads in place of a shard's floats. */
   readonly forge?: (shard: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
 }
 
@@ -177,10 +179,14 @@ export class ScriptedDonor {
     this.say({ type: 'resumed', generation, role, handedOver: null });
   }
 
-  leave = (): void => this.#socket.close();
+  leave(): void {
+    this.#socket.close();
+  }
 
   /** As if its machine had lost power. */
-  vanish = (): void => this.#socket.terminate();
+  vanish(): void {
+    this.#socket.terminate();
+  }
 
   heardCount(type: ServerMessage['type']): number {
     return this.received.filter((message) => message.type === type).length;

@@ -141,14 +141,12 @@ export function leastExchange(
     }
     if (tableBytes > 0 && (stage === 0 || stage === last)) {
       let ups = 0;
-      for (const place of own.places) {
+      for (const [index, place] of own.places.entries()) {
         const { upload, download, line } = at(costs.peers, place);
         const [up, down] = line === null ? [upload, download] : [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
         ups += up;
-        if (stage === last) most = Math.max(most, float(ends, lane) + tableBytes / up + tableBytes / down);
-        lane++;
+        if (stage === last) most = Math.max(most, float(ends, lane + index) + tableBytes / up + tableBytes / down);
       }
-      lane -= lanes;
       if (stage === 0) most = Math.max(most, least + ((lanes - 1) * bytes + at(stages, last).lanes * tableBytes) / ups);
     }
     lane += lanes;
