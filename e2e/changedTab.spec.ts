@@ -9,7 +9,7 @@ import type { PeerMessage } from '../swarm/messages/messages.ts';
 import type { Snapshot } from '../swarm/messages/snapshot.ts';
 import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
 import { type ProductServer, startServer } from './product.ts';
-import { Besieged } from './strangers.ts';
+import { Besieged, type Siege } from './strangers.ts';
 
 const HONEST = 2;
 /** Commits that show that a run goes on. */
@@ -23,8 +23,8 @@ interface Honest {
   readonly before: Snapshot;
 }
 
-async function honestTabs(): Promise<Honest> {
-  const { folder } = new Besieged({ honest: HONEST }); // its run, whose only checkpoint is the last step's
+async function honestTabs(run: Siege['run'] = {}): Promise<Honest> {
+  const { folder } = new Besieged({ honest: HONEST, run }); // its run, whose only checkpoint is the last step's
   const server = await startServer(folder.runPath, { schedule: 'gpipe' });
   const operator = await openOperator(server);
   const tabs: Donor[] = [];
@@ -119,6 +119,30 @@ test('[CO32] links that are not lost go through the server: nobody loses its pla
   await honest.operator.until((now) => computing(now).length > HONEST && isRelayed(now));
   expect(computing(await expectKept(honest)).length).toBeGreaterThan(HONEST);
   lies.push(...victims, ...victims);
+  expect(victims).not.toContain(await honest.server.logged(THROWN_OUT));
+  await expectKept(honest, true);
+});
+
+/** Of an evaluation's stages the first one has nothing to say: of it another one says that it waits for it, and answers nothing. */
+const saysItWaits =
+  (first: PeerId | undefined) =>
+  (page: Page): void =>
+    void page.routeWebSocket(/api\/donor/, (socket) => {
+      const server = socket.connectToServer();
+      let at: object | null = null;
+      socket.onMessage((message) => {
+        const word = typeof message === 'string' ? (JSON.parse(message) as PeerMessage) : null;
+        if (word?.type === 'report') at = null;
+        if (word?.type !== 'evaluated' && (word?.type !== 'heartbeat' || at === null)) return server.send(message);
+        if (word.type === 'evaluated') at = { epoch: word.epoch, step: word.step, done: 0, hasReported: true };
+        else server.send(JSON.stringify({ ...word, at: { ...at, waitsFor: [first] } }));
+      });
+    });
+
+test('[CO98] in an evaluation who says on and on that it waits for the first stage goes, nobody else', async () => {
+  const honest = await honestTabs({ evaluationEverySteps: 40 });
+  const victims = computing(honest.before);
+  await openDonor(honest.server.url, { prepare: saysItWaits(victims[0]) });
   expect(victims).not.toContain(await honest.server.logged(THROWN_OUT));
   await expectKept(honest, true);
 });
