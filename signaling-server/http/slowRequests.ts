@@ -110,16 +110,31 @@ function beginReading(by: unknown): Reader {
   return reader;
 }
 
+/** Requests of one connection that have no answer yet: browsers and proxies have one. */
+const MOST_UNANSWERED = 16;
+
 /**
  * Answers on one connection are made one after the other, as HTTP has them: else a connection that asks for hundreds of files
- * and reads none has all of them in memory. Those of one address share its line.
+ * and reads none has all of them in memory. It ends where more requests than that wait. Those of one address share its line.
  */
 export function limitAnswers(app: FastifyInstance): void {
-  const last = new WeakMap<Socket, Promise<void>>();
-  app.addHook('onRequest', async ({ raw: { socket }, ip }, { raw }) => {
-    const before = last.get(socket);
-    last.set(socket, new Promise((resolve) => raw.once('close', resolve)));
+  const connections = new WeakMap<Socket, { unanswered: number; last: Promise<void> }>();
+  app.addHook('onRequest', async ({ raw: { socket }, ip }, reply) => {
+    const { raw } = reply;
+    const connection = connections.get(socket) ?? { unanswered: 0, last: Promise.resolve() };
+    connections.set(socket, connection);
+    if (connection.unanswered === MOST_UNANSWERED) socket.destroy();
+    if (socket.destroyed) return reply.hijack();
+    connection.unanswered += 1;
+    const before = connection.last;
+    connection.last = new Promise((resolve) => {
+      raw.once('close', () => {
+        connection.unanswered -= 1;
+        resolve();
+      });
+    });
     await before;
+    if (socket.destroyed) return reply.hijack();
     limitReading(raw, networkOf(ip));
   });
 }
