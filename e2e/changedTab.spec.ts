@@ -9,11 +9,13 @@ import type { PeerMessage } from '../swarm/messages/messages.ts';
 import type { Snapshot } from '../swarm/messages/snapshot.ts';
 import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
 import { type ProductServer, startServer } from './product.ts';
-import { Besieged, type Siege } from './strangers.ts';
+import { Besieged, commitsPerSecond, type Siege } from './strangers.ts';
 
 const HONEST = 2;
 /** Commits that show that a run goes on. */
 const FURTHER = 20;
+/** That one has to be shown twice to wait in vain before it goes. */
+const COUNTED_MS = { alone: 20_000, beside: 120_000 };
 
 interface Honest {
   readonly server: ProductServer;
@@ -139,10 +141,20 @@ const saysItWaits =
       });
     });
 
-test('[CO98] in an evaluation who says on and on that it waits for the first stage goes, nobody else', async () => {
+test('[CO98] in an evaluation who says on and on that it waits for the first stage goes, nobody else', {
+  timeout: 600_000,
+}, async () => {
   const honest = await honestTabs({ evaluationEverySteps: 40 });
+  const { url } = honest.server;
   const victims = computing(honest.before);
-  await openDonor(honest.server.url, { prepare: saysItWaits(victims[0]) });
+  const alone = await commitsPerSecond(url, COUNTED_MS.alone);
+  const [beside] = await Promise.all([
+    commitsPerSecond(url, COUNTED_MS.beside),
+    openDonor(url, { prepare: saysItWaits(victims[0]) }),
+  ]);
+  process.stdout.write(
+    `tabs beside who says that it waits: ${alone.toFixed(1)} a second became ${beside.toFixed(1)}\n`,
+  );
   expect(victims).not.toContain(await honest.server.logged(THROWN_OUT));
   await expectKept(honest, true);
 });

@@ -133,10 +133,10 @@ export class Besieged {
     visit: (signal: AbortSignal) => Promise<void>,
     { rollBacks = 0 } = {},
   ): Promise<number> {
-    const alone = await this.#commitsPerSecond(COUNTED_MS.alone);
+    const alone = await commitsPerSecond(this.url, COUNTED_MS.alone);
     const ends = new AbortController();
     const visits = visit(ends.signal);
-    const beside = await this.#commitsPerSecond(COUNTED_MS.beside);
+    const beside = await commitsPerSecond(this.url, COUNTED_MS.beside);
     ends.abort();
     await visits;
     process.stdout.write(`${strangers}: ${alone.toFixed(1)} steps a second became ${beside.toFixed(1)}\n`);
@@ -145,20 +145,14 @@ export class Besieged {
     return beside / alone;
   }
 
-  async #commitsPerSecond(forMs: number): Promise<number> {
-    const { committedSteps: before } = await this.status();
-    await sleep(forMs);
-    return (1_000 * ((await this.status()).committedSteps - before)) / forMs;
-  }
-
   /** None of them was refused, or lost its connection. */
   expectHonestKept(): void {
     const refusals = this.honest.flatMap(({ received }) => received.filter(({ type }) => type === 'refused'));
     expect(refusals).toEqual([]);
   }
 
-  async status(): Promise<PublicStatus> {
-    return publicStatusSchema.parse(await (await fetch(`${this.url}/api/status`)).json());
+  status(): Promise<PublicStatus> {
+    return statusOf(this.url);
   }
 
   /** One value of `/metrics`. */
@@ -167,6 +161,16 @@ export class Besieged {
     const line = text.split('\n').find((each) => each.startsWith(`${name} `));
     return Number(line?.slice(name.length) ?? 0);
   }
+}
+
+const statusOf = async (url: string): Promise<PublicStatus> =>
+  publicStatusSchema.parse(await (await fetch(`${url}/api/status`)).json());
+
+/** In so long a time. */
+export async function commitsPerSecond(url: string, forMs: number): Promise<number> {
+  const { committedSteps: before } = await statusOf(url);
+  await sleep(forMs);
+  return (1_000 * ((await statusOf(url)).committedSteps - before)) / forMs;
 }
 
 /** A donor's connection that reads nothing of what comes. */
