@@ -8,10 +8,9 @@
  * order, whatever the machine.
  */
 import { at, below, type PeerId, type Random, seededRandom } from '../base.ts';
-import { hostBytes as inMainBytes } from '../memory/memory.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { memoryOf, planOf, sketchOf } from './draft.ts';
+import { memoryWithin, planOf, sketchOf } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
@@ -277,11 +276,6 @@ function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
 }
 
 function fitting(costs: ClusterCosts, plan: Plan, draft: Draft): Candidate | null {
-  if (costs.oversized(plan)) return null;
-  const memory = memoryOf(costs, plan);
-  for (const { id, memoryBytes, hostBytes } of costs.peers) {
-    if ((memory.get(id) ?? 0) > memoryBytes) return null;
-    if (costs.givesMainMemory && inMainBytes(plan, id, undefined) > hostBytes) return null;
-  }
-  return { plan, draft, forecast: forecast(costs, plan), memory };
+  const memory = costs.oversized(plan) ? null : memoryWithin(costs, plan);
+  return memory && { plan, draft, forecast: forecast(costs, plan), memory };
 }
