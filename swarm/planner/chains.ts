@@ -14,8 +14,9 @@ import { at, float, int, type Random, seededRandom } from '../base.ts';
 import { parameters } from '../model/model.ts';
 import type { ClusterCosts, StageShape } from './clusterCosts.ts';
 import { elementsOf, type GroupsAsked, lineOf, MOST_STAGES, riskOf } from './groupsAsked.ts';
+import { type Order, orderOf } from './layout.ts';
 import { fitStage } from './stageFit.ts';
-import { type PipedStage, pipedSeconds } from './stepTime.ts';
+import { partOf, secondsOf, writtenOut } from './stepTime.ts';
 
 /** Moves that are tried for each donor and each stage of a pipeline of the mean; of who has room for the model alone they count less. */
 const [TRIES_STAGE, MOST_TRIES_EACH, ALONE_TRIES] = [3_500, 28_000, 1_500];
@@ -237,11 +238,9 @@ interface StageRoom {
   readonly most: number;
   /** Of each number of layers. */
   readonly elements: Float64Array;
-  /** Of each number of layers, seconds of a micro-batch: all of it, and its parts as they are walked. */
+  /** Of each number of layers: seconds of a micro-batch there and back, and how many layers are computed twice. */
   readonly seconds: Float64Array;
-  readonly forward: Float64Array;
-  readonly backward: Float64Array;
-  readonly ahead: Float64Array;
+  readonly recomputed: readonly (readonly number[])[];
 }
 
 /** `alone`: seconds of a step of a donor without others; Infinity where it has no room. */
@@ -369,19 +368,8 @@ export function scaleOf(asked: GroupsAsked, alone: (place: number) => number): S
     const pace = Math.max(line, 1 / slowest, model.layers / speed);
     return tokens(chain, wholeSteps(roundSeconds / (SHORTER * ((samples - 1) * pace + way))));
   };
-  const walk = pipedSeconds(costs, asked.overlaps ? { warmup: 'overlap' } : {});
   const hops = asked.overlaps ? 2 : 1;
-  const piped = (place: number, stage: number): PipedStage => {
-    const { forward, backward, ahead, elements } = at(rooms, stage);
-    const own = int(layers, stage);
-    return {
-      place,
-      elements: float(elements, own),
-      forward: float(forward, own),
-      backward: float(backward, own),
-      ahead: float(ahead, own),
-    };
-  };
+  const walk = walkOf(asked);
   const weighedBy =
     (seconds: Weigh): Weigh =>
     (chain) => {
@@ -393,7 +381,7 @@ export function scaleOf(asked: GroupsAsked, alone: (place: number) => number): S
     bound,
     hope: weighedBy((chain) => SHORTER * stepSeconds(chain)),
     about: weighedBy((chain) => LONGER * stepSeconds(chain)),
-    worth: weighedBy((chain) => walk(chain.map(piped))),
+    worth: weighedBy((chain) => walk(chain, layers, rooms)),
     layers: (chain) => (cut(chain) ? [...layers.subarray(0, chain.length)] : []),
     useful: [...peers.keys()].filter(
       (place) => aloneOf(place) > 0 || (int(roomiest, place) > 0 && (samples - 1) * float(lines, place) < roundSeconds),
@@ -401,6 +389,30 @@ export function scaleOf(asked: GroupsAsked, alone: (place: number) => number): S
     roomy: Int32Array.from(peers, (_, place) => most(place, false, false, FIRST_IN_FLIGHT)),
     most,
     ownSeconds: (chain) => (cut(chain) ? ownSeconds(chain) : null),
+  };
+}
+
+/** Seconds of a step of a chain that was just cut, by the walk that drafts are judged by. */
+function walkOf({ costs, overlaps }: GroupsAsked) {
+  const { samples } = costs.batch;
+  const alone = [...costs.peers.keys()].map((place) => ({ group: [place], shares: new Map([[place, 1]]) }));
+  const way = { microBatches: samples, schedule: '1f1b', warmup: overlaps ? 'overlap' : 'normal' } as const;
+  /** Chains of as many stages have the same order of work. */
+  const orders: Order[] = [];
+  return (chain: Places, layers: Int32Array, rooms: readonly StageRoom[]): number => {
+    const { length } = chain;
+    const members = chain.map((place) => at(alone, place));
+    const draft = { ...way, groups: members.map(({ group }) => group), layers: [...layers.subarray(0, length)] };
+    const layout = partOf(costs, draft);
+    if (layout === null) return Number.POSITIVE_INFINITY;
+    const order = orders[length] ?? orderOf(layout, draft);
+    const written = order.list ? order : { ...order, list: writtenOut(layout, order) };
+    orders[length] = written;
+    return secondsOf(costs, draft, [layout, written], {
+      recomputed: draft.layers.map((own, stage) => at(at(rooms, stage).recomputed, own)),
+      shares: members.map(({ shares }) => shares),
+      hosted: new Map(),
+    });
   };
 }
 
@@ -421,7 +433,7 @@ function stageRoom(
   const members = { places: [place], largest: Int32Array.of(1) };
   const inSlots = { slots: Int32Array.of(slots), gathered: 0, inHost: false } as const;
   const column = () => new Float64Array(model.layers + 1).fill(Number.POSITIVE_INFINITY);
-  const [seconds, forward, backward, ahead, elements] = [column(), column(), column(), column(), column()];
+  const [seconds, elements, twice] = [column(), column(), [[0]]];
   let most = 0;
   for (let layers = 1; layers <= model.layers; layers++) {
     const shape: StageShape = { first, last, layers };
@@ -431,16 +443,14 @@ function stageRoom(
     const { missingBytes, recomputed } = fitStage(costs, members, { shape, ...inSlots }, 'room', new Map());
     if (missingBytes > 0) break;
     most = layers;
-    const twice = at(recomputed, 0);
-    const layer = costs.layerSeconds(peer, 1);
-    const early = Math.min(1, twice) * costs.aheadShare(1);
+    twice.push([...recomputed]);
     elements[layers] = elementsAt(costs, shape);
-    forward[layers] = costs.forwardSeconds(peer, shape, 1);
-    backward[layers] = costs.backwardSeconds(peer, shape, 1) + layer * (twice - early);
-    ahead[layers] = layer * early;
-    seconds[layers] = float(forward, layers) + float(backward, layers) + float(ahead, layers);
+    seconds[layers] =
+      costs.forwardSeconds(peer, shape, 1) +
+      costs.backwardSeconds(peer, shape, 1) +
+      at(recomputed, 0) * costs.layerSeconds(peer, 1);
   }
-  return { most, elements, seconds, forward, backward, ahead };
+  return { most, elements, seconds, recomputed: twice };
 }
 
 /** A step that does not end within the round is none; the nearer it comes to that, the more it is worth to go on there. */

@@ -2,7 +2,7 @@
  * The whole answer of `shoal plan`: the best plan found while the caller lets the search go on, what it is predicted to
  * take, and in words why each peer has its size or none. Where nothing fits, how much memory is missing, and where.
  */
-import { got, type PeerId, type Result, refusal, success } from '../base.ts';
+import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
 import { oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { type Plan, type PlanStage, problems } from '../plan/plan.ts';
@@ -120,23 +120,23 @@ export function planCluster(...how: Parameters<typeof planning>): Result<Cluster
   }
 }
 
-/** Of a plan that takes this long and so much memory. */
+/** Of a plan that takes this long and so much memory; `ids`: its peers, in the order of the answer. */
 export function predictedOf(
   costs: ClusterCosts,
   { stepSeconds, peers }: Forecast,
   memory: ReadonlyMap<PeerId, number>,
+  ids: readonly PeerId[] = costs.peers.flatMap(({ id }) => (memory.has(id) ? [id] : [])),
 ): ClusterPlan['predicted'] {
   const { samples, sequence } = costs.batch;
-  const used = costs.peers.filter(({ id }) => memory.has(id));
   return {
     stepSeconds,
     tokensPerSecond: (samples * sequence) / stepSeconds,
-    peers: used.map(({ id, memoryBytes }) => ({
-      peer: id,
-      busySeconds: got(peers, id).busySeconds,
-      memoryBytes: got(memory, id),
-      memoryLimitBytes: memoryBytes,
-      sentBytes: got(peers, id).sentBytes,
+    peers: ids.map((peer) => ({
+      peer,
+      busySeconds: got(peers, peer).busySeconds,
+      memoryBytes: got(memory, peer),
+      memoryLimitBytes: at(costs.peers, costs.placeOf(peer)).memoryBytes,
+      sentBytes: got(peers, peer).sentBytes,
     })),
   };
 }

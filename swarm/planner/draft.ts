@@ -1,6 +1,6 @@
 /** The plan of a draft, and what a plan's peers allocate. */
 import { at, got, type PeerId, type Range } from '../base.ts';
-import { stagesOfPeer, wiresOf } from '../memory/memory.ts';
+import { hostBytes, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import { shardBuffers } from '../memory/shardMemory.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import {
@@ -107,7 +107,7 @@ function batchesOf(sizes: Int32Array): MicroBatch[] {
 }
 
 /** Each block of a stage cut in the proportion of its shares. */
-function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Shares[]): Plan['state'] {
+export function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: readonly Shares[]): Plan['state'] {
   return model.blocks.map(({ name, elements }) => {
     const parts = [...at(shares, homeStage(plan, name))];
     const units = Math.ceil(elements / SHARD_ALIGNMENT);
@@ -154,7 +154,17 @@ export function memoryOf(
   return new Map(peersOf(plan).map((id) => [id, bytes(id, kept.get(id) ?? [])]));
 }
 
-/** The same of a peer that keeps these shards. */
+/** The same; null where some peer has less, on its GPU or in main memory. */
+export function memoryWithin(costs: ClusterCosts, plan: Plan): Map<PeerId, number> | null {
+  const memory = memoryOf(costs, plan);
+  const fits = costs.peers.every(
+    ({ id, memoryBytes, hostBytes: given }) =>
+      (memory.get(id) ?? 0) <= memoryBytes && !(costs.givesMainMemory && hostBytes(plan, id, undefined) > given),
+  );
+  return fits ? memory : null;
+}
+
+/** What a peer that keeps these shards allocates. */
 export function memoryWith(
   costs: ClusterCosts,
   plan: Plan,

@@ -12,12 +12,11 @@ import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import type { Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import type { Compute } from '../precision.ts';
 import { bytesText } from '../quantityText.ts';
-import type { Islands } from '../run/runFile.ts';
 import { firstLayers } from '../schedule/recompute.ts';
-import { type CodedState, packedBytes, type RunWire } from '../wire.ts';
+import { packedBytes } from '../wire.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
+import type { ClusterProblem } from './clusterCosts.ts';
 import { defaultMicroBatches, equalSplit, type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
 import { likePlan } from './likePlan.ts';
 import { type HostMemory, inMainMemory } from './mainMemory.ts';
@@ -29,15 +28,7 @@ export type MemoryCaps = ReadonlyMap<PeerId, number>;
 
 interface FitProblem {
   readonly model: Model;
-  /** B samples of T positions. */
-  readonly batch: {
-    readonly samples: number;
-    readonly sequence: number;
-    readonly wire?: RunWire;
-    readonly compute?: Compute;
-    readonly stateWire?: CodedState;
-    readonly islands?: Islands;
-  };
+  readonly batch: ClusterProblem['batch'];
   readonly peers: readonly PeerId[];
   readonly caps: MemoryCaps;
   /** Absent: nobody gives main memory. */

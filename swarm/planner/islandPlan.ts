@@ -11,7 +11,7 @@ import { counted } from '../quantityText.ts';
 import type { Chain } from './chains.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
-import type { ClusterPlan } from './clusterPlan.ts';
+import { type ClusterPlan, predictedOf } from './clusterPlan.ts';
 import { memoryOf } from './draft.ts';
 import { chanceOfAll, meetsOf } from './groupsAsked.ts';
 import { costsIn, othersOf, type Way } from './islandCosts.ts';
@@ -299,7 +299,13 @@ function whole(
     const exacted = met.map((team, i) => exact(team, at(round.steps, i), at(round.stepsSeconds, i)));
     return {
       islands: exacted.flatMap((team, i) =>
-        Array<PlannedIsland>(team.turns).fill(islandOf(costs, team, at(round.steps, i) / team.turns)),
+        Array<PlannedIsland>(team.turns).fill({
+          plan: team.plan,
+          predicted: {
+            ...predictedOf(costs, team.forecast, team.memory, peersOf(team.plan)),
+            stepsPerRound: at(round.steps, i) / team.turns,
+          },
+        }),
       ),
       predicted,
       isSoonerOwned,
@@ -313,25 +319,4 @@ function whole(
     };
   };
   return success({ predicted, isSoonerOwned, count: met.reduce((sum, { turns }) => sum + turns, 0), finished });
-}
-
-function islandOf(costs: ClusterCosts, team: Team, stepsPerRound: number): PlannedIsland {
-  const { plan, memory } = team;
-  const { stepSeconds, peers } = team.forecast;
-  const { samples, sequence } = costs.batch;
-  return {
-    plan,
-    predicted: {
-      stepSeconds,
-      tokensPerSecond: (samples * sequence) / stepSeconds,
-      stepsPerRound,
-      peers: peersOf(plan).map((peer) => ({
-        peer,
-        busySeconds: got(peers, peer).busySeconds,
-        memoryBytes: got(memory, peer),
-        memoryLimitBytes: at(costs.peers, costs.placeOf(peer)).memoryBytes,
-        sentBytes: got(peers, peer).sentBytes,
-      })),
-    },
-  };
 }

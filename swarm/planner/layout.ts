@@ -32,6 +32,8 @@ export interface Order {
   readonly clock: Clock | null;
   /** Micro-batches in flight at once, of each stage's lanes. */
   readonly slots: readonly Int32Array[];
+  /** The work one piece after the other (stepTime.ts), where it is written out already: for many drafts of the same shape. */
+  readonly list?: Int32Array;
 }
 
 /** The clock of 1F1B (oneForwardOneBackward.ts), and the micro-batches by their places on it. */

@@ -18,7 +18,7 @@ const MOST_LANES = 16;
 /** Times that an idle peer is looked for. */
 const MOST_DRAWN = 8;
 
-interface Around {
+export interface Around {
   readonly costs: ClusterCosts;
   /** Who may take part, the most useful first: these are drawn more often. */
   readonly order: readonly number[];

@@ -7,11 +7,11 @@
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
 import { withStateWire } from '../plan/codedState.ts';
-import { homeStage, type Plan } from '../plan/plan.ts';
+import type { Plan } from '../plan/plan.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { withAllowedCuts } from './allowedCuts.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
-import { memoryOf, memoryWith } from './draft.ts';
+import { memoryWith, memoryWithin, stateOf } from './draft.ts';
 import { type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { ownedCrews, ownedStages } from './ownedSplit.ts';
@@ -23,7 +23,6 @@ const MOST_WORK = 60_000;
 const [MOST_CHUNKS, MOST_ROUNDS] = [4, 4];
 /** A step must be shorter by such a part; orders that follow messages give no two runs the same bits, so they by more. */
 const [GAIN, FOLLOWING_GAIN] = [0.005, 0.02];
-const SHARD_ALIGNMENT = 64;
 
 interface Timed {
   readonly plan: Plan;
@@ -42,11 +41,8 @@ export function* otherOrders(costs: ClusterCosts, from: Timed): Generator<void, 
     if (work > MOST_WORK) return null;
     const predicted = forecast(costs, plan);
     if (predicted.stepSeconds >= than.forecast.stepSeconds * (1 - gain)) return null;
-    if (costs.oversized(plan)) return null;
-    const memory = memoryOf(costs, plan);
-    return costs.peers.every(({ id, memoryBytes }) => (memory.get(id) ?? 0) <= memoryBytes)
-      ? { plan, forecast: predicted, memory }
-      : null;
+    const memory = costs.oversized(plan) ? null : memoryWithin(costs, plan);
+    return memory && { plan, forecast: predicted, memory };
   };
   for (const order of pipelines(costs, from.plan)) {
     for (const options of looped(costs, order)) {
@@ -206,23 +202,14 @@ function tableOf(costs: ClusterCosts, peers: readonly PeerId[], cuts: readonly R
 
 function byRoom(costs: ClusterCosts, plan: Plan): Plan {
   const bytes = memoryWith(costs, plan);
-  const room = (peer: PeerId): number =>
-    Math.max(0, at(costs.peers, costs.placeOf(peer)).memoryBytes - bytes(peer, []));
-  const state = costs.model.blocks.map(({ name, elements }) => {
-    const holders = [...new Set(at(plan.stages, homeStage(plan, name)).members.map(({ peer }) => peer))];
-    const rooms = holders.map(room);
-    const all = rooms.reduce((sum, own) => sum + own, 0);
-    const units = Math.ceil(elements / SHARD_ALIGNMENT);
-    let [reached, sum] = [0, 0];
-    const shards = holders.flatMap((peer, index) => {
-      sum += at(rooms, index);
-      const end = index === holders.length - 1 || all === 0 ? units : Math.round((units * sum) / all);
-      const range: Range = [reached * SHARD_ALIGNMENT, Math.min(end * SHARD_ALIGNMENT, elements)];
-      const isEmpty = end <= reached;
-      reached = Math.max(reached, end);
-      return isEmpty ? [] : [{ peer, range, replicas: [] }];
-    });
-    return { block: name, shards };
-  });
-  return { ...plan, state };
+  const shares = plan.stages.map(
+    ({ members }) =>
+      new Map(
+        members.map(({ peer }) => {
+          const place = costs.placeOf(peer);
+          return [place, Math.max(0, at(costs.peers, place).memoryBytes - bytes(peer, []))];
+        }),
+      ),
+  );
+  return { ...plan, state: stateOf(costs, plan, shares) };
 }

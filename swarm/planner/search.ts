@@ -7,17 +7,16 @@
  * ones of another, and what comes of it is improved (a memetic search, Moscato 1989). Anytime: every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same
  * order, whatever the machine.
  */
-import { at, below, type PeerId, type Random, seededRandom } from '../base.ts';
-import { hostBytes as inMainBytes } from '../memory/memory.ts';
+import { at, below, type PeerId, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { memoryOf, planOf, sketchOf } from './draft.ts';
+import { memoryWithin, planOf, sketchOf } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
 import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 import { withoutTurns } from './lines.ts';
-import { exchanges, neighbour } from './moves.ts';
+import { type Around, exchanges, neighbour } from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 import { around, joined, regionsOf, starts, usefulOrder } from './starts.ts';
 
@@ -29,11 +28,11 @@ const FEW_PEERS = 32;
 const REGION_PEERS = 8;
 /** Numbers of stages that are cooled first. */
 const FIELD = 4;
-/** Drafts of one cooling, and the temperature at its start: a move that makes a step longer by so much is made one time in e. */
-const TRIES = 1_000;
-const FIRST_TEMPERATURE = 0.1;
-/** Climbs from one draft: each ends after so many moves that do not help, and the next begins so many moves away, at most. */
-const [CLIMBS, MOST_IDLE, MOST_MOVES] = [5, 150, 4];
+/** It ends after so many drafts, or after so many one after the other that do not help; at its start a move that makes a step longer by `hottest` is made one time in e. */
+const COOLING = { tries: 1_000, hottest: 0.1, mostIdle: Number.POSITIVE_INFINITY };
+const CLIMB = { tries: Number.POSITIVE_INFINITY, hottest: 0, mostIdle: 150 };
+/** Climbs from one draft: each next one begins so many moves away, at most. */
+const [CLIMBS, MOST_MOVES] = [5, 4];
 /** These moves make a step longer by no more than that. */
 const MUCH_LONGER = 1.5;
 /** Drafts that are kept to be joined, and how often that is done in one round. */
@@ -113,20 +112,25 @@ export function searchPlan(problem: ClusterProblem): Search {
     if (candidate !== null && isBetter(candidate, best)) best = candidate;
   };
 
-  /** Gives back the shortest draft that it came by. */
-  function* cool(start: Judged, order: readonly number[], random: Random): Generator<Progress, Judged> {
+  /** Random moves from a draft; both where they end and the shortest draft that they came by. */
+  function* annealed(
+    start: Judged,
+    scene: Around,
+    { tries: most, hottest, mostIdle }: typeof COOLING,
+  ): Generator<Progress, { readonly here: Judged; readonly shortest: Judged }> {
     let [here, shortest] = [start, start];
-    for (let tries = 0; tries < TRIES; tries++) {
+    for (let tries = 0, idle = 0; tries < most && idle < mostIdle; tries++, idle++) {
       if (tries % RESTS_EVERY === 0) yield { best, work };
-      const temperature = FIRST_TEMPERATURE * (1 - tries / TRIES) ** 2;
-      const sketch = neighbour({ costs, order, random }, here.draft);
-      const worse = -temperature * Math.log(random());
+      const sketch = neighbour(scene, here.draft);
+      const worse = hottest === 0 ? 0 : -hottest * (1 - tries / most) ** 2 * Math.log(scene.random());
       const next = sketch && judged(sketch, here.seconds * Math.exp(worse));
       if (next === null || heightOf(next) - heightOf(here) > worse) continue;
       here = next;
-      if (isShorter(here, shortest)) shortest = here;
+      if (!isShorter(here, shortest)) continue;
+      shortest = here;
+      idle = 0;
     }
-    return yield* descend(shortest, order.slice(0, MOST_EXCHANGED));
+    return { here, shortest };
   }
 
   /** The best exchange, as long as there is one: among many a random move seldom finds it. */
@@ -147,26 +151,18 @@ export function searchPlan(problem: ClusterProblem): Search {
     return here;
   }
   /** What comes of a draft by random moves that make it shorter, changed a little and climbed from again a few times. */
-  function* climbed(start: Judged, order: readonly number[], random: Random): Generator<Progress, Judged> {
+  function* climbed(start: Judged, scene: Around): Generator<Progress, Judged> {
     let here = start;
     for (let climb = 0; climb < CLIMBS; climb++) {
-      let there = climb === 0 ? start : changed(here, order, random);
-      for (let idle = 0; idle < MOST_IDLE; idle++) {
-        if (idle % RESTS_EVERY === 0) yield { best, work };
-        const sketch = neighbour({ costs, order, random }, there.draft);
-        const next = sketch && judged(sketch, there.seconds);
-        if (next === null || heightOf(next) > heightOf(there)) continue;
-        if (isShorter(next, there)) idle = 0;
-        there = next;
-      }
-      if (isShorter(there, here)) here = there;
+      const found = yield* annealed(climb === 0 ? start : changed(here, scene), scene, CLIMB);
+      if (isShorter(found.here, here)) here = found.here;
     }
-    return yield* descend(here, order.slice(0, MOST_EXCHANGED));
+    return yield* descend(here, scene.order.slice(0, MOST_EXCHANGED));
   }
-  function changed(from: Judged, order: readonly number[], random: Random): Judged {
+  function changed(from: Judged, scene: Around): Judged {
     let here = from;
-    for (let moves = 1 + below(random, MOST_MOVES); moves > 0; moves--) {
-      const sketch = neighbour({ costs, order, random }, here.draft);
+    for (let moves = 1 + below(scene.random, MOST_MOVES); moves > 0; moves--) {
+      const sketch = neighbour(scene, here.draft);
       const next = sketch && judged(sketch, from.seconds * MUCH_LONGER);
       if (next?.missingBytes === 0) here = next;
     }
@@ -226,7 +222,7 @@ export function searchPlan(problem: ClusterProblem): Search {
           const start = (sketch && judged(sketch)) ?? one;
           const members = start.draft.groups.reduce((sum, { length }) => sum + length, 0);
           const few = around(costs, order, start.draft, Math.max(FEW_PEERS, 2 * members));
-          keep(yield* climbed(start, few, random));
+          keep(yield* climbed(start, { costs, order: few, random }));
         }
         continue;
       }
@@ -240,7 +236,9 @@ export function searchPlan(problem: ClusterProblem): Search {
         const found: Judged[] = [];
         for (const start of field) {
           isGathering = mayGather && gathers(start);
-          found.push(yield* cool(start, around(costs, order, start.draft, FEW_PEERS * 2 ** round), random));
+          const scene = { costs, order: around(costs, order, start.draft, FEW_PEERS * 2 ** round), random };
+          const { shortest } = yield* annealed(start, scene, COOLING);
+          found.push(yield* descend(shortest, scene.order.slice(0, MOST_EXCHANGED)));
         }
         isGathering = false;
         for (const draft of found) if (!gathers(draft)) keep(draft);
@@ -277,11 +275,6 @@ function candidateOf(costs: ClusterCosts, draft: Draft): Candidate | null {
 }
 
 function fitting(costs: ClusterCosts, plan: Plan, draft: Draft): Candidate | null {
-  if (costs.oversized(plan)) return null;
-  const memory = memoryOf(costs, plan);
-  for (const { id, memoryBytes, hostBytes } of costs.peers) {
-    if ((memory.get(id) ?? 0) > memoryBytes) return null;
-    if (costs.givesMainMemory && inMainBytes(plan, id, undefined) > hostBytes) return null;
-  }
-  return { plan, draft, forecast: forecast(costs, plan), memory };
+  const memory = costs.oversized(plan) ? null : memoryWithin(costs, plan);
+  return memory && { plan, draft, forecast: forecast(costs, plan), memory };
 }

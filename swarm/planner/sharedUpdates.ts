@@ -12,7 +12,7 @@ import type { PeerId } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { ClusterCosts, PlannedPeer } from './clusterCosts.ts';
-import { memoryOf } from './draft.ts';
+import { memoryWithin } from './draft.ts';
 import { forecast, shapeOf } from './forecast.ts';
 import { HOST_ELEMENT_BYTES, moreInMainMemory } from './mainMemory.ts';
 
@@ -36,7 +36,7 @@ export function withSharedUpdates(costs: ClusterCosts, plan: Plan): Plan | null 
   if (!costs.givesMainMemory) return null;
   const bare = forecast(costs, plan).stepSeconds;
   const seconds = (of: Plan): number =>
-    isRoomy(costs, of) ? forecast(costs, of).stepSeconds : Number.POSITIVE_INFINITY;
+    memoryWithin(costs, of) ? forecast(costs, of).stepSeconds : Number.POSITIVE_INFINITY;
   let [best, least] = [plan, bare];
   // A cut shard takes more of a GPU than a whole one in its place: where that has no room, whole ones go.
   for (const [isHidden, mayCut] of [
@@ -69,7 +69,7 @@ export function onGpusAlone(costs: ClusterCosts, plan: Plan): Plan | null {
     shards: shards.map(({ in: _, ...shard }) => shard),
   }));
   const alone = { ...plan, state };
-  return isRoomy(costs, alone) ? alone : null;
+  return memoryWithin(costs, alone) && alone;
 }
 
 interface Cut {
@@ -96,12 +96,4 @@ function cutOf(costs: ClusterCosts, plan: Plan, peer: PlannedPeer, hiddenSeconds
     for (const { peer: primary, range } of shards) if (primary === peer.id) kept += range[1] - range[0];
   const wanted = Math.min(sharedElements(costs, peer, kept, hiddenSeconds), costs.hostElements(peer));
   return wanted > inHost ? [{ id: peer.id, elements: wanted - inHost }] : [];
-}
-
-function isRoomy(costs: ClusterCosts, plan: Plan): boolean {
-  const bytes = memoryOf(costs, plan);
-  return costs.peers.every(
-    ({ id, memoryBytes, hostBytes: given }) =>
-      (bytes.get(id) ?? 0) <= memoryBytes && hostBytes(plan, id, undefined) <= given,
-  );
 }

@@ -49,7 +49,9 @@ export function exchangeSeconds(
   ends: Float64Array,
   least = 0,
 ): number {
-  const taking = stages.flatMap(({ places }, stage) => [...places, ...at(shares, stage).keys()]);
+  // A stage's members are among those who have shares of it.
+  const taking: number[] = [];
+  for (const own of shares) for (const place of own.keys()) taking.push(place);
   const traffic = trafficOf(costs, taking);
   let lane = 0;
   for (const place of taking) traffic.end[place] = NO_WORK;

@@ -6,21 +6,10 @@
  */
 import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { block } from '../model/model.ts';
 import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, downloadFrom, remembered, uploadTo } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
-import {
-  backwardAfter,
-  type Clock,
-  column,
-  type Draft,
-  type Layout,
-  lanesOf,
-  layoutOf,
-  type Order,
-  orderOf,
-} from './layout.ts';
+import { backwardAfter, type Clock, column, type Draft, type Layout, layoutOf, type Order, orderOf } from './layout.ts';
 import type { Shares } from './stageFit.ts';
 import { exchangeSeconds, leastExchange } from './stateTime.ts';
 
@@ -116,7 +105,7 @@ export function secondsOf(
   costs: ClusterCosts,
   draft: Draft,
   [layout, order]: readonly [Layout, Order],
-  fit: Fit,
+  fit: Pick<Fit, 'recomputed' | 'shares' | 'hosted'>,
   limit = Number.POSITIVE_INFINITY,
 ): number {
   const { microBatches: count } = draft;
@@ -131,7 +120,7 @@ export function secondsOf(
   const part = Math.ceil(most / PARTS);
   const short = layoutOf(costs, draft, part);
   if (short === null) return Number.POSITIVE_INFINITY;
-  const early = workEnds(short, orderOf(short, draft), paceOf(costs, draft, short, fit.recomputed));
+  const early = workEnds(short, orderOf(short, draft), paceOf(costs, draft, short, fit.recomputed)).slice();
   const late = workEnds(layout, order, paceOf(costs, draft, layout, fit.recomputed));
   const times = (count - most) / (most - part);
   let [first, next] = [0, 0];
@@ -300,12 +289,19 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
     }
 }
 
-/** When each lane has done its part of the step. */
-function workEnds({ sizes, stages }: Layout, { clock }: Order, pace: Pace): Float64Array {
-  const { order } = pace;
-  if (clock) orderByClock(clock, sizes.length, stages.length, order);
-  else orderByStage(sizes.length, stages.length, order);
-  return walked({ sizes, stages }, order, pace).slice(0, int(pace.firstLane, stages.length));
+/** When each lane has done its part of the step: until the next walk. */
+const workEnds = (layout: Layout, order: Order, pace: Pace): Float64Array =>
+  walked(layout, order.list ?? writtenOut(layout, order, pace.order), pace);
+
+/** The order of work as a list, in this room for it or its own. */
+export function writtenOut(
+  { sizes: { length: count }, stages: { length: stages } }: Layout,
+  { clock }: Order,
+  list: Int32Array = new Int32Array(2 * count * stages),
+): Int32Array {
+  if (clock) orderByClock(clock, count, stages, list);
+  else orderByStage(count, stages, list);
+  return list;
 }
 
 /** The same, by lanes, of work in such an order. */
@@ -357,111 +353,6 @@ function walked({ sizes, stages }: Layout, order: Int32Array, pace: Pace): Float
     }
   }
   return free;
-}
-
-/** What a stage of a pipeline takes for a micro-batch, and how many elements it has. */
-export interface PipedStage {
-  readonly place: number;
-  readonly elements: number;
-  readonly forward: number;
-  readonly backward: number;
-  readonly ahead: number;
-}
-
-/**
- * Seconds of a step of pipelines of a peer a stage, which keeps the state of what it computes with, on micro-batches of one
- * sample in 1F1B: those of as many stages have the same order of work. For whoever weighs a million of them.
- */
-export function pipedSeconds(
-  costs: ClusterCosts,
-  warmup: Pick<Draft, 'warmup'>,
-): (stages: readonly PipedStage[]) => number {
-  const { samples } = costs.batch;
-  const shapes: { readonly layout: Layout; readonly order: Int32Array }[][] = [];
-  const shapesOf = (count: number) => {
-    const groups = Array.from({ length: count }, () => [0]);
-    const draft: Draft = { groups, layers: groups.map(() => 1), microBatches: samples, schedule: '1f1b', ...warmup };
-    const most = Math.min(samples, mostWalked(draft));
-    return [most, ...(most < samples ? [Math.ceil(most / PARTS)] : [])].map((microBatches) => {
-      const sizes = new Int32Array(microBatches).fill(1);
-      const layout = { sizes, stages: groups.map((group) => lanesOf(costs, group, sizes)) };
-      const order = new Int32Array(2 * count * microBatches);
-      const { clock } = orderOf(layout, draft);
-      if (clock) orderByClock(clock, microBatches, count, order);
-      return { layout, order };
-    });
-  };
-  return (stages) => {
-    const { length } = stages;
-    const known = shapes[length] ?? shapesOf(length);
-    shapes[length] = known;
-    const [whole, part] = [at(known, 0), known[1]];
-    const pace = paceFor(costs, length, length * samples);
-    readPiped(costs, stages, pace);
-    const early = part ? walked(part.layout, part.order, pace).slice(0, length) : null;
-    const ends = walked(whole.layout, whole.order, pace);
-    const most = whole.layout.sizes.length;
-    const times = part ? (samples - most) / (most - part.layout.sizes.length) : 0;
-    let [before, after] = [0, 0];
-    const [first, last] = [at(stages, 0), at(stages, length - 1)];
-    const shared = costs.model.tied && length > 1 ? tableTimes(costs, first.place, last.place) : NO_TABLE;
-    for (const [stage, { place, elements }] of stages.entries()) {
-      const peer = at(costs.peers, place);
-      const walkedTo = float(ends, stage);
-      const end = walkedTo + times * Math.max(0, walkedTo - (early ? float(early, stage) : 0));
-      const { slices, values } = stage === 0 ? shared.first : stage === length - 1 ? shared.last : NO_TABLE.first;
-      before = Math.max(before, peer.serverSeconds + end + slices);
-      after = Math.max(after, peer.serverSeconds + costs.updateSeconds(peer, elements) + values);
-    }
-    return before + after;
-  };
-}
-
-const NO_TABLE = { first: { slices: 0, values: 0 }, last: { slices: 0, values: 0 } };
-
-/** Slices of a tied table from the last stage to the first one, and its values back. */
-function tableTimes(costs: ClusterCosts, keeper: number, holder: number): typeof NO_TABLE {
-  const bytes = costs.stateElementBytes * at(block(costs.model, 'embedding').tensors, 0).elements;
-  const { latencySeconds, bytesPerSecond } = costs.linkAt(holder, keeper);
-  const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
-  const [one, other] = [at(costs.peers, keeper), at(costs.peers, holder)];
-  const seconds = (cap: number): number => latencySeconds + bytes / Math.min(limit, cap);
-  return {
-    first: { slices: seconds(downloadFrom(one, other)), values: seconds(uploadTo(one, other)) },
-    last: { slices: seconds(uploadTo(other, one)), values: seconds(downloadFrom(other, one)) },
-  };
-}
-
-/** A pipeline's links, of which a peer in the middle has two each way. */
-function readPiped(costs: ClusterCosts, stages: readonly PipedStage[], pace: Pace): void {
-  const { firstLane, firstLink, forward, backward, ahead, rest, takesTurns, latency, there, home } = pace;
-  const last = stages.length - 1;
-  const partners = (stage: number): number => (stage === 0 || stage === last ? 1 : 2);
-  const rate = (from: number, to: number): number => {
-    const [one, other] = [at(stages, from).place, at(stages, to).place];
-    const most = costs.linkAt(one, other).bytesPerSecond ?? Number.POSITIVE_INFINITY;
-    return Math.min(most, downloadFrom(at(costs.peers, other), at(costs.peers, one)) / partners(to));
-  };
-  const upload = (from: number, to: number): number =>
-    uploadTo(at(costs.peers, at(stages, from).place), at(costs.peers, at(stages, to).place));
-  for (let stage = 0; stage <= last; stage++) {
-    const { place, ...own } = at(stages, stage);
-    firstLane[stage] = firstLink[stage] = stage;
-    forward[2 * stage] = own.forward;
-    backward[2 * stage] = own.backward;
-    ahead[2 * stage] = own.ahead;
-    rest[stage] = at(costs.peers, place).rest;
-    const isFast = (to: number): boolean => to < 0 || to > last || rate(stage, to) >= upload(stage, to);
-    takesTurns[stage] = isFast(stage - 1) && isFast(stage + 1) ? 1 : 0;
-  }
-  firstLane[last + 1] = firstLink[last + 1] = last + 1;
-  const seconds = (from: number, to: number): number =>
-    costs.sampleBytes / Math.min(rate(from, to), upload(from, to) / (takesTurns[from] === 1 ? 1 : partners(from)));
-  for (let hop = 0; hop < last; hop++) {
-    latency[hop] = costs.linkAt(at(stages, hop).place, at(stages, hop + 1).place).latencySeconds;
-    there[hop] = seconds(hop, hop + 1);
-    home[hop] = seconds(hop + 1, hop);
-  }
 }
 
 /** A forward is twice the number of its stage and micro-batch, its backward one more. */
