@@ -243,7 +243,7 @@ const AMBIGUOUS = [
   'Arrivals Batch BrowserName CONNECTIONS Comparison DonorEvent Entry INITIAL_STATE Inbox Line',
   'Link MeetingSettings Order Pace Packing Placed Proof RETRY_FIRST_MS Role Room RunCard',
   'ServerOptions Shard Standing StepProgress StepTimeline Surroundings Trial aligned begun block',
-  'closeAll count countText counted examine failed learningRate monotonicMs networkOf nextState orderOf',
+  'closeAll count countText counted examine failed learningRate monotonicMs networkOf nextState',
   'pieces placeOf positive program read secondsText sentence shardsOf sharesOf tell wallMs withLinks',
   'withRun',
 ].flatMap((line) => line.split(' '));

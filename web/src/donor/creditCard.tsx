@@ -1,8 +1,9 @@
 /** What this browser gave so far. The record is on this computer: it can be taken along, and deleted. */
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText, percentText } from '../page/format.ts';
-import { Press, Scroll } from '../page/parts.tsx';
+import { Press } from '../page/parts.tsx';
 import { saveBlob } from '../page/save.ts';
+import { type Column, Folded, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { type Credit, creditText, type Day, lastDays, share } from './credit.ts';
 
 interface CreditProps {
@@ -21,6 +22,18 @@ const DAYS = 30;
 const HEIGHT = 100;
 /** A day on which little was given is seen still. */
 const LEAST_HEIGHT = 2;
+
+const DAY_COLUMNS: readonly Column<Day>[] = [
+  heads('Day', ({ day }) => day),
+  numbers('Tokens', ({ tokens }) => countText(tokens)),
+];
+
+const RUN_COLUMNS: readonly Column<Credit['runs'][number]>[] = [
+  heads('Run', ({ run }) => run),
+  numbers('Tokens', ({ tokens }) => countText(tokens)),
+  numbers('Share', (entry) => percentText(share(entry))),
+  { name: 'Last day', of: ({ lastDay }) => lastDay },
+];
 
 function DaysChart({ days, today }: { days: readonly Day[]; today: string }) {
   const shown = lastDays(days, today, DAYS);
@@ -42,75 +55,25 @@ function DaysChart({ days, today }: { days: readonly Day[]; today: string }) {
         Tokens a day: {countText(shown.at(-1)?.tokens ?? 0)} today, {countText(given)} in the last {DAYS} days, at most{' '}
         {countText(most)} on one.
       </figcaption>
-      <DaysTable days={shown} />
+      <Folded class="numbers" summary="Numbers">
+        {() => (
+          <Stacks
+            label="Tokens a day"
+            columns={DAY_COLUMNS}
+            rows={shown.filter(({ tokens }) => tokens > 0).toReversed()}
+          />
+        )}
+      </Folded>
     </figure>
-  );
-}
-
-function DaysTable({ days }: { days: readonly Day[] }) {
-  const [isOpen, open] = useState(false);
-  return (
-    <details class="numbers" onToggle={({ currentTarget }) => open(currentTarget.open)}>
-      <summary>Numbers</summary>
-      {isOpen && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Day</th>
-              <th scope="col" class="number">
-                Tokens
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {days
-              .filter(({ tokens }) => tokens > 0)
-              .toReversed()
-              .map(({ day, tokens }) => (
-                <tr key={day}>
-                  <th scope="row">{day}</th>
-                  <td class="number">{countText(tokens)}</td>
-                </tr>
-              ))}
-          </tbody>
-        </table>
-      )}
-    </details>
   );
 }
 
 export function CreditCard({ credit, forget, today, askPlace }: CardProps) {
   if (credit.runs.length === 0) return null;
-  const runs = credit.runs.toReversed();
   return (
     <details class="card credit">
       <summary>What you gave</summary>
-      <Scroll label="What you gave to each run">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Run</th>
-              <th scope="col" class="number">
-                Tokens
-              </th>
-              <th scope="col" class="number">
-                Share
-              </th>
-              <th scope="col">Last day</th>
-            </tr>
-          </thead>
-          <tbody>
-            {runs.map((entry) => (
-              <tr key={entry.run}>
-                <th scope="row">{entry.run}</th>
-                <td class="number">{countText(entry.tokens)}</td>
-                <td class="number">{percentText(share(entry))}</td>
-                <td>{entry.lastDay}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Stacks label="What you gave to each run" columns={RUN_COLUMNS} rows={credit.runs.toReversed()} />
       <DaysChart days={credit.days} today={today} />
       {askPlace && <Place ask={askPlace} />}
       <p class="soft small">

@@ -4,6 +4,7 @@ import { type Leaderboard, leaderboardSchema, memberNameSchema } from '../../../
 import { NAME_LENGTH_LIMIT, nameProblem } from '../../../swarm/messages/publicName.ts';
 import { ask, withInvite } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
+import { Folded } from '../page/stacks.tsx';
 
 const ASK_MS = 30_000;
 
@@ -21,12 +22,10 @@ interface MemberProps {
 }
 
 export function MemberCard(props: MemberProps) {
-  const [isOpen, open] = useState(false);
   return (
-    <details class="card" onToggle={({ currentTarget }) => open(currentTarget.open)}>
-      <summary>Leaderboard, and your name on it</summary>
-      {isOpen && <Members {...props} />}
-    </details>
+    <Folded class="card" summary="Leaderboard, and your name on it">
+      {() => <Members {...props} />}
+    </Folded>
   );
 }
 

@@ -3,6 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { encode } from 'uqr';
 import { invitedLink } from '../page/ask.ts';
 import { Press } from '../page/parts.tsx';
+import { Folded } from '../page/stacks.tsx';
 import { isThisComputer } from '../page/thisComputer.ts';
 
 interface ShareProps {
@@ -16,7 +17,6 @@ interface ShareProps {
 const QUIET = 4;
 
 export function Share({ invite, run, wantsMore }: ShareProps) {
-  const [isOpen, open] = useState(false);
   const [answer, say] = useState('');
   const link = location.origin + invitedLink('/', invite);
   const copy = async (): Promise<void> => {
@@ -31,9 +31,8 @@ export function Share({ invite, run, wantsMore }: ShareProps) {
     await navigator.share({ title: `Help train ${run}`, url: link }).catch(() => undefined);
   };
   return (
-    <details class="card share" onToggle={({ currentTarget }) => open(currentTarget.open)}>
-      <summary>{wantsMore ? 'Invite a friend' : 'Share this page'}</summary>
-      {isOpen && (
+    <Folded class="card share" summary={wantsMore ? 'Invite a friend' : 'Share this page'}>
+      {() => (
         <div class="share-body">
           <Code text={link} />
           <div>
@@ -58,7 +57,7 @@ export function Share({ invite, run, wantsMore }: ShareProps) {
           </div>
         </div>
       )}
-    </details>
+    </Folded>
   );
 }
 

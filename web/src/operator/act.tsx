@@ -1,8 +1,10 @@
 /** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
 import { createContext } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { z } from 'zod';
 import type { Result } from '../../../swarm/base.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
+import { tell } from './api.ts';
 import { type KnownIds, withShortIds } from './shortIds.ts';
 
 /** Who looks at the dashboard. */
@@ -17,6 +19,8 @@ export interface Act {
   readonly isOff: boolean;
   readonly answer: { readonly ok: boolean; readonly sentence: string } | null;
   /** `done`: what is said when it went well. */
+  /** Tells the server. */
+  tell(path: string, body: unknown, done: string): Promise<boolean>;
   run<Value>(work: () => Promise<Result<Value>>, done: string | ((value: Value) => string)): Promise<boolean>;
   /** What was answered is about something that is another by now. */
   clear(): void;
@@ -26,19 +30,21 @@ export function useAct(): Act {
   const [busy, setBusy] = useState(false);
   const [answer, say] = useState<Act['answer']>(null);
   const isViewer = useContext(RoleContext) === 'viewer';
+  const run: Act['run'] = async (work, done) => {
+    setBusy(true);
+    say(null);
+    const result = await work();
+    setBusy(false);
+    if (!result.ok) say({ ok: false, sentence: result.reason });
+    else say({ ok: true, sentence: typeof done === 'string' ? done : done(result.value) });
+    return result.ok;
+  };
   return {
     busy,
     isOff: busy || isViewer,
     answer: isViewer ? { ok: true, sentence: OPERATORS_ONLY } : answer,
-    run: async (work, done) => {
-      setBusy(true);
-      say(null);
-      const result = await work();
-      setBusy(false);
-      if (!result.ok) say({ ok: false, sentence: result.reason });
-      else say({ ok: true, sentence: typeof done === 'string' ? done : done(result.value) });
-      return result.ok;
-    },
+    tell: (path, body, done) => run(() => tell(path, body, z.unknown()), done),
+    run,
     clear: () => say(null),
   };
 }

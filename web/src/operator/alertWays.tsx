@@ -5,11 +5,10 @@ import { refusal, success } from '../../../swarm/base.ts';
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import { webhookSchema } from '../../../swarm/messages/watch.ts';
 import { Answer, useAct } from './act.tsx';
-import { read, tell } from './api.ts';
+import { read } from './api.ts';
 
 const NOTIFY = 'shoal.operator.notify';
 const keptSchema = z.object({ url: z.string() });
-const anything = z.unknown();
 
 const wantsNotices = (): boolean =>
   localStorage.getItem(NOTIFY) === 'yes' && 'Notification' in globalThis && Notification.permission === 'granted';
@@ -61,8 +60,9 @@ export function AlertWays({ run }: { readonly run: string }) {
   const checked = webhookSchema.safeParse(url);
   const isAddress = checked.success;
   const keep = async (): Promise<void> => {
-    const isKept = await act.run(
-      () => tell('/api/operator/webhook', { url }, anything),
+    const isKept = await act.tell(
+      '/api/operator/webhook',
+      { url },
       url === ''
         ? 'Saved. No address gets alerts now.'
         : 'Saved. The server sends every alert there, even while no dashboard is open.',
@@ -72,7 +72,7 @@ export function AlertWays({ run }: { readonly run: string }) {
   const attempt = async (): Promise<void> => {
     const isShown = isNotified && notify(run, 'This is a test. Alerts of this run look like this.');
     if (isNotified) await notices.run(async () => (isShown ? success(null) : refusal(NOT_SHOWN)), SHOWN);
-    if (kept !== '') await act.run(() => tell('/api/operator/webhook/try', {}, anything), TAKEN);
+    if (kept !== '') await act.tell('/api/operator/webhook/try', {}, TAKEN);
   };
   return (
     <form

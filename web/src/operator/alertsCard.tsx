@@ -1,12 +1,11 @@
 /** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { z } from 'zod';
 import { type Alert, alertsOf, type Saved, savedAt } from '../../../swarm/messages/alerts.ts';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
 import { monotonicMs, thisMoment } from '../page/clock.ts';
+import { Quantity } from '../page/fields.tsx';
 import { type Act, Answer, useAct } from './act.tsx';
 import { AlertWays, useNotices } from './alertWays.tsx';
-import { tell } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { CONNECTIONS, PHASES, runSign } from './signs.ts';
 import type { OperatorState } from './state.ts';
@@ -131,21 +130,18 @@ function LimitsForm({ kept, act }: { kept: AlertLimits; act: Act }) {
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        void act.run(() => tell('/api/operator/alerts', limits, z.unknown()), 'Kept.');
+        void act.tell('/api/operator/alerts', limits, 'Kept.');
       }}
     >
       <div class="fields">
         {FIELDS.map(([field, label, least]) => (
-          <label key={field}>
-            <span>{label}</span>
-            <input
-              type="number"
-              required
-              min={least}
-              value={limits[field]}
-              onInput={(event) => edit({ ...limits, [field]: event.currentTarget.valueAsNumber })}
-            />
-          </label>
+          <Quantity
+            key={field}
+            label={label}
+            value={limits[field]}
+            least={least}
+            onInput={(limit) => edit({ ...limits, [field]: limit })}
+          />
         ))}
       </div>
       <div class="buttons">

@@ -2,7 +2,7 @@
 import { type BesideOp, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
 import { lengthSeconds } from '../../../swarm/timeline/timeline.ts';
 import { NOTHING } from '../page/format.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 
 interface Kind {
   readonly name: string;
@@ -68,32 +68,27 @@ interface BesideTableProps {
   readonly text: (seconds: number) => string;
 }
 
-const HEADS: readonly Head[] = [
-  { name: 'Other work of a step' },
-  { name: 'Measured', isNumber: true },
-  { name: 'Predicted', isNumber: true },
-];
-
 /** Of each kind, at the donor that takes longest with it. */
 export function BesideTable({ measured, predicted, text }: BesideTableProps) {
   const rows = KINDS.map((kind) => ({ kind, took: mostSeconds(measured, kind), should: mostSeconds(predicted, kind) }));
   const shown = rows.filter(({ took, should }) => took !== null || should !== null);
   if (shown.length === 0) return null;
+  const known = (seconds: number | null): string => (seconds === null ? NOTHING : text(seconds));
+  const columns: readonly Column<(typeof rows)[number]>[] = [
+    heads('Other work of a step', ({ kind: { name, patch } }) => (
+      <>
+        <span class={`patch ${patch}`} aria-hidden="true" /> {name}
+      </>
+    )),
+    numbers('Measured', ({ took }) => known(took)),
+    numbers('Predicted', ({ should }) => known(should)),
+  ];
   return (
     <Stacks
       label="Other work of a step"
-      heads={HEADS}
+      columns={columns}
+      rows={shown}
       caption="All of a step’s together, at the donor that takes longest"
-    >
-      {shown.map(({ kind: { name, patch }, took, should }) => (
-        <tr key={patch} {...ROW}>
-          <th {...ROW_HEAD}>
-            <span class={`patch ${patch}`} aria-hidden="true" /> {name}
-          </th>
-          <td {...cell('Measured', 'number')}>{took === null ? NOTHING : text(took)}</td>
-          <td {...cell('Predicted', 'number')}>{should === null ? NOTHING : text(should)}</td>
-        </tr>
-      ))}
-    </Stacks>
+    />
   );
 }

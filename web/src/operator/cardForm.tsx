@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { EMPTY_CARD, type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';
 import { Answer, useAct } from './act.tsx';
-import { read, tell } from './api.ts';
+import { read } from './api.ts';
 
 const keptSchema = z.object({ card: runCardSchema.nullable() });
 
@@ -27,7 +27,7 @@ export function CardForm({ run }: { readonly run: string }) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void act.run(() => tell('/api/operator/card', card, z.unknown()), 'Saved. New visitors see it from now on.');
+          void act.tell('/api/operator/card', card, 'Saved. New visitors see it from now on.');
         }}
       >
         <label class="block">

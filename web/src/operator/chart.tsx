@@ -7,7 +7,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { countText, NOTHING } from '../page/format.ts';
 import { saveBlob } from '../page/save.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { type Column, Folded, numbers, Stacks } from '../page/stacks.tsx';
 import { type Chart, summaryOf, wholeSplits } from './charts.ts';
 import type { Mark } from './marks.ts';
 import { csv, groupsOf, type Line, movedWindow, positive, type StepWindow, type Tone } from './series.ts';
@@ -125,32 +125,21 @@ function Swatch({ line: { tone, pattern } }: { line: Line }) {
   );
 }
 
-function Numbers({ chart }: { chart: Chart }) {
-  const [isOpen, open] = useState(false);
-  const { xs, lines, format, title } = chart;
-  const heads: Head[] = [{ name: 'Step' }, ...lines.map(({ label }) => ({ name: label, isNumber: true }))];
+function Numbers({ chart: { xs, lines, format, title } }: { chart: Chart }) {
+  const columns: readonly Column<number>[] = [
+    { name: 'Step', look: 'head', of: (place) => xs[place] },
+    ...lines.map((line) => numbers<number>(line.label, (place) => valueText(line, place, format))),
+  ];
   return (
-    <details class="numbers" onToggle={(event) => open(event.currentTarget.open)}>
-      <summary>Numbers</summary>
-      {isOpen && (
-        <Stacks label={`${title} in numbers`} heads={heads}>
-          {groupsOf(xs.length, TABLE_ROWS)
-            .map(([, to]) => to - 1)
-            .map((place) => (
-              <tr key={xs[place]} {...ROW}>
-                <th {...ROW_HEAD} data-name="Step">
-                  {xs[place]}
-                </th>
-                {lines.map((line) => (
-                  <td key={line.label} {...cell(line.label, 'number')}>
-                    {valueText(line, place, format)}
-                  </td>
-                ))}
-              </tr>
-            ))}
-        </Stacks>
+    <Folded class="numbers" summary="Numbers">
+      {() => (
+        <Stacks
+          label={`${title} in numbers`}
+          columns={columns}
+          rows={groupsOf(xs.length, TABLE_ROWS).map(([, to]) => to - 1)}
+        />
       )}
-    </details>
+    </Folded>
   );
 }
 

@@ -12,8 +12,8 @@ import {
   listedTextSchema,
   MODEL_PRESETS,
   type RunDraft,
-  runDraftSchema,
 } from '../../../swarm/run/runDraft.ts';
+import { Choice, Quantity } from '../page/fields.tsx';
 import { aboutText, countText } from '../page/format.ts';
 import { Answer, RoleContext, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
@@ -81,8 +81,9 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     }, 'These donors can train it. See below who does what.');
   };
   const create = async (): Promise<void> => {
-    await act.run(
-      () => tell('/api/operator/runs', draft, z.unknown()),
+    await act.tell(
+      '/api/operator/runs',
+      draft,
       `${draft.name} is created. Make it active, or queue it, in the list above.`,
     );
     onAdded();
@@ -98,6 +99,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     if (isThere) set(textOf({ kind: 'text', name }));
   };
   const source = runs.find(({ name }) => name === draft.source);
+  const weights = weightsOf(source);
   const wrong = wrongFields(draft);
   const isWhole = wrong.length === 0;
   const isViewer = useContext(RoleContext) === 'viewer';
@@ -140,70 +142,47 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
         <Answer answer={text.answer} />
       </Step>
       <Step number={2} name="Model">
-        <label class="wide">
-          <span>Model</span>
-          <select
-            {...marked('model')}
-            value={draft.model}
-            onChange={(event) => set(modelOf(event.currentTarget.value, draft))}
-          >
-            <option value="same">the same as {draft.source}</option>
-            {Object.entries(MODEL_PRESETS).map(([name, shape]) => (
-              <option key={name} value={name}>
-                {name}, {aboutText(layerParameters(shape))} parameters
-              </option>
-            ))}
-          </select>
-        </label>
-        <label class="wide">
-          <span>Weights</span>
-          <select
-            {...marked('checkpoint')}
-            value={draft.checkpoint === null ? '' : weightsValue(draft.checkpoint, draft.generation)}
-            onChange={(event) => set(weightsOf(event.currentTarget.value))}
-          >
-            <option value="">new, from the seed</option>
-            {source?.checkpoints.map(({ committedSteps }) => (
-              <option key={committedSteps} value={committedSteps}>
-                {draft.source} after {counted(committedSteps, 'step')}
-              </option>
-            ))}
-            {source?.formerCheckpoints.map(({ committedSteps, generation }) => (
-              <option key={weightsValue(committedSteps, generation)} value={weightsValue(committedSteps, generation)}>
-                {draft.source} after {counted(committedSteps, 'step')}, from before it went back
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice
+          class="wide"
+          label="Model"
+          value={draft.model}
+          options={[['same' as const, `the same as ${draft.source}`] as const, ...PRESETS]}
+          choose={(model) => set({ model, checkpoint: model === 'same' ? draft.checkpoint : null })}
+          select={marked('model')}
+        />
+        <Choice
+          class="wide"
+          label="Weights"
+          value={weights.findIndex(
+            ({ checkpoint, generation }) => checkpoint === draft.checkpoint && generation === draft.generation,
+          )}
+          options={weights.map(({ words }, place) => [place, words] as const)}
+          choose={(place) => {
+            const { checkpoint = null, generation } = weights[place] ?? {};
+            set({ checkpoint, generation, ...(checkpoint !== null && { model: 'same' }) });
+          }}
+          select={marked('checkpoint')}
+        />
         <p class="note">{modelText(draft.model, source?.model)}</p>
       </Step>
       <Step number={3} name="Training">
         {NUMBERS.map(([field, label, unit, least]) => (
-          <label key={field}>
-            <span>
-              {label} <span class="note">{unit}</span>
-            </span>
-            <input
-              type="number"
-              required
-              min={least}
-              {...marked(field)}
-              step="any"
-              value={draft[field]}
-              onInput={(event) => set({ [field]: event.currentTarget.valueAsNumber })}
-            />
-          </label>
+          <Quantity
+            key={field}
+            label={label}
+            unit={unit}
+            value={draft[field]}
+            least={least}
+            onInput={(value) => set({ [field]: value })}
+            input={marked(field)}
+          />
         ))}
-        <label>
-          <span>Rate over the steps</span>
-          <select
-            value={draft.schedule}
-            onChange={(event) => set({ schedule: event.currentTarget.value === 'constant' ? 'constant' : 'cosine' })}
-          >
-            <option value="cosine">cosine</option>
-            <option value="constant">constant</option>
-          </select>
-        </label>
+        <Choice
+          label="Rate over the steps"
+          value={draft.schedule}
+          options={SCHEDULES}
+          choose={(schedule) => set({ schedule })}
+        />
       </Step>
       <Step number={4} name="Check and create">
         <label>
@@ -298,16 +277,13 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
   };
   return (
     <>
-      <label class="wide">
-        <span>Text</span>
-        <select value={String(chosen)} onChange={(event) => choose(Number(event.currentTarget.value))}>
-          {choices.map(({ kind, name, label, tokens }, place) => (
-            <option key={`${kind}/${name}`} value={String(place)}>
-              {label}, {countText(tokens)} tokens
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice
+        class="wide"
+        label="Text"
+        value={chosen}
+        options={choices.map(({ label, tokens }, place) => [place, `${label}, ${countText(tokens)} tokens`] as const)}
+        choose={choose}
+      />
       <label class="wide">
         <span>
           Bring your own text <span class="note">read as bytes</span>
@@ -345,20 +321,22 @@ interface TextChoice {
 const textOf = ({ kind, name }: TextChoice): Partial<RunDraft> =>
   kind === 'run' ? { source: name, text: null, checkpoint: null } : { text: name };
 
-function modelOf(text: string, { checkpoint }: RunDraft): Partial<RunDraft> {
-  const model = runDraftSchema.shape.model.safeParse(text).data ?? 'same';
-  return { model, checkpoint: model === 'same' ? checkpoint : null };
-}
+const PRESETS = Object.entries(MODEL_PRESETS).map(
+  ([name, shape]) => [name as RunDraft['model'], `${name}, ${aboutText(layerParameters(shape))} parameters`] as const, // a key of the table
+);
+const SCHEDULES = (['cosine', 'constant'] as const).map((name) => [name, name] as const);
 
-const weightsValue = (step: number, generation: number | undefined): string =>
-  [step, generation ?? []].flat().join('@');
-
-function weightsOf(text: string): Partial<RunDraft> {
-  if (text === '') return { checkpoint: null, generation: undefined };
-  const [step, generation] = text.split('@');
-  return {
-    checkpoint: Number(step),
-    generation: generation === undefined ? undefined : Number(generation),
-    model: 'same',
-  };
-}
+/** What a run of the source’s model may begin with. */
+const weightsOf = (
+  source: ListedRun | undefined,
+): readonly (Pick<RunDraft, 'checkpoint' | 'generation'> & { readonly words: string })[] => [
+  { checkpoint: null, words: 'new, from the seed' },
+  ...(source?.checkpoints ?? []).map(({ committedSteps: checkpoint }) => ({
+    checkpoint,
+    words: `${source?.name} after ${counted(checkpoint, 'step')}`,
+  })),
+  ...(source?.formerCheckpoints ?? []).map(({ committedSteps: checkpoint, generation }) => ({
+    ...{ checkpoint, generation },
+    words: `${source?.name} after ${counted(checkpoint, 'step')}, from before it went back`,
+  })),
+];

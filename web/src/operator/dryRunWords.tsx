@@ -4,7 +4,7 @@ import { useContext } from 'preact/hooks';
 import { bytesText, counted, durationText } from '../../../swarm/quantityText.ts';
 import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';
 import { countText, percentText, rateText, trafficText } from '../page/format.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { IdsContext } from './act.tsx';
 import { withShortIds } from './shortIds.ts';
 import { millisText } from './timeline.tsx';
@@ -15,20 +15,25 @@ const sentenceOf = ({ stepSeconds, tokensPerSecond }: Prediction): string =>
 const detailOf = ({ stages, microBatches, schedule }: Prediction): string =>
   `${counted(stages, 'stage')}, ${counted(microBatches, 'micro-batch')}, ${schedule}.`;
 
-const HEADS: readonly Head[] = [
-  { name: 'Donor' },
-  { name: 'Layers' },
-  { name: 'Samples', isNumber: true },
-  { name: 'At work', isNumber: true },
-  { name: 'Memory', isNumber: true },
-  { name: 'Sends a step', isNumber: true },
-];
-
 export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | null }) {
   const { before, peers, idle, reasons, stepSeconds } = plan;
   const ids = useContext(IdsContext);
   // Names of a cluster file are what the operator wrote.
   const nameOf = (text: string): string => withShortIds(text, ids);
+  const columns: readonly Column<DryRun['peers'][number]>[] = [
+    heads('Donor', ({ peer }) => <span title={peer}>{nameOf(peer)}</span>),
+    { name: 'Layers', of: ({ layers }) => layers },
+    numbers('Samples', ({ samples }) => samples),
+    numbers('At work', ({ busySeconds }) => percentText(busySeconds / stepSeconds)),
+    {
+      ...numbers(
+        'Memory',
+        ({ memoryBytes, memoryLimitBytes }) => `${bytesText(memoryBytes)} of ${bytesText(memoryLimitBytes)}`,
+      ),
+      look: 'number wide',
+    },
+    numbers('Sends a step', ({ sentBytes }) => trafficText(sentBytes)),
+  ];
   return (
     <div class="dry-run">
       <p>{nameOf(carriedText(plan))}</p>
@@ -42,22 +47,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
           Without the change: {sentenceOf(before)}. {changeText(stepSeconds / before.stepSeconds - 1)}
         </p>
       )}
-      <Stacks label="Donors of this plan" heads={HEADS}>
-        {peers.map(({ peer, layers, samples, busySeconds, memoryBytes, memoryLimitBytes, sentBytes }) => (
-          <tr key={peer} {...ROW}>
-            <th {...ROW_HEAD} title={peer}>
-              {nameOf(peer)}
-            </th>
-            <td {...cell('Layers')}>{layers}</td>
-            <td {...cell('Samples', 'number')}>{samples}</td>
-            <td {...cell('At work', 'number')}>{percentText(busySeconds / stepSeconds)}</td>
-            <td {...cell('Memory', 'number wide')}>
-              {bytesText(memoryBytes)} of {bytesText(memoryLimitBytes)}
-            </td>
-            <td {...cell('Sends a step', 'number')}>{trafficText(sentBytes)}</td>
-          </tr>
-        ))}
-      </Stacks>
+      <Stacks label="Donors of this plan" columns={columns} rows={peers} />
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
           {nameOf(`${peer} is left out: ${reason}`)}

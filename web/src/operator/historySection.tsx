@@ -3,9 +3,10 @@ import { useMemo, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { wallMs } from '../page/clock.ts';
-import { countText, shortId } from '../page/format.ts';
-import { Chip } from '../page/parts.tsx';
-import { cell, type Head, ROW, Stacks } from '../page/stacks.tsx';
+import { Choice } from '../page/fields.tsx';
+import { countText } from '../page/format.ts';
+import { Chip, DonorId } from '../page/parts.tsx';
+import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
@@ -76,11 +77,11 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
     () => events.filter((event) => event.id <= last && (kind === 'all' || event.kind === kind)).toReversed(),
     [events, last, kind],
   );
-  const rows = useMemo(
-    () => fitting.slice(0, shown).map((event) => <EventRow key={event.id} event={event} />),
+  const id = title.replaceAll(' ', '-');
+  const table = useMemo(
+    () => <Stacks labelledBy={id} columns={COLUMNS} rows={fitting.slice(0, shown)} kind="events" />,
     [fitting, shown],
   );
-  const id = title.replaceAll(' ', '-');
   return (
     <div class="card">
       <div class="live-head">
@@ -90,26 +91,21 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
             {fresh === 0 ? 'Nothing newer' : `Show ${fresh} newer`}
           </button>
           {hasKinds && (
-            <label class="inline">
-              <span>Kind</span>
-              <select class="small" value={kind} onChange={(event) => choose(kindOf(event.currentTarget.value))}>
-                <option value="all">all</option>
-                {EVENT_KINDS.filter((each) => each !== 'operator').map((each) => (
-                  <option key={each} value={each}>
-                    {EVENT_SIGNS[each].word}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Choice
+              class="inline"
+              label="Kind"
+              value={kind}
+              options={KINDS}
+              choose={choose}
+              select={{ class: 'small' }}
+            />
           )}
         </span>
       </div>
       {fitting.length === 0 ? (
         <p class="soft empty">{kind === 'all' ? 'Nothing yet.' : 'Nothing of this kind yet.'}</p>
       ) : (
-        <Stacks labelledBy={id} heads={HEADS} kind="events">
-          {rows}
-        </Stacks>
+        table
       )}
       {fitting.length > shown && (
         <p class="buttons">
@@ -122,38 +118,10 @@ function EventTable({ title, events, hasKinds = false }: TableProps) {
   );
 }
 
-const kindOf = (text: string): EventKind | 'all' => EVENT_KINDS.find((kind) => kind === text) ?? 'all';
-
-const HEADS: readonly Head[] = [
-  { name: 'What' },
-  { name: 'Step', isNumber: true },
-  { name: 'When' },
-  { name: 'Details' },
+const KINDS: readonly (readonly [EventKind | 'all', string])[] = [
+  ['all', 'all'],
+  ...EVENT_KINDS.filter((each) => each !== 'operator').map((each) => [each, EVENT_SIGNS[each].word] as const),
 ];
-
-function EventRow({ event }: { event: WatchedEvent }) {
-  const { atMs, step, kind } = event;
-  const [peer, text, detail] = [peerOf(event), eventText(event), eventDetail(event)];
-  return (
-    <tr {...ROW}>
-      <td {...cell()}>
-        <Chip {...EVENT_SIGNS[kind]} />
-      </td>
-      <td {...cell('step', 'number')}>{countText(step)}</td>
-      <td {...cell()}>
-        <time dateTime={new Date(atMs).toISOString()} title={WHOLE_TIME.format(atMs)}>
-          {whenText(atMs)}
-        </time>
-      </td>
-      <td {...cell('', 'words')}>
-        {peer !== null && <span title={peer}>{shortId(peer)}</span>}
-        {peer !== null && text !== '' && ': '}
-        {text}
-        <Technical detail={detail} />
-      </td>
-    </tr>
-  );
-}
 
 const WHOLE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
 const TIME = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
@@ -164,3 +132,33 @@ const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, {
 /** Of today the time alone. */
 const whenText = (atMs: number): string =>
   (new Date(atMs).toDateString() === new Date(wallMs()).toDateString() ? TIME : DAY_AND_TIME).format(atMs);
+
+const COLUMNS: readonly Column<WatchedEvent>[] = [
+  { name: 'What', beside: '', of: ({ kind }) => <Chip {...EVENT_SIGNS[kind]} /> },
+  { ...numbers('Step', ({ step }) => countText(step)), beside: 'step' },
+  {
+    name: 'When',
+    beside: '',
+    of: ({ atMs }) => (
+      <time dateTime={new Date(atMs).toISOString()} title={WHOLE_TIME.format(atMs)}>
+        {whenText(atMs)}
+      </time>
+    ),
+  },
+  {
+    name: 'Details',
+    look: 'words',
+    beside: '',
+    of: (event) => {
+      const [peer, text] = [peerOf(event), eventText(event)];
+      return (
+        <>
+          {peer !== null && <DonorId peer={peer} />}
+          {peer !== null && text !== '' && ': '}
+          {text}
+          <Technical detail={eventDetail(event)} />
+        </>
+      );
+    },
+  },
+];

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
-import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import type { OperatorState } from './state.ts';
 import type { Link } from './swarmShape.ts';
@@ -10,11 +10,24 @@ import type { Link } from './swarmShape.ts';
 /** Rows that are drawn unasked. */
 const MOST_ROWS = 40;
 
-const HEADS: readonly Head[] = [
-  { name: 'From → to' },
-  { name: 'Way' },
-  { name: 'Round trip', isNumber: true },
-  { name: 'Rate', isNumber: true },
+const COLUMNS: readonly Column<Link>[] = [
+  heads('From → to', ({ from, peer }) => (
+    <span title={`${from} → ${peer}`}>
+      {shortId(from)} → {shortId(peer)}
+    </span>
+  )),
+  {
+    name: 'Way',
+    beside: '',
+    of: ({ route, streams }) => (
+      <>
+        <Chip {...ROUTES[route]} />
+        {streams !== undefined && ` ${streams} connections`}
+      </>
+    ),
+  },
+  numbers('Round trip', ({ roundTripMs }) => millisecondsText(roundTripMs)),
+  numbers('Rate', ({ bytesPerSecond }) => byteRateText(bytesPerSecond)),
 ];
 
 interface LinksProps {
@@ -31,21 +44,16 @@ export function Links({ links, served }: LinksProps) {
       <h2 id="links">Links</h2>
       {links.length === 0 && <p class="soft empty">Nothing is sent between donors yet.</p>}
       {links.length > 0 && (
-        <Stacks labelledBy="links" heads={HEADS}>
-          {shown.map(({ from, peer, route, roundTripMs, bytesPerSecond, streams }) => (
+        <Stacks
+          labelledBy="links"
+          columns={COLUMNS}
+          rows={shown}
+          drawn={(cells, { from, peer }) => (
             <DrawnWhenSeen key={`${from} ${peer}`} tag="tr">
-              <th {...ROW_HEAD} title={`${from} → ${peer}`}>
-                {shortId(from)} → {shortId(peer)}
-              </th>
-              <td {...cell()}>
-                <Chip {...ROUTES[route]} />
-                {streams !== undefined && ` ${streams} connections`}
-              </td>
-              <td {...cell('Round trip', 'number')}>{millisecondsText(roundTripMs)}</td>
-              <td {...cell('Rate', 'number')}>{byteRateText(bytesPerSecond)}</td>
+              {cells}
             </DrawnWhenSeen>
-          ))}
-        </Stacks>
+          )}
+        />
       )}
       {served && Object.values(served).some((bytes) => bytes > 0) && (
         <p class="soft small served">

@@ -1,5 +1,4 @@
 /** One donor: what it is, what it gives, why its part has its size, and how to let it go. */
-import { z } from 'zod';
 import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   adapterText,
@@ -13,7 +12,6 @@ import {
   shortId,
 } from '../page/format.ts';
 import { Answer, Confirm, useAct } from './act.tsx';
-import { tell } from './api.ts';
 import type { PeerRow } from './peerRows.ts';
 import type { Link } from './swarmShape.ts';
 import { millisText } from './timeline.tsx';
@@ -27,8 +25,7 @@ interface CardProps {
 export function PeerCard({ row, links, close }: CardProps) {
   const { peer, adapter } = row;
   const act = useAct();
-  const letGo = (how: string, done: string): void =>
-    void act.run(() => tell('/api/operator/let-go', { peer, how }, z.unknown()), done);
+  const letGo = (how: string, done: string): void => void act.tell('/api/operator/let-go', { peer, how }, done);
   return (
     <section class="card" aria-labelledby="donor">
       <div class="live-head">

@@ -16,10 +16,9 @@ export interface PeerRow extends Donor {
   readonly why: string;
 }
 
-const COLUMNS = ['peer', 'state', 'samples', 'layerSeconds', 'memory', 'tokens', 'faults'] as const;
-export type Column = (typeof COLUMNS)[number];
+export type SortedBy = 'peer' | 'state' | 'samples' | 'layerSeconds' | 'memory' | 'tokens' | 'faults';
 export interface Order {
-  readonly by: Column;
+  readonly by: SortedBy;
   readonly isDescending: boolean;
 }
 
@@ -79,7 +78,7 @@ function speedText(share: number): string {
   return `${Math.round(share * 100)} % of the speed of the fastest`;
 }
 
-const sortValue = (row: PeerRow, by: Column): number | string => {
+const sortValue = (row: PeerRow, by: SortedBy): number | string => {
   switch (by) {
     case 'peer':
       return row.peer;

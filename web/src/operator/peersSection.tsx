@@ -6,14 +6,14 @@ import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { countText, NOTHING, shortId } from '../page/format.ts';
-import { Chip } from '../page/parts.tsx';
-import { cell, type Head, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { Chip, DonorId } from '../page/parts.tsx';
+import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Answer, useAct } from './act.tsx';
-import { read, tell } from './api.ts';
+import { read } from './api.ts';
 import { Connections } from './connections.tsx';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { PeerCard } from './peerCard.tsx';
-import { type Column, type Order, type PeerRow, peerRows, sorted } from './peerRows.ts';
+import { type Order, type PeerRow, peerRows, type SortedBy, sorted } from './peerRows.ts';
 import type { SectionProps } from './props.ts';
 import { donorSign } from './signs.ts';
 import { allPlans } from './state.ts';
@@ -40,7 +40,7 @@ function Blocks({ version }: { version: number }) {
   useEffect(refresh, [version]);
   if (blocks.length === 0) return null;
   const open = async (address: string): Promise<void> => {
-    await act.run(() => tell('/api/operator/unblock', { address }, z.unknown()), 'The address may join again.');
+    await act.tell('/api/operator/unblock', { address }, 'The address may join again.');
     refresh();
   };
   return (
@@ -130,22 +130,6 @@ export function PeersSection({ state, snapshot }: SectionProps) {
   );
 }
 
-/** Near the front, where a narrow window has it in sight. */
-const MORE = 'More';
-const HEADS: readonly (readonly [Column | null, string, boolean])[] = [
-  ['peer', 'Donor', false],
-  [null, MORE, false],
-  ['state', 'State', false],
-  [null, 'Stage', false],
-  [null, 'Copies of', false],
-  [null, 'Layers', false],
-  ['samples', 'Samples', true],
-  ['layerSeconds', 'Layer time', true],
-  ['memory', 'Memory', true],
-  ['tokens', 'Tokens', true],
-  ['faults', 'Faults', true],
-];
-
 interface TableProps {
   readonly rows: readonly PeerRow[];
   readonly phase: SnapshotPhase;
@@ -155,46 +139,79 @@ interface TableProps {
   readonly choose: (peer: string | null) => void;
 }
 
-function PeerTable({ rows, phase, order, sortBy, chosen, choose }: TableProps) {
-  const press = (by: Column): void =>
+type Ordered = Pick<TableProps, 'order' | 'sortBy'>;
+
+function sortedBy(by: SortedBy, column: Column<PeerRow>, { order, sortBy }: Ordered): Column<PeerRow> {
+  const sort = order?.by === by ? (order.isDescending ? 'descending' : 'ascending') : undefined;
+  const press = (): void =>
     sortBy({ by, isDescending: order?.by === by ? !order.isDescending : by !== 'peer' && by !== 'state' });
-  const heads = HEADS.map(([by, name, isNumber]): Head => {
-    if (by === null) return { name, isNumber, isSilent: name === MORE };
-    const sort = order?.by === by ? (order.isDescending ? 'descending' : 'ascending') : undefined;
-    return { name, isNumber, sort, button: <SortButton name={name} sort={sort} press={() => press(by)} /> };
-  });
+  return { ...column, sort, button: <SortButton name={column.name} sort={sort} press={press} /> };
+}
+
+const PEER = heads<PeerRow>('Donor', ({ peer, facts }) => (
+  <>
+    <DonorId peer={peer} />
+    {facts?.name && <span class="nickname note">{facts.name}</span>}
+  </>
+));
+
+const PARTS: readonly Column<PeerRow>[] = [
+  { name: 'Stage', of: ({ stages }) => stagesText(stages.map(({ stage }) => stage)) || NOTHING },
+  { name: 'Copies of', of: ({ copies }) => stagesText(copies) || NOTHING },
+  { name: 'Layers', of: ({ stages }) => stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING },
+];
+
+const NUMBERS: readonly (readonly [SortedBy, Column<PeerRow>])[] = [
+  ['samples', numbers('Samples', ({ samples }) => samples)],
+  [
+    'layerSeconds',
+    numbers('Layer time', ({ layerSeconds }) => (layerSeconds === null ? NOTHING : millisText(layerSeconds))),
+  ],
+  ['memory', numbers('Memory', ({ facts }) => (facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)))],
+  ['tokens', numbers('Tokens', ({ tokens }) => countText(tokens))],
+  ['faults', numbers('Faults', ({ facts }) => facts?.faults ?? 0)],
+];
+
+function PeerTable({ rows, phase, chosen, choose, ...ordered }: TableProps) {
+  // Near the front, where a narrow window has it in sight.
+  const more: Column<PeerRow> = {
+    name: 'More',
+    isSilent: true,
+    beside: '',
+    of: ({ peer }) => (
+      <button
+        type="button"
+        class="small"
+        aria-expanded={chosen === peer}
+        onClick={() => choose(chosen === peer ? null : peer)}
+      >
+        More<span class="hidden"> of {shortId(peer)}</span>
+      </button>
+    ),
+  };
+  const state: Column<PeerRow> = {
+    name: 'State',
+    beside: '',
+    of: (row) => <Chip {...donorSign(row, phase)} />,
+  };
   return (
-    <Stacks labelledBy="donors" heads={heads} kind="many">
-      {rows.map(({ peer, state, stages, copies, samples, layerSeconds, facts, tokens }) => (
+    <Stacks
+      labelledBy="donors"
+      columns={[
+        sortedBy('peer', PEER, ordered),
+        more,
+        sortedBy('state', state, ordered),
+        ...PARTS,
+        ...NUMBERS.map(([by, column]) => sortedBy(by, column, ordered)),
+      ]}
+      rows={rows}
+      kind="many"
+      drawn={(cells, { peer }) => (
         <DrawnWhenSeen key={peer} tag="tr" renew={chosen === peer}>
-          <th {...ROW_HEAD} title={peer}>
-            {shortId(peer)}
-            {facts?.name && <span class="nickname note">{facts.name}</span>}
-          </th>
-          <td {...cell()}>
-            <button
-              type="button"
-              class="small"
-              aria-expanded={chosen === peer}
-              onClick={() => choose(chosen === peer ? null : peer)}
-            >
-              More<span class="hidden"> of {shortId(peer)}</span>
-            </button>
-          </td>
-          <td {...cell()}>
-            <Chip {...donorSign({ state }, phase)} />
-          </td>
-          <td {...cell('Stage')}>{stagesText(stages.map(({ stage }) => stage)) || NOTHING}</td>
-          <td {...cell('Copies of')}>{stagesText(copies) || NOTHING}</td>
-          <td {...cell('Layers')}>{stages.map(({ layers }) => rangeText(layers)).join(', ') || NOTHING}</td>
-          <td {...cell('Samples', 'number')}>{samples}</td>
-          <td {...cell('Layer time', 'number')}>{layerSeconds === null ? NOTHING : millisText(layerSeconds)}</td>
-          <td {...cell('Memory', 'number')}>{facts?.peakBytes == null ? NOTHING : bytesText(facts.peakBytes)}</td>
-          <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>
-          <td {...cell('Faults', 'number')}>{facts?.faults ?? 0}</td>
+          {cells}
         </DrawnWhenSeen>
-      ))}
-    </Stacks>
+      )}
+    />
   );
 }
 
@@ -202,7 +219,7 @@ const stagesText = (stages: readonly number[]): string => stages.map((stage) => 
 
 interface SortProps {
   readonly name: string;
-  readonly sort: Head['sort'];
+  readonly sort: Column<PeerRow>['sort'];
   readonly press: () => void;
 }
 

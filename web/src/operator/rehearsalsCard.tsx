@@ -1,6 +1,5 @@
 /** Faults on purpose: done to a donor that the server opened itself, and what each one cost the run. */
 import { useContext, useState } from 'preact/hooks';
-import { z } from 'zod';
 import {
   MOST_REHEARSED_FACTOR,
   MOST_REHEARSED_SECONDS,
@@ -13,11 +12,11 @@ import {
   rehearsalText,
   rehearsedKindText,
 } from '../../../swarm/messages/rehearsal.ts';
+import { Choice, Quantity } from '../page/fields.tsx';
 import { countText, NOTHING, shortId, trafficText } from '../page/format.ts';
-import { Chip } from '../page/parts.tsx';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { Chip, DonorId } from '../page/parts.tsx';
+import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
-import { tell } from './api.ts';
 import { REHEARSAL_STATES } from './signs.ts';
 import { PeerChoice } from './whatIf.tsx';
 
@@ -47,13 +46,7 @@ export function RehearsalsCard({ donors, rows, isOver }: RehearsalsShown & { rea
         </p>
       )}
       {!isViewer && !isOver && donors.length > 0 && <RehearsalForm donors={donors} />}
-      {rows.length > 0 && (
-        <Stacks labelledBy="rehearsals" heads={HEADS}>
-          {rows.toReversed().map((row) => (
-            <Row key={row.id} row={row} />
-          ))}
-        </Stacks>
-      )}
+      {rows.length > 0 && <Stacks labelledBy="rehearsals" columns={COLUMNS} rows={rows.toReversed()} />}
     </div>
   );
 }
@@ -75,29 +68,21 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
   return (
     <>
       <div class="fields short">
-        <label>
-          <span>What</span>
-          <select value={kind} onChange={(event) => choose(kindOf(event.currentTarget.value))}>
-            {KINDS.map((each) => (
-              <option key={each} value={each}>
-                {rehearsedKindText(each)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice
+          label="What"
+          value={kind}
+          options={KINDS.map((each) => [each, rehearsedKindText(each)] as const)}
+          choose={choose}
+        />
         <PeerChoice label="Which donor" value={peer} peers={donors} choose={chooseDonor} />
         {(isPassing || kind === 'slow') && (
-          <label>
-            <span>{isPassing ? 'Seconds' : 'How many times slower'}</span>
-            <input
-              type="number"
-              required
-              min={1}
-              max={most}
-              value={quantity}
-              onInput={(event) => (isPassing ? last : slow)(event.currentTarget.valueAsNumber)}
-            />
-          </label>
+          <Quantity
+            label={isPassing ? 'Seconds' : 'How many times slower'}
+            value={quantity}
+            least={1}
+            most={most}
+            onInput={isPassing ? last : slow}
+          />
         )}
       </div>
       <div class="buttons">
@@ -105,12 +90,7 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
           label="Rehearse"
           question={`${shortId(peer)}: ${words}. This really happens to the run.`}
           disabled={act.isOff || !isWhole}
-          onSure={() =>
-            void act.run(
-              () => tell('/api/operator/rehearse', wish, z.unknown()),
-              'Begun. The table says what it costs.',
-            )
-          }
+          onSure={() => void act.tell('/api/operator/rehearse', wish, 'Begun. The table says what it costs.')}
         />
       </div>
       <Answer answer={act.answer} />
@@ -118,45 +98,23 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
   );
 }
 
-const kindOf = (text: string): RehearsedKind => KINDS.find((kind) => kind === text) ?? 'kill';
-
 function wishOf(kind: RehearsedKind, peer: string, seconds: number, factor: number): RehearsalWish {
   if (kind === 'slow') return { kind, peer, factor };
   return kind === 'freeze' || kind === 'cut' ? { kind, peer, seconds } : { kind, peer };
 }
 
-const HEADS: readonly Head[] = [
-  { name: 'Donor' },
-  { name: 'Fault' },
-  { name: 'Step', isNumber: true },
-  { name: 'State' },
-  { name: 'Known after', isNumber: true },
-  { name: 'Goes on after', isNumber: true },
-  { name: 'Steps given up', isNumber: true },
-  { name: 'Moved', isNumber: true },
-];
-
-function Row({ row: { wish, entry, step, state, ...cost } }: { readonly row: RehearsalRow }) {
-  const { detectedSeconds, resumedSeconds, stepsGivenUp, bytesMoved } = cost;
-  const unnoticed = state === 'over' ? 'not noticed' : NOTHING;
-  return (
-    <tr {...ROW}>
-      <th {...ROW_HEAD} title={wish.peer}>
-        {shortId(wish.peer)}
-      </th>
-      <td {...cell()} title={`--chaos ${entry}`}>
-        {rehearsalText(wish)}
-      </td>
-      <td {...cell('Step', 'number')}>{countText(step)}</td>
-      <td {...cell()}>
-        <Chip {...REHEARSAL_STATES[state]} />
-      </td>
-      <td {...cell('Known after', 'number')}>{detectedSeconds === null ? unnoticed : secondsText(detectedSeconds)}</td>
-      <td {...cell('Goes on after', 'number')}>{resumedSeconds === null ? NOTHING : secondsText(resumedSeconds)}</td>
-      <td {...cell('Steps given up', 'number')}>{countText(stepsGivenUp)}</td>
-      <td {...cell('Moved', 'number')}>{trafficText(bytesMoved)}</td>
-    </tr>
-  );
-}
-
 const secondsText = (seconds: number): string => `${seconds.toFixed(1)} s`;
+
+const COLUMNS: readonly Column<RehearsalRow>[] = [
+  heads('Donor', ({ wish: { peer } }) => <DonorId peer={peer} />),
+  { name: 'Fault', beside: '', of: ({ wish, entry }) => <span title={`--chaos ${entry}`}>{rehearsalText(wish)}</span> },
+  numbers('Step', ({ step }) => countText(step)),
+  { name: 'State', beside: '', of: ({ state }) => <Chip {...REHEARSAL_STATES[state]} /> },
+  numbers('Known after', ({ detectedSeconds, state }) => {
+    if (detectedSeconds !== null) return secondsText(detectedSeconds);
+    return state === 'over' ? 'not noticed' : NOTHING;
+  }),
+  numbers('Goes on after', ({ resumedSeconds }) => (resumedSeconds === null ? NOTHING : secondsText(resumedSeconds))),
+  numbers('Steps given up', ({ stepsGivenUp }) => countText(stepsGivenUp)),
+  numbers('Moved', ({ bytesMoved }) => trafficText(bytesMoved)),
+];

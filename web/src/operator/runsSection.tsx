@@ -2,12 +2,13 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
+import { Choice } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
 import { Answer, Confirm, useAct } from './act.tsx';
-import { query, read, tell } from './api.ts';
+import { query, read } from './api.ts';
 import { CardForm } from './cardForm.tsx';
 import { CheckpointRows } from './checkpointRows.tsx';
 import { DraftForm } from './draftForm.tsx';
@@ -15,17 +16,14 @@ import type { RowProps, SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
 import { PHASES, runSign, type Sign } from './signs.ts';
 
-const anything = z.unknown();
-
 /** The runs that an operator looks for, in the order wished. Pure. */
-const RUN_ORDERS = {
-  newest: 'newest first',
-  name: 'by name',
-  loss: 'lowest loss on unseen text first',
-  progress: 'most done first',
-} as const;
-type RunOrder = keyof typeof RUN_ORDERS;
-export const orderOf = (text: string): RunOrder => (text in RUN_ORDERS ? (text as RunOrder) : 'newest');
+export type RunOrder = 'newest' | 'name' | 'loss' | 'progress';
+const RUN_ORDERS: readonly (readonly [RunOrder, string])[] = [
+  ['newest', 'newest first'],
+  ['name', 'by name'],
+  ['loss', 'lowest loss on unseen text first'],
+  ['progress', 'most done first'],
+];
 
 type Sortable = Pick<
   ListedRun,
@@ -68,7 +66,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
   const [order, sort] = useState<RunOrder>('newest');
   const act = useAct();
   const tellServer = async (path: string, body: unknown, done: string): Promise<void> => {
-    await act.run(() => tell(path, body, anything), done);
+    await act.tell(path, body, done);
     refresh();
   };
   // What was said of a change, or of what comes next, is over with it.
@@ -76,13 +74,12 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     if (state.changingTo === null) act.clear();
   }, [state.changingTo, snapshot.run]);
   const activate = async (run: string): Promise<void> => {
-    const body = { run };
-    const isTold = await act.run(() => tell('/api/operator/activate', body, anything), `The server changes to ${run}.`);
+    const isTold = await act.tell('/api/operator/activate', { run }, `The server changes to ${run}.`);
     if (isTold) actions.changes(run);
   };
   /** A download that is refused would take the place of this page: the server is asked first. */
   const download = async (address: string): Promise<void> => {
-    const isThere = await act.run(() => read(`${address}&ask=1`, anything), 'The download begins.');
+    const isThere = await act.run(() => read(`${address}&ask=1`, z.unknown()), 'The download begins.');
     if (isThere) saveFrom(address);
     else refresh();
   };
@@ -127,16 +124,14 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
                 onInput={(event) => find(event.currentTarget.value)}
               />
             </label>
-            <label class="inline">
-              <span>Sort</span>
-              <select class="small" value={order} onChange={(event) => sort(orderOf(event.currentTarget.value))}>
-                {Object.entries(RUN_ORDERS).map(([each, words]) => (
-                  <option key={each} value={each}>
-                    {words}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Choice
+              class="inline"
+              label="Sort"
+              value={order}
+              options={RUN_ORDERS}
+              choose={sort}
+              select={{ class: 'small' }}
+            />
           </div>
         )}
         <ul class="rows">

@@ -3,8 +3,9 @@ import { useCallback, useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { counted } from '../../../swarm/quantityText.ts';
+import { Choice, Quantity } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { UNSEEN_LOSS } from '../page/unseenLoss.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, read, tell } from './api.ts';
@@ -88,26 +89,19 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
         by checkpoint.
       </p>
       <div class="fields">
-        <label>
-          <span>Checkpoint</span>
-          <select value={String(step ?? '')} onChange={(event) => choose(Number(event.currentTarget.value))}>
-            {checkpoints.map((each) => (
-              <option key={each} value={each}>
-                after {counted(each, 'step')}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          <span>Tokens</span>
-          <input
-            type="number"
-            min={1}
-            max={400}
-            value={tokens}
-            onInput={(event) => count(Math.round(event.currentTarget.valueAsNumber || 80))}
-          />
-        </label>
+        <Choice
+          label="Checkpoint"
+          value={step ?? 0}
+          options={checkpoints.map((each) => [each, `after ${counted(each, 'step')}`] as const)}
+          choose={choose}
+        />
+        <Quantity
+          label="Tokens"
+          value={tokens}
+          least={1}
+          most={400}
+          onInput={(wanted) => count(Math.round(wanted || 80))}
+        />
       </div>
       <label class="block">
         <span>Prompts, one a line, at most {MOST_PROMPTS}</span>
@@ -142,29 +136,21 @@ function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }
   if (samples.length === 0) return null;
   const prompts = [...new Set(samples.map(({ prompt }) => prompt))];
   const steps = [...new Set(samples.map(({ committedSteps }) => committedSteps))].sort((a, b) => b - a);
-  const heads: Head[] = [
-    { name: 'Step' },
-    { name: UNSEEN_LOSS, isNumber: true },
-    ...prompts.map((prompt) => ({ name: `“${prompt}”` })),
+  const columns: readonly Column<number>[] = [
+    { name: 'Step', look: 'head', of: countText },
+    numbers(UNSEEN_LOSS, (step) => heldOutText(evaluations, step)),
+    ...prompts.map(
+      (prompt): Column<number> => ({
+        name: `“${prompt}”`,
+        look: 'words',
+        of: (step) => samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? '',
+      }),
+    ),
   ];
   return (
     <div class="card">
       <h2 id="side-by-side">Side by side</h2>
-      <Stacks labelledBy="side-by-side" heads={heads} kind="samples">
-        {steps.map((step) => (
-          <tr key={step} {...ROW}>
-            <th {...ROW_HEAD} data-name="Step">
-              {countText(step)}
-            </th>
-            <td {...cell(UNSEEN_LOSS, 'number')}>{heldOutText(evaluations, step)}</td>
-            {prompts.map((prompt) => (
-              <td key={prompt} {...cell(`“${prompt}”`, 'words')}>
-                {samples.find((each) => each.committedSteps === step && each.prompt === prompt)?.text ?? ''}
-              </td>
-            ))}
-          </tr>
-        ))}
-      </Stacks>
+      <Stacks labelledBy="side-by-side" columns={columns} rows={steps} kind="samples" />
     </div>
   );
 }

@@ -12,8 +12,10 @@ import {
   spansByPeer,
   type Timeline,
 } from '../../../swarm/timeline/timeline.ts';
+import { Choice } from '../page/fields.tsx';
 import { NOTHING, percentText, shortId } from '../page/format.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from '../page/stacks.tsx';
+import { DonorId } from '../page/parts.tsx';
+import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { BesideBars, BesideTable } from './besideBars.tsx';
 
 /** Rows that are drawn unasked. */
@@ -72,10 +74,10 @@ function stepText({
 export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, peers }: TimelineProps) {
   const [followed, follow] = useState<string>('');
   const [isWhole, whole] = useState(false);
-  const batches = useMemo(
-    () => [...new Set(measured.map(({ action }) => String(action.microBatch)))].sort((a, b) => Number(a) - Number(b)),
-    [measured],
-  );
+  const batches = useMemo((): readonly (readonly [string, string])[] => {
+    const ids = [...new Set(measured.map(({ action }) => action.microBatch))].sort((a, b) => a - b);
+    return [['', 'all'], ...ids.map((id) => [`${id}`, `${id + 1}`] as const)];
+  }, [measured]);
   const measuredBy = useMemo<ReadonlyMap<string, Timeline>>(
     () => spansByPeer([...measured, ...turnEnds]),
     [measured, turnEnds],
@@ -90,17 +92,13 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
   return (
     <figure class="spans">
       <div class="controls">
-        <label>
-          <span>Follow a part of the samples</span>
-          <select class="small" value={followed} onChange={(event) => follow(event.currentTarget.value)}>
-            <option value="">all</option>
-            {batches.map((id) => (
-              <option key={id} value={id}>
-                {Number(id) + 1}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice
+          label="Follow a part of the samples"
+          value={followed}
+          options={batches}
+          choose={follow}
+          select={{ class: 'small' }}
+        />
         <span class="legend note">
           <span>
             <span class="patch forward" aria-hidden="true" /> forward
@@ -196,40 +194,33 @@ const WORDS: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R
 /** `1F0`: stage 2, forward. */
 const actionText = ({ op, stage }: ComputeAction): string => `stage ${stage + 1}, ${WORDS[op] ?? op}`;
 
-const PATH_HEADS: readonly Head[] = [
-  { name: 'Work' },
-  { name: 'Donor' },
-  { name: 'From', isNumber: true },
-  { name: 'To', isNumber: true },
-  { name: 'Pause before', isNumber: true },
+type PathSpan = ComputeSpan & { readonly pauseSeconds: number | null };
+
+const PATH: readonly Column<PathSpan>[] = [
+  heads('Work', ({ action }) => (
+    <>
+      {formatAction(action)} <span class="note">{actionText(action)}</span>
+    </>
+  )),
+  { name: 'Donor', of: ({ peer }) => <DonorId peer={peer} /> },
+  numbers('From', ({ startSeconds }) => millisText(startSeconds)),
+  numbers('To', ({ endSeconds }) => millisText(endSeconds)),
+  numbers('Pause before', ({ pauseSeconds }) => (pauseSeconds === null ? NOTHING : millisText(pauseSeconds))),
 ];
 
 /** The way of one micro-batch through the peers, in words. */
 function Path({ spans, followed }: { spans: readonly ComputeSpan[]; followed: string }) {
   const own = spans.filter(({ action }) => String(action.microBatch) === followed);
+  const rows = own.map((span, place): PathSpan => {
+    const before = own[place - 1];
+    return { ...span, pauseSeconds: before ? Math.max(0, span.startSeconds - before.endSeconds) : null };
+  });
   return (
     <Stacks
       label="Its way through the donors"
-      heads={PATH_HEADS}
+      columns={PATH}
+      rows={rows}
       caption={`Part ${Number(followed) + 1} of the step’s samples`}
-    >
-      {own.map(({ peer, action, startSeconds, endSeconds }, place) => {
-        const pause = startSeconds - (own[place - 1]?.endSeconds ?? startSeconds);
-        const text = formatAction(action);
-        return (
-          <tr key={text} {...ROW}>
-            <th {...ROW_HEAD}>
-              {text} <span class="note">{actionText(action)}</span>
-            </th>
-            <td {...cell('Donor')} title={peer}>
-              {shortId(peer)}
-            </td>
-            <td {...cell('From', 'number')}>{millisText(startSeconds)}</td>
-            <td {...cell('To', 'number')}>{millisText(endSeconds)}</td>
-            <td {...cell('Pause before', 'number')}>{place === 0 ? NOTHING : millisText(Math.max(0, pause))}</td>
-          </tr>
-        );
-      })}
-    </Stacks>
+    />
   );
 }

@@ -1,6 +1,7 @@
 /** Another swarm than the one at hand, for the same run: the planner's answer beside that for the swarm as it is. */
 import { useState } from 'preact/hooks';
 import { type DryRun, dryRunSchema } from '../../../swarm/run/runDraft.ts';
+import { Choice, Quantity } from '../page/fields.tsx';
 import { shortId } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
@@ -17,6 +18,10 @@ type Factors = Readonly<Record<(typeof FACTORS)[number][0], number>>;
 const UNCHANGED: Factors = {
   ...{ uploadBytesPerSecond: 1, downloadBytesPerSecond: 1, bytesPerSecond: 1, latencySeconds: 1, memoryBytes: 1 },
 };
+
+const TIMES = [0.1, 0.25, 0.5, 1, 2, 4, 10].map(
+  (factor) => [factor, factor === 1 ? 'as it is' : `× ${factor}`] as const,
+);
 
 interface Change {
   readonly added: number;
@@ -73,16 +78,13 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
       <h2 id="what-if">What if</h2>
       <p class="soft small">How other donors or lines would change a step. Nothing is changed by asking.</p>
       <div class="fields short">
-        <label>
-          <span>More donors</span>
-          <input
-            type="number"
-            min={0}
-            max={200}
-            value={change.added}
-            onInput={(event) => set({ added: Math.max(0, Math.floor(event.currentTarget.valueAsNumber || 0)) })}
-          />
-        </label>
+        <Quantity
+          label="More donors"
+          value={change.added}
+          least={0}
+          most={200}
+          onInput={(added) => set({ added: Math.max(0, Math.floor(added || 0)) })}
+        />
         <PeerChoice label="Like whom" value={like} peers={peers} choose={(peer) => set({ like: peer })} />
         <PeerChoice
           label="Without"
@@ -92,19 +94,13 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
           choose={(peer) => set({ removed: peer })}
         />
         {FACTORS.map(([field, label]) => (
-          <label key={field}>
-            <span>{label}</span>
-            <select
-              value={String(change.factors[field])}
-              onChange={(event) => set({ factors: { ...change.factors, [field]: Number(event.currentTarget.value) } })}
-            >
-              {[0.1, 0.25, 0.5, 1, 2, 4, 10].map((factor) => (
-                <option key={factor} value={factor}>
-                  {factor === 1 ? 'as it is' : `× ${factor}`}
-                </option>
-              ))}
-            </select>
-          </label>
+          <Choice
+            key={field}
+            label={label}
+            value={change.factors[field]}
+            options={TIMES}
+            choose={(factor) => set({ factors: { ...change.factors, [field]: factor } })}
+          />
         ))}
       </div>
       <div class="buttons">
@@ -128,16 +124,14 @@ interface ChoiceProps {
 
 export function PeerChoice({ label, none, value, peers, choose }: ChoiceProps) {
   return (
-    <label>
-      <span>{label}</span>
-      <select value={value} onChange={(event) => choose(event.currentTarget.value)}>
-        {none !== undefined && <option value="">{none}</option>}
-        {peers.map((peer) => (
-          <option key={peer} value={peer}>
-            {shortId(peer)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <Choice
+      label={label}
+      value={value}
+      options={[
+        ...(none === undefined ? [] : [['', none] as const]),
+        ...peers.map((peer) => [peer, shortId(peer)] as const),
+      ]}
+      choose={choose}
+    />
   );
 }

@@ -1,7 +1,7 @@
 /** Who gave a run how much, of those donors who chose a name: what they wrote is text. Pure. */
 import type { Leaderboard } from '../../../swarm/messages/leaderboard.ts';
 import { countText, percentText } from './format.ts';
-import { cell, type Head, ROW, ROW_HEAD, Stacks } from './stacks.tsx';
+import { type Column, heads, numbers, ROW, Stacks } from './stacks.tsx';
 
 export function Board({ board: { donors, teams, mine, runTokens } }: { board: Leaderboard }) {
   if (donors.length === 0) return <p class="soft">Nobody with a name has given this run anything yet.</p>;
@@ -30,40 +30,44 @@ export function Board({ board: { donors, teams, mine, runTokens } }: { board: Le
   );
 }
 
+interface Ranked {
+  readonly rank: number;
+  readonly cells: readonly string[];
+  readonly tokens: number;
+  readonly share: string;
+  readonly isMine: boolean;
+}
+
 interface RankingProps {
   readonly caption: string;
   readonly columns: readonly [string, string];
-  readonly rows: readonly {
-    readonly rank: number;
-    readonly cells: readonly string[];
-    readonly tokens: number;
-    readonly share: string;
-    readonly isMine: boolean;
-  }[];
+  readonly rows: readonly Ranked[];
 }
 
-function Ranking({ caption, columns, rows }: RankingProps) {
-  const heads: Head[] = [
-    { name: '#', isNumber: true },
-    ...columns.map((name) => ({ name })),
-    ...['Tokens', 'Share'].map((name) => ({ name, isNumber: true })),
+function Ranking({ caption, columns: [first, second], rows }: RankingProps) {
+  const columns: readonly Column<Ranked>[] = [
+    numbers('#', ({ rank }) => rank),
+    heads(first, ({ cells, isMine }) => (
+      <>
+        <span class="written">{cells[0]}</span>
+        {isMine && <span class="you"> (you)</span>}
+      </>
+    )),
+    { name: second, of: ({ cells }) => <span class="written">{cells[1]}</span> },
+    numbers('Tokens', ({ tokens }) => countText(tokens)),
+    numbers('Share', ({ share }) => share),
   ];
   return (
-    <Stacks label={caption} kind="board" heads={heads}>
-      {rows.map(({ rank, cells, tokens, share, isMine }) => (
+    <Stacks
+      label={caption}
+      kind="board"
+      columns={columns}
+      rows={rows}
+      drawn={(cells, { rank, isMine }) => (
         <tr key={rank} {...ROW} class={isMine ? 'mine' : ''}>
-          <td {...cell('#', 'number')}>{rank}</td>
-          <th {...ROW_HEAD}>
-            <span class="written">{cells[0]}</span>
-            {isMine && <span class="you"> (you)</span>}
-          </th>
-          <td {...cell(columns[1])}>
-            <span class="written">{cells[1]}</span>
-          </td>
-          <td {...cell('Tokens', 'number')}>{countText(tokens)}</td>
-          <td {...cell('Share', 'number')}>{share}</td>
+          {cells}
         </tr>
-      ))}
-    </Stacks>
+      )}
+    />
   );
 }

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { FISH } from '../../../swarm/shoalPlaces.ts';
 import { invitedLink } from './ask.ts';
-import { NOTHING } from './format.ts';
+import { NOTHING, shortId } from './format.ts';
 
 const LOGO = [
   [19, 9],
@@ -58,6 +58,9 @@ export function Chip({ tone, glyph, word, announced = false }: ChipProps) {
     </span>
   );
 }
+
+/** Enough to tell donors apart; the whole of it beside the pointer. */
+export const DonorId = ({ peer }: { readonly peer: string }) => <span title={peer}>{shortId(peer)}</span>;
 
 interface PressProps {
   /** It cannot be pressed for the moment. */
@@ -124,14 +127,4 @@ export function iconOf(tone: string): string {
   const ground = `<rect width="32" height="32" rx="7" fill="${COLOURS[tone] ?? COLOURS.calm}"/>`;
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${ground}<g fill="#fff">${fish}</g></svg>`;
   return `data:image/svg+xml,${encodeURIComponent(svg)}`;
-}
-
-/** What may be wider, or longer, than its place: it scrolls, by keyboard too, and has a name. */
-export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
-    <section class="table" aria-label={label} tabIndex={0}>
-      {children}
-    </section>
-  );
 }

@@ -1,0 +1,69 @@
+/** Fields of forms, each with its name. Pure views. */
+import type { ComponentProps, HTMLAttributes } from 'preact';
+
+interface ChoiceProps<Value> {
+  readonly label: string;
+  readonly value: Value;
+  /** Each with its words. */
+  readonly options: readonly (readonly [value: Value, words: string])[];
+  readonly choose: (value: Value) => void;
+  readonly class?: string;
+  /** What else the select itself has. */
+  readonly select?: ComponentProps<'select'>;
+}
+
+/** One of several. */
+export function Choice<Value>({ label, value, options, choose, class: name, select }: ChoiceProps<Value>) {
+  return (
+    <label class={name}>
+      <span>{label}</span>
+      <select
+        {...select}
+        value={String(value)}
+        onChange={({ currentTarget }) => {
+          const chosen = options[currentTarget.selectedIndex];
+          if (chosen) choose(chosen[0]);
+        }}
+      >
+        {options.map(([each, words]) => (
+          <option key={String(each)} value={String(each)}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface QuantityProps {
+  readonly label: string;
+  /** Of what, beside the label. */
+  readonly unit?: string;
+  readonly value: number;
+  readonly least: number;
+  readonly most?: number;
+  readonly onInput: (value: number) => void;
+  /** What else the input itself has. */
+  readonly input?: Pick<HTMLAttributes<HTMLInputElement>, 'id' | 'aria-invalid' | 'aria-describedby'>;
+}
+
+/** A number that somebody types: not a number while there is none. */
+export function Quantity({ label, unit, value, least, most, onInput, input }: QuantityProps) {
+  return (
+    <label>
+      <span>
+        {label} {unit !== undefined && <span class="note">{unit}</span>}
+      </span>
+      <input
+        type="number"
+        required
+        min={least}
+        max={most}
+        step="any"
+        {...input}
+        value={value}
+        onInput={({ currentTarget }) => onInput(currentTarget.valueAsNumber)}
+      />
+    </label>
+  );
+}
