@@ -12,14 +12,12 @@ import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
-import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { impossibleFault } from '../headless/donorTab.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
-import { openServerProcess } from '../headless/serverProcess.ts';
-import { openSiteProcesses } from '../headless/siteProcesses.ts';
-import { type Trained, type Training, trainHeadless } from '../headless/trainHeadless.ts';
+import { openServerProcess, openSiteProcesses } from '../headless/serverProcesses.ts';
+import { type Trained, trainHeadless } from '../headless/trainHeadless.ts';
 import {
   openTrainingServer,
   type RunStatus,
@@ -225,8 +223,6 @@ async function prepare(data: DataDirectory, path: string, terms: Terms): Promise
 const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOptions => ({
   runName,
   ...wishes,
-  pages: PAGES_FOLDER,
-  port: 0,
   expectedDonors: donors,
   ...(options.steps === undefined ? {} : { steps: options.steps }),
   ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
@@ -239,8 +235,8 @@ async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt
 }
 
 async function trainBesideServer(directory: string, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
-  const server = need(await openServerProcess({ ...serverOptions(task), directory }), failed);
-  return train(server, task, interrupt, (donors) => server.killAndRestart(donors));
+  const server = need(await openServerProcess(serverOptions(task), directory), failed);
+  return train(server, task, interrupt);
 }
 
 /** The data directory of the others is here what the servers' NATS has. */
@@ -250,12 +246,12 @@ async function trainOverServers(path: string, terms: Terms, servers: number, int
     task = await prepare(data, path, terms);
     return task.runName;
   };
-  const { runName: _, port: __, ...options } = serverOptions({ ...terms, runName: '', eventsBefore: 0 });
-  const processes = need(await openSiteProcesses({ ...options, servers, prepare: prepared }), failed);
+  const { runName: _, ...options } = serverOptions({ ...terms, runName: '', eventsBefore: 0 });
+  const processes = need(await openSiteProcesses(options, servers, prepared), failed);
   try {
     invariant(task !== null, 'the run is in the site');
     const begun: Task = task;
-    const trained = await train(processes, begun, interrupt, (donors) => processes.killAndRestart(donors));
+    const trained = await train(processes.server, begun, interrupt);
     await processes.conclude(async ({ data }) => {
       const notExported = await conclude(data, begun, need(trained, failed));
       if (notExported !== null) throw failed(`${notExported}; ${await keptWords(data, begun)}`);
@@ -279,7 +275,6 @@ async function train(
   server: TrainingServer,
   { options, runName, train: terms, donors, chaos }: Task,
   interrupt: Interrupt,
-  killServer?: Training['killServer'],
 ): Promise<Result<Trained>> {
   const log = terminalLog();
   log('info', `training ${runName} at ${server.url} with ${counted(donors, 'headless donor')}`);
@@ -292,7 +287,6 @@ async function train(
     log,
     interrupt: interrupt.signal,
     chaos,
-    ...(killServer === undefined ? {} : { killServer }),
     onChange: progressLines(terms, (line) => log('info', line)),
   });
 }
