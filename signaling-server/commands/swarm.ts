@@ -1,15 +1,17 @@
 /** `shoal swarm`: a server and N headless donors train a run to its end. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { given, invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
@@ -216,7 +218,7 @@ async function prepare(data: DataDirectory, path: string, terms: Terms): Promise
   const progress = fileProgress((line) => terminalLog()('info', line));
   const note = (sentence: string): void => terminalLog()('warn', sentence);
   const { seed } = terms.options;
-  const runName = need(await addRun(data, path, { progress, note, ...(seed === undefined ? {} : { seed }) }), badInput);
+  const runName = need(await addRun(data, path, { progress, note, ...given({ seed }) }), badInput);
   return { ...terms, runName, eventsBefore: data.store.newestEvent() };
 }
 
@@ -224,9 +226,7 @@ const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOpti
   runName,
   ...wishes,
   expectedDonors: donors,
-  ...(options.steps === undefined ? {} : { steps: options.steps }),
-  ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
-  ...(options.record === undefined ? {} : { recordPath: options.record }),
+  ...given({ steps: options.steps, metricsPath: options.metrics, recordPath: options.record }),
 });
 
 async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
@@ -312,7 +312,7 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
     throw failed(`stopped after ${trained.committedSteps} steps, before the end of the run`);
   if (options.export !== undefined) {
     const exported = await exportRun(data, runName, options.export).catch((error: unknown) =>
-      refusal(error instanceof Error ? error.message : String(error)),
+      refusal(messageOf(error)),
     );
     if (!exported.ok) return exported.reason;
     log('info', `exported to ${exported.value}`);
