@@ -6,7 +6,7 @@
 import type { Server as HttpServer } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
-import { invariant, type Result, refusal, success } from '../swarm/base.ts';
+import { given, invariant, type Result, refusal, success } from '../swarm/base.ts';
 import type { RunWant } from '../swarm/messages/neededMost.ts';
 import type { PublicStatus } from '../swarm/messages/publicStatus.ts';
 import { addDonorApi } from './api/donorApi.ts';
@@ -240,19 +240,18 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
   const { stages, microBatches, schedule, chunks, pairs, warmup, plan, groupPlans, auto, replicas } = options;
-  const said = { stages, microBatches, schedule, chunks, pairs, warmup, plan, groupPlans, auto, replicas };
-  const wished = Object.entries(said).filter(([, wish]) => wish !== undefined);
   return new ActiveRun({
     ...planSearch(),
     ...options,
-    wishes: Object.fromEntries(wished),
+    wishes: given({ stages, microBatches, schedule, chunks, pairs, warmup, plan, groupPlans, auto, replicas }),
     store: data.store,
     blobs: data.blobs,
     name: runName,
     ownKey,
-    ...(recorder === undefined ? {} : { recorder }),
+    ...given({ recorder }),
     tokenPrefix: options.site?.tokenPrefix ?? '',
-    ...knownToSite(options.site),
+    // What all processes of the site remember of addresses.
+    ...given({ losses: options.site?.losses, wrongInvitations: options.site?.wrongInvitations }),
     log: boundedLog(log, monotonicMs),
     expectedDonors: options.expectedDonors ?? null,
     networkName: (address) => addressKey(data.store, address),
@@ -260,10 +259,6 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     isBlocked: (address) => data.store.isBlocked(addressKey(data.store, address)),
   });
 }
-
-/** What all processes of the site remember of addresses. */
-const knownToSite = (site: SiteRuns | undefined) =>
-  site === undefined ? {} : { losses: site.losses, wrongInvitations: site.wrongInvitations };
 
 /** healthz: this process answers. readyz: it would train, if donors came. */
 function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => PublicStatus, visible: Visible): void {

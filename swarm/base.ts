@@ -45,6 +45,12 @@ export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok
 export const success = <T>(value: T): Result<T> => ({ ok: true, value });
 export const refusal = (reason: string): { readonly ok: false; readonly reason: string } => ({ ok: false, reason });
 
+type Given<T> = { [Field in keyof T]?: Exclude<T[Field], undefined> };
+
+/** Only the fields that have a value: what was not said is no field. */
+export const given = <T extends object>(fields: T): Given<T> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Given<T>;
+
 /** A half-open range `[from, to)` of layers, samples or elements. */
 export type Range = readonly [from: number, to: number];
 

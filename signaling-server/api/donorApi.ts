@@ -3,6 +3,7 @@
  * call carries the token that `welcome` gave; sizes are bounded by the model before anything is read, and nothing large is
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
+
 import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -10,6 +11,7 @@ import { hash } from '../../swarm/fields.ts';
 import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { bearer, countText, failed, problem, refuse } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
@@ -119,7 +121,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
         const nowMs = monotonicMs();
         if (nowMs - warnedMs >= WARN_INTERVAL_MS) {
           warnedMs = nowMs;
-          run.warn(`A shard of a checkpoint cannot be kept: ${error instanceof Error ? error.message : error}`);
+          run.warn(`A shard of a checkpoint cannot be kept: ${messageOf(error)}`);
         }
         run.couldNotKeep(error);
         return problem(reply, 507, 'the server cannot keep it now');

@@ -22,6 +22,7 @@ import { addLearnBench } from './benchLearn.ts';
 import { addPlanBench } from './benchPlan.ts';
 import { addPlannerBench } from './benchPlanner.ts';
 import { addServerBench } from './benchSite.ts';
+import { addSizeBench } from './benchSize.ts';
 import { addTransportBench } from './benchTransport.ts';
 import { addWanBench } from './benchWan.ts';
 import type { BenchPage } from './page/main.ts';
@@ -50,7 +51,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, gpu, transport, server, faults, plan, planner, wan, homes, learn or dashboard',
+      'measure this machine: step, kernels, gpu, transport, server, faults, plan, planner, wan, homes, learn, dashboard or size',
     )
     .addHelpText('after', tryIt('bench step'));
   bench
@@ -84,6 +85,7 @@ export function addBenchCommand(program: Command): void {
   addLearnBench(bench);
   addDashboardBench(bench);
   addServerBench(bench);
+  addSizeBench(bench);
 }
 
 async function step(options: StepOptions): Promise<void> {

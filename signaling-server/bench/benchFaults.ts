@@ -9,8 +9,7 @@ import { seededRandom } from '../../swarm/base.ts';
 import { failed, need } from '../commands/failure.ts';
 import { parseChaosScript } from '../faults/chaosScript.ts';
 import type { FaultCost } from '../faults/faultCosts.ts';
-import { PAGES_FOLDER } from '../files/projectRoot.ts';
-import { openServerProcess } from '../headless/serverProcess.ts';
+import { openServerProcess } from '../headless/serverProcesses.ts';
 import { trainHeadless } from '../headless/trainHeadless.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { addRun, openDataDirectory } from '../store/dataDirectory.ts';
@@ -79,15 +78,13 @@ async function costOf(script: string, runPath: string, directory: string, interr
   data.close(); // the server process has it now
   // Ctrl-C reaches the server's process too: what it then fails with is no news.
   const whyNot = (reason: string) => failed(interrupt.aborted ? STOPPED : reason);
-  const options = { directory, runName, pages: PAGES_FOLDER, port: 0, expectedDonors: DONORS };
-  const server = need(await openServerProcess(options), whyNot);
+  const server = need(await openServerProcess({ runName, expectedDonors: DONORS }, directory), whyNot);
   const trained = await trainHeadless({
     server,
     donors: DONORS,
     log: terminalLog('warn'),
     interrupt,
     chaos: need(parseChaosScript(script, DONORS), failed),
-    killServer: (donors) => server.killAndRestart(donors),
   });
   const { outcome, faults } = need(trained, whyNot);
   if (outcome === 'interrupted') throw failed(STOPPED);

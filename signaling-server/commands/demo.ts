@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { invariant, success } from '../../swarm/base.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
+import { WORK_FOLDER } from '../files/projectRoot.ts';
 import { onInterrupt } from '../headless/interrupt.ts';
 import { trainingProgress } from '../headless/progress.ts';
 import { trainHeadless } from '../headless/trainHeadless.ts';
@@ -85,7 +85,7 @@ async function train(data: DataDirectory, runName: string): Promise<void> {
   const interrupt = onInterrupt();
   const progress = trainingProgress(process.stderr);
   const log = terminalLog('warn');
-  const options = { data, runName, pages: PAGES_FOLDER, log, expectedDonors: DONORS, port: 0 };
+  const options = { data, runName, log, expectedDonors: DONORS };
   const server = need(await openTrainingServer(options), failed);
   say(`dashboard: ${server.url}/operator#token=${server.operatorToken}`);
   say(

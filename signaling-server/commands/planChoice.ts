@@ -1,6 +1,7 @@
 /** Which plan `shoal swarm` trains with: what its options decide, checked against each other and against the run. */
 
 import { groupsWished, type PlanWishes, seatsOf } from '../../swarm/autoplan/wishes.ts';
+import { given } from '../../swarm/base.ts';
 import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { donorCapacity, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
@@ -78,29 +79,23 @@ function checkBeside({ schedule, chunks, pairs, warmup, plan }: PlanOptions): vo
 
 /** What of the options the equal split is told. */
 export function splitOptions({ stages, microBatches, schedule, chunks, pairs, warmup }: PlanOptions): SplitOptions {
-  return {
-    ...(stages === undefined ? {} : { stages }),
-    ...(microBatches === undefined ? {} : { microBatches }),
-    ...(schedule === undefined || schedule === 'auto' ? {} : { schedule }),
-    ...(chunks === undefined ? {} : { chunks }),
-    ...(pairs === undefined ? {} : { pairs }),
-    ...(warmup === undefined ? {} : { warmup }),
-  };
+  const order = schedule === 'auto' ? undefined : schedule;
+  return given({ stages, microBatches, schedule: order, chunks, pairs, warmup });
 }
 
 /** `path` is the run file's. */
 export async function choosePlan(options: PlanOptions, file: RunFile, path: string): Promise<PlanChoice> {
   const { stages, microBatches, schedule, replicas, plan } = options;
-  const copies = replicas === undefined ? {} : { replicas };
+  const copies = given({ replicas });
   const said = donorsSaid(options);
   const model = modelOf(file);
   const { globalBatchSize, islands } = file.train;
   if (plan !== undefined) {
-    const given = need(await readPlans(plan, model, globalBatchSize, islands, stateWireOf(file).stateWire), badInput);
-    const donors = seatsOf(given).length;
-    for (const one of given) agree({ ...options, ...(said === undefined ? {} : { donors: said }) }, one, donors, plan);
-    const [only, ...others] = given;
-    const wish = only !== undefined && others.length === 0 ? { plan: only } : { groupPlans: given };
+    const plans = need(await readPlans(plan, model, globalBatchSize, islands, stateWireOf(file).stateWire), badInput);
+    const donors = seatsOf(plans).length;
+    for (const one of plans) agree({ ...options, ...given({ donors: said }) }, one, donors, plan);
+    const [only, ...others] = plans;
+    const wish = only !== undefined && others.length === 0 ? { plan: only } : { groupPlans: plans };
     return { donors, wishes: { ...wish, ...copies } };
   }
   const count = said ?? 0;

@@ -26,8 +26,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
   'crowd-process': async () => (await import('../bench/benchCrowd.ts')).addCrowdCommand,
   'home-router': async () => (await import('../bench/homes/router.ts')).addHomeRouterCommand,
-  'site-process': async () => (await import('../headless/siteProcesses.ts')).addSiteProcessCommand,
-  'server-process': async () => (await import('../headless/serverProcess.ts')).addServerProcessCommand,
+  'server-process': async () => (await import('../headless/serverProcesses.ts')).addServerProcessCommand,
 };
 
 /** With the named command alone; with all of them where there is none of that name. */

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Result, refusal, success } from '../../swarm/base.ts';
+import { given, type Result, refusal, success } from '../../swarm/base.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import type { Access } from '../http/access.ts';
@@ -41,11 +41,10 @@ export async function serveSite(
   const log = terminalLog();
   const interrupt = onInterrupt();
   const folder = directory ?? mkdtempSync(join(tmpdir(), 'shoal-site-'));
-  const { nats: urls, site: name, natsCreds } = options;
-  const creds = natsCreds === undefined ? {} : { creds: natsCreds };
+  const { nats: urls, site: name, natsCreds: creds } = options;
   const site = need(
     await openSite({
-      ...{ urls, site: name, directory: folder, log, ...creds },
+      ...{ urls, site: name, directory: folder, log, ...given({ creds }) },
       ...{ patienceMs: NATS_PATIENCE_MS, signal: interrupt.signal },
     }),
     failed,
@@ -72,7 +71,7 @@ export async function serveSite(
   const member = need(
     await SiteMember.open({
       ...{ site, access, host: options.host, port: options.port, pages: shared.pages, log, onOperatorToken },
-      ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
+      ...given({ embedOn: options.embedOn }),
       open: async (url, { name, data: ofRun, runs }) => {
         const isAlone = opened?.isAlone ?? true;
         const invited = name === null ? inviting.lead(isAlone) : inviting.leadBeside();

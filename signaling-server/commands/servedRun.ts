@@ -1,7 +1,7 @@
 /** What `shoal serve` is told, and what follows from it for the run, whether this server is alone or one of a site. */
 import { join } from 'node:path';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { success } from '../../swarm/base.ts';
+import { given, success } from '../../swarm/base.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import type { WarmUp } from '../../swarm/plan/plan.ts';
 import { splitProblem } from '../../swarm/planner/equalSplit.ts';
@@ -57,7 +57,7 @@ export function wishesOf(
 ): PlanWishes {
   const { stages, schedule, replicas } = options;
   const order = schedule ?? (stages === undefined ? 'auto' : 'gpipe');
-  const copies = replicas === undefined ? {} : { replicas };
+  const copies = given({ replicas });
   if (order === 'auto') return { auto: true, ...copies };
   return { ...splitOptions({ ...options, schedule: order }), ...copies };
 }
@@ -100,19 +100,13 @@ function nextAfter({ store }: DataDirectory, active: string): string {
 }
 
 export function accessOf({ tlsCert, tlsKey, publicUrl, trustProxy }: ServeOptions): Access {
-  const tls = need(readTls(tlsCert, tlsKey), badInput);
-  return {
-    ...(tls === null ? {} : { tls }),
-    ...(publicUrl === undefined ? {} : { publicUrl }),
-    ...(trustProxy === undefined ? {} : { trustProxy }),
-  };
+  const tls = need(readTls(tlsCert, tlsKey), badInput) ?? undefined;
+  return given({ tls, publicUrl, trustProxy });
 }
 
 export function networkOf({ iceServers, invite }: ServeOptions): NetworkOptions {
-  return {
-    ...(iceServers === undefined ? {} : { iceServers: need(readIceServers(iceServers), badInput) }),
-    ...(invite === undefined ? {} : { invite }),
-  };
+  const servers = iceServers === undefined ? undefined : need(readIceServers(iceServers), badInput);
+  return given({ iceServers: servers, invite });
 }
 
 /** What a donor opens: a fragment is not sent to anyone nor logged. */
@@ -155,9 +149,7 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 /** What every server of this command is opened with, whichever run it has. */
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER },
-  ...(options.public === undefined ? {} : { publicView: options.public }),
-  ...(options.embedOn === undefined ? {} : { embedOn: options.embedOn }),
-  ...(options.record === undefined ? {} : { recordPath: options.record }),
+  ...given({ publicView: options.public, embedOn: options.embedOn, recordPath: options.record }),
   ...wishesOf(options),
   ...networkOf(options),
 });

@@ -1,8 +1,10 @@
 /** `shoal store copy`: from a data directory to a site, or back. */
+
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { given } from '../../swarm/base.ts';
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
 import { withoutPassword } from '../site/natsConnection.ts';
@@ -109,11 +111,10 @@ async function openedDirectory(path: string, isTarget: boolean): Promise<Place> 
 }
 
 async function openedSite(place: string, options: CopyOptions, directory: string, isTarget: boolean): Promise<Place> {
-  const { site: name, natsCreds } = options;
-  const creds = natsCreds === undefined ? {} : { creds: natsCreds };
+  const { site: name, natsCreds: creds } = options;
   // How a copy ends is said once: what a site that it fills has to say would be that again.
   const log: Log = isTarget ? () => {} : terminalLog('warn');
-  const site = need(await openSite({ urls: natsUrls(place), site: name, directory, log, ...creds }), failed);
+  const site = need(await openSite({ urls: natsUrls(place), site: name, directory, log, ...given({ creds }) }), failed);
   const opened: SiteData[] = [];
   const close = async (): Promise<void> => {
     for (const ofRun of opened) await ofRun.close();

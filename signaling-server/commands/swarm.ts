@@ -1,25 +1,25 @@
 /** `shoal swarm`: a server and N headless donors train a run to its end. */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { given, invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
-import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { impossibleFault } from '../headless/donorTab.ts';
 import { type Interrupt, onInterrupt } from '../headless/interrupt.ts';
 import { fileProgress } from '../headless/progress.ts';
-import { openServerProcess } from '../headless/serverProcess.ts';
-import { openSiteProcesses } from '../headless/siteProcesses.ts';
-import { type Trained, type Training, trainHeadless } from '../headless/trainHeadless.ts';
+import { openServerProcess, openSiteProcesses } from '../headless/serverProcesses.ts';
+import { type Trained, trainHeadless } from '../headless/trainHeadless.ts';
 import {
   openTrainingServer,
   type RunStatus,
@@ -218,19 +218,15 @@ async function prepare(data: DataDirectory, path: string, terms: Terms): Promise
   const progress = fileProgress((line) => terminalLog()('info', line));
   const note = (sentence: string): void => terminalLog()('warn', sentence);
   const { seed } = terms.options;
-  const runName = need(await addRun(data, path, { progress, note, ...(seed === undefined ? {} : { seed }) }), badInput);
+  const runName = need(await addRun(data, path, { progress, note, ...given({ seed }) }), badInput);
   return { ...terms, runName, eventsBefore: data.store.newestEvent() };
 }
 
 const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOptions => ({
   runName,
   ...wishes,
-  pages: PAGES_FOLDER,
-  port: 0,
   expectedDonors: donors,
-  ...(options.steps === undefined ? {} : { steps: options.steps }),
-  ...(options.metrics === undefined ? {} : { metricsPath: options.metrics }),
-  ...(options.record === undefined ? {} : { recordPath: options.record }),
+  ...given({ steps: options.steps, metricsPath: options.metrics, recordPath: options.record }),
 });
 
 async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
@@ -239,8 +235,8 @@ async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt
 }
 
 async function trainBesideServer(directory: string, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
-  const server = need(await openServerProcess({ ...serverOptions(task), directory }), failed);
-  return train(server, task, interrupt, (donors) => server.killAndRestart(donors));
+  const server = need(await openServerProcess(serverOptions(task), directory), failed);
+  return train(server, task, interrupt);
 }
 
 /** The data directory of the others is here what the servers' NATS has. */
@@ -250,12 +246,12 @@ async function trainOverServers(path: string, terms: Terms, servers: number, int
     task = await prepare(data, path, terms);
     return task.runName;
   };
-  const { runName: _, port: __, ...options } = serverOptions({ ...terms, runName: '', eventsBefore: 0 });
-  const processes = need(await openSiteProcesses({ ...options, servers, prepare: prepared }), failed);
+  const { runName: _, ...options } = serverOptions({ ...terms, runName: '', eventsBefore: 0 });
+  const processes = need(await openSiteProcesses(options, servers, prepared), failed);
   try {
     invariant(task !== null, 'the run is in the site');
     const begun: Task = task;
-    const trained = await train(processes, begun, interrupt, (donors) => processes.killAndRestart(donors));
+    const trained = await train(processes.server, begun, interrupt);
     await processes.conclude(async ({ data }) => {
       const notExported = await conclude(data, begun, need(trained, failed));
       if (notExported !== null) throw failed(`${notExported}; ${await keptWords(data, begun)}`);
@@ -279,7 +275,6 @@ async function train(
   server: TrainingServer,
   { options, runName, train: terms, donors, chaos }: Task,
   interrupt: Interrupt,
-  killServer?: Training['killServer'],
 ): Promise<Result<Trained>> {
   const log = terminalLog();
   log('info', `training ${runName} at ${server.url} with ${counted(donors, 'headless donor')}`);
@@ -292,7 +287,6 @@ async function train(
     log,
     interrupt: interrupt.signal,
     chaos,
-    ...(killServer === undefined ? {} : { killServer }),
     onChange: progressLines(terms, (line) => log('info', line)),
   });
 }
@@ -318,7 +312,7 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
     throw failed(`stopped after ${trained.committedSteps} steps, before the end of the run`);
   if (options.export !== undefined) {
     const exported = await exportRun(data, runName, options.export).catch((error: unknown) =>
-      refusal(error instanceof Error ? error.message : String(error)),
+      refusal(messageOf(error)),
     );
     if (!exported.ok) return exported.reason;
     log('info', `exported to ${exported.value}`);

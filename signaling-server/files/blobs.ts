@@ -2,11 +2,13 @@
  * Large things (token shards, checkpoints) as files named by the SHA-256 of their bytes: what has a name is complete
  * and never changes, so anyone may read it without a lock, and the same bytes are kept once.
  */
-import { createHash, randomUUID } from 'node:crypto';
+
+import { createHash, hash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { access, type FileHandle, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { got, invariant } from '../../swarm/base.ts';
+import { messageOf } from './errorWords.ts';
 import { makeFolder } from './makeFolder.ts';
 
 /** The SHA-256 of a blob's bytes, as 64 lower-case hexadecimal digits. */
@@ -44,7 +46,7 @@ const UNFINISHED = 'unfinished';
 const TRIED_BYTES = 2 ** 20;
 
 const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
-const blobHash = (bytes: Uint8Array): BlobHash => createHash('sha256').update(bytes).digest('hex');
+const blobHash = (bytes: Uint8Array): BlobHash => hash('sha256', bytes);
 
 /** For another process than the one that writes them. */
 export function blobReader(directory: string): Pick<BlobStore, 'path' | 'readRange'> {
@@ -122,7 +124,7 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
       if (fault === null) whole.set(hash, identity);
       return fault;
     } catch (error) {
-      return `the stored file ${path(hash)} cannot be read: ${error instanceof Error ? error.message : error}`;
+      return `the stored file ${path(hash)} cannot be read: ${messageOf(error)}`;
     }
   };
 

@@ -1,5 +1,7 @@
 /** Files that a person named: how large one is, and why one could not be read, in words. */
+
 import { stat } from 'node:fs/promises';
+import { messageOf } from './errorWords.ts';
 
 /** Size of a file that will be read; an error where it may have no end, or be read only once: a device, a pipe. */
 export async function fileBytes(path: string): Promise<number> {
@@ -15,5 +17,5 @@ export function readFault(error: unknown): string {
   if (code === 'ENOENT' || code === 'ENOTDIR') return 'there is no such file';
   if (code === 'EISDIR') return 'this is a folder, not a file';
   if (code === 'EACCES' || code === 'EPERM') return 'this file may not be read by you';
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }

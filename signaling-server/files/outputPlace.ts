@@ -2,10 +2,12 @@
  * Where a command is to write its result: looked at before the work begins, so that hours of training never end with a
  * sentence about a folder. Each fault is one sentence that begins with the path.
  */
+
 import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { bytesText } from '../../swarm/quantityText.ts';
+import { messageOf } from './errorWords.ts';
 import { makeFolder } from './makeFolder.ts';
 
 /** What is wrong with the place of a file that is written or replaced; null: nothing. */
@@ -75,6 +77,6 @@ function orFault(path: string, look: () => string | null): string | null {
   try {
     return look();
   } catch (error) {
-    return `${path} cannot be written: ${error instanceof Error ? error.message : error}`;
+    return `${path} cannot be written: ${messageOf(error)}`;
   }
 }

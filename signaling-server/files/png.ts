@@ -1,19 +1,9 @@
 /** Pictures of a few colours as PNG (ISO/IEC 15948): 8 bits a pixel, each the number of a colour. */
-import { deflateSync } from 'node:zlib';
+import { crc32, deflateSync } from 'node:zlib';
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 /** Of a header: 8 bits, colours by number, the only compression, filter and order that there are without interlacing. */
 const [BITS, BY_NUMBER] = [8, 3];
-
-/** The check sum of the format (CRC-32, reflected, 0xEDB88320). */
-function crc32(bytes: Uint8Array): number {
-  let sum = 0xffffffff;
-  for (const byte of bytes) {
-    sum ^= byte;
-    for (let bit = 0; bit < 8; bit++) sum = (sum >>> 1) ^ (sum & 1 ? 0xedb88320 : 0);
-  }
-  return (sum ^ 0xffffffff) >>> 0;
-}
 
 function chunk(name: string, data: Buffer): Buffer {
   const body = Buffer.concat([Buffer.from(name, 'latin1'), data]);

@@ -1,6 +1,8 @@
 /** Chromium without a window, driven by Playwright: for donors, `shoal doctor` and the benchmarks. */
+
 import { type Browser, type BrowserServer, chromium } from 'playwright';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { messageOf } from '../files/errorWords.ts';
 import type { Log } from '../monitoring/log.ts';
 import { chromiumProcesses } from './donorProcesses.ts';
 import { type DonorTab, POLL_MS } from './donorTab.ts';
@@ -29,7 +31,7 @@ export async function launchBrowser(
     });
     return success({ server, browser: await chromium.connect(server.wsEndpoint()) });
   } catch (error) {
-    return refusal(`${found.path} does not start: ${error instanceof Error ? error.message.split('\n')[0] : error}`);
+    return refusal(`${found.path} does not start: ${messageOf(error).split('\n')[0]}`);
   }
 }
 

@@ -2,8 +2,10 @@
  * Firefox without a window, driven by puppeteer-core over WebDriver BiDi (Playwright drives only a Firefox of its own). No
  * text is evaluated in the page as Puppeteer's own waits do, which the page's policy forbids: it is asked from here.
  */
+
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { messageOf } from '../files/errorWords.ts';
 import type { Log } from '../monitoring/log.ts';
 import { descendantWithWorker, endWithUs, isRunning } from './donorProcesses.ts';
 import { type DonorTab, POLL_MS } from './donorTab.ts';
@@ -33,11 +35,11 @@ export async function openFirefox(name: string, log: Log): Promise<Result<DonorT
     handleSIGINT: false,
     handleSIGTERM: false,
     handleSIGHUP: false,
-  }).catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
+  }).catch((error: unknown) => messageOf(error));
   if (typeof browser === 'string') return refusal(`${found.path} does not start: ${browser.split('\n')[0]}`);
   const page = await browser.newPage();
   page.on('console', (message) => log('debug', `${name}: ${message.type()}: ${message.text()}`));
-  page.on('pageerror', (error) => log('warn', `${name}: ${error instanceof Error ? error.message : error}`));
+  page.on('pageerror', (error) => log('warn', `${name}: ${messageOf(error)}`));
   const browserPid = browser.process()?.pid ?? 0;
   endWithUs(browserPid);
   const over = new AbortController();

@@ -2,9 +2,11 @@
  * Donors without a person: each is a headless browser of its own that opens the donor page and presses the same button.
  * They use nothing that a person's tab would not have; what they cost ends with this process, however that ends.
  */
+
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
 import { type BrowserName, LEAST_SPEED, type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
 import type { RehearsedDonor } from '../faults/rehearsal.ts';
+import { messageOf } from '../files/errorWords.ts';
 import type { Log } from '../monitoring/log.ts';
 import { type BrowserProgram, openChromium } from './chromium.ts';
 import { goOn, stopFor } from './donorProcesses.ts';
@@ -155,7 +157,7 @@ async function admission(tab: DonorTab, url: string): Promise<Result<null>> {
     const { state, reason } = await tab.evaluate(() => ({ ...document.body.dataset }), null);
     return verdict((state ?? 'idle') as PageState, reason ?? 'it gave no reason');
   } catch (error) {
-    return refusal(error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error));
+    return refusal(messageOf(error).split('\n')[0] ?? '');
   }
 }
 

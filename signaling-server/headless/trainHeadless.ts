@@ -32,8 +32,6 @@ export interface Training {
   readonly onOpened?: (opened: number) => void;
   readonly onChange?: (status: RunStatus) => void;
   readonly chaos?: readonly ChaosEntry[];
-  /** Kills the server and starts it again, for so many donors who should come back. */
-  readonly killServer?: (donors: number) => Promise<Result<null>>;
 }
 
 /** The run's end, seen from outside: what it ended with is in the store. */
@@ -254,8 +252,8 @@ class Swarm {
   }
 
   async #killServer(): Promise<boolean> {
-    const { killServer } = this.#training;
-    const restarted = (await killServer?.(this.#living)) ?? refusal('it is no process of its own');
+    const { server } = this.#training;
+    const restarted = (await server.killAndRestart?.(this.#living)) ?? refusal('it is no process of its own');
     if (!restarted.ok) this.#giveUp(`the server did not come back: ${restarted.reason}`);
     return restarted.ok;
   }

@@ -1,39 +1,37 @@
 /**
  * The server of a training, as the command that opened it sees it: the same few questions and orders whether it runs in
- * this process or, because it is to be killed, in one of its own (serverProcess.ts).
+ * this process or, because it is to be killed, in one of its own or several (serverProcesses.ts).
  */
-import { z } from 'zod';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { type Result, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
-import { snapshotSchema } from '../../swarm/messages/snapshot.ts';
+import type { Snapshot } from '../../swarm/messages/snapshot.ts';
+import type { DonorMemory } from '../donors/donorMemory.ts';
+import { PAGES_FOLDER } from '../files/projectRoot.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { Rehearsals } from '../operator/rehearsals.ts';
-import { refusedDonorSchema } from '../run/refusedDonors.ts';
+import type { RefusedDonor } from '../run/refusedDonors.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { createServer } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 
-/** How a run stands, after each event that changed something to see. */
-export const runStatusSchema = z.object({
-  snapshot: snapshotSchema,
-  end: z.enum(['finished', 'diverged', 'stopped']).nullable(),
+/** How a run stands, after each event that changed something to see. JSON has all of it. */
+export interface RunStatus {
+  readonly snapshot: Snapshot;
+  readonly end: 'finished' | 'diverged' | 'stopped' | null;
   /** It waits, because no plan can be made for the donors at hand. */
-  lacksPlan: z.boolean(),
+  readonly lacksPlan: boolean;
   /** The step that donors were told to do, or that is held back; null between two plans. */
-  announcedStep: z.int().nullable(),
+  readonly announcedStep: number | null;
   /** Why the newest epoch began; empty: none did since the server started. */
-  epochReason: z.string(),
+  readonly epochReason: string;
   /** By changes of plan since the server started. */
-  movedBytes: z.number(),
+  readonly movedBytes: number;
   /** The newest of whom the run threw out. */
-  refused: z.array(refusedDonorSchema),
+  readonly refused: readonly RefusedDonor[];
   /** Bytes of each donor that is here and was ever ready: of its GPU, and of main memory. */
-  memory: z.array(
-    z.object({ peer: z.string(), predictedBytes: z.number(), peakBytes: z.number(), hostBytes: z.number() }),
-  ),
-});
-export type RunStatus = z.infer<typeof runStatusSchema>;
+  readonly memory: readonly (DonorMemory & { readonly peer: string })[];
+}
 
 export interface TrainingServer {
   readonly url: string;
@@ -46,6 +44,8 @@ export interface TrainingServer {
   onChange(listener: () => void): () => void;
   /** Which steps wait for a donor that is on its way. */
   hold(held: Held): void;
+  /** SIGKILL; then started again from what is kept, for so many donors who should come back. Absent where it is this process. */
+  killAndRestart?(donors: number): Promise<Result<null>>;
   /** Stops at the next step boundary, with everything saved, and closes. */
   stop(): Promise<void>;
   /** Closes at once; what is committed stays committed. */
@@ -54,16 +54,11 @@ export interface TrainingServer {
 
 export interface TrainingOptions extends PlanWishes {
   readonly runName: string;
-  readonly pages: string;
   /** No step before so many donors are there. */
   readonly expectedDonors: number;
   readonly steps?: number;
   readonly metricsPath?: string;
   readonly recordPath?: string;
-  /** Expected donors that are not there by then are not waited for; null: they are. */
-  readonly gatherLimitMs?: number | null;
-  /** 0: any free one. */
-  readonly port: number;
 }
 
 export function statusOf(run: ActiveRun): RunStatus {
@@ -76,7 +71,7 @@ export function statusOf(run: ActiveRun): RunStatus {
     announcedStep: phase.name === 'training' ? phase.step : name === 'holding' ? committedSteps : null,
     epochReason: run.history.epochReason,
     movedBytes: run.moved.sum,
-    refused: [...run.refused.newest],
+    refused: run.refused.newest,
     memory: run.memory.all(),
   };
 }
@@ -86,7 +81,7 @@ export async function openTrainingServer(
   options: TrainingOptions & { readonly data: DataDirectory; readonly log: Log },
 ): Promise<Result<TrainingServer>> {
   options.data.store.setOperatorPaused(options.runName, false);
-  const created = await createServer(options);
+  const created = await createServer({ ...options, pages: PAGES_FOLDER, port: 0 });
   if (!created.ok) return created;
   const { url, ownDonorUrl, run, rehearsals, operatorToken, stop, close } = created.value;
   return success({

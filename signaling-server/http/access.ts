@@ -2,12 +2,14 @@
  * How donors and the operator get to this server: its certificate, the proxies before it, the address they know it by.
  * Everything a person may give is checked here before the server starts.
  */
+
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { createSecureContext } from 'node:tls';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { messageOf } from '../files/errorWords.ts';
 
 interface Tls {
   readonly cert: string;
@@ -28,7 +30,7 @@ function read(path: string, option: string): Result<string> {
     // An empty one would pass for none at all, and no connection would ever come about.
     return text.trim() === '' ? refusal(`${option}: ${path} is empty`) : success(text);
   } catch (error) {
-    return refusal(`${option}: ${path} cannot be read: ${error instanceof Error ? error.message : error}`);
+    return refusal(`${option}: ${path} cannot be read: ${messageOf(error)}`);
   }
 }
 
@@ -46,7 +48,7 @@ export function readTls(certPath: string | undefined, keyPath: string | undefine
       createSecureContext(parts);
       return null;
     } catch (error) {
-      return error instanceof Error ? error.message : String(error);
+      return messageOf(error);
     }
   };
   const badCert = tryOut({ cert: cert.value });

@@ -3,7 +3,7 @@ import { createServer as createHttpServer, type Server as HttpServer, type Reque
 import { createServer as createSecureServer } from 'node:https';
 import { isIP, type Server as NetServer, type Socket } from 'node:net';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
-import { invariant } from '../../swarm/base.ts';
+import { given, invariant } from '../../swarm/base.ts';
 import { type Access, isKnownHost, knownNames, UNKNOWN_HOST } from './access.ts';
 import { AddressLimit } from './addressLimit.ts';
 import { failed, refuse } from './calls.ts';
@@ -36,7 +36,7 @@ export function application(access: Access, host: string, listens = true): Fasti
   const tls = listens ? access.tls : undefined;
   const options: FastifyServerOptions = {
     ...{ logger: false, bodyLimit: 64 * 1024, forceCloseConnections: true },
-    ...(trustProxy === undefined ? {} : { trustProxy: [...trustProxy] }),
+    ...given({ trustProxy: trustProxy && [...trustProxy] }),
     // An address that cannot be read is of no call, and no other handler hears of it.
     frameworkErrors: (error, _request, reply) => failed(reply, error),
   };

@@ -3,7 +3,7 @@
  * others for viewers; the browser then carries a cookie of which the store has the hash, so that a session outlives a
  * restart. A session lasts so long of the server's own time: no clock that somebody sets ends or prolongs it.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { ROLES, type Role } from '../../swarm/messages/watch.ts';
 import { keptWhile } from '../http/keptWhile.ts';
@@ -52,7 +52,7 @@ interface Session {
 
 export const newToken = (): string => randomBytes(18).toString('base64url');
 export const newSessionKey = (): string => randomBytes(32).toString('base64url');
-const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
+const hashOf = (text: string): string => hash('sha256', text);
 
 /** `onNewToken` is told every token that replaces a used one. */
 export function operatorSession(store: SessionStore, onNewToken: (token: string) => void): OperatorSession {

@@ -2,11 +2,13 @@
  * The recording of a server's decisions, as a file. An event is written before it is decided, and what came of it before
  * its effects are performed: nothing is queued, and a killed server has lost no event.
  */
-import { createHash } from 'node:crypto';
+
+import { hash } from 'node:crypto';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { parseLine, type Recording, recording, undecided } from '../../swarm/recording/recording.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 import { storageProblem } from '../files/storageProblem.ts';
@@ -17,7 +19,7 @@ const CHUNK_BYTES = 65_536;
 const FIRST_LINE_LIMIT = 16 * 1024 ** 2;
 
 /** 132 bits. */
-export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 22);
+export const hashOf = (text: string): string => hash('sha256', text, 'base64url').slice(0, 22);
 
 export class Recorder implements Recording {
   readonly #lines = recording(hashOf, (text) => this.#write(text));
@@ -45,7 +47,7 @@ export class Recorder implements Recording {
     try {
       for (let from = 0; from < bytes.length; ) from += writeSync(this.#file, bytes, from);
     } catch (error) {
-      this.#warn(`The recording ends here: ${error instanceof Error ? error.message : error}`);
+      this.#warn(`The recording ends here: ${messageOf(error)}`);
       this.close();
     }
   }

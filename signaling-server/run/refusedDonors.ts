@@ -1,14 +1,16 @@
 /** Whom a run threw out for what it did: the newest ones, for the report of a training. */
-import { z } from 'zod';
-import { peer } from '../../swarm/fields.ts';
-import { REFUSAL_REASONS } from '../../swarm/messages/refusals.ts';
+import type { PeerId } from '../../swarm/base.ts';
+import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunObserver } from './runObserver.ts';
 
 const MOST_KEPT = 100;
 
 /** `atStep`: the step then being done. */
-export const refusedDonorSchema = z.object({ peer, atStep: z.int(), reason: z.enum(REFUSAL_REASONS) });
-export type RefusedDonor = Readonly<z.infer<typeof refusedDonorSchema>>;
+export interface RefusedDonor {
+  readonly peer: PeerId;
+  readonly atStep: number;
+  readonly reason: RefusalReason;
+}
 
 export class RefusedDonors implements RunObserver {
   newest: readonly RefusedDonor[] = [];

@@ -3,8 +3,11 @@
  * of it, and counts as kept what it has read or been told to be there. Where another message comes, another leads: what was
  * not kept by then never was, and is forgotten with all that waited for it.
  */
+
 import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { at, type Result, refusal, success } from '../../swarm/base.ts';
+import { sentenceOf } from '../files/errorWords.ts';
 import { NotKept, NotLeading } from '../files/storageProblem.ts';
 import type { Log } from '../monitoring/log.ts';
 import { SCHEMA_VERSION } from '../store/schema.ts';
@@ -308,7 +311,7 @@ export class Journal {
           said = error.message;
           this.#log('warn', `This server can neither lead nor follow: ${said}.`);
         }
-        await new Promise((resolve) => setTimeout(resolve, isUnreadable ? UNREADABLE_RETRY_MS : RETRY_MS));
+        await pause(isUnreadable ? UNREADABLE_RETRY_MS : RETRY_MS);
       }
     }
   }
@@ -321,6 +324,3 @@ const isOfStatement = (error: unknown): boolean =>
   'errcode' in error &&
   typeof error.errcode === 'number' &&
   STATEMENT_CODES.has(error.errcode % 256);
-
-const sentenceOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');

@@ -1,4 +1,5 @@
 /** The connection of one process to the site's NATS, which lasts: it is made again however often it breaks. */
+
 import { readFileSync } from 'node:fs';
 import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream';
 import {
@@ -8,7 +9,8 @@ import {
   type NatsConnection,
   type NodeConnectionOptions,
 } from '@nats-io/transport-node';
-import { type Result, refusal, success } from '../../swarm/base.ts';
+import { given, type Result, refusal, success } from '../../swarm/base.ts';
+import { sentenceOf } from '../files/errorWords.ts';
 import { NotKept } from '../files/storageProblem.ts';
 import { isNotReady, type Patience } from './patience.ts';
 
@@ -33,7 +35,7 @@ export async function connectNats({ urls, creds }: NatsAddress, patience: Patien
     ...credentialsOf(urls),
     servers: urls.map(serverOf),
     ...(urls.some((url) => url.startsWith('tls:')) ? { tls: {} } : {}),
-    ...(authenticator === undefined ? {} : { authenticator: authenticator.value }),
+    ...given({ authenticator: authenticator?.value }),
     ...{ timeout: CONNECT_LIMIT_MS, maxReconnectAttempts: -1, reconnectTimeWait: RECONNECT_MS },
     ...{ pingInterval: PING_MS, maxPingOut: PINGS_UNANSWERED, ignoreAuthErrorAbort: true, name: 'shoal' },
   };
@@ -42,14 +44,14 @@ export async function connectNats({ urls, creds }: NatsAddress, patience: Patien
     nats = await patience.has(() => connect(options));
   } catch (error) {
     if (error instanceof AuthorizationError) return refusal(`NATS at ${shown} refuses ${refused(urls, creds)}`);
-    return refusal(`NATS at ${shown} cannot be reached: ${messageOf(error)}`);
+    return refusal(`NATS at ${shown} cannot be reached: ${plain(error)}`);
   }
   try {
     await patience.has(() => jetstreamManager(nats));
     return success(nats);
   } catch (error) {
     await nats.close();
-    if (isNotReady(error)) return refusal(`NATS at ${shown} is not ready: ${messageOf(error)}`);
+    if (isNotReady(error)) return refusal(`NATS at ${shown} is not ready: ${plain(error)}`);
     return refusal(`NATS at ${shown} has no JetStream: start it with it (nats-server -js)`);
   }
 }
@@ -57,7 +59,7 @@ export async function connectNats({ urls, creds }: NatsAddress, patience: Patien
 /** Throws what a write failed with: as not kept, with its own words, where NATS answered that it does not take it. */
 export function notTaken(error: unknown): never {
   if (error instanceof JetStreamApiError)
-    throw new NotKept(`NATS keeps nothing more: ${messageOf(error)}`, { cause: error });
+    throw new NotKept(`NATS keeps nothing more: ${plain(error)}`, { cause: error });
   throw error;
 }
 
@@ -107,5 +109,4 @@ function credentialsOf(urls: readonly string[]): { readonly user?: string; reado
   return { user: decodeURIComponent(found.username), pass: decodeURIComponent(found.password) };
 }
 
-const messageOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ').toLowerCase();
+const plain = (error: unknown): string => sentenceOf(error).toLowerCase();

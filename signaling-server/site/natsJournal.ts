@@ -1,4 +1,5 @@
 /** A journal in a stream of JetStream, on file, whose last sequence an append names: NATS lets one of two through. */
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   DeliverPolicy,
   JetStreamApiError,
@@ -179,7 +180,7 @@ class Following {
       } catch {
         // NATS is away: it is asked again.
       }
-      if (!this.#isEnded) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      if (!this.#isEnded) await pause(RETRY_MS);
     }
   }
 

@@ -1,8 +1,10 @@
 /** A nats-server of this process's own, with JetStream: for `swarm --servers`, for benchmarks and tests. */
+
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 
 const PROGRAM = 'nats-server';
@@ -58,7 +60,7 @@ export async function startNatsServer(
     for (let waitedMs = 0; waitedMs < START_LIMIT_MS; waitedMs += LOOK_MS) {
       if (started.exitCode !== null) break;
       if (await answers(own)) return success(undefined);
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await pause(LOOK_MS);
     }
     await end('SIGKILL');
     return refusal(`nats-server does not start on port ${own} with its folder ${folder}`);

@@ -2,8 +2,10 @@
  * Waiting for a NATS that is not ready: a cluster that has just begun has no leader for some seconds and answers late, some
  * of its servers may come up later than those who need it, and whoever asks meanwhile is refused.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import { JetStreamApiError } from '@nats-io/jetstream';
 import { ConnectionError, RequestError, TimeoutError } from '@nats-io/transport-node';
+import { messageOf } from '../files/errorWords.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import { RETRY_MS } from './writer.ts';
@@ -50,7 +52,7 @@ export class Patience {
         const leftMs = this.#untilMs - monotonicMs();
         if (leftMs <= 0 || this.#signal?.aborted || !isNotReady(error)) throw error;
         this.#say(leftMs, error);
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await pause(RETRY_MS);
       }
     }
   }
@@ -58,7 +60,7 @@ export class Patience {
   #say(leftMs: number, error: unknown): void {
     if (this.#hasSaid) return;
     this.#hasSaid = true;
-    const reason = error instanceof Error ? error.message.toLowerCase() : String(error);
+    const reason = messageOf(error).toLowerCase();
     this.#log('warn', `NATS is not ready (${reason}): trying for ${Math.ceil(leftMs / 1_000)} s`);
   }
 }

@@ -2,9 +2,11 @@
  * One run of a site, at one process: who leads it, the donors of it whose sockets end here, and, while this process leads it
  * itself, the server that has it open. Each run has a key, a journal and a fence of its own. Rules NA in SPEC.md.
  */
+
 import type { KV } from '@nats-io/kv';
 import { type Result, refusal } from '../../swarm/base.ts';
 import type { RunWant } from '../../swarm/messages/neededMost.ts';
+import { messageOf } from '../files/errorWords.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { Server } from '../server.ts';
 import { PipedWire } from './donorPipe.ts';
@@ -274,4 +276,4 @@ export class Room {
 
 /** Whatever it fails of: NATS may go away at any time. */
 const refusedAtWorst = <T>(work: Promise<Result<T>>): Promise<Result<T>> =>
-  work.catch((error: unknown) => refusal(error instanceof Error ? error.message : String(error)));
+  work.catch((error: unknown) => refusal(messageOf(error)));

@@ -2,12 +2,14 @@
  * A site: any number of processes over one NATS that have the same runs. What they keep is in the journal and the object
  * folders there; each has a working folder that may be lost. One of them leads, which is the only one that writes.
  */
+
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { KV } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
-import { type Result, refusal, success } from '../../swarm/base.ts';
+import { given, type Result, refusal, success } from '../../swarm/base.ts';
 import { openBlobs } from '../files/blobs.ts';
+import { messageOf } from '../files/errorWords.ts';
 import type { Log } from '../monitoring/log.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
 import { lockDataDirectory } from '../store/dataLock.ts';
@@ -81,7 +83,7 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
   const named = parseSiteName(site);
   if (!named.ok) return named;
   const patience = new Patience(patienceMs, log, signal);
-  const address = { urls, ...(creds === undefined ? {} : { creds }) };
+  const address = { urls, ...given({ creds }) };
   const connected = await connectNats(address, patience);
   if (!connected.ok) return connected;
   const nats = connected.value;
@@ -117,13 +119,13 @@ export async function openSite(options: SiteOptions): Promise<Result<Site>> {
         const ofRun = await openShared(nats, `${site}_${id}`);
         return await openSiteData(ofRun, join(directory, 'runs', id), log);
       } catch (error) {
-        return refusal(`the run ${run} cannot be opened: ${error instanceof Error ? error.message : error}`);
+        return refusal(`the run ${run} cannot be opened: ${messageOf(error)}`);
       }
     };
     return success({ ...opened.value, close, nats, exchange, name: site, leases, addresses, openRun });
   } catch (error) {
     await disconnect();
-    return refusal(`the site ${site} cannot be opened: ${error instanceof Error ? error.message : error}`);
+    return refusal(`the site ${site} cannot be opened: ${messageOf(error)}`);
   }
 }
 
@@ -213,8 +215,6 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
     lock.value.release();
     if (isNotReady(error)) throw error;
     if (error instanceof UnreadableMessage || error instanceof NewerStore) return refusal(error.message);
-    return refusal(
-      `the working folder ${directory} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    return refusal(`the working folder ${directory} cannot be used: ${messageOf(error)}`);
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { Buffer } from 'node:buffer';
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { JetStreamApiError } from '@nats-io/jetstream';
 import { type KV, type KvEntry, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
@@ -48,7 +48,7 @@ export async function openAddresses(nats: NatsConnection, site: string, replicas
 }
 
 /** What an address is remembered by. */
-const nameOfAddress = (address: string): string => createHash('sha256').update(address).digest('hex').slice(0, 32);
+const nameOfAddress = (address: string): string => hash('sha256', address).slice(0, 32);
 
 /** Hears what any process put there, with when that was by this process's clock, as long as its connection lives. */
 export async function follow(bucket: KV, heard: (entry: KvEntry, putMs: number) => void): Promise<void> {

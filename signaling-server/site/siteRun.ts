@@ -2,7 +2,7 @@
  * A run that trains beside the one that its site began with: in a journal and a store of its own. It begins there with all
  * that the site's store has of it; what is everybody's (sessions, names, closed doors) stays there.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { wallMs } from '../monitoring/clock.ts';
@@ -11,7 +11,7 @@ import { contentOfRun, runBlobs } from '../store/runContent.ts';
 import type { Store } from '../store/store.ts';
 
 /** Names the run in streams, buckets, keys and tokens, which not every name could. */
-export const runIdOf = (run: string): string => createHash('sha256').update(run).digest('hex').slice(0, 12);
+export const runIdOf = (run: string): string => hash('sha256', run).slice(0, 12);
 
 /** Puts the run into a store that has none: files first, each compared with its name; all or nothing. */
 export async function moveRun(from: DataDirectory, to: DataDirectory, run: string): Promise<Result<null>> {

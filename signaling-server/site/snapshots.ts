@@ -3,9 +3,11 @@
  * with a message of the journal, up to which it has everything; it may have more, and says up to which transaction. Of the
  * journal stays what came since the newest but one.
  */
+
 import { createReadStream, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import { messageOf } from '../files/errorWords.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import { examine } from '../store/copies.ts';
@@ -89,7 +91,7 @@ export class Snapshots {
         await this.#shared.journal.purge(sequenceOf(oldest) + 1);
       return [];
     } catch (error) {
-      return [`No snapshot of the site could be made: ${error instanceof Error ? error.message : error}.`];
+      return [`No snapshot of the site could be made: ${messageOf(error)}.`];
     } finally {
       rmSync(path, { force: true });
       this.#nextMs = monotonicMs() + REST * (monotonicMs() - beganMs);

@@ -3,6 +3,7 @@
  * and the next one when that one is known to be there: were two on their way, the second one could follow another leader's.
  * Transactions that come meanwhile share the next entry.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import { JOURNAL_GONE, NotKept } from '../files/storageProblem.ts';
 import type { Log } from '../monitoring/log.ts';
 import { messagesOf, type Transaction } from './entries.ts';
@@ -170,7 +171,7 @@ export class Writer {
         if (found === 'other' && !this.#isClosed) this.#host.fenced();
         if (found === 'other') return false;
         this.#problem = error instanceof NotKept ? error.message : SILENT;
-        if (error instanceof NotKept) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        if (error instanceof NotKept) await pause(RETRY_MS);
       }
     }
     return false;
@@ -190,7 +191,7 @@ export class Writer {
       } catch (error) {
         // The message waits all the same: the streams' folder may be put back.
         this.#problem = error instanceof JournalGone ? JOURNAL_GONE : SILENT;
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await pause(RETRY_MS);
       }
     }
     return 'other';

@@ -2,6 +2,7 @@
  * The database and its copies: which of them is whole, and how a copy is made. Two copies lie beside the database, the
  * newest first. One counts once it was read back, and until then the one before it stays.
  */
+
 import {
   closeSync,
   copyFileSync,
@@ -16,6 +17,7 @@ import {
 import { basename, join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { type Result, refusal } from '../../swarm/base.ts';
+import { sentenceOf } from '../files/errorWords.ts';
 import { addChecksums, type Checked, check } from './checksums.ts';
 import { SCHEMA_VERSION } from './schema.ts';
 
@@ -50,9 +52,6 @@ export function examine(path: string): Result<Checked> {
     database?.close();
   }
 }
-
-const sentenceOf = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(/\s+/g, ' ');
 
 function formatOf(path: string): Uint8Array {
   const file = openSync(path, 'r');

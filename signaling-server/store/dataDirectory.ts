@@ -2,7 +2,8 @@
  * A data directory: lock, store and blobs together, and how a run gets into it. A run is known by its name; its content
  * (run file, tokens, initial values) has a hash, so that the same name never means two things.
  */
-import { createHash } from 'node:crypto';
+
+import { hash } from 'node:crypto';
 import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,6 +11,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { heldOutOf, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
 import { type BlobStore, openBlobs } from '../files/blobs.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { NotKept, storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
@@ -70,7 +72,7 @@ export async function openDataDirectory(path: string, isKept = true): Promise<Re
     return success({ directory, store, blobs, found: [...lock.value.found, ...found], close });
   } catch (error) {
     close();
-    const detail = error instanceof Error ? error.message : String(error);
+    const detail = messageOf(error);
     return refusal(`the data directory ${directory} cannot be used: ${detail}`);
   }
 }
@@ -170,7 +172,7 @@ async function storeContent(
   }
 }
 
-const hashOf = (content: unknown): string => createHash('sha256').update(JSON.stringify(content)).digest('hex');
+const hashOf = (content: unknown): string => hash('sha256', JSON.stringify(content));
 
 /**
  * Texts as earlier versions kept those that operators brought along: files in a folder of the data directory. They are

@@ -2,9 +2,11 @@
  * One server a data directory. The lock is an exclusive transaction on a small database of its own, held as long as
  * the server lives: the operating system drops it with the process, however that ends, so nothing stale can remain.
  */
+
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { asideSentence, setFileAside } from './copies.ts';
 
@@ -29,7 +31,7 @@ export function lockDataDirectory(directory: string, found: readonly string[] = 
     database?.close();
     const code = error instanceof Error && 'errcode' in error ? error.errcode : null;
     if (code === SQLITE_BUSY) return refusal(`the data directory ${directory} is in use by another server`);
-    const detail = error instanceof Error ? error.message : String(error);
+    const detail = messageOf(error);
     // There is nothing in it, and nobody can hold what is no database.
     if (BROKEN.has(code) && found.length === 0)
       return lockDataDirectory(directory, [asideSentence(path, detail, setFileAside(path))]);

@@ -3,7 +3,7 @@
  * gone, or an older file in its place) is whole in itself, and is known by this alone. It is written after each
  * transaction, and nobody waits until the disk has it: it may be behind the database, and never ahead.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { closeSync, constants, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -12,7 +12,7 @@ const DIGITS = 16;
 
 function lineOf(writes: number): string {
   const text = String(writes).padStart(DIGITS, '0');
-  return `${text} ${createHash('sha256').update(text).digest('hex').slice(0, DIGITS)}\n`;
+  return `${text} ${hash('sha256', text).slice(0, DIGITS)}\n`;
 }
 
 /** Null: there is none. */

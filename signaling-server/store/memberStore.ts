@@ -3,7 +3,7 @@
  * of committed steps; a name is only tied to the ids that its donor had while it was named, and untied when it is deleted.
  * A donor is known by the hash of a random key that its browser remembers.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import { lookOf } from '../../swarm/messages/publicName.ts';
 import type { Queries } from './queries.ts';
@@ -34,7 +34,7 @@ export interface MemberStore {
 }
 
 /** Of the key alone: the same person with another GPU. */
-export const memberId = (key: string): string => createHash('sha256').update(`member ${key}`).digest('hex');
+export const memberId = (key: string): string => hash('sha256', `member ${key}`);
 
 export function memberStore({ one, many, run, atomically }: Queries): MemberStore {
   return {

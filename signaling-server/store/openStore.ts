@@ -2,10 +2,12 @@
  * Opens the store of a data directory. All of the database is read before it is used: one that is damaged, or lacks what
  * was written last, gives its place to the newest copy that is whole, and its runs go on from their newest checkpoints.
  */
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { manifestHashes, parseManifest } from './checkpointState.ts';
@@ -44,7 +46,7 @@ export function openStore(directory: string, isCopied = true): Result<OpenedStor
     return success({ store: withCopies(store, directory, last, isCopied), found: [...found, ...gone] });
   } catch (error) {
     database?.close();
-    return refusal(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    return refusal(`${file} cannot be read: ${messageOf(error)}`);
   }
 }
 

@@ -2,7 +2,7 @@
  * What donors measured, kept for their next visit. A donor is known by a random key that its browser remembers, never by
  * its address, and of the key only the hash is kept; the newest ones of a run, up to a bound.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type PeerProfile, peerProfileSchema } from '../../swarm/autoplan/peerProfile.ts';
 import type { AdapterProfile } from '../../swarm/messages/profile.ts';
 import type { Queries } from './queries.ts';
@@ -17,9 +17,7 @@ export interface ProfileStore {
 
 /** Another GPU of the same browser is another donor. */
 export const donorHash = (key: string, adapter: AdapterProfile): string =>
-  createHash('sha256')
-    .update(JSON.stringify([key, adapter.vendor, adapter.architecture, adapter.description, adapter.software]))
-    .digest('hex');
+  hash('sha256', JSON.stringify([key, adapter.vendor, adapter.architecture, adapter.description, adapter.software]));
 
 export function profileStore({ one, run, atomically }: Queries): ProfileStore {
   return {

@@ -3,7 +3,7 @@
  * cache folder.
  */
 import { execFile } from 'node:child_process';
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -119,7 +119,7 @@ export const npmPack: FetchPackage = async (folder, { package: name, integrity }
     // Some versions of npm print `@scope/name.tgz` for the file that they call `scope-name.tgz`.
     const file = packed?.filename.replace(/^@/, '').replaceAll('/', '-') ?? '';
     const tarball = await readFile(join(destination, file));
-    if (createHash('sha512').update(tarball).digest('base64') !== integrity)
+    if (hash('sha512', tarball, 'base64') !== integrity)
       return refusal(`the package ${name} that npm fetched is not the one expected: its SHA-512 differs`);
     return success(tarball);
   } catch (error) {

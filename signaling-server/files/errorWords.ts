@@ -1,0 +1,5 @@
+/** What an error says, for a sentence about it. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** On one line. */
+export const sentenceOf = (error: unknown): string => messageOf(error).replace(/\s+/g, ' ');
