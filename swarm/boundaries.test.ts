@@ -244,7 +244,7 @@ const AMBIGUOUS = [
   'Link MeetingSettings Order Pace Packing Placed Proof RETRY_FIRST_MS Role Room RunCard',
   'ServerOptions Shard Standing StepProgress StepTimeline Surroundings Trial aligned begun block',
   'closeAll count countText counted examine failed learningRate monotonicMs networkOf nextState',
-  'pieces placeOf positive program read secondsText sentence shardsOf sharesOf tell wallMs withLinks',
+  'pieces placeOf positive program read secondsText sentence shardsOf sharesOf wallMs withLinks',
   'withRun',
 ].flatMap((line) => line.split(' '));
 

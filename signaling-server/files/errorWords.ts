@@ -2,4 +2,4 @@
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** On one line. */
-export const sentenceOf = (error: unknown): string => messageOf(error).replace(/\s+/g, ' ');
+export const onOneLine = (error: unknown): string => messageOf(error).replace(/\s+/g, ' ');

@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { at, type Result, refusal, success } from '../../swarm/base.ts';
-import { sentenceOf } from '../files/errorWords.ts';
+import { onOneLine } from '../files/errorWords.ts';
 import { NotKept, NotLeading } from '../files/storageProblem.ts';
 import type { Log } from '../monitoring/log.ts';
 import { SCHEMA_VERSION } from '../store/schema.ts';
@@ -123,7 +123,7 @@ export class Journal {
       return refusal('the site is closed');
     } catch (error) {
       if (this.#state === 'following') this.#follow();
-      return refusal(`this server cannot lead the site: ${sentenceOf(error)}`);
+      return refusal(`this server cannot lead the site: ${onOneLine(error)}`);
     }
   }
 
@@ -257,7 +257,7 @@ export class Journal {
       if (cause instanceof MissingTransaction)
         throw new UnreadableMessage(`${named} follows on others that are not there: ${FROM_BACKUP}`, { cause });
       if (!isOfStatement(cause)) throw cause;
-      const problem = `has a statement that the store refuses (${sentenceOf(cause)})`;
+      const problem = `has a statement that the store refuses (${onOneLine(cause)})`;
       throw new UnreadableMessage(`${named} ${problem}: ${this.#remedy(sequence)}`, { cause });
     }
   }
@@ -285,7 +285,7 @@ export class Journal {
       this.#take(message);
     } catch (error) {
       if (!(error instanceof UnreadableMessage))
-        this.#log('warn', `The copy of the site's store is made anew: ${sentenceOf(error)}.`);
+        this.#log('warn', `The copy of the site's store is made anew: ${onOneLine(error)}.`);
       this.#state = 'rebuilding';
       this.#rebuild();
     }
@@ -304,7 +304,7 @@ export class Journal {
         await this.#catchUp();
         this.#follow();
       } catch (error) {
-        if (error instanceof NewerStore) this.#unreadable = sentenceOf(error);
+        if (error instanceof NewerStore) this.#unreadable = onOneLine(error);
         if (this.#unreadable !== null) return;
         const isUnreadable = error instanceof UnreadableMessage;
         if (isUnreadable && error.message !== said) {

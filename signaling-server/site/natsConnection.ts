@@ -10,7 +10,7 @@ import {
   type NodeConnectionOptions,
 } from '@nats-io/transport-node';
 import { given, type Result, refusal, success } from '../../swarm/base.ts';
-import { sentenceOf } from '../files/errorWords.ts';
+import { onOneLine } from '../files/errorWords.ts';
 import { NotKept } from '../files/storageProblem.ts';
 import { isNotReady, type Patience } from './patience.ts';
 
@@ -109,4 +109,4 @@ function credentialsOf(urls: readonly string[]): { readonly user?: string; reado
   return { user: decodeURIComponent(found.username), pass: decodeURIComponent(found.password) };
 }
 
-const plain = (error: unknown): string => sentenceOf(error).toLowerCase();
+const plain = (error: unknown): string => onOneLine(error).toLowerCase();

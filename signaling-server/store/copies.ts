@@ -17,7 +17,7 @@ import {
 import { basename, join } from 'node:path';
 import { DatabaseSync } from '@photostructure/sqlite';
 import { type Result, refusal } from '../../swarm/base.ts';
-import { sentenceOf } from '../files/errorWords.ts';
+import { onOneLine } from '../files/errorWords.ts';
 import { addChecksums, type Checked, check } from './checksums.ts';
 import { SCHEMA_VERSION } from './schema.ts';
 
@@ -47,7 +47,7 @@ export function examine(path: string): Result<Checked> {
   } catch (error) {
     const { errcode } = error as { errcode?: unknown };
     if (typeof errcode === 'number' && NOT_ITS_BYTES.has(errcode % 256)) throw error;
-    return refusal(sentenceOf(error));
+    return refusal(onOneLine(error));
   } finally {
     database?.close();
   }
@@ -100,7 +100,7 @@ export function makeCopy(directory: string): Copied {
     put(directory, unfinished, newest);
     return { isMade: true, found };
   } catch (error) {
-    return notMade(sentenceOf(error));
+    return notMade(onOneLine(error));
   }
 }
 

@@ -22,7 +22,7 @@ export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
  * How many forwards of 1F1B come before the first backward. `overlap` (Zhuang et al. 2023) runs min(m, 2(p − s) − 1) of
  * them, so that each transfer has an action's time to hide in, for up to twice the micro-batches in flight.
  */
-export const WARM_UPS = ['normal', 'overlap'] as const;
+const WARM_UPS = ['normal', 'overlap'] as const;
 export type WarmUp = (typeof WARM_UPS)[number];
 /** Schedules that have one. */
 export const WARMED_UP: readonly ScheduleName[] = ['1f1b', 'eager'];

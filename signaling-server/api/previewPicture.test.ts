@@ -1,9 +1,8 @@
 import { inflateSync } from 'node:zlib';
 import { expect, it } from 'vitest';
 import { placesFor } from '../../swarm/shoalPlaces.ts';
-import { previewPicture } from '../api/previewPicture.ts';
-import { strokeText } from '../api/strokeText.ts';
-import { png } from './png.ts';
+import { png, previewPicture } from './previewPicture.ts';
+import { strokeText } from './strokeText.ts';
 
 /** The pixels of a picture that has one block of data. */
 function pixelsOf(picture: Buffer, width: number): number[][] {
