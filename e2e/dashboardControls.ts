@@ -269,12 +269,12 @@ const CLUSTER = JSON.stringify({ peers: [{ id: 'lighthouse', memoryBytes: 4e9, f
 export async function draft(page: Page, run: string): Promise<void> {
   await page.getByRole('button', { name: `New run with its text of ${run}` }).click();
   const form = page.getByRole('form', { name: 'New run' });
-  expect(await form.getByRole('combobox', { name: 'Weights', exact: true }).inputValue()).toBe('');
+  expect(await form.getByRole('combobox', { name: 'Weights', exact: true }).inputValue()).toBe('0');
   await page
     .getByRole('button', { name: new RegExp(`^Clone checkpoint \\d+ of ${run}`) })
     .last()
     .click();
-  expect(await form.getByRole('combobox', { name: 'Weights', exact: true }).inputValue()).toMatch(/^\d+$/);
+  expect(await form.getByRole('combobox', { name: 'Weights', exact: true }).inputValue()).toMatch(/^[1-9]/);
   await form.getByLabel('Name').fill('cloned');
   for (const [field, value] of Object.entries({
     ...{ Steps: '30', 'Samples a step': '4', 'Tokens a sample': '16', 'Learning rate': '0.002' },
@@ -287,7 +287,7 @@ export async function draft(page: Page, run: string): Promise<void> {
   await form.getByRole('button', { name: 'Check plan' }).click();
   await form.getByText(/30 steps take about/).waitFor();
   await form.getByRole('rowheader', { name: 'lighthouse' }).waitFor();
-  await form.getByRole('combobox', { name: 'Weights', exact: true }).selectOption('');
+  await form.getByRole('combobox', { name: 'Weights', exact: true }).selectOption({ index: 0 });
   await form.getByRole('combobox', { name: 'Text', exact: true }).selectOption({ index: 0 });
   await form.getByRole('button', { name: 'Close' }).click();
   await form.waitFor({ state: 'detached' });

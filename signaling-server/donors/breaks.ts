@@ -7,10 +7,42 @@ import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 /** So many at once, and a further one after so long. */
 const AT_ONCE = 3;
 const EVERY_MS = 20_000;
+/** Those that broke first are forgotten. */
+const NETWORKS_KEPT = 10_000;
+
+class BreakAllowance {
+  #left = AT_ONCE;
+  #countedMs = 0;
+
+  /** False: it happens too often. */
+  may(nowMs: number): boolean {
+    const earned = Math.min(AT_ONCE, this.#left + (nowMs - this.#countedMs) / EVERY_MS);
+    this.#countedMs = nowMs;
+    this.#left = earned < 1 ? earned : earned - 1;
+    return earned >= 1;
+  }
+}
+
+/**
+ * The same of all donors of a network: those whose connections break while one of them is waited for cost nothing more, but
+ * those who take turns make the others wait all the time.
+ */
+export class NetworkBreaks {
+  readonly #networks = new Map<string, { readonly allowance: BreakAllowance; waitedForUntilMs: number }>();
+
+  may(network: string, nowMs: number): boolean {
+    const known = this.#networks.get(network) ?? { allowance: new BreakAllowance(), waitedForUntilMs: nowMs };
+    this.#networks.set(network, known);
+    const [oldest] = this.#networks.keys();
+    if (this.#networks.size > NETWORKS_KEPT && oldest !== undefined) this.#networks.delete(oldest);
+    if (nowMs < known.waitedForUntilMs) return true;
+    known.waitedForUntilMs = nowMs + SILENCE.donorMs;
+    return known.allowance.may(nowMs);
+  }
+}
 
 export class Breaks {
-  #allowance = AT_ONCE;
-  #countedMs = 0;
+  readonly #allowance = new BreakAllowance();
   #timer: NodeJS.Timeout | undefined;
 
   /** Nobody has seen it since its connection broke. */
@@ -20,10 +52,7 @@ export class Breaks {
 
   /** False: it happens too often. */
   may(nowMs: number): boolean {
-    const earned = Math.min(AT_ONCE, this.#allowance + (nowMs - this.#countedMs) / EVERY_MS);
-    this.#countedMs = nowMs;
-    this.#allowance = Math.max(0, earned - 1);
-    return earned >= 1;
+    return this.#allowance.may(nowMs);
   }
 
   /** It is waited for as long as for one who is silent. */

@@ -7,6 +7,7 @@ import type { PeerId } from '../../swarm/base.ts';
 import type { HelloMessage } from '../../swarm/messages/messages.ts';
 import { isSameSecret } from '../http/secret.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { NetworkBreaks } from './breaks.ts';
 import type { ConnectedDonors, Connection } from './connectedDonors.ts';
 import type { DonorLink } from './donorSocket.ts';
 
@@ -21,6 +22,7 @@ interface ComebackOptions {
 
 export class Comebacks {
   readonly #options: ComebackOptions;
+  readonly #networks = new NetworkBreaks();
 
   constructor(options: ComebackOptions) {
     this.#options = options;
@@ -33,10 +35,17 @@ export class Comebacks {
   }
 
   /** Without a word of its own. */
-  broke({ peer, breaks }: Connection): void {
+  broke(connection: Connection): void {
     const { mayBreak, lost } = this.#options;
-    if (!mayBreak(peer) || !breaks.may(monotonicMs())) lost(peer, 'its connection broke');
+    const { peer, breaks } = connection;
+    if (!mayBreak(peer) || !this.#may(connection)) lost(peer, 'its connection broke');
     else breaks.wait(() => lost(peer, 'its connection broke, and it did not come back in time'));
+  }
+
+  /** Not too often; those of this very machine are the server's own, or its operator's. */
+  #may({ breaks, link }: Connection): boolean {
+    const nowMs = monotonicMs();
+    return breaks.may(nowMs) && (link.isHere || this.#networks.may(link.address, nowMs));
   }
 
   /** With whose conversation this one goes on, and what that one has not heard; null: none, and what was here of it is lost. */
@@ -50,7 +59,7 @@ export class Comebacks {
     if (peer === null || connection === undefined || connection.link.address !== link.address) return null;
     const { breaks, link: before } = connection;
     const unheard = before.spoken.unheard(hello.resume?.heard ?? 0);
-    if (unheard !== null && mayBreak(peer) && (breaks.isAway || breaks.may(monotonicMs()))) {
+    if (unheard !== null && mayBreak(peer) && (breaks.isAway || this.#may(connection))) {
       breaks.over();
       return { connection, unheard };
     }

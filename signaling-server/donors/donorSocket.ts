@@ -33,6 +33,8 @@ const ADMISSION_LIMIT_MS = 180_000;
 const STRANGER_UNREAD_BYTES = 32_768;
 const SPARE_UNREAD_BYTES = 65_536;
 const MEMBER_UNREAD_BYTES = 262_144;
+/** With so much unread it gets no signals of others: they are not its fault, and an attempt at a link outlives some that are lost. */
+const SIGNALS_UNREAD_BYTES = 131_072;
 /** What the WebSocket library says of a connection that ended without a closing frame. */
 const NO_GOODBYE = 1006;
 /** So long nothing of what waits is taken by a donor that still reads. */
@@ -190,6 +192,7 @@ export class DonorSocket implements DonorLink {
   }
 
   send(message: ServerMessage): void {
+    if (message.type === 'signal' && this.#unreadBytes > SIGNALS_UNREAD_BYTES) return;
     const text = Buffer.from(JSON.stringify(message));
     if (message.type !== 'welcome' && message.type !== 'refused') this.spoken.say(text, this.#unreadLimit);
     this.#sendText(text);

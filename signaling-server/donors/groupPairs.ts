@@ -41,8 +41,8 @@ export class GroupPairs {
     return this.#of(peer).reached(peer);
   }
 
-  maySignal(from: PeerId, to: PeerId, nowMs: number): boolean {
-    return this.#of(from).maySignal(from, to, nowMs);
+  maySignal(from: PeerId, to: PeerId, length: number, nowMs: number): boolean {
+    return this.#of(from).maySignal(from, to, length, nowMs);
   }
 
   isPair(from: PeerId, to: PeerId): boolean {

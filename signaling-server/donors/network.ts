@@ -90,7 +90,7 @@ export class Network {
 
   /** What of a signal goes on to that donor; null: nothing. */
   signal(from: PeerId, to: PeerId, data: string, nowMs: number): string | null {
-    if (!this.pairs.maySignal(from, to, nowMs)) return null;
+    if (!this.pairs.maySignal(from, to, data.length, nowMs)) return null;
     const [one, other] = [this.#addresses.get(from), this.#addresses.get(to)];
     const isNear = one !== undefined && other !== undefined && isSameNetwork(one, other);
     return filteredSignal(data, isNear ? 'all' : 'public');

@@ -37,10 +37,10 @@ function pairs() {
 describe('Pairs', () => {
   test('[WP22] partners alone reach each other, and nobody before there is a plan', () => {
     const { pairs: of, prepare } = pairs();
-    expect(of.maySignal(A, B, 0)).toBe(false);
+    expect(of.maySignal(A, B, 100, 0)).toBe(false);
     prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
     const reached = [A, B, C, D].flatMap((from) =>
-      [A, B, C, D].filter((to) => of.isPair(from, to) && of.maySignal(from, to, 0)).map((to) => `${from}${to}`),
+      [A, B, C, D].filter((to) => of.isPair(from, to) && of.maySignal(from, to, 100, 0)).map((to) => `${from}${to}`),
     );
     expect(reached).toEqual(['ab', 'ba', 'bc', 'cb']);
   });
@@ -84,7 +84,7 @@ describe('Pairs', () => {
   test('[WP42] two who are asked to measure their link may signal for a while, and relay nothing', () => {
     const { pairs: of } = pairs();
     of.told(A, { type: 'probe', peer: D, epoch: 0 }, 1_000);
-    expect([of.maySignal(A, D, 1_000), of.maySignal(D, A, 90_999), of.maySignal(D, A, 91_000)]).toEqual([
+    expect([of.maySignal(A, D, 100, 1_000), of.maySignal(D, A, 100, 90_999), of.maySignal(D, A, 100, 91_000)]).toEqual([
       ...[true, true, false],
     ]);
     expect(of.take(A, D, 1)).toBe(false);
@@ -93,10 +93,12 @@ describe('Pairs', () => {
   test('[WP42] who signals without end is not passed on', () => {
     const { pairs: of, prepare } = pairs();
     prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
-    const passed = (atMs: number) => Array.from({ length: 1_000 }, () => of.maySignal(A, B, atMs)).filter(Boolean);
+    const passed = (atMs: number) => Array.from({ length: 1_000 }, () => of.maySignal(A, B, 100, atMs)).filter(Boolean);
     expect(passed(0)).toHaveLength(256);
     expect(passed(10_000)).toHaveLength(80);
-    expect(of.maySignal(B, A, 10_000)).toBe(true);
+    expect(of.maySignal(B, A, 100, 10_000)).toBe(true);
+    const long = Array.from({ length: 100 }, () => of.maySignal(B, A, 16_000, 100_000)).filter(Boolean);
+    expect(long).toHaveLength(256 / 16);
   });
 });
 

@@ -22,9 +22,13 @@ export interface RunSizes extends Sizes {
 
 /** As long as a link that was asked for lives at most, and some more. */
 const PROBE_MS = 90_000;
-/** Signals of one donor to another at once, and how fast it earns new ones: an attempt at a link takes some fifty. */
+/**
+ * Signals of one donor to another at once, and how fast it earns new ones: an attempt at a link takes some fifty. A long one
+ * counts as one more for each such length that it has.
+ */
 const SIGNAL_BURST = 256;
 const SIGNALS_PER_SECOND = 8;
+const COUNTED_LENGTH = 1_024;
 
 /** From one donor to another. */
 interface Way {
@@ -119,14 +123,15 @@ export class Pairs {
     return isAhead || [this.#ways, this.#meeting.ways].some((ways) => ways.get(from)?.has(to));
   }
 
-  maySignal(from: PeerId, to: PeerId, nowMs: number): boolean {
+  maySignal(from: PeerId, to: PeerId, length: number, nowMs: number): boolean {
     const isProbed = [nameOf(from, to), nameOf(to, from)].some((name) => (this.#probes.get(name) ?? 0) > nowMs);
     if (!this.isPair(from, to) && !isProbed) return false;
     const name = nameOf(from, to);
     const { allowance, atMs } = this.#signals.get(name) ?? { allowance: SIGNAL_BURST, atMs: nowMs };
     const earned = Math.min(SIGNAL_BURST, allowance + ((nowMs - atMs) / 1_000) * SIGNALS_PER_SECOND);
-    this.#signals.set(name, { allowance: Math.max(0, earned - 1), atMs: nowMs });
-    return earned >= 1;
+    const cost = 1 + Math.floor(length / COUNTED_LENGTH);
+    this.#signals.set(name, { allowance: earned < cost ? earned : earned - cost, atMs: nowMs });
+    return earned >= cost;
   }
 
   /** Whether the server carries this frame: then its bytes are taken off what it still would. */

@@ -43,6 +43,11 @@ export function badState(transition: Transition, peer: PeerId, about: PeerId, de
 /** Its place goes to others. `isProven`: it was shown to harm the run. */
 export function throwOut(transition: Transition, culprit: PeerId, detail: string, reason: string, isProven = false) {
   refuse(transition, culprit, 'faulty', detail, isProven);
+  // What it said of others' copies counts no more.
+  const { faults } = transition.state;
+  change(transition, {
+    faults: faults.filter(({ of, peer, about }) => of !== 'state' || ![peer, about].includes(culprit)),
+  });
   lose(transition, culprit, reason);
 }
 

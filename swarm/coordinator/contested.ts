@@ -8,6 +8,7 @@ import { withStale } from './replicas.ts';
 import { dutiesIn, keeperKey, type PendingCheckpoint } from './state.ts';
 import { keepersLive, offerOf } from './successor.ts';
 import { change, donorOf, log, send, type Transition } from './transition.ts';
+import type { Fault } from './trouble.ts';
 import { rest } from './warmUp.ts';
 
 /**
@@ -26,7 +27,8 @@ export function considerCheckpoint(transition: Transition, isWaived = false) {
 }
 
 /**
- * Two have not the same state of a shard. Who differs from donors of two other networks goes. Else the replica, of two
+ * Two have not the same state of a shard. Who differs from donors of two other networks goes, where none of these differs from
+ * as many: of two sides that are as large nobody knows which is right. Else the replica, of two
  * replicas the later one, gets the shard anew. The second time nobody knows whose is right: both rest where others are at
  * hand, else the one who came last, and the run goes back to what counts. After that it is the copy that rests. True: the
  * plan in force is over.
@@ -35,10 +37,13 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
   const differing = differencesIn(checkpoint);
   const pairs = new Map(differing.map((one) => [`${one.senior} ${one.junior}`, one]));
   for (const { senior, junior } of pairs.values()) {
-    const found = remember(transition, 'state', senior, junior).filter(({ of }) => of === 'state');
-    const detail = `${senior} and ${junior} have different copies of the same part of the state`;
-    log(transition, 'warn', `${detail}.`);
-    const culprit = [senior, junior].find((peer) => networksAgainst(found, peer) > 1 && donorOf(transition, peer));
+    remember(transition, 'state', senior, junior);
+    log(transition, 'warn', `${detailOf(senior, junior)}.`);
+  }
+  const found = transition.state.faults.filter(({ of }) => of === 'state');
+  for (const { senior, junior } of pairs.values()) {
+    const detail = detailOf(senior, junior);
+    const culprit = [senior, junior].find((peer) => isAlone(found, peer) && donorOf(transition, peer));
     if (culprit !== undefined) {
       throwOut(transition, culprit, detail, `${culprit} differs from several: ${detail}`);
       return true;
@@ -54,6 +59,16 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
   }
   lay(transition, differing);
   return false;
+}
+
+const detailOf = (senior: PeerId, junior: PeerId): string =>
+  `${senior} and ${junior} have different copies of the same part of the state`;
+
+/** It differs from donors of two other networks, and from nobody who differs from as many. */
+function isAlone(found: readonly Fault[], one: PeerId): boolean {
+  const against = networksAgainst(found, one);
+  const others = found.flatMap(({ peer, about }) => (peer === one ? (about ?? []) : about === one ? peer : []));
+  return against > 1 && others.every((other) => networksAgainst(found, other) < against);
 }
 
 function goBack(transition: Transition, two: readonly PeerId[], detail: string) {

@@ -171,6 +171,30 @@ describe('a checkpoint', () => {
     expect(refusals(swarm)).toEqual(['refuse a faulty']);
   });
 
+  it('[RE85] what one said that was refused counts against nobody any more', () => {
+    const swarm = training('c', 'd');
+    untilAsked(swarm);
+    // By its word and theirs c differs from a and b.
+    for (const name of ['a', 'b']) uploaded(swarm, name);
+    uploaded(
+      swarm,
+      'c',
+      otherBits((block) => block === 'layer.1' || block === 'layer.3'),
+    );
+    uploaded(swarm, 'd');
+    swarm.compared(() => false);
+    expect(refusals(swarm)).toEqual(['refuse c faulty']);
+    swarm.join('e');
+    swarm.settle('* uploaded');
+    untilAsked(swarm);
+    for (const name of swarm.run.state.donors.map(({ peer }) => peer)) {
+      const lie = otherBits((block) => block === 'layer.0');
+      uploaded(swarm, name, name === 'e' ? lie : undefined);
+    }
+    swarm.compared(() => false);
+    expect(refusals(swarm)).toEqual([]);
+  });
+
   it('[RE86] a copy whose keeper is gone, or says nothing in its time, is not waited for', () => {
     const gone = training('c');
     untilAsked(gone);

@@ -11,7 +11,7 @@ import type { Effect } from './events.ts';
 import type { CoordinatorState, Donor } from './state.ts';
 import { membersInvolved } from './successor.ts';
 import { NO_ATTEMPTS } from './trouble.ts';
-import { isShort, withVisit } from './visits.ts';
+import { isShort, withCost, withVisit } from './visits.ts';
 
 export interface Transition {
   state: CoordinatorState;
@@ -56,13 +56,14 @@ export function log(transition: Transition, level: 'info' | 'warn', text: string
 export function noteVisit(transition: Transition, peer: PeerId): void {
   const { state, now } = transition;
   const donor = donorOf(transition, peer);
-  if (!donor?.newcomer || donor.wish !== 'compute' || !isShort(donor.newcomer, donor.tokens, now)) return;
+  if (!donor?.newcomer || donor.wish !== 'compute') return;
   const { warmingUp } = state;
   const isNeeded =
     membersInvolved(state).includes(peer) || (warmingUp !== null && peers(warmingUp.plan).includes(peer));
   if (!isNeeded) return;
   const costMs = now - Math.max(state.committedMs ?? now, donor.newcomer.sinceMs);
-  change(transition, { visits: withVisit(state.visits, costMs, now) });
+  const wasShort = isShort(donor.newcomer, donor.tokens, now);
+  change(transition, { visits: (wasShort ? withVisit : withCost)(state.visits, costMs, now) });
 }
 
 export function forget(transition: Transition, peer: PeerId): void {

@@ -45,11 +45,16 @@ const left = ({ count, lastMs, paidAtMs }: Visits, nowMs: number): number => {
 export const isShort = ({ sinceMs }: Newcomer, tokens: number, nowMs: number): boolean =>
   tokens === 0 || nowMs - sinceMs < SHORT_VISIT_MS;
 
-/** `costMs`: so long it was here and no step was committed. */
+/** However long it was here. `costMs`: so long it was, and no step was committed. */
+export const withCost = (visits: Visits, costMs: number, nowMs: number): Visits => ({
+  ...visits,
+  paidAtMs: Math.max(visits.paidAtMs, nowMs + PAUSE_FACTOR * costMs),
+});
+
 export const withVisit = (visits: Visits, costMs: number, nowMs: number): Visits => ({
+  ...withCost(visits, costMs, nowMs),
   count: Math.min(MOST, left(visits, nowMs) + 1),
   lastMs: nowMs,
-  paidAtMs: Math.max(visits.paidAtMs, nowMs + PAUSE_FACTOR * costMs),
 });
 
 /** Newcomers come in one by one. */

@@ -49,6 +49,11 @@ test('[WP45] one network: the same address, or both behind the server’s own ro
 });
 
 describe('[WP45] a signal', () => {
+  test('that is longer than may be once it says no address is not handed on', () => {
+    expect(filteredSignal(JSON.stringify({ type: 'offer', sdp: 'c=\n'.repeat(100) }), 'all')).not.toBeNull();
+    expect(filteredSignal(JSON.stringify({ type: 'offer', sdp: 'c=\n'.repeat(1_000) }), 'all')).toBeNull();
+  });
+
   test.each([
     [candidate('192.0.2.1'), ['all', 'public']],
     [candidate('2001:db8::1'), ['all', 'public']],

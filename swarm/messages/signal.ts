@@ -66,7 +66,10 @@ export function filteredSignal(data: string, told: Told): string | null {
   const signal = decodeSignal(text);
   if (signal === null) return null;
   const placed = (filtered: LinkSignal): string => placedSignal(place, JSON.stringify(filtered));
-  if (signal.type !== 'candidate') return placed({ ...signal, sdp: filteredDescription(signal.sdp, told) });
+  if (signal.type !== 'candidate') {
+    const description = placed({ ...signal, sdp: filteredDescription(signal.sdp, told) });
+    return description.length > SIGNAL_LENGTH_LIMIT ? null : description;
+  }
   const line = filteredCandidate(signal.candidate.candidate, told);
   return line === null ? null : placed({ ...signal, candidate: { ...signal.candidate, candidate: line } });
 }
