@@ -5,7 +5,7 @@ import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import { nextState } from './events.ts';
 import type { DonorPhase } from './phase.ts';
-import { headlineOf, stopSentence } from './sentences.ts';
+import { headlineOf, leaveNowSentence, pendingSentence, stopSentence } from './sentences.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
 
 const STATUS: DonorStatus = {
@@ -97,4 +97,18 @@ test('[DO22] who is in no plan and owns something stays on standby, and says how
   expect(stopSentence({ ...owner, ownedBytes: 0 }, false)).toMatch(/^Nothing runs here while/);
   expect(headlineOf(say(owner, meet([other]))).sentence).not.toMatch(/keeps/);
   expect(say(owner, { type: 'standby', state: 'paused' }).ownedBytes).toBe(0);
+});
+
+test('who trains alone leaves nothing to others, and who comes first is made no room by any', () => {
+  const computing = (count: number): DonorState => ({
+    ...{ ...INITIAL_STATE, phase: { kind: 'computing' }, pending: 'leave' },
+    snapshot: { donors: Array.from({ length: count }, () => ({ state: 'computing' })) } as unknown as Snapshot,
+  });
+  expect([pendingSentence(computing(1)), leaveNowSentence(computing(1))].join(' ')).not.toMatch(/others|Handing/);
+  expect(pendingSentence(computing(2))).toMatch(/^Handing over/);
+  expect(leaveNowSentence(computing(2))).toMatch(/others/);
+  const joined = (count: number) =>
+    headlineOf({ ...computing(count), phase: { kind: 'joined' }, pending: null }).sentence;
+  expect(joined(0)).not.toMatch(/others/);
+  expect(joined(1)).toMatch(/The others make room/);
 });

@@ -117,9 +117,11 @@ function spareSentence(state: DonorState, why: SpareReason | undefined, place: n
 export const waitsForCondition = (state: DonorState): boolean =>
   state.phase.kind === 'paused' && state.rest === null && restReason(state) !== null;
 
+const trainsAlone = (state: DonorState): boolean => state.phase.kind === 'computing' && isAlone(state);
+
 /** What stopping means now; `rests`: by a wish of its person. */
 export function stopSentence(state: DonorState, rests: boolean): string {
-  if (state.phase.kind === 'computing' && isAlone(state))
+  if (trainsAlone(state))
     return 'You train alone right now, so the newest steps are on your GPU only. Pause, Snooze and Leave save them first. “Pause now” and closing this tab lose what came after the last saved state.';
   if (state.phase.kind === 'spare' && !rests) {
     const what = state.ownedBytes > 0 ? 'Your GPU rests' : 'Nothing runs here';
@@ -139,11 +141,22 @@ export function stopSentence(state: DonorState, rests: boolean): string {
 }
 
 /** Of a button that was pressed and not confirmed yet. */
-export const PENDING: Readonly<Record<NonNullable<DonorState['pending']>, string>> = {
+const PENDING: Readonly<Record<NonNullable<DonorState['pending']>, string>> = {
   pause: 'Finishing this step. Then your GPU rests.',
   resume: 'Asking the server for a place.',
   leave: 'Handing over your part. That takes a step or two.',
 };
+export const pendingSentence = (state: DonorState): string => {
+  if (state.pending === 'leave' && trainsAlone(state))
+    return 'Saving what only your GPU has. That takes a step or two, and as long as your line needs for it.';
+  return state.pending === null ? '' : PENDING[state.pending];
+};
+
+/** What it costs not to wait for that. */
+export const leaveNowSentence = (state: DonorState): string =>
+  trainsAlone(state)
+    ? 'Don’t wait. What came after the last saved state is lost.'
+    : 'Don’t wait. The others may have to repeat a step.';
 
 /** The word is one of those that every page has (`STATE_WORDS`), but where this tab takes no part. */
 export function headlineOf(state: DonorState): Headline {
@@ -151,8 +164,8 @@ export function headlineOf(state: DonorState): Headline {
   const shown = changing(state, standing(state));
   if (pending === null || phase.kind === 'reconnecting') return shown;
   return pending === 'resume'
-    ? headline('wait', '◔', 'Starting', PENDING.resume)
-    : { ...shown, sentence: PENDING[pending] };
+    ? headline('wait', '◔', 'Starting', pendingSentence(state))
+    : { ...shown, sentence: pendingSentence(state) };
 }
 
 /** Where the server is about to change to another run, that is what there is to know. */
@@ -218,7 +231,9 @@ function leftSentence({ confirmed, by }: Extract<DonorPhase, { kind: 'left' }>):
 /** Who is let in is no donor of the newest snapshot yet: it would say that nobody is there. */
 function joinedSentence(state: DonorState): string {
   const { snapshot } = state;
-  return ownEntry(state) && snapshot ? plainReason(snapshot.sentence) : 'You’re in. The others make room for you.';
+  if (ownEntry(state) && snapshot) return plainReason(snapshot.sentence);
+  const others = snapshot?.donors.some((donor) => donor.state === 'computing');
+  return others ? 'You’re in. The others make room for you.' : 'You’re in. Your first step begins in a moment.';
 }
 
 /** Counted down in seconds, so that nobody presses anything while it runs. */

@@ -3,7 +3,7 @@ import { wallMs } from '../page/clock.ts';
 import { Press } from '../page/parts.tsx';
 import type { DonorActions } from './actions.ts';
 import { isMember } from './phase.ts';
-import { stopSentence } from './sentences.ts';
+import { leaveNowSentence, stopSentence } from './sentences.ts';
 import { type DonorState, hasNothingToPause } from './state.ts';
 
 const MINUTE_MS = 60_000;
@@ -33,7 +33,7 @@ export function StopControls({ state, actions }: StopProps) {
     return (
       <div class="buttons">
         <Press onPress={() => actions.leaveNow()}>Leave now</Press>
-        <span class="soft small">Don’t wait. The others may have to repeat a step.</span>
+        <span class="soft small">{leaveNowSentence(state)}</span>
       </div>
     );
   }

@@ -16,7 +16,7 @@ import { MemberCard } from './memberCard.tsx';
 import { isMember, mayDonate } from './phase.ts';
 import { RunCard, useAbout, useSample, useSettled, useStatus } from './runCard.tsx';
 import { Running } from './running.tsx';
-import { headlineOf, PENDING, waitsForCondition } from './sentences.ts';
+import { headlineOf, pendingSentence, waitsForCondition } from './sentences.ts';
 import { Share } from './share.tsx';
 import { allGivenTokens, type DonorState, hasNothingToPause, isStale } from './state.ts';
 
@@ -89,7 +89,7 @@ function StatusBar({ state, actions }: StatusBarProps) {
       <Chip tone={tone} glyph={glyph} word={word} announced />
       <p class="sentence">{sentence}</p>
       <span class="hidden" role="status">
-        {state.pending && PENDING[state.pending]}
+        {pendingSentence(state)}
       </span>
       <p class="given">
         <strong>{countText(given)} tokens</strong> <span class="soft small">from you, in all visits</span>
