@@ -130,7 +130,7 @@ function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Char
     ...{
       id: 'loss',
       title: 'Loss',
-      note: 'How far off the model is, word by word (mean cross-entropy, in nats a token). Lower is better.',
+      note: 'How far off the model is, token by token (mean cross-entropy, in nats). Lower is better.',
       format: lossText,
     },
     ...{ xs, isLog: false, fromZero: false, isWhole: false },
