@@ -147,3 +147,19 @@ test('[SV36] a connection with more requests than that unanswered ends', async (
   expect(made).toBeLessThanOrEqual(2);
   later.destroy();
 });
+
+test('[SV36] a connection carries any number of requests, one after the other', async () => {
+  const socket = connect(port, '127.0.0.1');
+  let answers = '';
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    answers += text;
+  });
+  const count = (): number => answers.split('HTTP/1.1 ').length - 1;
+  for (let number = 1; number <= 40; number++) {
+    const [method, path] = number % 2 ? ['POST', '/'] : ['GET', '/nowhere'];
+    socket.write(`${method} ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n`);
+    await vi.waitUntil(() => count() === number);
+  }
+  expect(socket.destroyed).toBe(false);
+  socket.destroy();
+});
