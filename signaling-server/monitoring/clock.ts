@@ -8,3 +8,6 @@ export const monotonicMs = (): number => Math.round(performance.now());
 
 /** Milliseconds since 1970, by the machine's clock. */
 export const wallMs = (): number => Date.now();
+
+/** By the timers that tests may replace, as those of `node:timers/promises` cannot be. */
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -5,10 +5,10 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import { at, type Result, refusal, success } from '../../swarm/base.ts';
 import { onOneLine } from '../files/errorWords.ts';
 import { NotKept, NotLeading } from '../files/storageProblem.ts';
+import { pause } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import { SCHEMA_VERSION } from '../store/schema.ts';
 import { Entries, type Entry, messagesOf, type Transaction } from './entries.ts';

@@ -1,5 +1,4 @@
 /** A journal in a stream of JetStream, on file, whose last sequence an append names: NATS lets one of two through. */
-import { setTimeout as pause } from 'node:timers/promises';
 import {
   DeliverPolicy,
   JetStreamApiError,
@@ -11,6 +10,7 @@ import {
 } from '@nats-io/jetstream';
 import { type NatsConnection, TimeoutError } from '@nats-io/transport-node';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
+import { pause } from '../monitoring/clock.ts';
 import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
 import { notTaken } from './natsConnection.ts';
 

@@ -4,8 +4,8 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import { pause } from '../monitoring/clock.ts';
 
 const PROGRAM = 'nats-server';
 const START_LIMIT_MS = 20_000;

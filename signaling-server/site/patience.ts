@@ -2,11 +2,10 @@
  * Waiting for a NATS that is not ready: a cluster that has just begun has no leader for some seconds and answers late, some
  * of its servers may come up later than those who need it, and whoever asks meanwhile is refused.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import { JetStreamApiError } from '@nats-io/jetstream';
 import { ConnectionError, RequestError, TimeoutError } from '@nats-io/transport-node';
 import { messageOf } from '../files/errorWords.ts';
-import { monotonicMs } from '../monitoring/clock.ts';
+import { monotonicMs, pause } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import { RETRY_MS } from './writer.ts';
 

@@ -3,8 +3,9 @@
  * and the next one when that one is known to be there: were two on their way, the second one could follow another leader's.
  * Transactions that come meanwhile share the next entry.
  */
-import { setTimeout as pause } from 'node:timers/promises';
+
 import { JOURNAL_GONE, NotKept } from '../files/storageProblem.ts';
+import { pause } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import { messagesOf, type Transaction } from './entries.ts';
 import { JournalGone, type JournalMessage, type JournalStream } from './journalStream.ts';
