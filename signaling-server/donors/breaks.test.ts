@@ -12,7 +12,7 @@ test('[RE81] a connection may break three times at once, then once in twenty sec
   expect(seconds).toEqual([0, 10, 20, 30, 40, 60, 80]);
 });
 
-test('[RE81] so may those of a network, whoever’s they are; all that break while one is waited for are one', () => {
+test('[RE81] so may those of a network, whoever’s they are; all that break together are one', () => {
   const networks = new NetworkBreaks();
   const school = allowed(() => networks.may('192.0.2.1', 0), 0, 30);
   expect(school).toHaveLength(30);

@@ -7,6 +7,8 @@ import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 /** So many at once, and a further one after so long. */
 const AT_ONCE = 3;
 const EVERY_MS = 20_000;
+/** What fails for a network fails for all of it within so long. */
+const TOGETHER_MS = 2_000;
 /** Those that broke first are forgotten. */
 const NETWORKS_KEPT = 10_000;
 
@@ -24,19 +26,19 @@ class BreakAllowance {
 }
 
 /**
- * The same of all donors of a network: those whose connections break while one of them is waited for cost nothing more, but
- * those who take turns make the others wait all the time.
+ * The same of all donors of a network: those whose connections break together cost no more than one, but those who take turns
+ * make the others wait all the time.
  */
 export class NetworkBreaks {
-  readonly #networks = new Map<string, { readonly allowance: BreakAllowance; waitedForUntilMs: number }>();
+  readonly #networks = new Map<string, { readonly allowance: BreakAllowance; togetherUntilMs: number }>();
 
   may(network: string, nowMs: number): boolean {
-    const known = this.#networks.get(network) ?? { allowance: new BreakAllowance(), waitedForUntilMs: nowMs };
+    const known = this.#networks.get(network) ?? { allowance: new BreakAllowance(), togetherUntilMs: nowMs };
     this.#networks.set(network, known);
     const [oldest] = this.#networks.keys();
     if (this.#networks.size > NETWORKS_KEPT && oldest !== undefined) this.#networks.delete(oldest);
-    if (nowMs < known.waitedForUntilMs) return true;
-    known.waitedForUntilMs = nowMs + SILENCE.donorMs;
+    if (nowMs < known.togetherUntilMs) return true;
+    known.togetherUntilMs = nowMs + TOGETHER_MS;
     return known.allowance.may(nowMs);
   }
 }
