@@ -3,7 +3,6 @@
  * call carries the token that `welcome` gave; sizes are bounded by the model before anything is read, and nothing large is
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
-
 import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';

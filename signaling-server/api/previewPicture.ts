@@ -1,5 +1,4 @@
 /** The picture that a link to a run has where people share it: its donors as fish, what it is, and how its loss fell. */
-
 import { crc32, deflateSync } from 'node:zlib';
 import { type Place, placesFor } from '../../swarm/shoalPlaces.ts';
 import { type Point, strokeText } from './strokeText.ts';

@@ -1,5 +1,4 @@
 /** `shoal store copy`: from a data directory to a site, or back. */
-
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
 /** `shoal swarm`: a server and N headless donors train a run to its end. */
-
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';

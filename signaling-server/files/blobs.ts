@@ -2,7 +2,6 @@
  * Large things (token shards, checkpoints) as files named by the SHA-256 of their bytes: what has a name is complete
  * and never changes, so anyone may read it without a lock, and the same bytes are kept once.
  */
-
 import { createHash, hash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { access, type FileHandle, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';

@@ -1,5 +1,4 @@
 /** Files that a person named: how large one is, and why one could not be read, in words. */
-
 import { stat } from 'node:fs/promises';
 import { messageOf } from './errorWords.ts';
 

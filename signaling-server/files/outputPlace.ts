@@ -2,7 +2,6 @@
  * Where a command is to write its result: looked at before the work begins, so that hours of training never end with a
  * sentence about a folder. Each fault is one sentence that begins with the path.
  */
-
 import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statfsSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';

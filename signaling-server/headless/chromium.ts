@@ -1,5 +1,4 @@
 /** Chromium without a window, driven by Playwright: for donors, `shoal doctor` and the benchmarks. */
-
 import { type Browser, type BrowserServer, chromium } from 'playwright';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { messageOf } from '../files/errorWords.ts';

@@ -2,7 +2,6 @@
  * Firefox without a window, driven by puppeteer-core over WebDriver BiDi (Playwright drives only a Firefox of its own). No
  * text is evaluated in the page as Puppeteer's own waits do, which the page's policy forbids: it is asked from here.
  */
-
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { messageOf } from '../files/errorWords.ts';

@@ -2,7 +2,6 @@
  * Donors without a person: each is a headless browser of its own that opens the donor page and presses the same button.
  * They use nothing that a person's tab would not have; what they cost ends with this process, however that ends.
  */
-
 import { assertNever, type Result, refusal, success } from '../../swarm/base.ts';
 import { type BrowserName, LEAST_SPEED, type Limits, limitsFragment, NO_LIMITS } from '../../swarm/limits.ts';
 import type { RehearsedDonor } from '../faults/rehearsal.ts';

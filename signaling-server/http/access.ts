@@ -2,7 +2,6 @@
  * How donors and the operator get to this server: its certificate, the proxies before it, the address they know it by.
  * Everything a person may give is checked here before the server starts.
  */
-
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';

@@ -1,5 +1,4 @@
 /** Whether a server can listen at an address, and why not, in one sentence. */
-
 import { createServer } from 'node:net';
 import { messageOf } from '../files/errorWords.ts';
 

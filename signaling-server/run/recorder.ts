@@ -2,7 +2,6 @@
  * The recording of a server's decisions, as a file. An event is written before it is decided, and what came of it before
  * its effects are performed: nothing is queued, and a killed server has lost no event.
  */
-
 import { hash } from 'node:crypto';
 import { closeSync, existsSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';

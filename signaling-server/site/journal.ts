@@ -3,7 +3,6 @@
  * of it, and counts as kept what it has read or been told to be there. Where another message comes, another leads: what was
  * not kept by then never was, and is forgotten with all that waited for it.
  */
-
 import { randomUUID } from 'node:crypto';
 import { at, type Result, refusal, success } from '../../swarm/base.ts';
 import { onOneLine } from '../files/errorWords.ts';

@@ -1,5 +1,4 @@
 /** The connection of one process to the site's NATS, which lasts: it is made again however often it breaks. */
-
 import { readFileSync } from 'node:fs';
 import { JetStreamApiError, jetstreamManager } from '@nats-io/jetstream';
 import {

@@ -1,5 +1,4 @@
 /** A nats-server of this process's own, with JetStream: for `swarm --servers`, for benchmarks and tests. */
-
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';

@@ -2,7 +2,6 @@
  * A site: any number of processes over one NATS that have the same runs. What they keep is in the journal and the object
  * folders there; each has a working folder that may be lost. One of them leads, which is the only one that writes.
  */
-
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { KV } from '@nats-io/kv';

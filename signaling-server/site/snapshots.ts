@@ -3,7 +3,6 @@
  * with a message of the journal, up to which it has everything; it may have more, and says up to which transaction. Of the
  * journal stays what came since the newest but one.
  */
-
 import { createReadStream, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';

@@ -3,7 +3,6 @@
  * and the next one when that one is known to be there: were two on their way, the second one could follow another leader's.
  * Transactions that come meanwhile share the next entry.
  */
-
 import { JOURNAL_GONE, NotKept } from '../files/storageProblem.ts';
 import { pause } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';

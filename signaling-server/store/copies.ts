@@ -2,7 +2,6 @@
  * The database and its copies: which of them is whole, and how a copy is made. Two copies lie beside the database, the
  * newest first. One counts once it was read back, and until then the one before it stays.
  */
-
 import {
   closeSync,
   copyFileSync,

@@ -2,7 +2,6 @@
  * A data directory: lock, store and blobs together, and how a run gets into it. A run is known by its name; its content
  * (run file, tokens, initial values) has a hash, so that the same name never means two things.
  */
-
 import { hash } from 'node:crypto';
 import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';

@@ -2,7 +2,6 @@
  * One server a data directory. The lock is an exclusive transaction on a small database of its own, held as long as
  * the server lives: the operating system drops it with the process, however that ends, so nothing stale can remain.
  */
-
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
 import { type Result, refusal, success } from '../../swarm/base.ts';

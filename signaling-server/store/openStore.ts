@@ -2,7 +2,6 @@
  * Opens the store of a data directory. All of the database is read before it is used: one that is damaged, or lacks what
  * was written last, gives its place to the newest copy that is whole, and its runs go on from their newest checkpoints.
  */
-
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite';
