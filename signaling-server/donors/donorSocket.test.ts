@@ -102,6 +102,20 @@ describe('[SV3] a donor that does not read is let go, and pays for it', () => {
     }
     expect(socket.isOpen).toBe(true);
   });
+  test('[WP42] signals of others alone never end it: past 128 KiB unread it gets none, and all else still', () => {
+    measured();
+    donor.send({ type: 'prepare', epoch: 1, generation: 0, step: 0, source: { from: 'kept' }, plan: {} } as never);
+    const signal = { type: 'signal', epoch: 1, from: peerId('other'), data: { sdp: 'x'.repeat(15 * KIB) } } as const;
+    for (let number = 0; number < 1_000; number++) donor.send(signal as never);
+    expect(socket.isOpen).toBe(true);
+    const sentBytes = socket.sent.reduce((sum, { length }) => sum + length, 0);
+    expect(sentBytes).toBeGreaterThan(128 * KIB);
+    expect(sentBytes).toBeLessThan(150 * KIB);
+    donor.send(ofLength(1));
+    socket.read();
+    donor.send(signal as never);
+    expect(socket.sent.slice(-2).map((text) => JSON.parse(String(text)).type)).toEqual(['abandon', 'signal']);
+  });
   test('one that takes nothing for twenty seconds', () => {
     donor.send(ofLength(1));
     const nowMs = performance.now();
