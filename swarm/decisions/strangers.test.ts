@@ -49,10 +49,10 @@ test('[CO77] a member that says it needs a quarter of an hour for a layer, and s
 });
 
 /** Two newcomers a second from then on, who vanish within three seconds. */
-const crowd = (fromMs: number, untilMs: number): TimedDonor[] =>
+const crowd = (fromMs: number, untilMs: number, more: Pick<TimedDonor, 'wasHere'> = {}): TimedDonor[] =>
   Array.from({ length: (untilMs - fromMs) / 500 }, (_, i) => ({
     ...{ name: `n${i}`, manner: 'honest' as const, claims: 0.01, truth: 0.01 },
-    ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9 },
+    ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9, ...more },
   }));
 
 describe('[CO101] beside newcomers who stay for seconds, in a run whose plans have a part for each', () => {
@@ -61,15 +61,16 @@ describe('[CO101] beside newcomers who stay for seconds, in a run whose plans ha
   const late = { ...honest('z'), joinsAtMs: 60_000 };
 
   test.each([
-    ['who get ready at once', 20, 20_000],
-    ['who take seconds to get ready, and some of whom vanish meanwhile', 2_000, 20_000],
-    ['who come before the first step', 2_000, 100],
-  ])(
+    ['who get ready at once', 20, 20_000, {}],
+    ['who take seconds to get ready, and some of whom vanish meanwhile', 2_000, 20_000, {}],
+    ['who come before the first step', 2_000, 100, {}],
+    ['who prove that they were here before', 20, 20_000, { wasHere: true }],
+  ] as const)(
     '%s donors at work do at least half of what they do alone, and an honest newcomer comes in',
-    (_, warmMs, fromMs) => {
+    (_, warmMs, fromMs, more) => {
       const terms = { wishes, warmMs };
       const alone = timedRun(two, 60 * minutes, terms);
-      const beside = timedRun([...two, ...crowd(fromMs, 60_000 * minutes), late], 60 * minutes, terms);
+      const beside = timedRun([...two, ...crowd(fromMs, 60_000 * minutes, more), late], 60 * minutes, terms);
       expect(beside.commits).toBeGreaterThan(0.5 * alone.commits);
       expect(beside.givenUp).toBe(0);
       // It came after a minute.
