@@ -50,7 +50,7 @@ const roomOf = (peers: readonly Rooms[], samples: readonly number[]): number =>
 const sum = (list: readonly number[]): number => list.reduce((total, value) => total + value, 0);
 
 describe('roomiestPlacement', () => {
-  test('[SZ5] is the roomiest of all', () => {
+  test('is the roomiest of all', () => {
     let none = 0;
     for (let seed = 1; seed <= 400; seed++) {
       const { peers, batch, greatest } = randomCase(seed, 30);
@@ -68,7 +68,7 @@ describe('roomiestPlacement', () => {
     expect(none).toBeGreaterThan(10);
   });
 
-  test('[SZ5] finds room enough exactly where there is', () => {
+  test('finds room enough exactly where there is', () => {
     for (let seed = 1; seed <= 400; seed++) {
       const { peers, batch, greatest } = randomCase(seed, 30);
       if (greatest === Number.NEGATIVE_INFINITY) continue;
@@ -84,7 +84,7 @@ describe('roomiestPlacement', () => {
     }
   });
 
-  test('[SZ13] with less work than it takes, what it finds is a placement, and not called proven', () => {
+  test('with less work than it takes, what it finds is a placement, and not called proven', () => {
     let thinned = 0;
     let found = 0;
     for (let seed = 1; seed <= 60; seed++) {

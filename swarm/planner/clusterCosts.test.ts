@@ -29,7 +29,7 @@ function costsOf(vocabulary: number, width: number, upload = UPLOAD, linkRate: n
   });
 }
 
-test('[CL15] the embedding and the head take as many layers as their FLOPs say, the head there and back in the forward', () => {
+test('the embedding and the head take as many layers as their FLOPs say, the head there and back in the forward', () => {
   const [C_, V] = [16, 100];
   // Of a token, multiply-adds twice: 12 C² weights and, of T rows, half of the scores and of the sums; C·V weights and 5 V
   // of the softmax; the two tables.
@@ -46,7 +46,7 @@ test('[CL15] the embedding and the head take as many layers as their FLOPs say, 
   expect(backward({ last: true })).toBe(backward({}));
 });
 
-test('[CL14] an upload is one line, and shared out where a link is slower; the exchange of state has it for one link at a time', () => {
+test('an upload is one line, and shared out where a link is slower; the exchange of state has it for one link at a time', () => {
   const costs = costsOf(100, 16);
   const { model } = costs;
   const member = (peer: typeof A, microBatches: number[]) => ({

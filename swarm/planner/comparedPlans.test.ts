@@ -13,7 +13,7 @@ const step = (found: Result<ClusterPlan>): number =>
   found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
 
 it.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
-  '[CL20] beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
+  'beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
   { timeout: 120_000 },
   async (seed) => {
     const known = new Map<ClusterProblem, Result<ClusterPlan>>();

@@ -57,7 +57,7 @@ const starts = (cluster: ReturnType<typeof clusterOf>, plan: Plan) =>
     action.op === 'F' && action.stage === 1 ? [startSeconds] : [],
   );
 
-test('[SI16] [PL63] with turns the first lane’s sample is there after it alone, with equal parts after both', () => {
+test('[PL63] with turns the first lane’s sample is there after it alone, with equal parts after both', () => {
   const cluster = clusterOf(2, 2);
   const turning = { ...LANES, lines: [['a0', 'a1'].map(peerId)] };
   const [turns, parts] = [starts(cluster, turning), starts(cluster, LANES)];
@@ -77,13 +77,13 @@ test('[PL63] turns are in the plan where its step is shorter by them, and gone w
   expect(takingTurns(alone, { ...plan, lines: [['a0', 'b0'].map(peerId)] }).lines).toBeUndefined();
 });
 
-test('[PL60] of a plan those have parts who are in it: whoever else is behind the router takes nothing', () => {
+test('of a plan those have parts who are in it: whoever else is behind the router takes nothing', () => {
   const [two, four] = [clusterOf(2, 2), clusterOf(4, 3)].map((cluster) => clusterCosts({ ...RUN, cluster }));
   invariant(two && four, 'costs');
   expect(forecast(four, LANES).stepSeconds).toBe(forecast(two, LANES).stepSeconds);
 });
 
-test('[PL60] [PL63] a search says of its plan what a forecast of those in it alone says', () => {
+test('[PL63] a search says of its plan what a forecast of those in it alone says', () => {
   const cluster = clusterOf(3, 2, 1);
   const found = planCluster({ ...RUN, cluster }, ({ work }) => work < 2_000);
   invariant(found.ok, found.ok ? '' : found.reason);

@@ -18,7 +18,7 @@ function* cases(): Generator<readonly [count: number, samples: number, options: 
     }
 }
 
-test('[SC27] [SC29] [SC9] what the split makes is a plan with the table its schedule asks for, and no lists of it wait in a circle', () => {
+test('[PL11] [SC9] what the split makes is a plan with the table its schedule asks for, and no lists of it wait in a circle', () => {
   let made = 0;
   for (const [count, samples, options] of cases()) {
     const label = JSON.stringify([count, samples, options]);
@@ -74,13 +74,13 @@ const REFUSED: readonly [SplitOptions['schedule'] & string, number, number, Spli
   ['chimera', 14, 40, {}, '14 stages, more than the 12 layers: 12 donors would do'],
 ];
 test.each(REFUSED)(
-  '[SC29] %s of %i donors and %i samples with %j is refused with what would do',
+  '%s of %i donors and %i samples with %j is refused with what would do',
   (schedule, count, samples, options, sentence) => {
     expect(splitProblem(model, samples, count, { schedule, ...options })).toContain(sentence);
   },
 );
 
-test('[SC27] another owner table is refused', () => {
+test('[PL11] another owner table is refused', () => {
   const said = (plan: Plan) => problems(model, { samples: 4 }, plan).map(({ rule }) => rule);
   const looped = equalSplit(model, 4, donors(2), { schedule: 'interleaved' });
   const both = equalSplit(model, 4, donors(4), { schedule: 'chimera' });

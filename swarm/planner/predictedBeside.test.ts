@@ -44,7 +44,7 @@ const inHost = (plan: Plan): Plan => ({
   state: plan.state.map((one) => ({ ...one, shards: one.shards.map((shard) => ({ ...shard, in: 'host' as const })) })),
 });
 
-describe('[ST23] what stands beside the work of a predicted step', () => {
+describe('what stands beside the work of a predicted step', () => {
   test('what is sent begins as its work ends, and is there when the next owner may begin', () => {
     const { step, of } = predicted(split);
     const at0 = step.timeline.find(({ peer, action }) => peer === A && action.op === 'F');
