@@ -16,7 +16,7 @@ import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
-import { replicated, replicaWish } from '../../swarm/planner/replication.ts';
+import { replicated, replicaWish } from '../../swarm/planner/replicas.ts';
 import { failed, need } from '../commands/failure.ts';
 import { checkBrowsers, donorSpec, wholeNumber } from '../commands/options.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';

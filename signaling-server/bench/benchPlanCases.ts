@@ -2,9 +2,8 @@
 import { at, type PeerId } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
-import { planOf } from '../../swarm/planner/draft.ts';
+import { judge, planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { judge } from '../../swarm/planner/judge.ts';
 import type { Draft } from '../../swarm/planner/layout.ts';
 import { ownedPlan } from '../../swarm/planner/otherOrders.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';

@@ -1,7 +1,7 @@
 /** `shoal assign`: how large the micro-batches and state shards of a group's peers should be. */
 import type { Command } from 'commander';
 import { type Assignment, assign, type PeerSizing } from '../../swarm/planner/assign.ts';
-import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizingProblem.ts';
+import { parseSizingProblem, type SizingProblem } from '../../swarm/planner/sizing.ts';
 import { SIZING_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { aligned } from './aligned.ts';

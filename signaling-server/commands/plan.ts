@@ -6,13 +6,11 @@ import { got, type PeerId, type Result, rounded, success } from '../../swarm/bas
 import { mostOfRound } from '../../swarm/islands/giving.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
-import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
-import { comparedPlans } from '../../swarm/planner/comparedPlans.ts';
-import { planIslands } from '../../swarm/planner/islandPlan.ts';
-import { orderText } from '../../swarm/planner/orderReason.ts';
-import { parsePlannedRun } from '../../swarm/planner/plannedRun.ts';
+import { type ClusterPlan, comparedPlans, planCluster } from '../../swarm/planner/clusterPlan.ts';
+import { parsePlannedRun, planIslands } from '../../swarm/planner/islandPlan.ts';
+import { orderText } from '../../swarm/planner/otherOrders.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
-import { replicaWish } from '../../swarm/planner/replication.ts';
+import { replicaWish } from '../../swarm/planner/replicas.ts';
 import { type Progress, quickWork } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';

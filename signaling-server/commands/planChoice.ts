@@ -4,8 +4,7 @@ import { groupsWished, type PlanWishes, seatsOf } from '../../swarm/autoplan/wis
 import { given } from '../../swarm/base.ts';
 import type { DonorSpec } from '../../swarm/limits.ts';
 import { type Plan, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
-import { donorCapacity, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
-import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
+import { donorCapacity, ownedStages, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { MOST_ISLANDS, modelOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
 import { readPlans } from '../planning/islandPlans.ts';
 import { badInput, need } from './failure.ts';

@@ -1,11 +1,10 @@
 /** What `shoal plan` says of a run with islands: a document and a table, beside one synchronous swarm. */
 import { got, type PeerId, type Result, rounded } from '../../swarm/base.ts';
 import { type Plan, peers } from '../../swarm/plan/plan.ts';
+import { chanceOfStaying } from '../../swarm/planner/chains.ts';
 import type { Cluster } from '../../swarm/planner/cluster.ts';
 import type { ClusterPlan } from '../../swarm/planner/clusterPlan.ts';
-import { chanceOfStaying } from '../../swarm/planner/groupsAsked.ts';
-import type { IslandPlan } from '../../swarm/planner/islandPlan.ts';
-import { ownedWords } from '../../swarm/planner/islandWords.ts';
+import { type IslandPlan, ownedWords } from '../../swarm/planner/islandPlan.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { counted, groupedText, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import type { WireEncoding } from '../../swarm/wire.ts';

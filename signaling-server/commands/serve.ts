@@ -1,7 +1,7 @@
 /** `shoal serve`: the server for donors who open the page. */
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
-import { ownedStages } from '../../swarm/planner/ownedSplit.ts';
+import { ownedStages } from '../../swarm/planner/equalSplit.ts';
 import { PUBLIC_VIEWS } from '../api/visible.ts';
 import { Rehearsal } from '../faults/rehearsal.ts';
 import { WORK_FOLDER } from '../files/projectRoot.ts';

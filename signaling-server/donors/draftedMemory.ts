@@ -3,7 +3,7 @@
  * whether a draft can be carried is judged by what they have and not by what the run at hand needs.
  */
 import type { ServerMessage } from '../../swarm/messages/messages.ts';
-import { aloneBytes } from '../../swarm/planner/aloneBytes.ts';
+import { aloneBytes } from '../../swarm/planner/equalSplit.ts';
 import { INITIAL_DRAFT, MODEL_PRESETS, type ModelPreset, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { parseDocument } from '../store/runDocument.ts';

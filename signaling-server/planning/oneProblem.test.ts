@@ -7,7 +7,7 @@ import { acceptedModel } from '../../swarm/model/acceptedModel.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { planCluster } from '../../swarm/planner/clusterPlan.ts';
-import { replicaWish } from '../../swarm/planner/replication.ts';
+import { replicaWish } from '../../swarm/planner/replicas.ts';
 import { tightCluster } from '../../swarm/testing/tightClusters.ts';
 import { AT_ONCE_WORK, searchHere } from './planThread.ts';
 

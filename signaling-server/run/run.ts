@@ -20,7 +20,7 @@ import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { aloneBytes } from '../../swarm/planner/aloneBytes.ts';
+import { aloneBytes } from '../../swarm/planner/equalSplit.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';

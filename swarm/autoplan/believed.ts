@@ -7,7 +7,7 @@
 import { peerId } from '../base.ts';
 import type { LinkReport } from '../messages/profile.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
-import { at, extended } from '../planner/peerCosts.ts';
+import { curveAt, extended } from '../planner/sizing.ts';
 import { slowed } from './doubt.ts';
 import type { KnownDonor } from './knownDonors.ts';
 import { measuredRate, UNMEASURED_LINK } from './lines.ts';
@@ -53,7 +53,7 @@ function layerSeconds({ measured }: ClusterPeer, samples: number): number {
   if (measured === undefined) return 0;
   const { forwardSecondsPerLayer, backwardSecondsPerLayer } = measured;
   // Past the measured sizes by the last two, as clusterCosts has it.
-  return at(extended(forwardSecondsPerLayer, 2), samples) + at(extended(backwardSecondsPerLayer, 2), samples);
+  return curveAt(extended(forwardSecondsPerLayer, 2), samples) + curveAt(extended(backwardSecondsPerLayer, 2), samples);
 }
 
 /** `slowdown`: what this server saw of it is no claim. */

@@ -1,11 +1,11 @@
 /** The replicas of a run's plans: how many it wishes for, where its donors are, and whether newcomers make more possible. */
+
 import type { PeerId } from '../base.ts';
 import type { PlanAnswer } from '../coordinator/events.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import type { ClusterCosts } from '../planner/clusterCosts.ts';
-import type { ReplicaWish } from '../planner/replicas.ts';
-import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replication.ts';
+import type { ClusterCosts, ReplicaWish } from '../planner/clusterCosts.ts';
+import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replicas.ts';
 import { bufferLimitsOf } from './knownDonors.ts';
 import type { ReplannerEvent } from './replannerState.ts';
 import { type Replanning, remember } from './replanning.ts';

@@ -6,7 +6,7 @@
 import type { PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
-import { at, extended } from '../planner/peerCosts.ts';
+import { curveAt, extended } from '../planner/sizing.ts';
 
 /** Steps of this server's own commits. */
 export const SEEN_STEPS = 30;
@@ -45,7 +45,10 @@ interface Pass {
 /** A layer there and back, of a micro-batch of so many samples: past the table by its last slope, as plans have it. */
 function passOf({ forwardSecondsPerLayer, backwardSecondsPerLayer }: Measured): (samples: number) => Pass {
   const [forward, backward] = [extended(forwardSecondsPerLayer, 2), extended(backwardSecondsPerLayer, 2)];
-  return (samples) => ({ forward: Math.max(0, at(forward, samples)), backward: Math.max(0, at(backward, samples)) });
+  return (samples) => ({
+    forward: Math.max(0, curveAt(forward, samples)),
+    backward: Math.max(0, curveAt(backward, samples)),
+  });
 }
 
 const both = ({ forward, backward }: Pass): number => forward + backward;

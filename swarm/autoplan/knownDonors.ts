@@ -3,19 +3,19 @@
  * links of its reports, its limits. It answers one question, the planner's problem of some donors at hand, and tells who
  * has drifted from what was planned with.
  */
+
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import { type BufferLimit, type BufferLimits, largestOfRun, neededOf, takes } from '../memory/bufferLimits.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
-import { aloneBytes } from '../planner/aloneBytes.ts';
 import type { Cluster } from '../planner/cluster.ts';
-import type { ClusterProblem } from '../planner/clusterCosts.ts';
+import type { ReplicaWish } from '../planner/clusterCosts.ts';
+import { bufferLimitOf, type ClusterProblem } from '../planner/clusterCosts.ts';
+import { aloneBytes } from '../planner/equalSplit.ts';
 import type { MemoryCaps } from '../planner/fit.ts';
-import { bufferLimitOf } from '../planner/largestBuffers.ts';
 import { believedSpeed, type MainMemorySpeed } from '../planner/mainMemory.ts';
-import type { ReplicaWish } from '../planner/replicas.ts';
 import { type Compute, computeOf } from '../precision.ts';
 import type { ReportedSpan } from '../timeline/measured.ts';
 import { clusterAtHand, sharesOf } from './atHand.ts';

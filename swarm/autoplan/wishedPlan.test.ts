@@ -3,7 +3,7 @@ import { invariant } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
-import { replicaWish } from '../planner/replication.ts';
+import { replicaWish } from '../planner/replicas.ts';
 import { wishedPlan } from './wishedPlan.ts';
 
 /** Two equal peers, so far apart that a step is shortest with one of them alone. */

@@ -7,8 +7,8 @@ import { type ClusterCosts, type ClusterProblem, clusterCosts } from '../planner
 import { type ClusterPlan, predictedOf } from '../planner/clusterPlan.ts';
 import { memoryOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
-import { orderText } from '../planner/orderReason.ts';
-import { replicatedWithin } from '../planner/replication.ts';
+import { orderText } from '../planner/otherOrders.ts';
+import { replicatedWithin } from '../planner/replicas.ts';
 import type { LineCaps } from '../planner/streamWires.ts';
 import { counted, secondsText } from '../quantityText.ts';
 import { answerWished, capsOf, hostsOf, type PlanWishes } from './wishes.ts';

@@ -4,7 +4,7 @@ import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { savingSeconds } from '../planner/uploaders.ts';
+import { savingSeconds } from '../planner/replicas.ts';
 import { type Drift, drifted, hasDrifted, isOff } from './drift.ts';
 import { isWorth, loadingSeconds, movingSeconds } from './worth.ts';
 

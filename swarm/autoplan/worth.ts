@@ -9,8 +9,7 @@ import type { Plan } from '../plan/plan.ts';
 import { FLOAT_BYTES, stateKinds } from '../plan/stateKinds.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { forecast } from '../planner/forecast.ts';
-import { withoutReplicas } from '../planner/replicas.ts';
-import { savingSeconds, secondsFor } from '../planner/uploaders.ts';
+import { savingSeconds, secondsFor, withoutReplicas } from '../planner/replicas.ts';
 import { UNMEASURED_LINK } from './lines.ts';
 import { besideSeconds, type Pace } from './pace.ts';
 

@@ -5,7 +5,7 @@ import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { replicated } from '../planner/replication.ts';
+import { replicated } from '../planner/replicas.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { arrivalTensors } from '../ways/partners.ts';
 import { stepTraffic } from '../ways/stepTraffic.ts';

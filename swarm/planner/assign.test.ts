@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type Random, seededRandom } from '../base.ts';
 import { randomSizing, type Shape } from '../testing/randomSizing.ts';
 import { type Assignment, assign } from './assign.ts';
-import { peerCosts, roomGiB } from './peerCosts.ts';
-import type { SizingProblem } from './sizingProblem.ts';
+import { peerCosts, roomGiB, type SizingProblem } from './sizing.ts';
 
 type Peer = SizingProblem['peers'][number];
 

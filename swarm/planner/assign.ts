@@ -1,13 +1,20 @@
 /**
- * The answer to a sizing problem (Cephalo, ICS '25): the batch by speed (groupSizing.ts), the state by the memory that is
- * left (stageFit.ts). Peers are taken in an order of their own, not the caller's, so that permuting them permutes the
- * answer.
+ * The answer to a sizing problem (Cephalo, ICS '25): the batch by speed, the state by the memory that is left (sizing.ts).
+ * Peers are taken in an order of their own, not the caller's, so that permuting them permutes the answer.
  */
+
 import { at, type Result, refusal, success } from '../base.ts';
-import { roomsOf, type Sizing, sizeGroup } from './groupSizing.ts';
-import { type PeerCosts, peerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
-import type { SizingProblem } from './sizingProblem.ts';
-import { levelShares } from './stageFit.ts';
+import {
+  levelShares,
+  type PeerCosts,
+  peerCosts,
+  peerTimeMs,
+  roomGiB,
+  roomsOf,
+  type Sizing,
+  type SizingProblem,
+  sizeGroup,
+} from './sizing.ts';
 
 export interface PeerSizing {
   readonly id: string;

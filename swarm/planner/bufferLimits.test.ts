@@ -12,7 +12,7 @@ import { parseCluster } from './cluster.ts';
 import { planCluster } from './clusterPlan.ts';
 import { equalSplit } from './equalSplit.ts';
 import { fittingSplit } from './fit.ts';
-import { replicatedWithin, replicaWish } from './replication.ts';
+import { replicatedWithin, replicaWish } from './replicas.ts';
 
 const [WIDTH, POSITIONS, VOCABULARY, LAYERS] = [32, 4, 4_096, 24];
 const CONFIG = {

@@ -4,8 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { type Assignment, assign } from './assign.ts';
-import { peerCosts, peerTimeMs, roomGiB } from './peerCosts.ts';
-import type { SizingProblem } from './sizingProblem.ts';
+import { peerCosts, peerTimeMs, roomGiB, type SizingProblem } from './sizing.ts';
 
 type Peer = SizingProblem['peers'][number];
 

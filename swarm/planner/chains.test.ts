@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { at, invariant, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { chainsOf, scaleOf } from './chains.ts';
+import { chainsOf, type GroupsAsked, scaleOf } from './chains.ts';
 import { parseCluster } from './cluster.ts';
 import { clusterCosts } from './clusterCosts.ts';
-import type { GroupsAsked } from './groupsAsked.ts';
-import { judge } from './judge.ts';
+import { judge } from './draft.ts';
 
 const made = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256 },

@@ -18,6 +18,9 @@ import {
 import { MOST_STREAMS } from '../plan/planLink.ts';
 import { linkRate } from '../simulate/links.ts';
 
+/** How long a donor stays where nobody says. */
+export const SESSION_SECONDS = 3600;
+
 const MOST_PEERS = 10_000;
 
 /** Any unit: past it, or nearer to 0, a number is a slip, and times worked out from it are none any more. */
@@ -151,7 +154,7 @@ const CAPS = ['uploadBytesPerSecond', 'downloadBytesPerSecond'] as const;
 
 /**
  * Of a line that several peers share, as donors behind one router do, each has an equal part, both ways: what all of them
- * get when all send at once. A plan's step is predicted with those of them who are in it (lines.ts).
+ * get when all send at once. A plan's step is predicted with those of them who are in it (sharedAmong).
  */
 function sharedOut({ peers, links }: Read): Cluster {
   const counts = new Map<string, number>();

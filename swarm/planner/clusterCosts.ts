@@ -2,28 +2,59 @@
  * What a piece of the model costs each peer of a cluster: seconds and bytes. A peer's measured times win over any peak
  * rate (estimates from peak rates were found 69 % off, Sailor on FlashFlex); only what was not measured, the embedding
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
+ * What goes from peer to peer costs by the lines of both (Flow), which several peers may share.
  */
-
-import { got, invariant, type PeerId, peerId } from '../base.ts';
-import { type BufferLimit, type BufferLimits, excess, oversized } from '../memory/bufferLimits.ts';
+import { at, got, invariant, type PeerId, peerId } from '../base.ts';
+import {
+  type Batch,
+  type BufferLimit,
+  type BufferLimits,
+  excess,
+  type Largest,
+  largestOfRun,
+  largestOfStage,
+  neededOf,
+  oversized,
+  takes,
+} from '../memory/bufferLimits.ts';
 import { type StageSize, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { endOf, runRowsOf } from '../model/program.ts';
-import type { Plan } from '../plan/plan.ts';
-import { wireBetween } from '../plan/planLink.ts';
+import { type Plan, peers } from '../plan/plan.ts';
+import { type PlanLine, takesTurns, wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
+import { lineTurns } from '../simulate/lineTurns.ts';
+import type { LineCost } from '../simulate/sharedLine.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
 import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type SharedBy } from './cluster.ts';
-import { bufferLimitOf, largestBuffers } from './largestBuffers.ts';
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
-import { at, type Curve, extended } from './peerCosts.ts';
-import type { ReplicaWish } from './replicas.ts';
+import { type Curve, curveAt, extended } from './sizing.ts';
 
 /** With a peak rate alone: a gradient of the input and one of the weights. */
 const BACKWARD_FORWARDS = 2;
 /** AdamW reads and writes its state: about so many FLOPs an element. */
 const UPDATE_FLOPS = 16;
+
+/** Where a donor is, as far as that is known. */
+interface Site {
+  /** A name of its network; null: not known. */
+  readonly network: string | null;
+  /** A name of its browser. */
+  readonly browser: string | null;
+  /** It came a moment ago, and may go as soon; absent: it did not. */
+  readonly isNew?: boolean;
+}
+
+export interface ReplicaWish {
+  readonly count: number;
+  /** A person said so: the step may take as long as it takes. */
+  readonly isAsked: boolean;
+  /** By peer; whoever is not in it is taken to be far from all others. */
+  readonly sites: Readonly<Record<string, Site>>;
+  /** Whose keepers have the state. */
+  readonly before: Plan | null;
+}
 
 /** A run on a cluster, as the planner sees it. */
 export interface ClusterProblem {
@@ -263,7 +294,7 @@ const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
   new Map(peers.filter(isLimited).map(({ id, buffers }) => [id, buffers]));
 
 /** A falling line is no negative time. */
-const time = (curve: Curve, samples: number): number => Math.max(0, at(curve, samples));
+const time = (curve: Curve, samples: number): number => Math.max(0, curveAt(curve, samples));
 
 function plannedPeer(
   peer: ClusterPeer,
@@ -400,4 +431,212 @@ function stageMemory(model: Model, batch: ClusterProblem['batch']) {
       return (whole - size({ first: true, last: false, layers: 1 }, samples, 0, kept).slot) / (most - 1);
     },
   };
+}
+
+/** As a cluster file says it: who does not say what it binds binds whole buffers. */
+export const bufferLimitOf = ({
+  bufferBytes = Number.POSITIVE_INFINITY,
+  bindingBytes = bufferBytes,
+}: Pick<ClusterPeer, 'bufferBytes' | 'bindingBytes'>): BufferLimit => ({ bufferBytes, bindingBytes });
+
+function largestBuffers(model: Model, batch: Batch, peers: readonly ClusterPeer[]) {
+  const isLimited = peers.some(({ bufferBytes, bindingBytes }) => (bufferBytes ?? bindingBytes) !== undefined);
+  const most = isLimited ? neededOf(largestOfRun(model, batch)) : null;
+  const known = new Map<number, Largest>();
+  return {
+    /** Without limits that nothing in this run is past. */
+    relevant(peer: ClusterPeer): ClusterPeer {
+      const { bufferBytes: _, bindingBytes: __, ...rest } = peer;
+      return most === null || takes(bufferLimitOf(peer), most) ? rest : peer;
+    },
+    /** Layers are alike: how many a stage has changes none of its sizes. */
+    ofStage({ first, last }: { readonly first: boolean; readonly last: boolean }, samples: number): Largest {
+      const key = 4 * samples + (first ? 1 : 0) + (last ? 2 : 0);
+      const from = first ? 0 : last ? model.layers - 1 : Math.min(1, model.layers - 1);
+      const layers = first && last ? ([0, model.layers] as const) : ([from, from + 1] as const);
+      const largest = known.get(key) ?? largestOfStage(model, batch, layers, samples);
+      known.set(key, largest);
+      return largest;
+    },
+  };
+}
+
+export interface Flow {
+  readonly add: (from: number, to: number, bytes: number) => void;
+  /** By the peer at the other end. */
+  readonly from: (place: number) => ReadonlyMap<number, number>;
+  readonly to: (place: number) => ReadonlyMap<number, number>;
+  readonly sentBy: (place: number) => number;
+  readonly receivedBy: (place: number) => number;
+  /** How many peers it sends to. */
+  readonly partners: (place: number) => number;
+}
+
+const NOTHING: ReadonlyMap<number, number> = new Map();
+
+export function flow(): Flow {
+  const outgoing = new Map<number, Map<number, number>>();
+  const incoming = new Map<number, Map<number, number>>();
+  const put = (table: Map<number, Map<number, number>>, own: number, other: number, bytes: number): void => {
+    let row = table.get(own);
+    if (row === undefined) {
+      row = new Map();
+      table.set(own, row);
+    }
+    row.set(other, (row.get(other) ?? 0) + bytes);
+  };
+  const total = (row: ReadonlyMap<number, number> = NOTHING): number => {
+    let sum = 0;
+    for (const bytes of row.values()) sum += bytes;
+    return sum;
+  };
+  return {
+    add(from, to, bytes) {
+      put(outgoing, from, to, bytes);
+      put(incoming, to, from, bytes);
+    },
+    from: (place) => outgoing.get(place) ?? NOTHING,
+    to: (place) => incoming.get(place) ?? NOTHING,
+    sentBy: (place) => total(outgoing.get(place)),
+    receivedBy: (place) => total(incoming.get(place)),
+    partners: (place) => outgoing.get(place)?.size ?? 0,
+  };
+}
+
+/**
+ * Until this peer has sent and received what it has to: over one link after the other, as DT-FM has it, so that a slow link
+ * costs what it carries although fast ones stand beside it. The two directions are apart. Of its caps one part of `parts`.
+ */
+export function flowSeconds(costs: ClusterCosts, place: number, sent: Flow, parts = 1): number {
+  const own = costs.peers[place];
+  const along = (
+    bytesOf: ReadonlyMap<number, number>,
+    cap: (own: PlannedPeer, other: PlannedPeer) => number,
+  ): number => {
+    let [latency, seconds] = [0, 0];
+    for (const [other, bytes] of bytesOf) {
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
+      const [peer, most] = [costs.peers[other], bytesPerSecond ?? Number.POSITIVE_INFINITY];
+      latency = Math.max(latency, latencySeconds);
+      seconds += bytes / Math.min(own && peer ? cap(own, peer) / parts : 0, most);
+    }
+    return latency + seconds;
+  };
+  return Math.max(along(sent.from(place), uploadTo), along(sent.to(place), downloadFrom));
+}
+
+/** When all that is sent to a peer is there, where each sender begins as its work ends. */
+export function arrivedSeconds(
+  costs: ClusterCosts,
+  place: number,
+  sent: Flow,
+  begin: ReadonlyMap<number, number>,
+): number {
+  const own = at(costs.peers, place);
+  const parts = [...sent.to(place)].map(([from, bytes]) => ({ bytes, from, begins: begin.get(from) ?? 0 }));
+  let [seconds, latency] = [0, 0];
+  for (const { bytes, from, begins } of parts.toSorted((one, other) => one.begins - other.begins)) {
+    const { latencySeconds, bytesPerSecond } = costs.linkAt(place, from);
+    latency = Math.max(latency, latencySeconds);
+    seconds =
+      Math.max(seconds, begins) +
+      bytes / Math.min(downloadFrom(own, at(costs.peers, from)), bytesPerSecond ?? Infinity);
+  }
+  return seconds + latency;
+}
+
+const known = new WeakMap<ClusterCosts, Map<string, ClusterCosts>>();
+
+/**
+ * Lines that several peers share, as a plan uses them. Each peer's part is of all who could take part; of a plan the parts
+ * are of those who are in it, who alone send. What they hand on may take turns (PL63): then a message has all of the line.
+ *
+ * The costs where these take part, by their places, and of each line nobody else does. With islands others of a line may
+ * be in another one: everyone counts.
+ */
+export function sharedAmong(costs: ClusterCosts, places: Iterable<number>): ClusterCosts {
+  if (!costs.hasLines) return costs;
+  const counts = new Map<string, number>();
+  for (const place of new Set(places)) {
+    const line = costs.peers[place]?.line;
+    if (line) counts.set(line.name, (counts.get(line.name) ?? 0) + 1);
+  }
+  const key = JSON.stringify([...counts].sort());
+  const own = known.get(costs) ?? new Map<string, ClusterCosts>();
+  known.set(costs, own);
+  const found = own.get(key) ?? withParts(costs, counts);
+  own.set(key, found);
+  return found;
+}
+
+export const sharedIn = (costs: ClusterCosts, plan: Plan): ClusterCosts =>
+  costs.hasLines ? sharedAmong(costs, peers(plan).map(costs.placeOf)) : costs;
+
+function withParts(costs: ClusterCosts, counts: ReadonlyMap<string, number>): ClusterCosts {
+  const of = costs.peers.map((peer) => {
+    const count = peer.line ? counts.get(peer.line.name) : undefined;
+    if (!peer.line || count === undefined || count === peer.line.sharers) return peer;
+    const times = peer.line.sharers / count;
+    return {
+      ...peer,
+      ...{ upload: peer.upload * times, download: peer.download * times },
+      line: { ...peer.line, sharers: count },
+    };
+  });
+  return { ...costs, peers: of, hasLines: false };
+}
+
+export function withoutTurns({ lines, ...plan }: Plan): Plan {
+  return plan;
+}
+
+/** The plan with those who share a line, of whose stream some leaves it, taking turns. Null: there are none; with islands too, since others of a line may be in another one. */
+export function withTurns(costs: ClusterCosts, plan: Plan, pipeline: Flow): Plan | null {
+  if (costs.batch.islands !== undefined || !takesTurns(plan.schedule)) return null;
+  const groups = new Map<string, PeerId[]>();
+  for (const peer of peers(plan)) {
+    const place = costs.placeOf(peer);
+    const line = costs.peers[place]?.line;
+    if (line && outside(costs, place, pipeline).length > 0)
+      groups.set(line.name, [...(groups.get(line.name) ?? []), peer]);
+  }
+  const lines = [...groups.values()].filter(({ length }) => length > 1);
+  return lines.length === 0 ? null : { ...plan, lines };
+}
+
+/** To whom a peer hands something on that is not behind its router. */
+function outside({ peers: all }: ClusterCosts, place: number, pipeline: Flow): number[] {
+  const own = all[place]?.line?.name;
+  return [...pipeline.from(place).keys()].filter((other) => own === undefined || all[other]?.line?.name !== own);
+}
+
+/** Where the stream of each peer goes over a line that it shares: the line, and whom it reaches by it. */
+interface SharedLines {
+  readonly lines: readonly LineCost[];
+  readonly lineOf: ReadonlyMap<number, { readonly line: number; readonly mates: ReadonlySet<number> }>;
+}
+
+/** At the rate of the whole line, or where nobody knows of one at the best that one of them reaches others with. */
+export function turnLines(costs: ClusterCosts, { lines = [], ...plan }: Plan, pipeline: Flow): SharedLines {
+  const order = lineTurns({ lines, ...plan });
+  const lineOf = new Map<number, { line: number; mates: ReadonlySet<number> }>();
+  const found = lines.map((line: PlanLine, index): LineCost => {
+    const places = line.map(costs.placeOf).filter((place) => place >= 0);
+    const mates = new Set(places);
+    for (const place of places) lineOf.set(place, { line: index, mates });
+    const rates = places.flatMap((place) => {
+      const { upload, line: shared } = at(costs.peers, place);
+      const reached = [...pipeline.from(place).keys()].filter((other) => !mates.has(other));
+      return reached.map((other) =>
+        Math.min(
+          upload * (shared?.sharers ?? 1),
+          costs.linkAt(place, other).bytesPerSecond ?? Number.POSITIVE_INFINITY,
+        ),
+      );
+    });
+    const isKnown = places.every((place) => at(costs.peers, place).line !== null);
+    const rate = isKnown ? Math.min(...rates) : Math.max(0, ...rates);
+    return { sharing: 'turns', bytesPerSecond: rate, order: at(order, index).map(({ from }) => from) };
+  });
+  return { lines: found, lineOf };
 }

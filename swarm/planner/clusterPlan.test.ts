@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, peerId, seededRandom } from '../base.ts';
+import { invariant, peerId, type Result, seededRandom } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { planSchema, problems } from '../plan/plan.ts';
@@ -7,11 +7,12 @@ import { streamsOf } from '../plan/planLink.ts';
 import type { Compute } from '../precision.ts';
 import { leastStepSeconds } from '../testing/exhaustive.ts';
 import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
+import { steadyCase } from '../testing/steadyClusters.ts';
 import { planPartners } from '../ways/partners.ts';
 import { packedBytes } from '../wire.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { type ClusterPlan, planCluster } from './clusterPlan.ts';
+import { type ClusterPlan, comparedPlans, planCluster } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import { equalSplit } from './equalSplit.ts';
 import { forecast } from './forecast.ts';
@@ -392,4 +393,39 @@ describe('a plan for a cluster', () => {
     const mean = byChance.reduce((sum, seconds) => sum + seconds, 0) / byChance.length;
     expect(mean / found.value.predicted.stepSeconds).toBeGreaterThan(2);
   });
+});
+
+describe('plans of two clusters that are compared', () => {
+  /** So few that two searches apart differ by a lot. */
+  const DRAFTS = 200;
+  const SEEDS = process.env.SHOAL_LONG === '1' ? 500 : 3;
+
+  const step = (found: Result<ClusterPlan>): number =>
+    found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
+
+  it.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
+    'beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
+    { timeout: 120_000 },
+    async (seed) => {
+      const known = new Map<ClusterProblem, Result<ClusterPlan>>();
+      const search = (problem: ClusterProblem): Result<ClusterPlan> => {
+        const found =
+          known.get(problem) ??
+          planCluster(
+            problem,
+            ({ work }) => work < DRAFTS,
+            () => [],
+          );
+        known.set(problem, found);
+        return found;
+      };
+      const { problem, richer } = steadyCase(seed);
+      for (const { name, problem: more } of richer) {
+        const added = await comparedPlans(problem, more, search);
+        expect(step(added.after), name).toBeLessThanOrEqual(step(added.before));
+        const removed = await comparedPlans(more, problem, search);
+        expect(step(removed.before), `without ${name}`).toBeLessThanOrEqual(step(removed.after));
+      }
+    },
+  );
 });

@@ -4,15 +4,19 @@
  * before it, updates and the new values after it, so the exchange is worked out beside the simulation:
  *   step = max over peers (end of its work + its slices) + max over peers (its update + the values it waits for),
  * each with one way to the server: the report goes up, the commit and the next step's start come down together.
- * What is updated in main memory is waited for where others compute with it, else by the next step's first forwards
- * (hostUpdates.ts). Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried
- * both. Who keeps state and computes nothing is waited for as everyone else.
+ * What is updated in main memory is waited for where others compute with it, else by the next step's first forwards.
+ * Values for replicas travel beside the next step's work: it ends no sooner than a peer's line has carried both. Who keeps state and computes nothing is waited for as everyone else.
  * A peer's upload is one line for all that it hands on, where no link of it is slower; its download is shared out evenly over
  * those who hand it something, which is on the safe side.
+ * Whoever looks at a step sees the same parts: what goes beside its work is said in the words of measured spans.
  */
-import { at, float, got, int, type PeerId } from '../base.ts';
+import { at, float, got, int, overlap, type PeerId, type Range } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { type Plan, peers } from '../plan/plan.ts';
+import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/shardMemory.ts';
+import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
+import { codedParts, holdsPart } from '../plan/codedState.ts';
+import { passesOf } from '../plan/layered.ts';
+import { gatheringHome, holders, homeStage, keepersOf, owner, type Plan, peers } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
 import type { Action, Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
@@ -22,13 +26,25 @@ import { policyOf, policyWork } from '../schedule/ownOrder.ts';
 import { againAhead } from '../schedule/recompute.ts';
 import type { LinkCost } from '../simulate/links.ts';
 import { type Costs, simulateEnds, simulateGraph } from '../simulate/simulate.ts';
-import type { Timeline } from '../timeline/timeline.ts';
-import { type ClusterCosts, downloadFrom, type PlannedPeer, type StageShape, uploadTo } from './clusterCosts.ts';
-import { arrivedSeconds, type Flow, flow, flowSeconds } from './flow.ts';
-import { type Gathers, gathersOf } from './gatherTimes.ts';
-import { valuesAwaited } from './hostUpdates.ts';
-import { sharedIn, turnLines, withoutTurns, withTurns } from './lines.ts';
-import { stateExchange } from './stateExchange.ts';
+import type { BesideAction, BesideSpan } from '../timeline/beside.ts';
+import { type Interval, lengthSeconds, type Span, type Timeline } from '../timeline/timeline.ts';
+import { packedBytes } from '../wire.ts';
+import {
+  arrivedSeconds,
+  type ClusterCosts,
+  downloadFrom,
+  type Flow,
+  flow,
+  flowSeconds,
+  type PlannedPeer,
+  type StageShape,
+  sharedIn,
+  turnLines,
+  uploadTo,
+  withoutTurns,
+  withTurns,
+} from './clusterCosts.ts';
+import { type Gathers, gathersOf } from './gathering.ts';
 
 interface PeerForecast {
   readonly busySeconds: number;
@@ -108,8 +124,8 @@ function simulation(all: ClusterCosts, plan: Plan, built: Schedule): Simulation 
   return current;
 }
 
-/** A step as it is predicted: its work on micro-batches, and all that stands beside that (predictedBeside.ts). */
-export interface PredictedStep extends Omit<Simulation, 'graph'> {
+/** A step as it is predicted: its work on micro-batches, and all that stands beside that. */
+interface PredictedStep extends Omit<Simulation, 'graph'> {
   readonly timeline: Timeline;
 }
 
@@ -355,4 +371,274 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     activationBytes: (stage, id) => bytes(stage, stage + 1, id),
     gradientBytes: (stage, id) => bytes(stage, stage - 1, id),
   };
+}
+
+/** Gradient slices from every holder to the shard's keepers, values from its primary to holders, copies of them to replicas; elements that each one keeps, and those of them in main memory, with their updates. */
+function stateExchange(costs: ClusterCosts, plan: Plan) {
+  const { model } = costs;
+  const [slices, values, copies] = [flow(), flow(), flow()];
+  const encoding = plan.stateWire ?? 'f32';
+  const [kept, hosted] = [new Map<number, number>(), new Map<number, number>()];
+  const uses = plan.stages.flatMap((stage) => {
+    const places = stage.members.map(({ peer }) => costs.placeOf(peer));
+    return blocksOfStage(model, stage.layers)
+      .filter(({ block }) => gatheringHome(plan, block) !== stage)
+      .map((use) => ({ ...use, places }));
+  });
+  const usesOf = new Map<string, typeof uses>();
+  for (const use of uses) usesOf.set(use.block, [...(usesOf.get(use.block) ?? []), use]);
+  for (const { block, shards } of plan.state) {
+    for (const shard of shards) {
+      const { range } = shard;
+      const primary = costs.placeOf(shard.peer);
+      const keepers = keepersOf(shard).map(costs.placeOf);
+      const elements = range[1] - range[0];
+      const codes = plan.stateWire && codedParts(usesOf.get(block) ?? [], range);
+      // Who computes with all of it gets its values anyway.
+      const served = new Set([primary]);
+      for (const keeper of keepers)
+        for (const of of shard.in === 'host' ? [kept, hosted] : [kept])
+          of.set(keeper, (of.get(keeper) ?? 0) + elements);
+      for (const { places, ranges } of usesOf.get(block) ?? []) {
+        const used = ranges.reduce((sum, part) => {
+          const [from, to] = overlap(part, range) ?? [0, 0];
+          return sum + to - from;
+        }, 0);
+        if (used === 0) continue;
+        const bytes = (parts: readonly Range[]): number =>
+          parts.reduce((sum, [from, to]) => sum + packedBytes(encoding, to - from), 0);
+        const own = ranges.map((part) => overlap(part, range)).filter((part) => part !== null);
+        const sent = bytes(own);
+        const back = codes ? bytes(codes.filter((part) => holdsPart({ ranges }, part))) : sent;
+        for (const holder of places) {
+          for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, sent);
+          if (holder !== primary) values.add(primary, holder, back);
+          if (used === elements) served.add(holder);
+        }
+      }
+      if (plan.stateWire) continue; // replicas update masters of their own
+      for (const keeper of keepers)
+        if (!served.has(keeper)) copies.add(primary, keeper, packedBytes(encoding, elements));
+    }
+  }
+  const inMemory = [...hosted.keys()].flatMap((place) => costs.peers[place]?.id ?? []);
+  return { slices, values, copies, kept, hosted, updates: hostUpdates(model, plan, inMemory) };
+}
+
+/** Of one peer, in elements. */
+interface HostUpdates {
+  readonly passedOn: number;
+  /** What a stage of its own computes with, after all that comes before it. */
+  readonly own: readonly { readonly stage: number; readonly block: BlockName; readonly until: number }[];
+}
+
+/**
+ * What updates in main memory add to a step (after Deep Optimizer States, Maurya et al., Middleware '24). They begin with the
+ * commit, one shard after the other (`inUpdateOrder`). What others compute with is passed on once it is updated; all else is
+ * updated beside what comes next, and the first forward of the next step waits at each block for its values.
+ *
+ * Of every peer that updates something in main memory.
+ */
+function hostUpdates(model: Model, plan: Plan, peers: Iterable<PeerId>): Map<PeerId, HostUpdates> {
+  const known = holders(model, plan);
+  return new Map(
+    Array.from(peers, (peer) => {
+      let [passedOn, until] = [0, 0];
+      const own: HostUpdates['own'][number][] = [];
+      for (const { work } of inUpdateOrder(shardsOf(model, plan, peer, known).map((work) => ({ work })))) {
+        until += work.range[1] - work.range[0];
+        const stage = work.isGathered && work.isPrimary ? homeStage(plan, work.block) : work.valuesStage;
+        if (isPassedOn(work)) passedOn = until;
+        else if (stage !== null && !work.isCoded) own.push({ stage, block: work.block, until });
+      }
+      return [peer, { passedOn, own }];
+    }),
+  );
+}
+
+interface Step {
+  readonly plan: Plan;
+  readonly graph: WorkGraph;
+  readonly ends: ReturnType<typeof simulateEnds>;
+  readonly forwardSeconds: (peer: PlannedPeer, stage: number, shape: StageShape, samples: number) => number;
+}
+
+/**
+ * So long a peer's first forwards of a step stand still for values, at most; an element takes `elementSeconds`, and the step
+ * begins `begins` seconds after its updates.
+ */
+function valuesAwaited(
+  { plan, graph, ends, forwardSeconds }: Step,
+  peer: PlannedPeer,
+  { own }: HostUpdates,
+  elementSeconds: number,
+  begins: number,
+): number {
+  let most = 0;
+  const first = new Map<number, FirstForward>();
+  for (const { stage, block, until } of own) {
+    const begun = first.get(stage) ?? firstForward(plan, graph, ends, peer.id, stage);
+    first.set(stage, begun);
+    const before = shapeBefore(plan, stage, block);
+    const reached = begins + begun.startSeconds + forwardSeconds(peer, stage, before, begun.samples);
+    most = Math.max(most, until * elementSeconds - reached);
+  }
+  return most;
+}
+
+interface FirstForward {
+  readonly startSeconds: number;
+  readonly samples: number;
+}
+
+/** Of a stage; of a layered one its micro-batches go through each block together. */
+function firstForward(
+  plan: Plan,
+  { peers, listFrom, actions }: WorkGraph,
+  { seconds, endSeconds }: Step['ends'],
+  peer: PeerId,
+  stage: number,
+): FirstForward {
+  let startSeconds = Number.POSITIVE_INFINITY;
+  let first: number | null = null;
+  const place = peers.indexOf(peer);
+  for (let work = int(listFrom, place); work < int(listFrom, place + 1); work++) {
+    const action = actions[work];
+    if (action?.op !== 'F' || action.stage !== stage) continue;
+    const begun = float(endSeconds, work) - float(seconds, work);
+    if (begun >= startSeconds) continue;
+    startSeconds = begun;
+    first = action.microBatch;
+  }
+  const planned = plan.stages[stage];
+  const member = planned?.members.find((one) => one.peer === peer);
+  const together = planned && member ? passesOf(planned, member).find((pass) => pass.some((id) => id === first)) : [];
+  const samples = plan.microBatches.reduce(
+    (sum, { id, samples: [from, to] }) => (together?.includes(id) ? sum + to - from : sum),
+    0,
+  );
+  return { startSeconds, samples };
+}
+
+/** What a stage computes before it comes to this block. */
+function shapeBefore({ stages }: Plan, stage: number, block: BlockName): StageShape {
+  const [from, to] = stages[stage]?.layers ?? [0, 0];
+  const first = stage === 0;
+  if (block === 'embedding') return { first: false, last: false, layers: 0 };
+  const layers = block === 'head' ? to - from : Number(block.slice('layer.'.length)) - from;
+  return { first, last: false, layers };
+}
+
+/**
+ * What a predicted step has beside its work on micro-batches, in the words of measured spans: what is handed on, layers that
+ * are gathered, slices, updates and new values. A send lasts as long as it does on a line that has nothing else to carry.
+ */
+export const predictedBeside = (costs: ClusterCosts, plan: Plan, step: PredictedStep): BesideSpan[] =>
+  [
+    ...step.timeline.flatMap((span) => ofWork(plan, step, span)),
+    ...sumsOfGathered(costs, plan, step),
+    ...ofState(costs, plan, step),
+  ].filter((span) => lengthSeconds(span) > 0);
+
+/** The gathers that a forward or a backward waits for, and where its outcome goes. */
+function ofWork(plan: Plan, { times, gathers, timeline }: PredictedStep, span: Span): BesideSpan[] {
+  const { peer, action, startSeconds } = span;
+  if (action.op !== 'F' && action.op !== 'B') return [];
+  const { op, stage, microBatch } = action;
+  const found: BesideSpan[] = [];
+  const gathering = gathers.stages[stage];
+  const pass = gathering ? passOf(plan, timeline, span) : null;
+  if (gathering && pass) {
+    const [from, to] = at(plan.stages, stage).layers;
+    const endSeconds = Math.min(pass.endSeconds, startSeconds + gathering.gatherSeconds(op, to - from));
+    found.push({ peer, action: { op: `GATHER_${op}`, stage, microBatch }, startSeconds, endSeconds });
+  }
+  const next = stage + (op === 'F' ? 1 : -1);
+  const receiver = next < 0 || next >= plan.stages.length ? peer : owner(plan, next, microBatch);
+  if (receiver === peer) return found;
+  const { latencySeconds, bytesPerSecond } = times.link(peer, receiver, action);
+  const bytes = (op === 'F' ? times.activationBytes : times.gradientBytes)(stage, microBatch);
+  // Who gives a share of its time rests after it has handed on.
+  const sent = span.endSeconds - (times.rest?.seconds(peer, lengthSeconds(span), action) ?? 0);
+  const endSeconds = sent + latencySeconds + (bytesPerSecond === null ? 0 : bytes / bytesPerSecond);
+  return [...found, { peer, action: { op: `SEND_${op}`, stage, microBatch }, startSeconds: sent, endSeconds }];
+}
+
+/** The span of a micro-batch by itself; of those that pass together all of it, by the first one alone. */
+function passOf(plan: Plan, timeline: Timeline, span: Span): Interval | null {
+  const { op } = span.action;
+  const [stage] = plan.stages;
+  if (!stage?.layered) return span;
+  const own = timeline.filter(({ peer, action }) => peer === span.peer && action.op === op);
+  return own[0] === span ? { ...span, endSeconds: at(own, own.length - 1).endSeconds } : null;
+}
+
+/** What is gathered sends its gradients as they are made, unit by unit, from the first of a step to the last; the head's at its forward's end. */
+function sumsOfGathered(costs: ClusterCosts, plan: Plan, { gathers, timeline }: PredictedStep): BesideSpan[] {
+  return plan.stages.flatMap(({ members, layered }, stage) => {
+    const gathering = gathers.stages[stage];
+    if (!gathering || gathering.sumSeconds.layer === 0) return [];
+    return members.flatMap(({ peer }): BesideSpan[] => {
+      const own = timeline.flatMap(({ action, ...span }): Pass[] =>
+        span.peer === peer && (action.op === 'F' || action.op === 'B') && action.stage === stage
+          ? [{ ...span, op: action.op, microBatch: action.microBatch }]
+          : [],
+      );
+      const first = (op: Pass['op']) => own.find((pass) => pass.op === op);
+      const forward = layered ? own.findLast(({ op }) => op === 'F') : first('F');
+      const backward = first('B');
+      const last = own.findLast(({ op }) => op === 'B');
+      if (!forward || !backward || !last) return [];
+      const { head } = gathering.sumSeconds;
+      const startSeconds = head === null ? firstLayerSum(costs, plan, gathering, backward) : forward.endSeconds - head;
+      return [{ peer, action: { op: 'REDUCE', stage }, startSeconds, endSeconds: last.endSeconds }];
+    });
+  });
+}
+
+/** A forward or a backward of a stage. */
+interface Pass extends Interval {
+  readonly peer: PeerId;
+  readonly op: 'F' | 'B';
+  readonly microBatch: number;
+}
+
+type Gathering = NonNullable<PredictedStep['gathers']['stages'][number]>;
+
+/** Once a layer was gathered and computed back. */
+function firstLayerSum(
+  costs: ClusterCosts,
+  { stages, microBatches }: Plan,
+  { gatherSeconds }: Gathering,
+  { peer, microBatch, startSeconds }: Pass,
+): number {
+  const layer = { first: false, last: false, layers: 1 };
+  const own = stages[0]?.layered ? stages[0].members.find((member) => member.peer === peer)?.microBatches : undefined;
+  const together = new Set(own ?? [microBatch]);
+  const computed = microBatches.reduce((sum, { id, samples: [from, to] }) => {
+    const seconds = () => costs.backwardSeconds(at(costs.peers, costs.placeOf(peer)), layer, to - from);
+    return together.has(id) ? sum + seconds() : sum;
+  }, 0);
+  return startSeconds + gatherSeconds('B', 1) + computed;
+}
+
+/** Slices before the commit, updates and values after it. */
+function ofState(costs: ClusterCosts, plan: Plan, { forecast }: PredictedStep): BesideSpan[] {
+  const { committedSeconds, peers } = forecast.exchange;
+  return peers.flatMap(({ place, reportedSeconds, reduce, onGpu, onHost, updated, passed }) => {
+    const { id: peer, serverSeconds } = at(costs.peers, place);
+    const span = (action: BesideAction, startSeconds: number, seconds: number): BesideSpan => ({
+      ...{ peer, action, startSeconds, endSeconds: startSeconds + seconds },
+    });
+    const isOwn = ({ members }: Plan['stages'][number]): boolean => members.some((member) => member.peer === peer);
+    const stage = plan.stages.findIndex(isOwn);
+    const whole = plan.stages.findIndex((one) => isOwn(one) && !one.gathered);
+    const begun = committedSeconds + serverSeconds;
+    return [
+      ...(whole < 0 ? [] : [span({ op: 'REDUCE', stage: whole }, reportedSeconds - reduce, reduce)]),
+      span({ op: 'UPDATE' }, begun, onGpu),
+      span({ op: 'UPDATE_HOST' }, begun, onHost),
+      span(stage < 0 ? { op: 'SEND_V' } : { op: 'GATHER', stage }, begun + updated, passed),
+    ];
+  });
 }

@@ -1,20 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { at, got, invariant, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { Model } from '../model/model.ts';
 import { peers as peersOf, problems } from '../plan/plan.ts';
 import { batchOf } from '../run/runFile.ts';
 import type { RunWire } from '../wire.ts';
+import { meetsOf, weightOf } from './chains.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { memoryOf } from './draft.ts';
-import { meetsOf, weightOf } from './groupsAsked.ts';
-import { groupOf, groupsOf } from './islandGroups.ts';
-import { meetingOf } from './islandMeeting.ts';
-import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
-import { parsePlannedRun } from './plannedRun.ts';
+import { groupOf, groupsOf, islandSave, meetingOf, type Part } from './islandGroups.ts';
+import { type IslandPlan, type IslandsAsked, parsePlannedRun, planIslands, savingWords } from './islandPlan.ts';
 
 function modelWith(config: object): Model {
   const made = modelFromConfig({ model_type: 'gpt2', n_head: 4, n_positions: 64, vocab_size: 256, ...config });
@@ -393,3 +391,30 @@ test.runIf(IS_LONG).each(['125m', '1b'] as const)(
   // Twenty seconds of a core that other tests may have: only a hang is a fault.
   600_000,
 );
+
+describe('what a checkpoint of islands takes', () => {
+  const part = (place: number, primary: number): Part => ({ place, primary, held: primary, free: 0 });
+
+  it('[IS118] the island that has a checkpoint uploaded soonest saves it, and owners send it what it lacks', () => {
+    const peers = [
+      { upload: 100, download: 1_000 },
+      { upload: 100, download: 40 },
+      { upload: 1_000, download: 1_000 },
+    ];
+    const costs = { model: { blocks: [{ elements: 1_000 }] }, peers };
+    const groups = [[part(0, 1_000)], [part(1, 500), part(2, 500)]];
+    // Shared value, velocity and what was published: 12 bytes an element. One uploads 12,000 at 100 a second, of two each half.
+    const alone = islandSave(costs, { publish: 'int8' }, groups, groups.flat(), []);
+    expect(alone).toEqual({ group: 1, uploadSeconds: 60, bytes: 12_000, meetingSeconds: 0 });
+    // 8 bytes an element: the owner of all sends them for 80 s, who has 500 receives them at 40 a second for 100.
+    const owned = islandSave(costs, { publish: 'int8' }, groups, groups.flat(), [1, 0, 0]);
+    expect(owned.meetingSeconds).toBe(100);
+    const [{ text } = { text: '' }] = savingWords(owned, 25);
+    expect(text).toMatch(/^Checkpoints are saved every 3 rounds at most: island 2 uploads .* 60 s.*takes 100 s more/);
+    expect(savingWords(alone, 60)[0]?.text).toMatch(/^Checkpoints can be saved at every meeting: island 2 uploads/);
+    // Over a line without a limit.
+    expect(savingWords({ ...alone, uploadSeconds: 0 }, 60)[0]?.text).toBe('Checkpoints can be saved at every meeting.');
+    expect(savingWords({ ...alone, uploadSeconds: 86_400 * 30 }, 60)[0]?.text).toContain('in 30 days');
+    expect(islandSave(costs, { publish: 'f32' }, groups, groups.flat(), []).uploadSeconds).toBe(40);
+  });
+});

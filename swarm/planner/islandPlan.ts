@@ -2,24 +2,39 @@
  * The islands that a cluster's donors could make for a run (`train.islands`), beside one swarm that takes its steps
  * together: a plan an island, what a round takes, and in words why. With `auto` every group is an island. With K islands of
  * H steps a group does one or more of them by turns, so that the slowest is done as early as can be.
+ * A round is the steps that each team ends in it, and the meeting after them.
  */
-import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
+import { at, got, median, type PeerId, type Result, refusal, rounded, success } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNER_BYTES, OWNERS } from '../islands/ownerShares.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
-import { counted } from '../quantityText.ts';
-import type { Chain } from './chains.ts';
+import { bytesText, counted, durationText, groupedText, secondsText } from '../quantityText.ts';
+import { type Islands, parseRunFile, type RunFile } from '../run/runFile.ts';
+import { type Chain, chanceOfAll, meetsOf } from './chains.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
 import { type ClusterPlan, predictedOf } from './clusterPlan.ts';
-import { memoryOf } from './draft.ts';
-import { chanceOfAll, meetsOf } from './groupsAsked.ts';
-import { costsIn, othersOf, type Way } from './islandCosts.ts';
-import { type Group, groupOf, groupsOf } from './islandGroups.ts';
-import { islandSave, meetSoonerOwned, secondsToAll } from './islandMeeting.ts';
-import { metBy, owningParts, type Rounds, withoutSlow } from './islandRound.ts';
-import { exact, type Team, teamOf } from './islandTeam.ts';
-import { idleOf, meetingWords, noGroup, savingWords, summary, teamWords } from './islandWords.ts';
+import { memoryOf, planOf } from './draft.ts';
+import {
+  costsIn,
+  exact,
+  type Group,
+  groupOf,
+  groupsOf,
+  type IslandSave,
+  islandSave,
+  type Meeting,
+  meetingOf,
+  meetingOfAll,
+  meetSoonerOwned,
+  missingForOwners,
+  othersOf,
+  type Part,
+  secondsToAll,
+  type Team,
+  teamOf,
+  type Way,
+} from './islandGroups.ts';
 import type { Reason } from './reason.ts';
 
 /** What a run file asks for. */
@@ -320,3 +335,297 @@ function whole(
   };
   return success({ predicted, isSoonerOwned, count: met.reduce((sum, { turns }) => sum + turns, 0), finished });
 }
+
+interface Round {
+  readonly seconds: number;
+  readonly meetingSeconds: number;
+  /** Of each team, of all its islands. */
+  readonly steps: readonly number[];
+  /** What each team has for them. */
+  readonly stepsSeconds: readonly number[];
+}
+
+/**
+ * Steps as long as the time lasts; the round is over when the last of them ends. Whom a meeting's outcome reaches later than
+ * the others begins late: how many are waited for is what makes most steps a second.
+ */
+function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
+  const after = (waiting: number): Round => {
+    const meetingSeconds = waiting + meeting.besideSeconds;
+    const left = teams.map(({ group }) => Math.max(0, stepsSeconds - Math.max(0, group.receiving - waiting)));
+    const steps = teams.map(({ forecast }, i) => Math.floor(at(left, i) / forecast.stepSeconds));
+    // Nobody has another step then (IS66).
+    const over = Math.max(
+      ...teams.map(({ forecast }, i) => stepsSeconds - at(left, i) + at(steps, i) * forecast.stepSeconds),
+    );
+    const own = left.map((seconds) => Math.max(0, seconds - stepsSeconds + over));
+    return { seconds: over + meetingSeconds, meetingSeconds, steps, stepsSeconds: own };
+  };
+  const rate = ({ steps, seconds }: Round): number => steps.reduce((sum, own) => sum + own, 0) / seconds;
+  let best = after(meeting.sendingSeconds);
+  for (const { group } of teams) {
+    const tried = group.receiving > meeting.sendingSeconds ? after(group.receiving) : best;
+    if (rate(tried) > rate(best)) best = tried;
+  }
+  return best;
+}
+
+/** Steps go on beside the meeting (IS80), whose outcome all of them wait for before they meet again. */
+function besideMeeting(round: Round, teams: readonly Team[], meeting: Meeting): Round {
+  const receiving = Math.max(...teams.map(({ group }) => group.receiving));
+  const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
+  return { ...round, seconds: Math.max(round.seconds, meetingSeconds), meetingSeconds };
+}
+
+/** Nobody waits for it, nor for what comes of it. */
+const AT_ONCE: Meeting = { sendingSeconds: 0, besideSeconds: 0, shares: [] };
+const withoutReceiving = (teams: readonly Team[]): Team[] =>
+  teams.map((team) => ({ ...team, group: { ...team.group, receiving: 0 } }));
+
+/** The slowest group is waited for. */
+function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: number): Round {
+  const receiving = Math.max(...teams.map(({ group }) => group.receiving));
+  const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
+  const steps = teams.map(({ turns }) => turns * innerSteps);
+  const longest = Math.max(...teams.map(({ forecast }, i) => at(steps, i) * forecast.stepSeconds));
+  return { seconds: longest + meetingSeconds, meetingSeconds, steps, stepsSeconds: teams.map(() => longest) };
+}
+
+interface Rounds {
+  /** Of steps; absent: as long as the slowest group takes for so many inner steps of each of its islands. */
+  readonly roundSeconds?: number;
+  readonly innerSteps?: number;
+  /** Is the meeting beside the next round's steps? */
+  readonly overlap?: boolean;
+}
+
+/** Teams that have steps in a round, with it and its meeting. */
+interface Met {
+  readonly teams: readonly Team[];
+  readonly meeting: Meeting;
+  readonly round: Round;
+}
+
+function metBy(
+  costs: ClusterCosts,
+  asked: MeetingSettings,
+  way: Way,
+  all: readonly Team[],
+  rounds: Rounds,
+): Result<Met> {
+  const parts = owningParts(costs, all);
+  const meeting = way === 'owned' ? meetingOf(costs, asked, parts) : meetingOfAll(costs, asked, all);
+  if (meeting === null)
+    return refusal(
+      `what these peers have left over does not hold what owners keep for the meetings of islands: ${groupedText(Math.ceil(missingForOwners(costs, parts)))} bytes of memoryBytes or hostBytes are missing, of any of them`,
+    );
+  const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
+  const roundOf = (met: readonly Team[], held: Meeting): Round =>
+    rounds.innerSteps === undefined
+      ? timedRound(met, held, rounds.roundSeconds ?? 0)
+      : countedRound(met, held, rounds.innerSteps);
+  const round = rounds.overlap
+    ? besideMeeting(roundOf(withoutReceiving(teams), AT_ONCE), teams, meeting)
+    : roundOf(teams, meeting);
+  const busy = teams.filter((_, i) => at(round.steps, i) > 0);
+  if (busy.length === 0) return refusal(noGroup(costs, rounds.roundSeconds ?? 0));
+  // The others' donors had nothing to send: they would only have to be waited for.
+  return busy.length < teams.length ? metBy(costs, asked, way, busy, rounds) : success({ teams, meeting, round });
+}
+
+/** Of the donors of these teams, then of who computes nothing: those may own something all the same, with all of their lines. */
+function owningParts(costs: ClusterCosts, teams: readonly Team[]): Part[] {
+  const parts = teams.flatMap((team) => team.parts);
+  const used = new Set(parts.map(({ place }) => place));
+  return [
+    ...parts,
+    ...[...costs.peers.entries()].flatMap(([place, { memoryBytes, hostBytes }]) =>
+      used.has(place) ? [] : { place, primary: 0, held: 0, free: memoryBytes + hostBytes },
+    ),
+  ];
+}
+
+/** As long as a donor of theirs takes to send and receive its packets. */
+function receivingAll(costs: ClusterCosts, asked: MeetingSettings, teams: readonly Team[]): Team[] {
+  const seconds = secondsToAll(costs, asked, teams);
+  let next = 0;
+  return teams.map((team) => {
+    const own = seconds.slice(next, next + team.parts.length);
+    next += team.parts.length;
+    return { ...team, group: { ...team.group, receiving: Math.max(...own) } };
+  });
+}
+
+/** Of as many of the slowest lines as is worth most: all wait for all packets. With a number of islands all are needed. */
+function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, all: Met, rounds: Rounds): Met {
+  if (rounds.innerSteps !== undefined) return all;
+  const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
+  const slowestFirst = all.teams.toSorted((a, b) => b.group.receiving - a.group.receiving);
+  let best = all;
+  for (const count of slowestFirst.keys()) {
+    const out = new Set(slowestFirst.slice(0, count));
+    const tried = metBy(
+      costs,
+      asked,
+      'toAll',
+      all.teams.filter((team) => !out.has(team)),
+      rounds,
+    );
+    if (tried.ok && rate(tried.value) > rate(best)) best = tried.value;
+  }
+  return best;
+}
+
+type Owners = readonly { readonly peer: PeerId; readonly share: number }[];
+
+/** `isAuto`: of a run that makes its groups by itself. */
+function summary(costs: ClusterCosts, teams: readonly Team[], isAuto: boolean): Reason[] {
+  const count = teams.reduce((sum, { turns }) => sum + turns, 0);
+  const alone = teams.filter(({ group }) => group.places.length === 1).length;
+  const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
+  const kinds = [
+    ...(alone > 0 ? [alone < donors ? `${alone} alone` : `${donors > 1 ? 'each ' : ''}alone`] : []),
+    ...(alone < teams.length ? [`${counted(teams.length - alone, 'group')} of several`] : []),
+  ];
+  const left = costs.peers.length - donors;
+  const idle = left === 0 ? '' : `; ${counted(left, 'donor')} left over ${left === 1 ? 'computes' : 'compute'} nothing`;
+  return [
+    `${counted(count, 'island')} of ${counted(donors, 'donor')}, ${kinds.join(' and ')}${idle}.`,
+    isAuto
+      ? 'A run makes its groups like this by what its donors measure, and makes them anew as donors come and go.'
+      : '`shoal swarm --plan` runs these islands as planned here; without it a run shares its donors out equally.',
+  ].map((text) => ({ peer: null, text }));
+}
+
+/** How islands meet, in so many seconds. `toAll`: what each donor's packets to all other islands take, or would. */
+function meetingWords(meetingSeconds: number, hasOwners: boolean, toAll: readonly number[]): Reason[] {
+  const longest = Math.max(...toAll);
+  const words: string[] = [];
+  if (hasOwners)
+    words.push(
+      `Each range of the model has an owner and a copy at meetings, who alone keep what islands share: a meeting takes ${secondsText(meetingSeconds)}.`,
+    );
+  if (longest > 0)
+    words.push(
+      hasOwners
+        ? `Packets to every other island would take ${longestWords(toAll)}, and 8 bytes a parameter more of each.`
+        : `At a meeting every donor sends its packets to every other island, which takes ${longestWords(toAll)}.`,
+    );
+  // Who is later than the others have waited for begins its steps late.
+  if (longest > 0 && !hasOwners && longest < meetingSeconds)
+    words.push('The rest of a meeting is arithmetic and short messages.');
+  return words.length === 0 ? [] : [{ peer: null, text: words.join(' ') }];
+}
+
+function longestWords(seconds: readonly number[]): string {
+  const [least, middle, longest] = [Math.min(...seconds), median(seconds) ?? 0, Math.max(...seconds)].map((each) =>
+    secondsText(each),
+  );
+  if (least === longest) return seconds.length === 1 ? `${longest}` : `each donor ${longest}`;
+  return middle === longest
+    ? `the slowest donors ${longest}`
+    : `half of the donors ${middle} at most and the slowest ${longest}`;
+}
+
+/** How often what islands share is saved at most, and what that takes. */
+export function savingWords(
+  { group, uploadSeconds, bytes, meetingSeconds }: IslandSave,
+  roundSeconds: number,
+): Reason[] {
+  if (!Number.isFinite(uploadSeconds)) return [];
+  const rounds = Math.max(1, Math.ceil(uploadSeconds / roundSeconds));
+  const often = rounds === 1 ? 'can be saved at every meeting' : `are saved every ${counted(rounds, 'round')} at most`;
+  // Over a line without a limit.
+  if (uploadSeconds === 0) return [{ peer: null, text: `Checkpoints ${often}.` }];
+  const longer =
+    meetingSeconds > 0
+      ? `; that meeting takes ${secondsText(meetingSeconds)} more, in which owners send it what it lacks`
+      : '';
+  const text = `Checkpoints ${often}: island ${group + 1} uploads ${bytesText(bytes)} in ${durationText(uploadSeconds)}, while all train on${longer}.`;
+  return [{ peer: null, text }];
+}
+
+/** A line for each donor that computes; `steps` are of each team, of all its islands. */
+function teamWords(teams: readonly Team[], steps: readonly number[], owners: Owners): Reason[] {
+  const shares = new Map(owners.map(({ peer, share }) => [peer, share]));
+  const meets = owners.length > 0 ? 'receives what comes of a meeting' : 'sends and receives its packets';
+  let next = 0;
+  return teams.flatMap(({ plan, forecast: { stepSeconds }, group, turns }, i) => {
+    const [first, count] = [next, group.places.length];
+    next += turns;
+    // From 1 on, as in tables and on the pages.
+    const which =
+      turns === 1 ? `island ${first + 1}` : `islands ${first + 1} ${turns === 2 ? 'and' : 'to'} ${next} by turns`;
+    return peersOf(plan).map((peer): Reason => {
+      const part = [
+        count === 1 ? `${which}, alone` : `one of the ${count} donors of ${which}`,
+        `${counted(at(steps, i), 'step')} of ${secondsText(stepSeconds)} a round`,
+        ...(group.receiving > 0 ? [`${meets} in ${secondsText(group.receiving)}`] : []),
+        ...ownedWords('owns', shares.get(peer) ?? 0),
+      ];
+      return { peer, text: `${part.join(', ')}.` };
+    });
+  });
+}
+
+/** Nothing where it owns nothing. */
+export const ownedWords = (verb: string, share: number): string[] =>
+  share > 0 ? [`${verb} ${rounded(100 * share, 2)} % of the model at meetings`] : [];
+
+/** In the same words of all alike. */
+function idleOf(costs: ClusterCosts, used: ReadonlySet<number>): ClusterPlan['idle'] {
+  const shape = { first: false, last: false, layers: Math.min(1, costs.model.layers) };
+  return [...costs.peers.entries()].flatMap(([place, { id, memoryBytes, compute }]) => {
+    if (used.has(place)) return [];
+    const needed = costs.memory.stageBytes(shape, { samples: 1, slots: 1, recomputed: 1 }, compute);
+    const reason =
+      memoryBytes < needed
+        ? `its memory does not hold one layer and one sample, ${bytesText(needed)}`
+        : 'no group found is worth more with it';
+    return [{ peer: id, reason }];
+  });
+}
+
+/** Why no group is found: the least that is missing, or how long the fastest takes. */
+function noGroup(costs: ClusterCosts, roundSeconds: number): string {
+  const { layers } = costs.model;
+  const { samples: microBatches } = costs.batch;
+  const alone = [...costs.peers.entries()].flatMap(([place, { id }]) => {
+    const drafted = planOf(costs, {
+      groups: [[place]],
+      layers: [layers],
+      gathered: [],
+      schedule: '1f1b',
+      microBatches,
+    });
+    return drafted ? [{ id, missing: drafted.missingBytes }] : [];
+  });
+  const least = alone.toSorted((a, b) => a.missing - b.missing)[0];
+  if (!least || least.missing === 0)
+    return `no group of these peers that has room for an island ends a step, and receives its part of a meeting, within ${roundSeconds} s`;
+  return `no group of these peers has room for an island: "${least.id}" alone, which lacks least, needs ${groupedText(Math.ceil(least.missing))} bytes more of memoryBytes, or of hostBytes for the ${costs.planeBytes} bytes a parameter that islands keep beside their model`;
+}
+
+interface PlannedRun {
+  /** Without its islands. */
+  readonly run: RunFile;
+  readonly islands: IslandsAsked | null;
+}
+
+/**
+ * A run file as `shoal plan` reads it: its islands apart from it, as a planner is asked for them.
+ */
+export function parsePlannedRun(json: unknown, fileName: string): Result<PlannedRun> {
+  const parsed = parseRunFile(json, fileName);
+  if (!parsed.ok) return parsed;
+  const { islands, ...train } = parsed.value.train;
+  return success({ run: { ...parsed.value, train }, islands: islands ? islandsAsked(islands) : null });
+}
+
+export const islandsAsked = (islands: Islands): IslandsAsked => ({
+  ...{ outer: islands.outer, exchange: islands.exchange, publish: islands.publish, overlap: islands.overlap },
+  rounds:
+    islands.count === 'auto'
+      ? { count: 'auto', roundSeconds: islands.roundSeconds }
+      : { count: islands.count, innerSteps: islands.innerSteps },
+});

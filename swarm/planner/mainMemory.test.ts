@@ -7,7 +7,7 @@ import { type Plan, peers, planSchema } from '../plan/plan.ts';
 import { equalSplit } from './equalSplit.ts';
 import { fittingSplit } from './fit.ts';
 import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
-import { replicatedWithin, replicaWish } from './replication.ts';
+import { replicatedWithin, replicaWish } from './replicas.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 },

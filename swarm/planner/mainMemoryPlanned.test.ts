@@ -6,13 +6,11 @@ import { type Plan, peers, problems } from '../plan/plan.ts';
 import { tightCluster } from '../testing/tightClusters.ts';
 import { parseCluster } from './cluster.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { planCluster } from './clusterPlan.ts';
+import { planCluster, sharedElements } from './clusterPlan.ts';
 import { memoryOf } from './draft.ts';
-import { forecast, predictedStep } from './forecast.ts';
+import { forecast, predictedBeside, predictedStep } from './forecast.ts';
 import { type MainMemorySpeed, moreInMainMemory } from './mainMemory.ts';
-import { predictedBeside } from './predictedBeside.ts';
-import { replicaWish } from './replication.ts';
-import { sharedElements } from './sharedUpdates.ts';
+import { replicaWish } from './replicas.ts';
 
 const parsed = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_head: 4, n_embd: 64, n_positions: 64, vocab_size: 256 },

@@ -4,17 +4,17 @@
  * cut so that the busiest peer has least to do, and moved one at a time where the simulated step is shorter for it (Varuna,
  * Athlur et al. 2022: candidates are simulated). It ends after so much simulated work, so that the answer is the same on
  * every machine.
+ * And why a plan's work is in its order: a tag and its numbers, and the sentence that they make.
  */
-import { at, got, type PeerId, type Range } from '../base.ts';
+import { assertNever, at, got, type PeerId, type Range } from '../base.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import type { Plan } from '../plan/plan.ts';
+import { counted, secondsText } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
-import { withAllowedCuts } from './allowedCuts.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { memoryWith, memoryWithin, stateOf } from './draft.ts';
-import { type SplitOptions, splitAlong, splitProblem } from './equalSplit.ts';
+import { ownedCrews, ownedStages, type SplitOptions, splitAlong, splitProblem, withAllowedCuts } from './equalSplit.ts';
 import { type Forecast, forecast } from './forecast.ts';
-import { ownedCrews, ownedStages } from './ownedSplit.ts';
 import { withTightestWires } from './streamWires.ts';
 
 /** Forwards and backwards that are simulated in all. */
@@ -212,4 +212,57 @@ function byRoom(costs: ClusterCosts, plan: Plan): Plan {
       ),
   );
   return { ...plan, state: stateOf(costs, plan, shares) };
+}
+
+type OrderReason = {
+  readonly order: string;
+  readonly than: string;
+  readonly microBatches: number;
+  readonly stepSeconds: number;
+  /** Of the other order. */
+  readonly thanSeconds: number;
+} & (
+  | { readonly tag: 'lessIdle' /** Percent of the other's idle time. */; readonly percent: number }
+  | { readonly tag: 'shorter' }
+  | { readonly tag: 'hiddenLinks' }
+);
+
+/** In which order everyone works. */
+export const orderText = ({ schedule, warmup }: Pick<Plan, 'schedule' | 'warmup'>): string =>
+  warmup === 'overlap' ? `${schedule} with an overlapping warm-up` : schedule;
+
+/** Peer seconds of a step in which nothing is computed. */
+const idleSeconds = ({ stepSeconds, peers }: Forecast): number =>
+  [...peers.values()].reduce((sum, { busySeconds }) => sum + Math.max(0, stepSeconds - busySeconds), 0);
+
+interface Ordered {
+  readonly plan: Plan;
+  readonly forecast: Forecast;
+}
+
+export function orderReason(chosen: Ordered, other: Ordered): OrderReason {
+  const common = {
+    ...{ order: orderText(chosen.plan), than: orderText(other.plan) },
+    ...{ microBatches: chosen.plan.microBatches.length },
+    ...{ stepSeconds: chosen.forecast.stepSeconds, thanSeconds: other.forecast.stepSeconds },
+  };
+  if (chosen.plan.schedule === other.plan.schedule && chosen.plan.warmup === 'overlap')
+    return { tag: 'hiddenLinks', ...common };
+  const percent = Math.round(100 * (1 - idleSeconds(chosen.forecast) / idleSeconds(other.forecast)));
+  return percent > 0 ? { tag: 'lessIdle', ...common, percent } : { tag: 'shorter', ...common };
+}
+
+export function orderSentence(reason: OrderReason): string {
+  const { order, than, microBatches, stepSeconds, thanSeconds } = reason;
+  const times = `${secondsText(stepSeconds)} a step in place of ${secondsText(thanSeconds)}`;
+  switch (reason.tag) {
+    case 'lessIdle':
+      return `${order}: ${reason.percent} % less idle than ${than} for ${counted(microBatches, 'micro-batch')}, ${times}.`;
+    case 'shorter':
+      return `${order}: a shorter step than ${than} for ${counted(microBatches, 'micro-batch')}, ${times}.`;
+    case 'hiddenLinks':
+      return `${order}: links hide behind work, ${times} with the normal one.`;
+    default:
+      return assertNever(reason);
+  }
 }

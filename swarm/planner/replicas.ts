@@ -1,9 +1,14 @@
 /**
- * Where the copies of the training state lie. They are added to a plan once it is chosen: on peers with memory to spare,
- * members or not, each where a step's slices and values cost it least beside what it carries already. Rules RE in SPEC.md.
+ * The copies of the training state: how many there are, where they lie, and who uploads which shards for checkpoints. Copies
+ * are added to a plan once it is chosen: on peers with memory to spare, members or not, each where a step's slices and values
+ * cost it least beside what it carries already. Rules RE in SPEC.md.
  */
-import { got, overlap, type PeerId, type Range } from '../base.ts';
+
+import { got, overlap, type PeerId, type Range, rounded } from '../base.ts';
 import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
+import type { BufferSpec } from '../memory/bufferSpec.ts';
+import { stageBuffers, stagesOfPeer } from '../memory/memory.ts';
+import { shardBuffers } from '../memory/shardMemory.ts';
 import { type BlockName, block, type Model } from '../model/model.ts';
 import {
   type BlockState,
@@ -12,11 +17,23 @@ import {
   holders,
   keepersOf,
   type Plan,
+  peers as peersOf,
   type Shard,
 } from '../plan/plan.ts';
 import { cutUpTo, sizeOf } from '../plan/shardCuts.ts';
-import { keptBy } from '../plan/uploader.ts';
+import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
+import { keptBy, uploaderOf } from '../plan/uploader.ts';
+import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
+import { bytesText, counted, secondsText } from '../quantityText.ts';
 import type { Islands } from '../run/runFile.ts';
+import { build } from '../schedule/lower.ts';
+import { planSlots } from '../schedule/slots.ts';
+import type { ClusterCosts, ClusterProblem, PlannedPeer, ReplicaWish } from './clusterCosts.ts';
+import { memoryOf, memoryWith } from './draft.ts';
+import type { MemoryCaps } from './fit.ts';
+import { type Forecast, forecast } from './forecast.ts';
+import { type HostMemory, hostRoom } from './mainMemory.ts';
+import type { Reason } from './reason.ts';
 
 /** Shards are cut at multiples of this many elements, the alignment of tensors on a GPU. */
 const ALIGNMENT = 64;
@@ -27,26 +44,6 @@ const ELEMENT_BYTES = 4;
 const KEPT_BYTES = 16;
 /** In place of a room without bounds: such rooms add up, and are equal. */
 const BOUNDLESS = 1e18;
-
-/** Where a donor is, as far as that is known. */
-interface Site {
-  /** A name of its network; null: not known. */
-  readonly network: string | null;
-  /** A name of its browser. */
-  readonly browser: string | null;
-  /** It came a moment ago, and may go as soon; absent: it did not. */
-  readonly isNew?: boolean;
-}
-
-export interface ReplicaWish {
-  readonly count: number;
-  /** A person said so: the step may take as long as it takes. */
-  readonly isAsked: boolean;
-  /** By peer; whoever is not in it is taken to be far from all others. */
-  readonly sites: Readonly<Record<string, Site>>;
-  /** Whose keepers have the state. */
-  readonly before: Plan | null;
-}
 
 export interface Placing {
   readonly model: Model;
@@ -319,4 +316,354 @@ function keep({ kept }: Desk, peer: PeerId, piece: Piece): void {
 
 function carry({ load }: Desk, peer: PeerId, cost: number): void {
   load.set(peer, (load.get(peer) ?? 0) + cost);
+}
+
+/** Copies of each shard beside its primary, where nobody says how many. */
+const DEFAULT_REPLICAS = 1;
+/** A step may take so much longer for copies that nobody asked for. */
+const MOST_GROWTH = 0.1;
+/** Less than one network. */
+const BOTH_NEW = 0.5;
+/** Bytes a second over a link without bounds: a copy costs something there too. */
+const MOST_RATE = 1e10;
+/** Spares that are looked at: those who are here longest. */
+const MOST_SPARES = 32;
+
+/**
+ * How many replicas a plan gets: as many as a run wishes for, as far as its donors' memory allows; and unless a person said
+ * how many, only while a step is predicted to take at most a tenth longer. Where there are fewer, a sentence says what a
+ * loss costs then.
+ *
+ * `asked`: by a person; undefined: nobody did.
+ */
+export const replicaWish = (
+  asked: number | undefined,
+  known: Partial<Pick<ReplicaWish, 'sites' | 'before'>> = {},
+): ReplicaWish => ({
+  count: asked ?? DEFAULT_REPLICAS,
+  isAsked: asked !== undefined,
+  ...{ sites: {}, before: null, ...known },
+});
+
+export interface Replicated {
+  readonly plan: Plan;
+  /** What its replicas cost, and where there are fewer than wished for, what a loss costs then. */
+  readonly reasons: readonly Reason[];
+}
+
+/** Two tabs of one browser end together; two donors of one network may. */
+function nearness(sites: ReplicaWish['sites']): Placing['nearness'] {
+  return (one, other) => {
+    const [a, b] = [sites[one], sites[other]];
+    if (a === undefined || b === undefined) return 0;
+    if (a.browser !== null && a.browser === b.browser) return 2;
+    return a.network !== null && a.network === b.network ? 1 : 0;
+  };
+}
+
+/** Of those who are equally near a newcomer goes as soon as another one may: together. */
+function nearnessOfCopies(sites: ReplicaWish['sites']): Placing['nearness'] {
+  const near = nearness(sites);
+  return (one, other) => near(one, other) + (sites[one]?.isNew && sites[other]?.isNew ? BOTH_NEW : 0);
+}
+
+function candidatesOf(plan: Plan, offer: readonly PeerId[]): PeerId[] {
+  const members = new Set(peersOf(plan));
+  const spares = offer.filter((peer) => !members.has(peer)).slice(0, MOST_SPARES);
+  return [...offer.filter((peer) => members.has(peer)), ...spares];
+}
+
+interface CappedRun {
+  readonly model: Model;
+  readonly batch: ClusterProblem['batch'];
+  readonly caps: MemoryCaps;
+  readonly hosts?: HostMemory;
+  /** Absent: every GPU takes any buffer. */
+  readonly buffers?: BufferLimits;
+  /** Everyone who may keep something, in the order they joined. */
+  readonly offer: readonly PeerId[];
+}
+
+/** By the memory that donors give alone. */
+export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish): Replicated {
+  const { model, buffers } = run;
+  const bare = withoutReplicas(chosen, withinBuffers(model, buffers));
+  const candidates = candidatesOf(bare, run.offer);
+  const plan = withReplicas({
+    ...{ model, islands: run.batch.islands, buffers, plan: bare, count: wish.count, candidates, before: wish.before },
+    roomBytes: roomWithin(run, bare),
+    byteCost: () => 1,
+    nearness: nearnessOfCopies(wish.sites),
+  });
+  return { plan, reasons: shortfall(plan, wish.count, candidates.length, null) };
+}
+
+function roomWithin(
+  { model, batch, caps, hosts = new Map(), buffers = new Map() }: CappedRun,
+  plan: Plan,
+): Placing['roomBytes'] {
+  const known = holders(model, plan);
+  const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
+  const inFlight = planSlots(plan, build(plan));
+  const bytesOf = (specs: readonly BufferSpec[]): number => specs.reduce((sum, { bytes }) => sum + bytes, 0);
+  const workBytes = (peer: PeerId, compute: Compute): number => {
+    const stages = stagesOfPeer(plan, peer, batch.sequence, batch.wire, compute, inFlight);
+    return [...stages.values()].reduce((sum, size) => sum + bytesOf(stageBuffers(model, size)), 0);
+  };
+  const beside = new Map<string, number>();
+  return (peer, state) => {
+    const inHost = Math.min(
+      hostRoom({ ...plan, state }, peer, hosts.get(peer)),
+      bufferRoom(model, state, buffers.get(peer)?.bufferBytes),
+    );
+    const cap = caps.get(peer);
+    if (cap === undefined) return inHost;
+    const bytes = either.map((compute) => {
+      const key = `${peer} ${compute}`;
+      const work = beside.get(key) ?? workBytes(peer, compute);
+      beside.set(key, work);
+      return work + bytesOf(shardBuffers(model, { ...plan, state }, peer, known, compute));
+    });
+    return Math.min(inHost, cap - Math.max(...bytes));
+  };
+}
+
+/** Past a GPU's largest buffer there is no room, whatever else is free. */
+const bufferRoom = (model: Model, kept: readonly BlockState[], limit: number | undefined): number =>
+  limit === undefined
+    ? Number.POSITIVE_INFINITY
+    : limit - largestShardBytes(model, kept) < 0
+      ? -1
+      : Number.POSITIVE_INFINITY;
+
+interface Costed extends Replicated {
+  readonly forecast: Forecast;
+  readonly memory: ReadonlyMap<PeerId, number>;
+}
+
+/** By what peers of a cluster are predicted to need and to take. */
+export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish): Costed {
+  const buffers = costs.bufferLimits;
+  const plan = withoutReplicas(chosen, withinBuffers(costs.model, buffers));
+  const candidates = candidatesOf(
+    plan,
+    costs.peers.map(({ id }) => id),
+  );
+  const bytesWith = memoryWith(costs, plan);
+  const placing = {
+    ...{ model: costs.model, islands: costs.batch.islands, buffers, plan, candidates, before: wish.before },
+    roomBytes: (peer: PeerId, kept: readonly BlockState[]) => {
+      const known = costs.peers[costs.placeOf(peer)];
+      const inHost = Math.min(
+        hostRoom({ ...plan, state: kept }, peer, known?.hostBytes),
+        bufferRoom(costs.model, kept, buffers.get(peer)?.bufferBytes),
+      );
+      return Math.min(inHost, (known?.memoryBytes ?? 0) - bytesWith(peer, kept));
+    },
+    byteCost: (from: PeerId, to: PeerId) => {
+      const [upload, download] = [costs.peers[costs.placeOf(from)]?.upload, costs.peers[costs.placeOf(to)]?.download];
+      const link = costs.link(from, to).bytesPerSecond;
+      return 1 / Math.min(upload ?? MOST_RATE, download ?? MOST_RATE, link ?? MOST_RATE, MOST_RATE);
+    },
+    nearness: nearnessOfCopies(wish.sites),
+  };
+  const bare = forecast(costs, plan);
+  let growth: number | null = null;
+  for (let count = wish.count; ; count--) {
+    const placed = withReplicas({ ...placing, count });
+    const built = build(placed);
+    const predicted = count === 0 ? bare : forecast(costs, placed, built);
+    const longer = predicted.stepSeconds / bare.stepSeconds - 1;
+    if (count > 0 && !wish.isAsked && longer > MOST_GROWTH) {
+      growth = longer;
+      continue;
+    }
+    const memory = memoryOf(costs, placed, built);
+    const uploaded = withUploaders(costs, placed);
+    const lack = shortfall(placed, wish.count, candidates.length, growth);
+    const reasons = [...costReasons(placed, predicted, bare), ...uploadReasons(costs, uploaded), ...lack];
+    return { plan: uploaded, forecast: predicted, memory, reasons };
+  }
+}
+
+function costReasons({ state }: Plan, predicted: Forecast, bare: Forecast): Reason[] {
+  const counts = state.flatMap(({ shards }) => shards.map(({ replicas }) => replicas.length));
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  if (most === 0) return [];
+  const sent = ({ peers }: Forecast): number => [...peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+  const longer = predicted.stepSeconds - bare.stepSeconds;
+  const percent = rounded((100 * longer) / (bare.stepSeconds || 1), 2);
+  const copies = fewest === most ? copiesWords(most) : `${fewest} to ${copiesWords(most)}`;
+  return [
+    {
+      peer: null,
+      text: `Each part of the state has ${copies} with other donors: a step takes ${longer < 1e-3 ? 'less than 1 ms' : secondsText(longer)} longer for it (${percent} %), and sends ${bytesText(sent(predicted) - sent(bare))} more.`,
+    },
+  ];
+}
+
+/** `growth`: by how much a step would take longer with one copy more than there are; null: that is not why. */
+function shortfall({ state }: Plan, wanted: number, peers: number, growth: number | null): Reason[] {
+  const copies = state.flatMap(({ shards }) => shards.map(({ replicas }) => replicas.length));
+  const short = copies.filter((count) => count < wanted).length;
+  if (short === 0) return [];
+  const warning = (text: string): Reason[] => [{ peer: null, text, isWarning: true }];
+  const back = 'is gone, the run goes back to its newest checkpoint';
+  if (peers === 1) return warning(`One donor keeps the only copy of the state. When it ${back}.`);
+  const place =
+    short === copies.length
+      ? 'Nothing of the training state (weights and optimizer) has'
+      : `${short} of the ${copies.length} parts of the training state (weights and optimizer) lack`;
+  const why =
+    growth !== null
+      ? growth < 1
+        ? `a step would take ${rounded(100 * growth, 2)} % longer`
+        : `a step would take ${rounded(1 + growth, 2)} times as long`
+      : wanted >= peers
+        ? `there are ${counted(peers, 'donor')}`
+        : 'the memory that donors give has no room for more';
+  return warning(
+    `${place} ${copiesWords(wanted)} with ${wanted === 1 ? 'another donor' : 'other donors'}, because ${why}. When every donor that keeps a part ${back}.`,
+  );
+}
+
+const copiesWords = (count: number): string => (count === 1 ? 'a copy' : `${count} copies`);
+
+/** How much of the state lacks copies, in shares of the whole; a copy near its primary is half of one, or less. */
+export function lackOf(plan: Plan, { count, sites }: ReplicaWish): number {
+  const near = nearness(sites);
+  let [lack, whole] = [0, 0];
+  for (const { shards } of plan.state)
+    for (const { peer, range, replicas } of shards) {
+      const elements = range[1] - range[0];
+      whole += elements;
+      const copies = replicas.slice(0, count).reduce((sum, replica) => sum + 1 / (1 + near(peer, replica)), 0);
+      lack += elements * (count - copies);
+    }
+  return whole === 0 ? 0 : lack / whole;
+}
+
+/** So many times the primary's rate, where rates are known to about a fifth. */
+const CLEARLY_BETTER = 2;
+/** What a primary uploads in less stays with it. */
+const LEAST_SECONDS = 1;
+
+type Lines = Pick<ClusterCosts, 'peers' | 'batch'>;
+
+/** No bytes take no time, whatever carries them. */
+export const secondsFor = (bytes: number, bytesPerSecond: number): number => (bytes === 0 ? 0 : bytes / bytesPerSecond);
+
+const elementBytes = ({ batch }: Pick<Lines, 'batch'>): number => savedKinds(batch.islands).length * FLOAT_BYTES;
+
+/** Until everyone has uploaded its part of a checkpoint. */
+export function savingSeconds(lines: Lines, { state }: Plan): number {
+  const elements = new Map<PeerId, number>();
+  for (const { shards } of state)
+    for (const shard of shards) {
+      const uploader = uploaderOf(shard);
+      elements.set(uploader, (elements.get(uploader) ?? 0) + sizeOf(shard));
+    }
+  const bytes = elementBytes(lines);
+  return Math.max(0, ...lines.peers.map(({ id, upload }) => secondsFor((elements.get(id) ?? 0) * bytes, upload)));
+}
+
+/**
+ * Who uploads which shards for checkpoints, and how long that takes. A primary's part goes up over the line of a replica
+ * whose line is clearly better, shard by shard, as long as that one is done with it sooner than the primary would be with
+ * all of its own. A function of the plan and of what is known of lines alone, so that whoever predicts, plans anew or plays
+ * a recording comes to the same. Rules RE in SPEC.md.
+ *
+ * The plan with an uploader for each shard that goes up sooner from a replica.
+ */
+export function withUploaders(lines: Lines, plan: Plan): Plan {
+  const bare = { ...plan, state: plan.state.map(({ block, shards }) => ({ block, shards: shards.map(byPrimary) })) };
+  const uploaders = chosenUploaders(lines, bare);
+  if (uploaders.size === 0) return bare;
+  const state = bare.state.map(({ block, shards }) => ({
+    block,
+    shards: shards.map((shard) => {
+      const uploader = uploaders.get(shard);
+      return uploader === undefined ? shard : { ...shard, uploader };
+    }),
+  }));
+  return { ...bare, state };
+}
+
+const byPrimary = ({ uploader: _, ...shard }: Shard): Shard => keptBy(shard, shard.peer, shard.replicas);
+
+function chosenUploaders(lines: Lines, { state }: Plan): ReadonlyMap<Shard, PeerId> {
+  const known = new Map(lines.peers.map((peer) => [peer.id, peer]));
+  const bytes = elementBytes(lines);
+  const chosen = new Map<Shard, PeerId>();
+  const loads = new Map<PeerId, number>();
+  /** Of each primary what it may give away, the largest first. */
+  const own = new Map<PeerId, Shard[]>();
+  for (const shard of state.flatMap(({ shards }) => shards)) {
+    loads.set(shard.peer, (loads.get(shard.peer) ?? 0) + sizeOf(shard));
+    own.set(shard.peer, [...(own.get(shard.peer) ?? []), shard]);
+  }
+  for (const [peer, shards] of own)
+    own.set(
+      peer,
+      shards.toSorted((a, b) => sizeOf(b) - sizeOf(a)),
+    );
+  const secondsOf = (peer: PeerId, more = 0): number =>
+    secondsFor(((loads.get(peer) ?? 0) + more) * bytes, known.get(peer)?.upload ?? Number.POSITIVE_INFINITY);
+  const open = new Set(own.keys());
+  while (open.size > 0) {
+    const [primary, seconds] = longest([...open].map((peer) => [peer, secondsOf(peer)]));
+    const shards = got(own, primary);
+    const found = seconds < LEAST_SECONDS ? null : sooner(shards, known, secondsOf);
+    if (found === null) {
+      open.delete(primary);
+      continue;
+    }
+    const [shard, replica] = found;
+    chosen.set(shard, replica);
+    own.set(
+      primary,
+      shards.filter((other) => other !== shard),
+    );
+    loads.set(primary, got(loads, primary) - sizeOf(shard));
+    loads.set(replica, (loads.get(replica) ?? 0) + sizeOf(shard));
+  }
+  return chosen;
+}
+
+const longest = (times: readonly (readonly [PeerId, number])[]): readonly [PeerId, number] =>
+  times.reduce((most, one) => (one[1] > most[1] ? one : most));
+
+/** The first shard that a replica is done with before its primary is with all of its own, and the one that is done first. */
+function sooner(
+  shards: readonly Shard[],
+  known: ReadonlyMap<PeerId, PlannedPeer>,
+  secondsOf: (peer: PeerId, more?: number) => number,
+): readonly [Shard, PeerId] | null {
+  for (const shard of shards) {
+    const primary = known.get(shard.peer);
+    let best: readonly [PeerId, number] | null = null;
+    for (const replica of shard.replicas) {
+      const other = known.get(replica);
+      if (!primary || !other || !isClearlyBetter(other, primary)) continue;
+      const seconds = secondsOf(replica, sizeOf(shard));
+      if (seconds < (best?.[1] ?? secondsOf(shard.peer))) best = [replica, seconds];
+    }
+    if (best !== null) return [shard, best[0]];
+  }
+  return null;
+}
+
+/** Who shares a line has the same part of it. */
+const isClearlyBetter = (other: PlannedPeer, primary: PlannedPeer): boolean =>
+  other.upload >= CLEARLY_BETTER * primary.upload;
+
+/** What other uploaders are for; none where there are none. */
+export function uploadReasons(lines: Lines, plan: Plan): Reason[] {
+  const count = plan.state.flatMap(({ shards }) => shards.filter(({ uploader }) => uploader !== undefined)).length;
+  if (count === 0) return [];
+  const alone = { ...plan, state: plan.state.map(({ block, shards }) => ({ block, shards: shards.map(byPrimary) })) };
+  const [seconds, before] = [savingSeconds(lines, plan), savingSeconds(lines, alone)];
+  const parts = `${counted(count, 'part')} of the state ${count === 1 ? 'is' : 'are'}`;
+  const text = `For checkpoints ${parts} uploaded by donors that keep copies and have better lines: a checkpoint takes ${secondsText(seconds)} instead of ${secondsText(before)}.`;
+  return [{ peer: null, text }];
 }

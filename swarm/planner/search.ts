@@ -1,5 +1,5 @@
 /**
- * The search for the plan of the best predicted step. Drafts are judged by the thousand (judge.ts), so a draft is
+ * The search for the plan of the best predicted step. Drafts are judged by the thousand (draft.ts), so a draft is
  * improved as metal is by cooling (simulated annealing, Kirkpatrick et al. 1983): a random small move that makes the
  * step longer by a part d is made with probability exp(−d / temperature), which falls to 0. It begins among the few
  * most useful peers and lets in more of them, so that what was found with some is where the search with more begins.
@@ -9,16 +9,13 @@
  */
 import { at, below, type PeerId, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { memoryWithin, planOf, sketchOf } from './draft.ts';
+import { type ClusterCosts, type ClusterProblem, clusterCosts, withoutTurns } from './clusterCosts.ts';
+import { type Judged, judge, memoryWithin, planOf, type Sketch, sketchOf } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
-import { type Judged, judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
-import { withoutTurns } from './lines.ts';
-import { type Around, exchanges, neighbour } from './moves.ts';
+import { type Around, around, exchanges, joined, neighbour, regionsOf, starts, usefulOrder } from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
-import { around, joined, regionsOf, starts, usefulOrder } from './starts.ts';
 
 /** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more, up to so many. */
 const [WORK, GROWTH, MOST_GROWN] = [40_000, 0.12, 128];

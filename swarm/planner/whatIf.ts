@@ -1,10 +1,15 @@
 /**
  * What-if: a cluster edited by a few words (`add 4 like a; remove b; uploadBytesPerSecond x2`), for the same planner to
  * answer (COMET's use). Edits apply in order; links of an added peer are those of the peer it is like.
+ * The same edits say what would fit where a model fits nobody.
  */
+
 import { type Result, refusal, success } from '../base.ts';
-import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
-import { SESSION_SECONDS } from './groupsAsked.ts';
+import type { Model } from '../model/model.ts';
+import { counted } from '../quantityText.ts';
+import { type Cluster, type ClusterPeer, parseCluster, SESSION_SECONDS } from './cluster.ts';
+import type { ClusterProblem } from './clusterCosts.ts';
+import { searchPlan } from './search.ts';
 
 const PEER_FIELDS = [
   'memoryBytes',
@@ -43,7 +48,7 @@ function edit(cluster: Cluster, words: string): Result<Cluster> {
 }
 
 /** With so many more peers like this one, links included. */
-export function withMore(cluster: Cluster, count: number, model: string): Result<Cluster> {
+function withMore(cluster: Cluster, count: number, model: string): Result<Cluster> {
   const like = cluster.peers.find(({ id }) => id === model);
   if (!like) return refusal(`"${model}" must be the id of a peer`);
   if (count < 1 || count > MOST_ADDED) return refusal(`"add ${count}" must be from 1 to ${MOST_ADDED} peers`);
@@ -117,3 +122,79 @@ function faster(peer: ClusterPeer, times: number): ClusterPeer {
     },
   };
 }
+
+/** More peers than so many are no answer. */
+const MOST_LIKE_IT = 64;
+/** Drafts of one look. */
+const LOOK_WORK = 800;
+
+/**
+ * What would fit where a model fits nobody: fewer of its layers, shorter sequences, more peers like the roomiest one.
+ * Each is tried, so that what is said fits has a plan; only for a while, so that more may fit than is said.
+ *
+ * After each look the parts of the answer so far; each a whole one.
+ */
+export function* whatFits(refused: ClusterProblem): Generator<readonly string[], void> {
+  // A plan in force is one of all layers.
+  const { inForce: _, ...problem } = refused;
+  const found: string[] = [];
+  const { model, batch, cluster } = problem;
+  const say = function* (looks: Generator<void, string | null>): Generator<readonly string[], void> {
+    let look = looks.next();
+    for (; !look.done; look = looks.next()) yield found;
+    if (look.value !== null) found.push(look.value);
+    yield found;
+  };
+  const fewerLayers = function* (): Generator<void, string | null> {
+    const most = yield* largest(model.layers - 1, (layers) => fits({ ...problem, model: withLayers(model, layers) }));
+    return most === 0 ? null : `a model of ${counted(most, 'layer')} instead of ${model.layers}`;
+  };
+  const shorterSequences = function* (): Generator<void, string | null> {
+    for (let sequence = batch.sequence >> 1; sequence > 0; sequence >>= 1) {
+      if (fits({ ...problem, batch: { ...batch, sequence } }))
+        return `samples of ${counted(sequence, 'token')} instead of ${batch.sequence}`;
+      yield;
+    }
+    return null;
+  };
+  const morePeers = function* (): Generator<void, string | null> {
+    const like = cluster.peers.reduce((most, peer) => (peer.memoryBytes > most.memoryBytes ? peer : most));
+    const isEnough = (count: number): boolean => {
+      const more = withMore(cluster, count, like.id);
+      return more.ok && fits({ ...problem, cluster: more.value });
+    };
+    let enough = 1;
+    for (; enough <= MOST_LIKE_IT && !isEnough(enough); enough *= 2) yield;
+    if (enough > MOST_LIKE_IT) return null;
+    const tooFew = yield* largest(enough - 1, (count) => !isEnough(count), enough >> 1);
+    return `${counted(tooFew + 1, 'more donor')} like ${like.id}`;
+  };
+  yield* say(fewerLayers());
+  yield* say(shorterSequences());
+  yield* say(morePeers());
+}
+
+function fits(problem: ClusterProblem): boolean {
+  for (const { best, work } of searchPlan(problem).progress)
+    if (best !== null || work > LOOK_WORK) return best !== null;
+  return false;
+}
+
+/** The largest number up to `most` that holds, where all from `held` up to it do. */
+function* largest(most: number, holds: (count: number) => boolean, held = 0): Generator<void, number> {
+  let [low, high] = [held, most];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (holds(middle)) low = middle;
+    else high = middle - 1;
+    yield;
+  }
+  return low;
+}
+
+/** The first so many layers of a model. */
+const withLayers = (model: Model, layers: number): Model => ({
+  ...model,
+  layers,
+  blocks: model.blocks.filter(({ name }) => !name.startsWith('layer.') || Number(name.slice(6)) < layers),
+});

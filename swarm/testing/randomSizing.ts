@@ -4,7 +4,7 @@
  * For tests.
  */
 import { below, type Random } from '../base.ts';
-import type { SizingProblem } from '../planner/sizingProblem.ts';
+import type { SizingProblem } from '../planner/sizing.ts';
 
 export interface Shape {
   readonly peers: number;

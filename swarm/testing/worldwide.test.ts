@@ -2,9 +2,8 @@ import { expect, it } from 'vitest';
 import { invariant, type Random, seededRandom } from '../base.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
-import { planOf } from '../planner/draft.ts';
+import { judge, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
-import { judge } from '../planner/judge.ts';
 import type { Draft } from '../planner/layout.ts';
 import { worldwideProblem } from './worldwide.ts';
 

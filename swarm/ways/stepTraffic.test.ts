@@ -4,7 +4,7 @@ import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
-import { replicated } from '../planner/replication.ts';
+import { replicated } from '../planner/replicas.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { stepTraffic } from './stepTraffic.ts';
 

@@ -10,7 +10,7 @@ import { type StageSize, stageBuffers } from '../../../swarm/memory/memory.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { DeviceLimits, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import { aloneBytes } from '../../../swarm/planner/aloneBytes.ts';
+import { aloneBytes } from '../../../swarm/planner/equalSplit.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stream } from '../executor/engine.ts';

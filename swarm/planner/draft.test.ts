@@ -3,9 +3,8 @@ import { at, below, evenRanges, invariant, seededRandom } from '../base.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
 import { steadyCase } from '../testing/steadyClusters.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { memoryOf, planOf } from './draft.ts';
+import { judge, memoryOf, planOf, type Sketch } from './draft.ts';
 import { forecast } from './forecast.ts';
-import { judge, type Sketch } from './judge.ts';
 import type { Draft } from './layout.ts';
 
 /** Peers in any order, in up to five stages of up to three. */
