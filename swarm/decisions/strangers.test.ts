@@ -15,14 +15,14 @@ test.each([
   ['that never gets warm', stranger('never warm', 1e-5, 0.01)],
   ['that is warm and never gets ready', stranger('never ready', 1e-5, 0.01)],
   ['that reports no step', stranger('mute', 1e-5, 0.01)],
-])('[AP51] [CO71] [CO72] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
+])('[CO71] [CO72] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
   const without = commitsIn(two, SECONDS);
   const beside = commitsIn([...two, liar], SECONDS);
   expect(without).toBeGreaterThan(500);
   expect(beside).toBeGreaterThan(0.8 * without);
 });
 
-test('[AP50] an honest newcomer is worth its visit', () => {
+test('an honest newcomer is worth its visit', () => {
   const without = commitsIn(two, SECONDS);
   expect(commitsIn([...two, stranger('honest', 0.001, 0.001)], SECONDS)).toBeGreaterThan(1.5 * without);
 });
@@ -31,11 +31,11 @@ test.each([
   ['that claims to be a thousand times as fast', [{ ...stranger('honest', 1e-5, 1), joinsAtMs: 0 }, ...two]],
   ['that claims what they do, and is the first', [{ ...stranger('honest', 0.01, 1), joinsAtMs: 0 }, ...two]],
   ['that claims what they do, and is the last', [...two, { ...stranger('honest', 0.01, 1), joinsAtMs: 0 }]],
-])('[AP53] a slow member of the first plan %s soon has no part, though nobody was seen before', (_, all) => {
+])('a slow member of the first plan %s soon has no part, though nobody was seen before', (_, all) => {
   expect(commitsIn(all, SECONDS)).toBeGreaterThan(0.8 * commitsIn(two, SECONDS));
 });
 
-test('[AP53] where all are five times as slow as they say, nobody goes for long', () => {
+test('where all are five times as slow as they say, nobody goes for long', () => {
   const slow = ['a', 'b', 'c'].map((name) => ({ ...honest(name), truth: 0.05 }));
   const frank = slow.map((donor) => ({ ...donor, claims: 0.05 }));
   expect(commitsIn(slow, SECONDS)).toBeGreaterThan(0.8 * commitsIn(frank, SECONDS));
