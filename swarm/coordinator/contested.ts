@@ -68,7 +68,7 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
 const detailOf = (senior: PeerId, junior: PeerId): string =>
   `${senior} and ${junior} have different copies of the same part of the state`;
 
-const timesDiffered = (found: readonly Fault[], one: PeerId, other: PeerId | undefined): number =>
+const timesDiffered = (found: readonly Fault[], one: PeerId, other: PeerId | null): number =>
   found.filter(({ peer, about }) => peer === one && about === other).length;
 
 /** It differs from donors of two other networks, and from nobody who differs from as many. */
