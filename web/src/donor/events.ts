@@ -21,7 +21,7 @@ import type { Preferences } from './preferences.ts';
 import {
   contributedTokens,
   type DonorState,
-  holdsPart,
+  hasHandOver,
   INITIAL_STATE,
   ownEntry,
   type Rest,
@@ -291,7 +291,7 @@ function afterStandby(state: DonorState, { state: standby, why, place }: Standby
       };
     case 'left': {
       const by = state.pending === 'leave' ? {} : ({ by: 'operator' } as const);
-      return { ...state, phase: { kind: 'left', handedOver: holdsPart(state), ...by }, pending: null, rest: null };
+      return { ...state, phase: { kind: 'left', handedOver: hasHandOver(state), ...by }, pending: null, rest: null };
     }
     case 'spare': // a pause that is asked for is confirmed by a word of its own
       return {

@@ -14,7 +14,7 @@ import {
   allGivenTokens,
   contributedTokens,
   type DonorState,
-  holdsPart,
+  hasHandOver,
   isAlone,
   isHeld,
   ownEntry,
@@ -158,14 +158,14 @@ const PENDING: Readonly<Record<NonNullable<DonorState['pending']>, string>> = {
 export const pendingSentence = (state: DonorState): string => {
   if (state.pending === 'leave' && trainsAlone(state))
     return 'Saving what only your GPU has. That takes a step or two, and as long as your line needs for it.';
-  if (state.pending === 'leave' && !holdsPart(state)) return 'Telling the server that you leave.';
+  if (state.pending === 'leave' && !hasHandOver(state)) return 'Telling the server that you leave.';
   return state.pending === null ? '' : PENDING[state.pending];
 };
 
 /** What it costs not to wait for that. */
 export function leaveNowSentence(state: DonorState): string {
   if (trainsAlone(state)) return 'Don’t wait. What came after the last saved state is lost.';
-  return `Don’t wait. ${holdsPart(state) ? 'The others may have to repeat a step.' : 'Nothing is lost.'}`;
+  return `Don’t wait. ${hasHandOver(state) ? 'The others may have to repeat a step.' : 'Nothing is lost.'}`;
 }
 
 /** The word is one of those that every page has (`STATE_WORDS`), but where this tab takes no part. */

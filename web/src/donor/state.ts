@@ -131,7 +131,7 @@ export function ownEntry({ snapshot, me }: DonorState): Snapshot['donors'][numbe
 }
 
 /** Whether others take something over when this tab leaves. */
-export const holdsPart = ({ phase, ownedBytes }: DonorState): boolean =>
+export const hasHandOver = ({ phase, ownedBytes }: DonorState): boolean =>
   phase.kind === 'joined' || phase.kind === 'computing' || ownedBytes > 0;
 
 export function contributedTokens(state: DonorState): number {
