@@ -31,8 +31,8 @@ export function considerCheckpoint(transition: Transition, isWaived = false) {
  * as many: of two sides that are as large nobody knows which is right. Else the replica, of two
  * replicas the later one, gets the shard anew. The second time nobody knows whose is right: both rest where others are at
  * hand, else the one who came last, and the run goes back to what counts. After that, and where two others differ twice
- * too, only the one who came last rests, so that several strangers cannot set aside all who were here before them; the run
- * goes back for it only where its state would be the one to go on from. True: the plan in force is over.
+ * too, only the one who came last rests, and the other's copy counts, so that several strangers cannot set aside all who
+ * were here before them. True: the plan in force is over.
  */
 function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boolean {
   const differing = differencesIn(checkpoint);
@@ -41,7 +41,8 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
     remember(transition, 'state', senior, junior);
     log(transition, 'warn', `${detailOf(senior, junior)}.`);
   }
-  const found = transition.state.faults.filter(({ of }) => of === 'state');
+  const { donors, faults } = transition.state;
+  const found = faults.filter(({ of }) => of === 'state');
   for (const { senior, junior } of pairs.values()) {
     const detail = detailOf(senior, junior);
     const culprit = [senior, junior].find((peer) => isAlone(found, peer) && donorOf(transition, peer));
@@ -52,12 +53,11 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
     const times = timesDiffered(found, senior, junior);
     if (times < 2 || !donorOf(transition, junior)) continue;
     const doOthers = found.some(({ peer, about }) => about !== junior && timesDiffered(found, peer, about) > 1);
-    const last = transition.state.donors.findLast(({ peer }) => peer === senior || peer === junior)?.peer;
+    const last = donors.findLast(({ peer }) => peer === senior || peer === junior)?.peer ?? junior;
     if (times === 2 && !doOthers) goBack(transition, [senior, junior], detail);
-    else if (last === senior) goBack(transition, [senior], detail);
     else {
-      lay(transition, differing);
-      planOn(transition, `${detail}: ${junior} rests for ${rest(transition, junior)}`);
+      lay(transition, differing, last);
+      planOn(transition, `${detail}: ${last} rests for ${rest(transition, last)}`);
     }
     return true;
   }
@@ -87,13 +87,15 @@ function goBack(transition: Transition, two: readonly PeerId[], detail: string) 
   send(transition, resting, { type: 'standby', state: 'spare', why: 'mustWait' });
 }
 
-/** What they keep of these is asked for no more, until they have it anew. */
-function lay(transition: Transition, differing: readonly Difference[]) {
+/** What juniors keep of these is asked for no more, until they have it anew; so is what `untrusted` keeps, also as the primary. */
+function lay(transition: Transition, differing: readonly Difference[], untrusted: PeerId | null = null) {
   const { phase } = transition.state;
   if (!('inForce' in phase)) return;
   const { inForce } = phase;
-  const lost = differing.flatMap(({ key, junior }) =>
-    dutiesIn(inForce, junior)?.replica.includes(key) ? keeperKey(junior, key) : [],
-  );
+  const lost = differing.flatMap(({ key, senior, junior }) => {
+    const keeper = senior === untrusted ? senior : junior;
+    const { primary = [], replica = [] } = dutiesIn(inForce, keeper) ?? {};
+    return [...primary, ...replica].includes(key) ? keeperKey(keeper, key) : [];
+  });
   change(transition, { phase: { ...phase, inForce: { ...inForce, lacking: withStale(inForce.lacking, lost) } } });
 }
