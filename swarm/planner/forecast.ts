@@ -12,7 +12,7 @@
  */
 import { at, float, got, int, overlap, type PeerId, type Range } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/shardMemory.ts';
+import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { codedParts, holdsPart } from '../plan/codedState.ts';
 import { passesOf } from '../plan/layered.ts';

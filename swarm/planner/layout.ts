@@ -6,8 +6,7 @@
  */
 
 import { at, evenRanges, float, int } from '../base.ts';
-import { COUNTERS } from '../memory/memory.ts';
-import { PARTIALS, SCALARS } from '../memory/shardMemory.ts';
+import { COUNTERS, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import { type Block, type BlockName, parameters } from '../model/model.ts';
 import type { Gathered, WarmUp } from '../plan/plan.ts';
