@@ -33,7 +33,7 @@ function lastSpans(record: string): ReadonlySet<string> {
   return names;
 }
 
-test('[ST1] [RE20] [PL51] gathered, in main memory and state alone: one is killed, one comes, one leaves, and the curve does not notice', async () => {
+test('[ST1] [RE20] gathered, in main memory and state alone: one is killed, one comes, one leaves, and the curve does not notice', async () => {
   const path = copyOfRun(RUN, withSteps(STEPS));
   const run = runFileAt(path);
   const folder = temporaryFolder();

@@ -19,7 +19,7 @@ const newestLoss = (page: Page): Promise<number> =>
     return steps.at(-1).loss;
   });
 
-test('[AP50] [OP61] a second browser leaves the first its part, and is told why it waits or what it moves; a run that goes back says so everywhere', async () => {
+test('[OP61] a second browser leaves the first its part, and is told why it waits or what it moves; a run that goes back says so everywhere', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(4_000)));
   const operator = await openOperator(server);
   const first = await openDonor(server.url);

@@ -18,7 +18,7 @@ const options = { timeout: HANG_MS };
 const IS_LONG = process.env.SHOAL_LONG === '1';
 
 test.runIf(IS_LONG)(
-  '[AP50] who claims to be a thousand times as fast is not given the run, and is left when it is slow',
+  'who claims to be a thousand times as fast is not given the run, and is left when it is slow',
   options,
   async () => {
     const besieged = await Besieged.training({ honest: 2, stepMs: 60 });

@@ -8,7 +8,7 @@ import { goldenFile, jsonLines, runSwarm, temporaryFolder } from './product.ts';
 
 const STREAMS = 4;
 
-test('[WP51] [CL3] the plan of a cluster with windows: as many connections as it counts on, the golden curve', async () => {
+test('[WP51] the plan of a cluster with windows: as many connections as it counts on, the golden curve', async () => {
   const folder = temporaryFolder();
   const [cluster, plan, record] = ['cluster.json', 'plan.json', 'record.jsonl'].map((name) => join(folder, name));
   const run = goldenFile('gpt2-tiny/run.json');

@@ -50,7 +50,7 @@ test.each([
 /** None of them holds the model alone; two do, with layers computed again; the one that joins does by itself. */
 const SMALL = Array.from({ length: 3 }, () => ['--donor', 'memory=4MiB']).flat();
 
-test('[AP2] planned by auto: one of three small donors is killed, then a large one joins: within the bounds at every step', async () => {
+test('planned by auto: one of three small donors is killed, then a large one joins: within the bounds at every step', async () => {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
   const folder = temporaryFolder();
   const [weights, report] = [join(folder, 'export'), join(folder, 'report.json')];

@@ -34,7 +34,7 @@ function write(problem: unknown): string {
   return path;
 }
 
-describe('[SZ5] the golden problems', () => {
+describe('the golden problems', () => {
   it.each(['four-peers', 'four-peers-small-batch', 'four-peers-hidden-communication'])('%s', async (name) => {
     expect(await runCommand(['assign', golden(name), '--json'])).toBe(0);
     expect(command.errors).toBe('');
@@ -74,7 +74,7 @@ describe('[SZ5] the golden problems', () => {
     ]);
   });
 
-  it('[SZ14] names the peers that compute beside less than an even share of the state', async () => {
+  it('names the peers that compute beside less than an even share of the state', async () => {
     const small = { ...PEER, memoryGiB: 10 };
     expect(await runCommand(['assign', write({ ...PROBLEM, peers: [small, ...OTHERS] })])).toBe(0);
     expect(command.out).toContain(
@@ -82,7 +82,7 @@ describe('[SZ5] the golden problems', () => {
     );
   });
 
-  it('[SZ12] has no largest micro-batch where every one fits', async () => {
+  it('has no largest micro-batch where every one fits', async () => {
     const problem = withPeer({ activationGiB: { table: [1, 1] } });
     expect(await runCommand(['assign', write(problem), '--json'])).toBe(0);
     expect(JSON.parse(command.out).peers[0]).toMatchObject({ maxMicroBatch: null, maxMicroBatchEvenState: null });
@@ -92,7 +92,7 @@ describe('[SZ5] the golden problems', () => {
   });
 });
 
-describe('[SZ1] bad input ends with 2 and one sentence', () => {
+describe('bad input ends with 2 and one sentence', () => {
   const time = { table: [], slope: 1, intercept: 0 };
 
   it.each<[string, unknown, RegExp]>([
@@ -194,7 +194,7 @@ describe('[SZ1] bad input ends with 2 and one sentence', () => {
     expect(command.errors).toMatch(/missing required argument 'problem\.json'/);
   });
 
-  it('[SZ2] takes a line that meets the axis below 0, where its times are above', async () => {
+  it('takes a line that meets the axis below 0, where its times are above', async () => {
     expect(await runCommand(['assign', write(withPeer({ forwardMs: { table: [1], slope: 2, intercept: -1 } }))])).toBe(
       0,
     );

@@ -118,12 +118,12 @@ async function conclude(data: DataDirectory, runName: string): Promise<void> {
   const text = await sampleText(modelOf(file), weights, SAMPLE);
   const evaluations = store.evaluations(runName);
   const loss = (committedSteps: number): string => evaluations.get(committedSteps)?.toFixed(3) ?? 'unknown';
-  say(`held-out loss: ${loss(0)} -> ${loss(file.train.steps)} nats a byte`);
-  say(`sample: ${oneLine(PROMPT + text)}`);
-  // Beside what scripts read.
+  // Beside what scripts read, and before it: its three lines are the last.
   process.stderr.write(
     `Next: npm start, and open the donor page in a browser. Sample files for every command: docs/examples/\n`,
   );
+  say(`held-out loss: ${loss(0)} -> ${loss(file.train.steps)} nats a byte`);
+  say(`sample: ${oneLine(PROMPT + text)}`);
   say(`export: ${folder}`);
 }
 

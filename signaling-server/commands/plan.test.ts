@@ -28,7 +28,7 @@ function write(cluster: unknown): string {
   return path;
 }
 
-it('[CL12] answers with a plan that `--plan` reads, with its prediction and the reasons', async () => {
+it('answers with a plan that `--plan` reads, with its prediction and the reasons', async () => {
   expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--json'])).toBe(0);
   expect(command.errors).toBe('');
   const answer = JSON.parse(command.out);
@@ -70,7 +70,7 @@ it('[OP51] prints a table for people, who count from 1, with what a change of th
     expect(command.out).toMatch(new RegExp(`^${peer}: stage [1-9], layers \\d–\\d, `, 'm'));
 });
 
-it('[CL18] the search ends with its seconds, and says what ran out', async () => {
+it('the search ends with its seconds, and says what ran out', async () => {
   const peers = Array.from({ length: 10 }, (_, index) => ({
     ...{ id: `p${index}`, memoryBytes: 1e9, flopsPerSecond: 1e8 * 1.3 ** index, region: index % 2 ? 'eu' : 'us' },
     uploadBytesPerSecond: 1e6 * 1.5 ** (9 - index),
@@ -102,7 +102,7 @@ it.each([
   expect(command.errors).toMatch(sentence);
 });
 
-it('[CL10] refuses what fits nobody with the memory that is missing', async () => {
+it('refuses what fits nobody with the memory that is missing', async () => {
   const small = { ...CLUSTER, peers: [{ id: 'a', memoryBytes: 1000, flopsPerSecond: 1e9 }] };
   expect(await runCommand(['plan', RUN, '--cluster', write(small), '--json'])).toBe(2);
   expect(command.out).toBe('');
@@ -111,7 +111,7 @@ it('[CL10] refuses what fits nobody with the memory that is missing', async () =
   );
 });
 
-it('[CL10] [CL11] what it says would fit fits as a what-if, beside what does not', async () => {
+it('what it says would fit fits as a what-if, beside what does not', async () => {
   const peers = [{ id: 'a', memoryBytes: 3e6, flopsPerSecond: 1e9 }];
   const path = write({ ...CLUSTER, peers });
   expect(await runCommand(['plan', RUN, '--cluster', path])).toBe(2);
@@ -120,7 +120,7 @@ it('[CL10] [CL11] what it says would fit fits as a what-if, beside what does not
   expect(command.out).toMatch(/before the change: the model does not fit/);
 });
 
-it('[CL13] says which stage gathers its layers, and why', async () => {
+it('says which stage gathers its layers, and why', async () => {
   const sizes = { n_layer: 4, n_head: 4, n_embd: 256, n_positions: 32, vocab_size: 256 };
   const file = JSON.parse(readFileSync(RUN, 'utf8'));
   const run = join(command.folder, 'run.json');

@@ -33,7 +33,7 @@ test('[SV31] this machine is known by its loopback addresses', () => {
   for (const address of ['128.0.0.1', '::2', '::127.0.0.1', '10.127.0.1', '']) expect(isLoopback(address)).toBe(false);
 });
 
-test('[PL61] who has one public address is behind one router; an inner address says nothing of lines', () => {
+test('who has one public address is behind one router; an inner address says nothing of lines', () => {
   for (const address of ['8.8.4.4', '::ffff:8.8.4.4', '100.128.0.1', '172.32.0.1', '2a00:1450:4001:810::200e'])
     expect(isOneLine(networkOf(address)), address).toBe(true);
   const inner = [

@@ -26,7 +26,7 @@ async function serve(): Promise<{ readonly server: Server; readonly data: DataDi
   return { server: await servers.serve({ auto: true }), data: await servers.data() };
 }
 
-test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {
+test('[CO25] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {
   const { server, data } = await serve();
   // 8 samples through 4 layers, forward and backward: their spans say what their profiles do.
   const first = new ScriptedDonor(server.url, { profile: profile(0.005), stepMs: 480 });
@@ -51,7 +51,7 @@ test('[AP2] [CO25] a newcomer that makes a step shorter is taken in without a ro
   expect(data.store.epoch('auto', epoch)?.reason).toMatch(/joins.*: with another plan a step takes/);
 });
 
-test('[AP8] [WP18] two donors that tell of no link between them are asked for it at the same moment; who was not asked is not heard', async () => {
+test('[WP18] two donors that tell of no link between them are asked for it at the same moment; who was not asked is not heard', async () => {
   const { server } = await serve();
   const first = new ScriptedDonor(server.url, { profile: profile(0.05) });
   await first.hears('committed');
@@ -70,7 +70,7 @@ test('[AP8] [WP18] two donors that tell of no link between them are asked for it
   ]);
 });
 
-test('[RE87] [AP50] after a restart who did the work does it again, though an equal donor that was spare is back first', async () => {
+test('[RE87] after a restart who did the work does it again, though an equal donor that was spare is back first', async () => {
   const { server } = await serve();
   const quick = profile(0.00001);
   const worker = new ScriptedDonor(server.url, { profile: quick, stepMs: 5 });
@@ -94,7 +94,7 @@ test('[RE87] [AP50] after a restart who did the work does it again, though an eq
   expect(first.received.some(({ type }) => type === 'prepare')).toBe(false);
 });
 
-test('[AP6] what a donor measured is found again by its key', async () => {
+test('what a donor measured is found again by its key', async () => {
   const { server, data } = await serve();
   const key = 'a-key-that-a-browser-keeps';
   const donor = new ScriptedDonor(server.url, { profile: profile(0.02), key });
@@ -103,7 +103,7 @@ test('[AP6] what a donor measured is found again by its key', async () => {
   expect(data.store.profile('auto', server.run.donors()[0]?.donor ?? '')).toBeNull(); // it told of no spans
 });
 
-test('[AP28] a search that fails is a refusal: a plan is made without it', async () => {
+test('a search that fails is a refusal: a plan is made without it', async () => {
   const server = await servers.serve({ auto: true, search: () => Promise.reject(new Error('a search that fails')) });
   const donor = new ScriptedDonor(server.url, { profile: profile(0.02) });
   await donor.hears('committed');

@@ -43,7 +43,7 @@ const ways = ({ stages, state }: Plan): string[] => {
   ];
 };
 
-test('[CL51] of 40 clusters with tight memory, or the first ones, the server’s plan and that of shoal plan are the same', async () => {
+test('of 40 clusters with tight memory, or the first ones, the server’s plan and that of shoal plan are the same', async () => {
   const seen = new Set<string>();
   for (let seed = 1; seed <= CLUSTERS; seed++) {
     const donors = donorsOf(tightCluster(seededRandom(seed), { model, batch: CONFIG.batch }));

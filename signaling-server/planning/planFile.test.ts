@@ -103,7 +103,7 @@ describe('a plan file', () => {
     if (plan.ok) expect(peers(plan.value)).toEqual(['a', 'c', 'b', 'keeper']);
   });
 
-  test('[PL12] [PL17] any valid plan is read, seated and scheduled to its end', async () => {
+  test('[PL12] any valid plan is read, seated and scheduled to its end', async () => {
     const random = seededRandom(20_261_121);
     const everyone = peers((await plansRead(DOCUMENT)).plan);
     for (let round = 0; round < 200; round++) {
@@ -148,7 +148,7 @@ describe('a plan file', () => {
     );
   });
 
-  test('[PL11] [CL12] of any order is read as it was written, and no limit is no field', async () => {
+  test('[PL11] of any order is read as it was written, and no limit is no field', async () => {
     const three = ['a', 'b', 'c'].map((name) => peerId(name));
     for (const schedule of SCHEDULE_NAMES) {
       const chosen = schedule === 'chimera' ? three.slice(0, 2) : three;

@@ -24,33 +24,33 @@ function problem(count: number, memoryBytes = 1e9, layers = 4): ClusterProblem {
   return { model: modelOf(layers), batch: { samples: 8, sequence: 64 }, cluster };
 }
 
-test('[AP23] a plan that is needed at once is a valid one', () => {
+test('a plan that is needed at once is a valid one', () => {
   const found = planAtOnce(problem(3));
   if (!found.ok) throw new Error(found.reason);
   expect(problems(problem(3).model, { samples: 8 }, found.value.plan)).toEqual([]);
 });
 
-test('[AP23] the same donors get the same plan, whatever the machine has to do beside', async () => {
+test('the same donors get the same plan, whatever the machine has to do beside', async () => {
   const once = await planInSlices(problem(8), async () => {});
   const busy = await planInSlices(problem(8), () => new Promise((resolve) => setImmediate(resolve)));
   expect(busy).toEqual(once);
   expect(planAtOnce(problem(40))).toEqual(planAtOnce(problem(40)));
 });
 
-test('[AP23] among many donors a plan that is needed at once has the fastest', () => {
+test('among many donors a plan that is needed at once has the fastest', () => {
   const found = planAtOnce(problem(40));
   if (!found.ok) throw new Error(found.reason);
   for (const peer of peers(found.value.plan)) expect(Number(peer.slice(1))).toBeLessThanOrEqual(24);
 });
 
-test('[CL10] where the fastest do not hold the model all are asked, and a refusal says what is missing', () => {
+test('where the fastest do not hold the model all are asked, and a refusal says what is missing', () => {
   expect(planAtOnce(problem(26, 50_000))).toMatchObject({
     ok: false,
     reason: expect.stringMatching(/of memory is missing/),
   });
 });
 
-test('[CL10] what would fit is said, at once and in slices', async () => {
+test('what would fit is said, at once and in slices', async () => {
   const tight = problem(2, 1_400_000, 12);
   const said = {
     ok: false,
@@ -60,7 +60,7 @@ test('[CL10] what would fit is said, at once and in slices', async () => {
   expect(await planInSlices(tight, async () => {})).toMatchObject(said);
 });
 
-test('[AP2] in slices others have their turn', async () => {
+test('in slices others have their turn', async () => {
   let turns = 0;
   const found = await planInSlices(problem(6), async () => void turns++);
   expect(found.ok).toBe(true);

@@ -155,7 +155,7 @@ it('[ST22] a report’s sends stand with its step, its update with the step befo
   expect(shown(2)).toEqual([WORK]);
 });
 
-it('[ST24] who keeps state alone stands there too, with its update beside the others', () => {
+it('who keeps state alone stands there too, with its update beside the others', () => {
   const shard = (peer: PeerId, range: readonly [number, number]) => ({ peer, range, replicas: [] });
   const { history, shown } = runOf(null, {
     ...PLAN,

@@ -208,7 +208,7 @@ test('a directory whose store or blobs are damaged is refused in a sentence, and
   mkdirSync(join(directory, 'shoal.sqlite'));
   expect(await openDataDirectory(directory)).toEqual({
     ok: false,
-    reason: expect.stringMatching(/shoal\.sqlite cannot be read: /),
+    reason: expect.stringMatching(/shoal\.sqlite cannot be opened: /),
   });
 });
 

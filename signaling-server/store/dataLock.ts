@@ -7,6 +7,7 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import { asideSentence, setFileAside } from './copies.ts';
 
 const SQLITE_BUSY = 5;
@@ -34,7 +35,7 @@ export function lockDataDirectory(directory: string, found: readonly string[] = 
     // There is nothing in it, and nobody can hold what is no database.
     if (BROKEN.has(code) && found.length === 0)
       return lockDataDirectory(directory, [asideSentence(path, detail, setFileAside(path))]);
-    return refusal(`the data directory ${directory} cannot be opened: ${detail}`);
+    return refusal(`the data directory ${directory} cannot be opened: ${storageProblem(error) ?? detail}`);
   }
   const held = database;
   return success({ found, release: () => held.close() });

@@ -8,6 +8,7 @@ import { DatabaseSync, type DatabaseSyncInstance } from '@photostructure/sqlite'
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { manifestHashes, parseManifest } from './checkpointState.ts';
 import { SUMMED_SINCE, writesOf } from './checksums.ts';
@@ -45,7 +46,7 @@ export function openStore(directory: string, isCopied = true): Result<OpenedStor
     return success({ store: withCopies(store, directory, last, isCopied), found: [...found, ...gone] });
   } catch (error) {
     database?.close();
-    return refusal(`${file} cannot be read: ${messageOf(error)}`);
+    return refusal(`${file} cannot be opened: ${storageProblem(error) ?? messageOf(error)}`);
   }
 }
 

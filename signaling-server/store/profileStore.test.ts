@@ -13,7 +13,7 @@ const profile = (ratio: number): PeerProfile => ({
   ratios: [{ op: 'F', samples: 4, ratio }],
 });
 
-test('[AP6] a profile is kept by donor and run, the newest one, over a restart', () => {
+test('a profile is kept by donor and run, the newest one, over a restart', () => {
   const directory = mkdtempSync(join(tmpdir(), 'shoal-profiles-'));
   try {
     const donor = donorHash('a-random-key-of-a-browser', SCRIPTED_ADAPTER);
@@ -34,7 +34,7 @@ test('[AP6] a profile is kept by donor and run, the newest one, over a restart',
   }
 });
 
-test('[AP6] another GPU of the same browser is another donor, and nothing of the key is kept but its hash', () => {
+test('[MB4] another GPU of the same browser is another donor, and nothing of the key is kept but its hash', () => {
   const key = 'a-random-key-of-a-browser';
   const hash = donorHash(key, SCRIPTED_ADAPTER);
   expect(hash).toMatch(/^[0-9a-f]{64}$/);

@@ -52,7 +52,7 @@ const EVERY = [
 
 // `npm test -- --long`: all of them.
 test.each(process.env.SHOAL_LONG === '1' ? EVERY : EVERY.slice(0, 2))(
-  '[PL18] [PL42] [PL43] [PL50] [PL64] layers gathered: %s, %d whole at a time, %d donors, %d stages, %s',
+  '[PL18] [PL42] [PL50] [PL64] layers gathered: %s, %d whole at a time, %d donors, %d stages, %s',
   async (name, gathered, donors, stages, how) => {
     const dawn = await dawnDevice();
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

@@ -28,7 +28,7 @@ const SOME = [6, 19, 29, 30];
 const LAYERED = [15, 23];
 const chosen = random.filter(([, seed]) => process.env.SHOAL_LONG === '1' || [...SOME, ...LAYERED].includes(seed));
 
-test.each(chosen)('[ST1] [ST2] [ST21] %s, random plan %i', async (name, seed) => {
+test.each(chosen)('[ST1] [PL40] %s, random plan %i', async (name, seed) => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { model, run, expected, readState: read, tokens, weights } = await openGoldenCase(name);
   const { train } = run;

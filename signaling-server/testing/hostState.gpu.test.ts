@@ -35,7 +35,7 @@ function mixed(plan: Plan): Plan {
 /** So large that its update has to stop for other work. */
 const LARGE = { model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 64, n_positions: 16, vocab_size: 12_000 };
 
-test('[ST26] a step that begins while the update before it goes on in main memory has the same bits as after it', async () => {
+test('a step that begins while the update before it goes on in main memory has the same bits as after it', async () => {
   const dawn = await dawnDevice();
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const parsed = modelFromConfig(LARGE);
@@ -89,7 +89,7 @@ test.each([
   ['gpt2-tiny', 'f32'],
   ['llama-tiny', 'f32'],
   ['gpt2-tiny', 'f16'],
-] as const)('[PL40] [ST20] [ST21] state in main memory trains %s in %s to the golden curve', async (name, asked) => {
+] as const)('[PL40] [ST20] state in main memory trains %s in %s to the golden curve', async (name, asked) => {
   const dawn = await dawnDevice();
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);

@@ -68,12 +68,12 @@ describe('trains as the float64 trainer does', () => {
     ['gpt2-tiny', 4, { schedule: 'varuna' }],
     ['odd-llama', 2, { schedule: 'varuna' }],
   ];
-  test.each(cases)('[SC27] [SC28] [ST1] %s on %i peers: %j', async (name, donors, options) => {
+  test.each(cases)('[PL11] [ST1] %s on %i peers: %j', async (name, donors, options) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     await train(name, (model, samples) => equalSplit(model, samples, peers(donors), options));
   });
 
-  test('[SC28] [SC11] of one peer with neighbouring stages in 1f1b, where slots are used again', async () => {
+  test('of one peer with neighbouring stages in 1f1b, where slots are used again', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     await train('gpt2-tiny', (model, samples) => {
       const options = { schedule: 'interleaved', chunks: 4, microBatches: samples } as const;
@@ -81,7 +81,7 @@ describe('trains as the float64 trainer does', () => {
     });
   });
 
-  test('[SC40] [SC41] varuna with several stages a peer and few places past the bound', async () => {
+  test('[SC26] [SC40] varuna with several stages a peer and few places past the bound', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     await train('llama-tiny', (model, samples) => {
       const plan = equalSplit(model, samples, peers(2), { schedule: 'interleaved', chunks: 2 });
@@ -89,7 +89,7 @@ describe('trains as the float64 trainer does', () => {
     });
   });
 
-  test('[SC31] eager with several stages a peer, which are computed again', async () => {
+  test('[SC15] eager with several stages a peer, which are computed again', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     await train('llama-tiny', (model, samples) => {
       const plan = equalSplit(model, samples, peers(2), { schedule: 'interleaved', chunks: 2 });

@@ -1,8 +1,7 @@
 /**
  * The donors at hand as a cluster (cluster.ts): each with its measured times over its share of the GPU's time, the
  * memory that it tried and gives, its line as it was learned and capped, and the links between them as the run measured
- * them. A link that nobody has measured yet is taken for a good one: it is tried, measured, and then known. See SPEC.md,
- * AP1.
+ * them. A link that nobody has measured yet is taken for a good one: it is tried, measured, and then known.
  */
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
@@ -57,7 +56,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
 }
 
 /**
- * An equal part of the line that so many share (PL61). What was measured while some of them worked is their part already; what
+ * An equal part of the line that so many share. What was measured while some of them worked is their part already; what
  * nobody measured is a good line's, of which all have a part. Null: it is this donor's own, and not known.
  */
 function partOf(

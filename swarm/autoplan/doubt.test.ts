@@ -29,7 +29,7 @@ function work(run: PlannedRun, from: number, to: number, truth: Truth, claims: T
 const share = (run: PlannedRun, peer: PeerId): number => workShares(run.plan as Plan).get(peer) ?? 0;
 
 describe('a newcomer', () => {
-  it('[AP50] that claims to be a thousand times as fast begins with a small part, and gets more when it was seen', () => {
+  it('that claims to be a thousand times as fast begins with a small part, and gets more when it was seen', () => {
     const run = new PlannedRun();
     run.joins(A, profile(0.01));
     const truth = { [A]: 0.01, [B]: 0.00001 };
@@ -43,7 +43,7 @@ describe('a newcomer', () => {
     expect(share(run, B)).toBeGreaterThan(0.9);
   });
 
-  it('[AP50] that is there first after the server is back takes no place of who did the work before, quick as it may be', () => {
+  it('that is there first after the server is back takes no place of who did the work before, quick as it may be', () => {
     const run = new PlannedRun();
     run.plan = null;
     run.stepsBefore.set(A, SEEN_STEPS);
@@ -56,7 +56,7 @@ describe('a newcomer', () => {
     expect(share(run, A)).toBeGreaterThanOrEqual(0.5);
   });
 
-  it('[AP51] that is a thousand times slower than it claims is found out by the clock, and is not taken again', () => {
+  it('that is a thousand times slower than it claims is found out by the clock, and is not taken again', () => {
     const run = new PlannedRun();
     run.joins(A, profile(0.01));
     const claims = { [A]: 0.01, [B]: 0.00001 };
@@ -72,7 +72,7 @@ describe('a newcomer', () => {
     expect(run.epoch).toBe(epoch);
   });
 
-  it('[AP51] that was honest for as long as it was watched is found out as soon as it has more', () => {
+  it('that was honest for as long as it was watched is found out as soon as it has more', () => {
     const run = new PlannedRun();
     run.joins(A, profile(0.01));
     const claims = { [A]: 0.01, [B]: 0.002 };
@@ -84,7 +84,7 @@ describe('a newcomer', () => {
     expect(share(run, B)).toBeLessThanOrEqual(0.5);
   });
 
-  it('[AP51] that is slow long after it was watched, whatever its spans say, loses its part', () => {
+  it('that is slow long after it was watched, whatever its spans say, loses its part', () => {
     const run = new PlannedRun();
     run.joins(A, profile(0.01));
     const claims = { [A]: 0.01, [B]: 0.002 };
@@ -96,7 +96,7 @@ describe('a newcomer', () => {
     expect(share(run, B)).toBeLessThan(0.1);
   });
 
-  it('[AP50] begins as it is where it is the first, where nobody was seen yet, or where this server opened it', () => {
+  it('begins as it is where it is the first, where nobody was seen yet, or where this server opened it', () => {
     const unseen = new PlannedRun();
     unseen.joins(A, profile(0.01));
     unseen.joins(B, profile(0.0001));
@@ -110,7 +110,7 @@ describe('a newcomer', () => {
   });
 });
 
-it('[AP50] however many strangers come at once, all together count for no more than those who were seen', () => {
+it('however many strangers come at once, all together count for no more than those who were seen', () => {
   const peer = (id: string, seconds: number): Cluster['peers'][number] => ({
     ...{ id, memoryBytes: 1, uploadBytesPerSecond: null, downloadBytesPerSecond: null },
     measured: { forwardSecondsPerLayer: [seconds, 2 * seconds], backwardSecondsPerLayer: [2 * seconds] },
@@ -131,7 +131,7 @@ it('[AP50] however many strangers come at once, all together count for no more t
   expect(doubted(strangers, known, 16)).toBe(strangers);
 });
 
-it('[AP50] who measured itself on a busy machine is doubted in micro-batches of every size, also past the measured ones', () => {
+it('who measured itself on a busy machine is doubted in micro-batches of every size, also past the measured ones', () => {
   const peer = (id: string, seconds: readonly number[]): Cluster['peers'][number] => ({
     ...{ id, memoryBytes: 1, uploadBytesPerSecond: null, downloadBytesPerSecond: null },
     measured: { forwardSecondsPerLayer: [...seconds], backwardSecondsPerLayer: seconds.map((each) => 2 * each) },
@@ -156,7 +156,7 @@ it('[AP50] who measured itself on a busy machine is doubted in micro-batches of 
   }
 });
 
-it('[AP50] a newcomer that is slow in small micro-batches and says that it is fast in large ones is not given the run', () => {
+it('a newcomer that is slow in small micro-batches and says that it is fast in large ones is not given the run', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01));
   const truth = { [A]: 0.01 };
@@ -169,7 +169,7 @@ it('[AP50] a newcomer that is slow in small micro-batches and says that it is fa
   expect(share(run, A)).toBeGreaterThan(0.5);
 });
 
-it('[AP50] a plan that is needed leaves out nobody who was seen for a newcomer, however far from the server that one is', () => {
+it('a plan that is needed leaves out nobody who was seen for a newcomer, however far from the server that one is', () => {
   const run = new PlannedRun();
   run.roundTripMs.set(A, 1_000);
   run.joins(A, profile(0.0001));
@@ -187,7 +187,7 @@ it('[AP50] a plan that is needed leaves out nobody who was seen for a newcomer, 
   expect(peers(run.plan as Plan)).toEqual([B]);
 });
 
-it('[AP52] a plan is answered with what a step of it, and the move to it, are taken to need', () => {
+it('a plan is answered with what a step of it, and the move to it, are taken to need', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));

@@ -1,7 +1,7 @@
 /**
  * What a donor claims of its speed, and what this server has seen of it. As long as a donor was not seen at work for some
  * tens of steps, and others were, it is planned with as slower than they are, however fast it says it is: it begins with
- * a small part. Whose part made steps longer than its claims said counts as so much slower. Rules AP50 on.
+ * a small part. Whose part made steps longer than its claims said counts as so much slower.
  */
 import type { PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';

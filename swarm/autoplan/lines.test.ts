@@ -27,7 +27,7 @@ describe('[AP4] a link has what both its ends say alike', () => {
   });
 });
 
-it('[AP24] one end cannot make a link better than one that nobody measured, or than the other end has it', () => {
+it('one end cannot make a link better than one that nobody measured, or than the other end has it', () => {
   const { pairs, lines } = known(
     [a, said([way(b, 0, 1e12), way(c, 0, 1e12)], 1e12)],
     [b, said([way(a, 900, 1e7), way(c, 900, 1e3)])],
@@ -47,7 +47,7 @@ it('[AP55] what a line carries beyond its windows nobody knows', () => {
   expect([lines.get(a)?.upload, lines.get(b)?.upload]).toEqual([null, 3e5]);
 });
 
-describe('[AP54] the lines that links share', () => {
+describe('the lines that links share', () => {
   it('a donor’s upload is what its links carried at once, at least what one alone did', () => {
     const both = [way(b, 40, 2e6), way(c, 40, 1e6)];
     const upload = (claimed: number | null) => known([a, said(both, claimed)]).lines.get(a)?.upload;
@@ -70,7 +70,7 @@ it('[AP4] a rate of 0 is no measurement, of nobody’s', () => {
   expect([...lines.values()]).toEqual(Array(3).fill({ ...nothing, own: nothing }));
 });
 
-describe('[AP54] no receiver alone makes another one’s line slow', () => {
+describe('no receiver alone makes another one’s line slow', () => {
   it('what one says of less counts for that link only', () => {
     const lied = known([a, said([way(b, 40, 3e6), way(c, 40, 3e6)], 6e6)], [b, said([way(a, 40, null, 1)])]);
     expect(lied.pairs[0]).toEqual({ between: ['a', 'b'], latencySeconds: 0.02, bytesPerSecond: 1 });

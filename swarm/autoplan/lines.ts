@@ -2,7 +2,7 @@
  * What is known of links, and of the lines that the links of one donor share. A rate is a claim, and a claim for more would
  * bring work: what both ends say alike is evidence, the sender by the words of arrivals, the receiver by the frames of long
  * tensors. What one end alone says makes a link no better than one that nobody measured, or than the same link the other
- * way. See SPEC.md, AP4 and AP24.
+ * way. See SPEC.md, AP4.
  */
 import type { PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';

@@ -49,7 +49,7 @@ class LinkSample {
   }
 }
 
-test('[AP27] each pair once in ten minutes, each donor once a minute, the swarm once a second', () => {
+test('each pair once in ten minutes, each donor once a minute, the swarm once a second', () => {
   const all = peers(6);
   const sample = new LinkSample(all);
   const probes: { readonly atMs: number; readonly pair: readonly PeerId[] }[] = [];
@@ -67,7 +67,7 @@ test('[AP27] each pair once in ten minutes, each donor once a minute, the swarm 
   expect(sample.next(all, NOBODY, FRESH_MS + 2 * REST_MS)).not.toBeNull();
 });
 
-test('[AP8] what the run measures anyway is not asked for; a newcomer measures its links to the plan first', () => {
+test('what the run measures anyway is not asked for; a newcomer measures its links to the plan first', () => {
   const sample = new LinkSample(peers(5));
   const [a, b, c, d, newcomer] = peers(5);
   if (!a || !b || !c || !d || !newcomer) throw new Error('five');
@@ -91,7 +91,7 @@ test('[AP8] what the run measures anyway is not asked for; a newcomer measures i
   expect(met.slice(2).toSorted()).toEqual([c, d]);
 });
 
-test('[AP27] among many a donor knows a few links beside its own, and no more', () => {
+test('among many a donor knows a few links beside its own, and no more', () => {
   const all = peers(200);
   const sample = new LinkSample(all);
   const asked = new Map<PeerId, number>();
@@ -102,7 +102,7 @@ test('[AP27] among many a donor knows a few links beside its own, and no more', 
   expect(SAMPLE).toBeLessThan(10);
 });
 
-test('[AP27] [LI6] a probe takes no more of a cap than the run leaves, and half of it is the run’s', () => {
+test('[LI6] a probe takes no more of a cap than the run leaves, and half of it is the run’s', () => {
   const caps = (up: number | null, down: number | null) => ({ uploadBytesPerSecond: up, downloadBytesPerSecond: down });
   expect(hasRoom(caps(null, null), 1e9)).toBe(true);
   expect(hasRoom(caps(4 * PROBE_BYTES, null), 2 * PROBE_BYTES)).toBe(true);

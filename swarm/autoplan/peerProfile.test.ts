@@ -17,28 +17,28 @@ const profile = (...times: [samples: number, forward: number, backward: number][
   });
 
 describe('a donor’s times', () => {
-  it('[AP1] lie on a line between two measured sizes, and past them', () => {
+  it('lie on a line between two measured sizes, and past them', () => {
     const { forwardSecondsPerLayer, backwardSecondsPerLayer } = measuredTimes(profile([4, 5, 9], [1, 2, 3]), 1);
     expect(forwardSecondsPerLayer).toEqual([2, 3, 4, 5, 6]);
     expect(backwardSecondsPerLayer).toEqual([3, 5, 7, 9, 11]);
   });
 
-  it('[AP1] are in proportion where one size was measured', () => {
+  it('are in proportion where one size was measured', () => {
     expect(measuredTimes(profile([2, 3, 5]), 1).forwardSecondsPerLayer).toEqual([1.5, 3, 4.5]);
   });
 
-  it('[AP1] do not stand still past two sizes that took as long by chance', () => {
+  it('do not stand still past two sizes that took as long by chance', () => {
     expect(measuredTimes(profile([1, 2, 2], [2, 2, 1.9]), 1)).toEqual({
       forwardSecondsPerLayer: [2, 2, 2.25],
       backwardSecondsPerLayer: [2, 1.9, 1.9 * 1.125],
     });
   });
 
-  it('[AP1] are longer by the share of the GPU time', () => {
+  it('are longer by the share of the GPU time', () => {
     expect(measuredTimes(profile([1, 2, 4], [2, 3, 6]), 0.5).forwardSecondsPerLayer).toEqual([4, 6, 8]);
   });
 
-  it('[AP1] follow the spans of the size nearest by', () => {
+  it('follow the spans of the size nearest by', () => {
     const corrected = withRatio(withRatio(profile([1, 2, 4], [2, 3, 6]), 'F', 4, 3), 'B', 1, 2);
     const { forwardSecondsPerLayer, backwardSecondsPerLayer } = measuredTimes(corrected, 1);
     expect(forwardSecondsPerLayer).toEqual([6, 9, 12, 15, 18]);
@@ -46,14 +46,14 @@ describe('a donor’s times', () => {
     expect(withRatio(corrected, 'F', 4, 1).ratios).toHaveLength(2);
   });
 
-  it('[CL4] are a stage’s by its layers, and those computed again', () => {
+  it('are a stage’s by its layers, and those computed again', () => {
     const seconds = workSeconds(outlineModel(4, false), { samples: 4, sequence: 4 }, profile([1, 2, 4], [2, 3, 6]));
     const shape = { first: false, last: false, layers: 3 };
     expect(seconds({ op: 'F', shape, recomputed: 0, samples: 2 })).toBe(9);
     expect(seconds({ op: 'B', shape, recomputed: 2, samples: 2 })).toBe(3 * 6 + 2 * 3);
   });
 
-  it('[ST28] where a layer’s end goes by runs of rows, R computes the rest of it ahead of its backward, which computes that', () => {
+  it('where a layer’s end goes by runs of rows, R computes the rest of it ahead of its backward, which computes that', () => {
     const parsed = modelFromConfig({
       ...{ model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: 64, n_positions: 1024, vocab_size: 256 },
     });
@@ -83,7 +83,7 @@ describe('the donors at hand', () => {
   });
   const said = (...links: readonly LinkReport[]) => ({ links, uploadBytesPerSecond: null });
 
-  it('[AP1] [AP4] are a cluster file: times over speed, memory, caps, and what both ends measured of a link', () => {
+  it('[AP4] are a cluster file: times over speed, memory, caps, and what both ends measured of a link', () => {
     const limits = {
       ...NO_LIMITS,
       speed: 0.5,
@@ -111,7 +111,7 @@ describe('the donors at hand', () => {
     expect(parseCluster(JSON.parse(JSON.stringify(cluster)), 'c').ok).toBe(true);
   });
 
-  it('[AP1] have the line that their links showed, or that they had when they were here last', () => {
+  it('have the line that their links showed, or that they had when they were here last', () => {
     const before = { uploadBytesPerSecond: 7e5, downloadBytesPerSecond: 9e5 };
     const donors = [a, b].map((peer) => ({ peer, profile: { ...profile([1, 1, 2]), ...before }, limits: NO_LIMITS }));
     const { peers } = clusterAtHand(donors, new Map([[a, said(way(b, 20, 2e6))]]));
@@ -121,7 +121,7 @@ describe('the donors at hand', () => {
     ]);
   });
 
-  describe('[PL61] behind one router', () => {
+  describe('behind one router', () => {
     const donors = [a, b, c].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
     const home = { line: 'home' } as const;
     const uploads = (...reports: readonly (readonly [typeof a, ReportedLinks])[]) =>
@@ -173,7 +173,7 @@ describe('the donors at hand', () => {
     });
   });
 
-  it('[AP24] have good links until one is measured', () => {
+  it('have good links until one is measured', () => {
     const donors = [a, b].map((peer) => ({ peer, profile: profile([1, 1, 2]), limits: NO_LIMITS }));
     const { links } = clusterAtHand(donors, new Map([[a, said(way(b, null, null))]]));
     expect(links).toEqual({ default: { latencySeconds: 0.01, bytesPerSecond: 5e6 }, regions: [], pairs: [] });

@@ -125,7 +125,7 @@ export interface StageWork {
   readonly shape: StageShape;
   /** Layers that its backward computes again. */
   readonly recomputed: number;
-  /** One more was computed again ahead of it, but for what goes by runs of rows (ST28). */
+  /** One more was computed again ahead of it, but for what goes by runs of rows. */
   readonly isAhead?: true;
   readonly samples: number;
 }

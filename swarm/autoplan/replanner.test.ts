@@ -13,7 +13,7 @@ const { batch } = CONFIG;
 const model = acceptedModel(CONFIG);
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
 
-test('[AP1] a donor that computes a layer four times as fast gets more of the work', () => {
+test('a donor that computes a layer four times as fast gets more of the work', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.04));
   run.joins(B, profile(0.01));
@@ -22,7 +22,7 @@ test('[AP1] a donor that computes a layer four times as fast gets more of the wo
   expect(run.state.appraisal?.predictedSeconds).toBeLessThan(16 * 4 * 0.03);
 });
 
-test('[AP1] a share of the GPU time makes a donor slower by as much, and changes the plan when it is changed', () => {
+test('a share of the GPU time makes a donor slower by as much, and changes the plan when it is changed', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01), { ...NO_LIMITS, speed: 0.25 });
   run.joins(B, profile(0.01));
@@ -33,7 +33,7 @@ test('[AP1] a share of the GPU time makes a donor slower by as much, and changes
   expect(samplesOf(run.plan, A)).toBeGreaterThan(before);
 });
 
-test('[CL17] a slow donor with memory computes nothing and keeps the state that the fast one has no room for', () => {
+test('a slow donor with memory computes nothing and keeps the state that the fast one has no room for', () => {
   const run = new PlannedRun();
   run.joins(B, profile(0.5));
   // Its values, gradients and one sample's activations fit, its moments do not.
@@ -52,7 +52,7 @@ test('[CL17] a slow donor with memory computes nothing and keeps the state that 
   expect(run.plan).toBe(plan);
 });
 
-test('[AP22] a newcomer who does not pay for the change is told that the plan stays', () => {
+test('a newcomer who does not pay for the change is told that the plan stays', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.0001));
   const plan = run.plan;
@@ -75,7 +75,7 @@ test('[CO37] newcomers are told their number in the queue at once, however long 
   ]);
 });
 
-test('[AP22] what a step takes beside what is predicted makes a gain smaller', () => {
+test('what a step takes beside what is predicted makes a gain smaller', () => {
   for (const stepSeconds of [0, 100]) {
     const run = new PlannedRun();
     run.joins(A, profile(0.01));
@@ -86,7 +86,7 @@ test('[AP22] what a step takes beside what is predicted makes a gain smaller', (
   }
 });
 
-test('[AP3] ten steps of spans more than a fifth off the profile are a drift; nine are none', () => {
+test('ten steps of spans more than a fifth off the profile are a drift; nine are none', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));
@@ -111,7 +111,7 @@ test('[AP3] ten steps of spans more than a fifth off the profile are a drift; ni
   expect(kept && profileNow(CONFIG, kept).ratios.find(({ op }) => op === 'B')?.ratio).toBeGreaterThan(3);
 });
 
-test('[AP4] [AP25] links are taken for good until they are measured; slow ones, at the tenth step, leave a donor out', () => {
+test('[AP4] links are taken for good until they are measured; slow ones, at the tenth step, leave a donor out', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.002));
   run.joins(B, profile(0.002));
@@ -126,7 +126,7 @@ test('[AP4] [AP25] links are taken for good until they are measured; slow ones, 
   expect(peers(run.plan as Plan)).toHaveLength(1);
 });
 
-test('[AP6] a donor that is remembered starts from its last numbers, and they are kept when it goes', () => {
+test('a donor that is remembered starts from its last numbers, and they are kept when it goes', () => {
   const first = new PlannedRun();
   first.joins(A, profile(0.01), NO_LIMITS, 'key of a');
   first.joins(B, profile(0.01));
@@ -141,7 +141,7 @@ test('[AP6] a donor that is remembered starts from its last numbers, and they ar
 
 const NOTHING: Profile = { layers: [], memoryBytes: 1e9, checkedKernels: 0 };
 
-test('[AP21] a donor that measured nothing is left out beside one that did', () => {
+test('a donor that measured nothing is left out beside one that did', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, NOTHING);
@@ -150,7 +150,7 @@ test('[AP21] a donor that measured nothing is left out beside one that did', () 
   expect(peers(run.plan as Plan)).toEqual([A]);
 });
 
-test('[AP1] [AP21] donors of whom nobody measured anything are taken for equals', () => {
+test('donors of whom nobody measured anything are taken for equals', () => {
   const run = new PlannedRun();
   run.doesSearch = false;
   run.joins(A, NOTHING);
@@ -171,7 +171,7 @@ test('[MP4] each donor is planned with as it computes', () => {
   expect(searchProblem(config, donors, [A, B]).computes).toEqual({ a: 'f16', b: 'f32' });
 });
 
-test('[CL52] each donor is planned with as fast as it updates in main memory, within bounds', () => {
+test('[AD10] each donor is planned with as fast as it updates in main memory, within bounds', () => {
   const admitted = { limits: NO_LIMITS, rememberedAs: null, remembered: null, hasHalves: false, isOwn: false };
   const words = { sumSeconds: 4e-9, updateSeconds: 9e-9 };
   const donors = [A, B, C].map((peer) => {
@@ -186,7 +186,7 @@ test('[CL52] each donor is planned with as fast as it updates in main memory, wi
   expect(donors.map((donor) => donor.profile.mainMemory?.sumSeconds)).toEqual([4e-9, 0, undefined]);
 });
 
-test('[AP5] the reasons and the prediction are recorded with every plan', () => {
+test('the reasons and the prediction are recorded with every plan', () => {
   const run = new PlannedRun();
   run.joins(C, profile(0.01));
   const [record] = run.records;
@@ -195,7 +195,7 @@ test('[AP5] the reasons and the prediction are recorded with every plan', () => 
   expect(run.state.appraisal?.reasons).toEqual(record?.reasons);
 });
 
-test('[AP26] a donor whose measurements swing for ever is looked at less and less', () => {
+test('a donor whose measurements swing for ever is looked at less and less', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.01));
   run.joins(B, profile(0.01));
@@ -213,7 +213,7 @@ test('[AP26] a donor whose measurements swing for ever is looked at less and les
   expect(looks.filter((step) => step >= 1_000).length).toBeLessThan(4);
 });
 
-test('[AP7] an admission that says nothing takes any time does not keep all the work', () => {
+test('an admission that says nothing takes any time does not keep all the work', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0));
   run.joins(B, profile(0.01));
@@ -226,7 +226,7 @@ test('[AP7] an admission that says nothing takes any time does not keep all the 
   expect(run.state.appraisal?.predictedSeconds).toBeGreaterThan(0.1);
 });
 
-test('[AP8] links that no step uses are measured now and then, and change the plan once both ends have told of them', () => {
+test('links that no step uses are measured now and then, and change the plan once both ends have told of them', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.0008));
   run.joins(B, profile(0.0008), { ...NO_LIMITS, uploadBytesPerSecond: 100_000 });
@@ -248,7 +248,7 @@ test('[AP8] links that no step uses are measured now and then, and change the pl
   expect(peers(run.plan as Plan)).toContain(C);
 });
 
-test('[AP28] a plan that is needed is made without a search where the search does not answer; what it says later is passed over', () => {
+test('a plan that is needed is made without a search where the search does not answer; what it says later is passed over', () => {
   const run = new PlannedRun();
   run.doesSearch = false;
   run.joins(A, profile(0.01));
@@ -272,7 +272,7 @@ test('[AP28] a plan that is needed is made without a search where the search doe
   expect(run.epoch).toBe(epoch);
 });
 
-test('[AP29] a newcomer is told that the plan stays where the search refuses, or never answers', () => {
+test('a newcomer is told that the plan stays where the search refuses, or never answers', () => {
   for (const refuses of [true, false]) {
     const run = new PlannedRun();
     run.joins(A, profile(0.01));
@@ -289,7 +289,7 @@ test('[AP29] a newcomer is told that the plan stays where the search refuses, or
   }
 });
 
-test('[AP28] without auto the wishes answer, and it only predicts', () => {
+test('without auto the wishes answer, and it only predicts', () => {
   const run = new PlannedRun();
   run.state = beginReplanning({ ...CONFIG, wishes: { schedule: '1f1b' } });
   run.joins(A, profile(0.0001));
@@ -324,7 +324,7 @@ test('[AP4] a donor whose rate is 0 keeps nobody out', () => {
   expect(samplesOf(run.plan, C)).toBeGreaterThan(0);
 });
 
-test('[AP6] a donor that is remembered with a line of 0 bytes a second is one whose line is not known', () => {
+test('a donor that is remembered with a line of 0 bytes a second is one whose line is not known', () => {
   const measured = profile(0.05);
   const left = { ...measured, ratios: [], uploadBytesPerSecond: 0, downloadBytesPerSecond: 0 };
   const run = new PlannedRun(new Map([['key of b', left]]));
@@ -333,7 +333,7 @@ test('[AP6] a donor that is remembered with a line of 0 bytes a second is one wh
   expect(samplesOf(run.plan, B)).toBeGreaterThan(0);
 });
 
-test('[AP54] what others say of a line is not kept for its donor’s next visit', () => {
+test('what others say of a line is not kept for its donor’s next visit', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.05), NO_LIMITS, 'key of a');
   run.joins(B, profile(0.05));
@@ -346,7 +346,7 @@ test('[AP54] what others say of a line is not kept for its donor’s next visit'
   expect(run.saved.get('key of a')?.uploadBytesPerSecond).toBeUndefined();
 });
 
-test('[PL61] what is measured of a donor counts with those of its line who were in the plan', () => {
+test('what is measured of a donor counts with those of its line who were in the plan', () => {
   const run = new PlannedRun();
   for (const peer of [A, B]) run.lines.set(peer, 'home');
   for (const peer of [A, B, C]) run.joins(peer, profile(0.05), NO_LIMITS, `key of ${peer}`);

@@ -2,7 +2,7 @@
  * Which plan a run should have: one pure function of what is known of its donors. Where a plan is needed it is searched for
  * shortly (the run begins, a member is lost or goes); everything else (a newcomer, a drift, other limits) is judged beside
  * the training, and what is worth the change is proposed. Searches are done by others, and may answer late or never: every
- * question is answered all the same. Without `auto` the command line's wishes decide, and this only predicts. Rules AP.
+ * question is answered all the same. Without `auto` the command line's wishes decide, and this only predicts.
  */
 
 import { assertNever, type PeerId, refusal, success } from '../base.ts';

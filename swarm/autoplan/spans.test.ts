@@ -17,7 +17,7 @@ const inner = { first: false, last: false, layers: 2 };
 const done = (seconds: number, samples = 2): Done => ({ op: 'F', shape: inner, recomputed: 0, samples, seconds });
 
 describe('spans of a report', () => {
-  it('[AP1] last from the end of the one before, as they wait in the GPU’s queue', () => {
+  it('last from the end of the one before, as they wait in the GPU’s queue', () => {
     const spans = [span('0F0', 10, 13), span('0F1', 10.5, 15), span('0B0', 20, 21)];
     const shape = { first: true, last: false, layers: 2 };
     // The forwards took 3 and 2.
@@ -28,7 +28,7 @@ describe('spans of a report', () => {
     ]);
   });
 
-  it('[AP20] that a browser tells late, several at once, count as their mean', () => {
+  it('that a browser tells late, several at once, count as their mean', () => {
     const four = equalSplit(model, 8, [A], { microBatches: 4 });
     // Firefox on llvmpipe: four forwards in 0.104 s, four backwards in 0.17.
     const ends = { F: [0.029, 0.103, 0.104, 0.104], B: [0.273, 0.273, 0.273, 0.274] };
@@ -40,12 +40,12 @@ describe('spans of a report', () => {
     for (const [i, one] of seconds.entries()) expect(one).toBeCloseTo(i < 4 ? 0.104 / 4 : 0.17 / 4, 9);
   });
 
-  it('[AP20] at a share of the GPU’s time last as long as the donor takes them to last alone', () => {
+  it('at a share of the GPU’s time last as long as the donor takes them to last alone', () => {
     const spans = [{ ...span('0F0', 10, 13), aloneSeconds: 1.5 }, span('0F1', 13, 15)];
     expect(workDone(plan, A, spans).map(({ seconds }) => seconds)).toEqual([1.5, 2]);
   });
 
-  it('[ST8] [AP1] of a recompute are none of the backward, which computes all layers but one again', () => {
+  it('[ST8] of a recompute are none of the backward, which computes all layers but one again', () => {
     const firstTwo = plan.stages.flatMap(({ layers: [from] }) => [from, from + 1]);
     const [work] = workDone(recomputing(plan, firstTwo), A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
     expect(work).toEqual({
@@ -58,14 +58,14 @@ describe('spans of a report', () => {
     });
   });
 
-  it('[AP1] that are of no work of the plan are passed over', () => {
+  it('that are of no work of the plan are passed over', () => {
     const odd = ['9F0', '0F9', '0R0', '0SEND_F0', '1REDUCE', 'F', '', '0F0 '].map((action) => span(action, 0, 1));
     expect(workDone(plan, A, [...odd, span('1F0', 5, 5), span('1F0', 9, 8)])).toEqual([]);
   });
 });
 
 describe('typical times', () => {
-  it('[AP20] are the lower quartile at a share of the GPU time, the median at full speed, of three spans at least', () => {
+  it('are the lower quartile at a share of the GPU time, the median at full speed, of three spans at least', () => {
     const two = withSpans([], [done(5), done(1)]);
     expect(typicalWork(two, false)).toEqual([]);
     const five = withSpans(two, [done(4), done(2), done(3)]);
@@ -74,7 +74,7 @@ describe('typical times', () => {
     expect(typicalWork(two, false)).toEqual([]);
   });
 
-  it('[AP20] follow the newest spans', () => {
+  it('follow the newest spans', () => {
     const many = Array.from({ length: 100 }, () => done(1));
     const newest = Array.from({ length: 24 }, () => done(2));
     expect(typicalWork(withSpans(withSpans([], many), newest), true)).toEqual([done(2)]);
@@ -88,7 +88,7 @@ describe('a profile that spans correct', () => {
     checkedKernels: 0,
   });
 
-  it('[AP1] has the ratio of measured to admitted, by direction and size, in place of an older one', () => {
+  it('has the ratio of measured to admitted, by direction and size, in place of an older one', () => {
     const first = corrected(model, batch, profile, [done(6), done(4, 4)]);
     expect(first.ratios).toEqual([
       { op: 'F', samples: 2, ratio: 1.5 },
@@ -99,7 +99,7 @@ describe('a profile that spans correct', () => {
     expect(again.ratios).toHaveLength(2);
   });
 
-  it('[AP1] learns nothing from what is absurd', () => {
+  it('learns nothing from what is absurd', () => {
     expect(corrected(model, batch, profile, [done(4_000), done(0.001, 4)]).ratios).toEqual([]);
   });
 });

@@ -22,7 +22,7 @@ test('the equal split for as many donors as a layer has lanes for, else its refu
   });
 });
 
-test('[PL12] [PL17] a given plan seats the donors in the order in which it names its peers; fewer have the equal split', () => {
+test('[PL12] a given plan seats the donors in the order in which it names its peers; fewer have the equal split', () => {
   const given: Plan = equalSplit(model, 6, [peerId('z'), peerId('a'), peerId('m')], { schedule: '1f1b', stages: 2 });
   const makePlan = planWished(model, batch, { plan: given });
   expect(capacityOf(model, { plan: given })).toBe(3);
@@ -53,7 +53,7 @@ test('[LI9] those that give least are done without, of equals the last to come, 
   expect(peersOf([7, 5, 9, null].map((bytes) => [bytes, true]))).toEqual({ answer: 'none', reason: 'two are enough' });
 });
 
-test('[SC30] donors who cannot have a schedule have the nearest, and the reason says so', () => {
+test('donors who cannot have a schedule have the nearest, and the reason says so', () => {
   const deep = outlineModel(6, true);
   const made = (count: number, wishes: PlanWishes, needed = false) => {
     const offer = donors(count).map((peer) => ({ peer, memoryBytes: null, isNeeded: needed }));
@@ -98,7 +98,7 @@ const hostedIn = ({ state }: Plan): Record<string, number> =>
     ]),
   );
 
-test('[PL17] other donors than a plan has keep its gathering, where a stage has somebody to gather from', () => {
+test('other donors than a plan has keep its gathering, where a stage has somebody to gather from', () => {
   const deep = outlineModel(4, true);
   const run = { samples: 8, sequence: 4 };
   const makePlan = planWished(deep, run, { plan: gatheredPlan(deep, 8, donors(4)) });
@@ -112,7 +112,7 @@ test('[PL17] other donors than a plan has keep its gathering, where a stage has 
   expect(alone).toEqual({ ok: true, value: equalSplit(deep, 8, donors(1), { schedule: '1f1b', stages: 1 }) });
 });
 
-test('[PL17] [PL64] once a pass stays once a pass, while all have one stage', () => {
+test('[PL64] once a pass stays once a pass, while all have one stage', () => {
   const deep = outlineModel(4, true);
   const run = { samples: 8, sequence: 4 };
   const makePlan = planWished(deep, run, { plan: layeredPlan(deep, 8, donors(4)) });
@@ -124,7 +124,7 @@ test('[PL17] [PL64] once a pass stays once a pass, while all have one stage', ()
   }
 });
 
-test('[PL17] the same ranges of state lie in main memory, as far as those who keep them give some', () => {
+test('the same ranges of state lie in main memory, as far as those who keep them give some', () => {
   const deep = outlineModel(4, true);
   const run = { samples: 8, sequence: 4 };
   const given = mainMemoryPlan(deep, 8, donors(4));

@@ -12,14 +12,14 @@ const A = peerId('a');
 const B = peerId('b');
 
 describe('a change of plan', () => {
-  it('[AP22] pays within a hundred steps, and gains five per cent', () => {
+  it('pays within a hundred steps, and gains five per cent', () => {
     expect(isWorth({ nowSeconds: 1, nextSeconds: 0.8, costSeconds: 19 })).toBe(true);
     expect(isWorth({ nowSeconds: 1, nextSeconds: 0.8, costSeconds: 21 })).toBe(false);
     expect(isWorth({ nowSeconds: 1, nextSeconds: 0.96, costSeconds: 0 })).toBe(false);
     expect(isWorth({ nowSeconds: 1, nextSeconds: 1.2, costSeconds: 0 })).toBe(false);
   });
 
-  it('[AP22] [HO1] [CO73] moves values and moments over the slowest link, or through the narrowest cap, as checkpoints do', () => {
+  it('[HO1] [CO73] moves values and moments over the slowest link, or through the narrowest cap, as checkpoints do', () => {
     const model = modelFromConfig({
       model_type: 'gpt2',
       n_layer: 2,
@@ -64,7 +64,7 @@ describe('a change of plan', () => {
 });
 
 describe('drift', () => {
-  it('[AP3] is ten steps in a row more than a fifth off in one direction, once', () => {
+  it('is ten steps in a row more than a fifth off in one direction, once', () => {
     let drift: Drift | null = null;
     const steps = (measured: number, count: number) =>
       Array.from({ length: count }, () => {
@@ -79,7 +79,7 @@ describe('drift', () => {
     expect(steps(0.7, 10)).not.toContain(true);
   });
 
-  it('[AP3] needs something to compare with', () => {
+  it('needs something to compare with', () => {
     expect([isOff(1.2, 1), isOff(1.21, 1), isOff(0.8, 1), isOff(0.79, 1), isOff(5, 0)]).toEqual([
       ...[false, true, false, true, false],
     ]);

@@ -156,7 +156,7 @@ describe('plans that take their time', () => {
     expect(swarm.trace()).toEqual(['epoch 1 a: enough donors are here', 'a < prepare e1 step 0 loaded']);
   });
 
-  it('[SC30] what the donors cannot have ends the reason, also of the first plan and where one is lost', () => {
+  it('what the donors cannot have ends the reason, also of the first plan and where one is lost', () => {
     const swarm = waiting('a', 'b');
     const instead = 'these donors cannot have interleaved as asked for: 1f1b';
     swarm.answer({ ...planOf('a', 'b'), instead }, 1);

@@ -6,9 +6,11 @@
 import type { PeerId } from '../base.ts';
 import type { UnsoundTensor } from '../messages/messages.ts';
 import type { Pair } from './events.ts';
-import { lose, tryAgain } from './planInForce.ts';
+import { lose, planOn, tryAgain } from './planInForce.ts';
+import { membersInvolved } from './successor.ts';
 import { change, donorOf, log, refuse, type Transition } from './transition.ts';
 import type { Fault, Sighting } from './trouble.ts';
+import { rest } from './warmUp.ts';
 
 /** Faults of its own within so many committed steps, after which a donor has to go. */
 const FAULTS_LIMIT = 3;
@@ -16,12 +18,21 @@ const FAULTS_KEPT_STEPS = 20;
 /** Of those that only a checkpoint shows. */
 const FAULTS_KEPT_CHECKPOINTS = 4;
 
-/** A member of the plan said, or showed, that this epoch cannot go on; nobody's state is lost. */
+/**
+ * A member of the plan said, or showed, that this epoch cannot go on; nobody's state is lost. Where several of one network do
+ * so by turns, and others are at work, it rests: else none of them would ever have enough faults of its own.
+ */
 export function faulty(transition: Transition, culprit: PeerId, detail: string) {
   const times = rememberedTimes(transition, 'itself', culprit);
   log(transition, 'warn', `Fault ${times} of ${culprit}: ${detail}`);
-  if (times < FAULTS_LIMIT) return tryAgain(transition, detail);
-  throwOut(transition, culprit, detail, `${culprit} failed ${times} times`);
+  if (times >= FAULTS_LIMIT) return throwOut(transition, culprit, detail, `${culprit} failed ${times} times`);
+  const network = addressOf(transition, culprit);
+  const itsNetworks = transition.state.faults.filter(({ of, networks }) => of === 'itself' && networks[0] === network);
+  const areOthers = membersInvolved(transition.state).some((peer) => addressOf(transition, peer) !== network);
+  if (itsNetworks.length < FAULTS_LIMIT || !areOthers || donorOf(transition, culprit)?.isOwn === true)
+    return tryAgain(transition, detail);
+  const rests = `${culprit} rests for ${rest(transition, culprit)}, since its network failed ${itsNetworks.length} times`;
+  planOn(transition, `${detail}; ${rests}`);
 }
 
 /** A link is gone, or of no use, by the word of one end: what the two send each other goes through the server, which sees what comes. */
@@ -81,11 +92,8 @@ export function remember(
   const { faults, config, committedSteps: step } = transition.state;
   const keptSteps = (fault: Fault): number =>
     fault.of === 'state' ? FAULTS_KEPT_CHECKPOINTS * config.checkpointEverySteps : FAULTS_KEPT_STEPS;
-  const networks = of === 'state' ? { networks: [peer, about].map((one) => addressOf(transition, one)) } : {};
-  const kept = [
-    ...faults.filter((fault) => step - fault.step < keptSteps(fault)),
-    { of, peer, about, step, ...networks },
-  ];
+  const networks = [peer, about].map((one) => addressOf(transition, one));
+  const kept = [...faults.filter((fault) => step - fault.step < keptSteps(fault)), { of, peer, about, step, networks }];
   change(transition, { faults: kept });
   return kept;
 }
@@ -102,7 +110,7 @@ export const isPair = (pairs: readonly Pair[], one: PeerId, other: PeerId): bool
 
 /** Of how many networks those are with whom it is not at one: what one network says is one word, and its own counts for nothing. */
 export function networksAgainst(faults: readonly Fault[], one: PeerId): number {
-  const against = faults.flatMap(({ peer, about, networks: [own, other] = [] }) =>
+  const against = faults.flatMap(({ peer, about, networks: [own, other] }) =>
     peer === one ? [[own, other]] : about === one ? [[other, own]] : [],
   );
   return new Set(against.flatMap(([own, other]) => (own === other ? [] : other))).size;

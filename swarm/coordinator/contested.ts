@@ -30,8 +30,9 @@ export function considerCheckpoint(transition: Transition, isWaived = false) {
  * Two have not the same state of a shard. Who differs from donors of two other networks goes, where none of these differs from
  * as many: of two sides that are as large nobody knows which is right. Else the replica, of two
  * replicas the later one, gets the shard anew. The second time nobody knows whose is right: both rest where others are at
- * hand, else the one who came last, and the run goes back to what counts. After that it is the copy that rests. True: the
- * plan in force is over.
+ * hand, else the one who came last, and the run goes back to what counts. After that, and where two others differ twice
+ * too, only the one who came last rests, so that several strangers cannot set aside all who were here before them; the run
+ * goes back for it only where its state would be the one to go on from. True: the plan in force is over.
  */
 function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boolean {
   const differing = differencesIn(checkpoint);
@@ -48,9 +49,12 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
       throwOut(transition, culprit, detail, `${culprit} differs from several: ${detail}`);
       return true;
     }
-    const times = found.filter(({ peer, about }) => peer === senior && about === junior).length;
+    const times = timesDiffered(found, senior, junior);
     if (times < 2 || !donorOf(transition, junior)) continue;
-    if (times === 2) goBack(transition, [senior, junior], detail);
+    const doOthers = found.some(({ peer, about }) => about !== junior && timesDiffered(found, peer, about) > 1);
+    const last = transition.state.donors.findLast(({ peer }) => peer === senior || peer === junior)?.peer;
+    if (times === 2 && !doOthers) goBack(transition, [senior, junior], detail);
+    else if (last === senior) goBack(transition, [senior], detail);
     else {
       lay(transition, differing);
       planOn(transition, `${detail}: ${junior} rests for ${rest(transition, junior)}`);
@@ -63,6 +67,9 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
 
 const detailOf = (senior: PeerId, junior: PeerId): string =>
   `${senior} and ${junior} have different copies of the same part of the state`;
+
+const timesDiffered = (found: readonly Fault[], one: PeerId, other: PeerId | null): number =>
+  found.filter(({ peer, about }) => peer === one && about === other).length;
 
 /** It differs from donors of two other networks, and from nobody who differs from as many. */
 function isAlone(found: readonly Fault[], one: PeerId): boolean {

@@ -153,6 +153,32 @@ describe('a checkpoint', () => {
     expect([swarm.run.ended, refusals(swarm), swarm.run.store.generation]).toEqual(['finished', [], 1]);
   });
 
+  it('[RE85] where two pairs differ twice the newer one of each rests, who was here before goes on, and no step is given up', () => {
+    const swarm = training('c', 'd');
+    // a has the state of layer.0 with d, b that of layer.3 with c.
+    const lies: readonly (readonly [string, string])[] = [
+      ['d', 'layer.0'],
+      ['c', 'layer.3'],
+    ];
+    const upload = (): void => {
+      untilAsked(swarm);
+      for (const { peer } of swarm.run.state.donors) {
+        const own = lies.filter(([name]) => swarm.peer(name) === peer).map(([, block]) => block);
+        uploaded(
+          swarm,
+          peer,
+          otherBits((block) => own.includes(block)),
+        );
+      }
+      swarm.compared(() => false);
+    };
+    for (let turn = 0; turn < 3; turn++) {
+      upload();
+      swarm.settle('* uploaded');
+    }
+    expect([refusals(swarm), swarm.run.store.generation, resting(swarm)]).toEqual([[], 0, ['c', 'd']]);
+  });
+
   it('[RE85] whoever differs from donors of two other networks goes, whenever it was', () => {
     const swarm = training('c');
     const lie = otherBits((block) => block === 'layer.0');

@@ -222,6 +222,23 @@ describe('faults', () => {
     }
   });
 
+  it('[CO12] several of one network that fail by turns rest, and go on where nobody else is there', () => {
+    const fails = (...names: string[]) => {
+      const swarm = script({ expectedDonors: 4, layers: 4, steps: 70 });
+      swarm.join(...names);
+      swarm.settle('* report');
+      for (const name of names.slice(-3)) {
+        swarm.say(name, fault(swarm.run.state.epoch, 'internal'));
+        swarm.settle('* report');
+      }
+      const aside = swarm.run.state.donors.filter(({ asideUntilMs }) => asideUntilMs !== null);
+      return [aside.map(({ peer }) => String(peer)), swarm.run.state.donors.length, swarm.run.store.generation];
+    };
+    expect(fails('a', 'n.1', 'n.2', 'n.3')).toEqual([['n.3'], 4, 0]);
+    expect(fails('n.0', 'n.1', 'n.2', 'n.3')).toEqual([[], 4, 0]);
+    expect(fails('a', 'b', 'c', 'd')).toEqual([[], 4, 0]);
+  });
+
   it('[CO32] losing the device, or running out of memory, loses the donor at once', () => {
     const lost = training();
     lost.say('a', fault(0, 'deviceLost'));

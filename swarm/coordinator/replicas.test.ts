@@ -359,6 +359,6 @@ describe('[RE14] a report', () => {
   ])('%s is a fault', (_, name, changed) => {
     const swarm = training(['c']);
     report(swarm, name, changed);
-    expect(swarm.run.state.faults).toEqual([{ of: 'itself', peer: name, about: null, step: 0 }]);
+    expect(swarm.run.state.faults).toMatchObject([{ of: 'itself', peer: name, about: null, step: 0 }]);
   });
 });

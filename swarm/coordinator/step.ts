@@ -154,7 +154,7 @@ function joined(transition: Transition, event: Extract<CoordinatorEvent, { type:
   const { state, now } = transition;
   const isAtWork = planInForce(state) !== null || amongOf(state) !== 'everyone';
   const waits = comeOneByOne(state.visits, now);
-  const newcomer = isAtWork && !isOwn && !isApart && !wasHere ? { sinceMs: now, waits } : null;
+  const newcomer = isAtWork && !isOwn && !isApart ? { sinceMs: now, waits } : null;
   change(transition, {
     donors: [
       ...donors,

@@ -21,8 +21,8 @@ export interface Fault {
   /** Null where it is the one's alone. */
   readonly about: PeerId | null;
   readonly step: number;
-  /** Of the two that have not the same state; null: it was gone. */
-  readonly networks?: readonly (string | null)[];
+  /** Of the one and the other; null: there was none, or it was gone. */
+  readonly networks: readonly (string | null)[];
 }
 
 /** A step, or the evaluation after so many, came out as no finite number: it is done without each of its members, one after another. */

@@ -51,7 +51,7 @@ test('[CO27] what the wishes decide is answered within the same event, and the p
   expect(planningOf(state())).toMatchObject({ epoch: 1, reason: 'enough donors are here', measuredSeconds: null });
 });
 
-test('[AP28] with auto a search is asked for; its outcome is an event, and the deadline is the nearest one of both', () => {
+test('with auto a search is asked for; its outcome is an event, and the deadline is the nearest one of both', () => {
   const { told, state, whole } = deciding(true);
   const [search] = told(joins(A), 5).filter(({ type }) => type === 'search');
   expect(search).toMatchObject({ search: 0, budget: 'atOnce' });
@@ -64,7 +64,7 @@ test('[AP28] with auto a search is asked for; its outcome is an event, and the d
   expect(nextDecision(state())).toBe(60_006);
 });
 
-test('[AP30] a run that begins again from its store still knows its donors', () => {
+test('a run that begins again from its store still knows its donors', () => {
   const { told, whole } = deciding(false);
   told(joins(A));
   told(joins(B));

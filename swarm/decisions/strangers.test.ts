@@ -15,14 +15,14 @@ test.each([
   ['that never gets warm', stranger('never warm', 1e-5, 0.01)],
   ['that is warm and never gets ready', stranger('never ready', 1e-5, 0.01)],
   ['that reports no step', stranger('mute', 1e-5, 0.01)],
-])('[AP51] [CO71] [CO72] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
+])('[CO71] [CO72] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
   const without = commitsIn(two, SECONDS);
   const beside = commitsIn([...two, liar], SECONDS);
   expect(without).toBeGreaterThan(500);
   expect(beside).toBeGreaterThan(0.8 * without);
 });
 
-test('[AP50] an honest newcomer is worth its visit', () => {
+test('an honest newcomer is worth its visit', () => {
   const without = commitsIn(two, SECONDS);
   expect(commitsIn([...two, stranger('honest', 0.001, 0.001)], SECONDS)).toBeGreaterThan(1.5 * without);
 });
@@ -31,11 +31,11 @@ test.each([
   ['that claims to be a thousand times as fast', [{ ...stranger('honest', 1e-5, 1), joinsAtMs: 0 }, ...two]],
   ['that claims what they do, and is the first', [{ ...stranger('honest', 0.01, 1), joinsAtMs: 0 }, ...two]],
   ['that claims what they do, and is the last', [...two, { ...stranger('honest', 0.01, 1), joinsAtMs: 0 }]],
-])('[AP53] a slow member of the first plan %s soon has no part, though nobody was seen before', (_, all) => {
+])('a slow member of the first plan %s soon has no part, though nobody was seen before', (_, all) => {
   expect(commitsIn(all, SECONDS)).toBeGreaterThan(0.8 * commitsIn(two, SECONDS));
 });
 
-test('[AP53] where all are five times as slow as they say, nobody goes for long', () => {
+test('where all are five times as slow as they say, nobody goes for long', () => {
   const slow = ['a', 'b', 'c'].map((name) => ({ ...honest(name), truth: 0.05 }));
   const frank = slow.map((donor) => ({ ...donor, claims: 0.05 }));
   expect(commitsIn(slow, SECONDS)).toBeGreaterThan(0.8 * commitsIn(frank, SECONDS));
@@ -49,10 +49,10 @@ test('[CO77] a member that says it needs a quarter of an hour for a layer, and s
 });
 
 /** Two newcomers a second from then on, who vanish within three seconds. */
-const crowd = (fromMs: number, untilMs: number): TimedDonor[] =>
+const crowd = (fromMs: number, untilMs: number, more: Pick<TimedDonor, 'wasHere'> = {}): TimedDonor[] =>
   Array.from({ length: (untilMs - fromMs) / 500 }, (_, i) => ({
     ...{ name: `n${i}`, manner: 'honest' as const, claims: 0.01, truth: 0.01 },
-    ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9 },
+    ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9, ...more },
   }));
 
 describe('[CO101] beside newcomers who stay for seconds, in a run whose plans have a part for each', () => {
@@ -61,15 +61,16 @@ describe('[CO101] beside newcomers who stay for seconds, in a run whose plans ha
   const late = { ...honest('z'), joinsAtMs: 60_000 };
 
   test.each([
-    ['who get ready at once', 20, 20_000],
-    ['who take seconds to get ready, and some of whom vanish meanwhile', 2_000, 20_000],
-    ['who come before the first step', 2_000, 100],
-  ])(
+    ['who get ready at once', 20, 20_000, {}],
+    ['who take seconds to get ready, and some of whom vanish meanwhile', 2_000, 20_000, {}],
+    ['who come before the first step', 2_000, 100, {}],
+    ['who prove that they were here before', 20, 20_000, { wasHere: true }],
+  ] as const)(
     '%s donors at work do at least half of what they do alone, and an honest newcomer comes in',
-    (_, warmMs, fromMs) => {
+    (_, warmMs, fromMs, more) => {
       const terms = { wishes, warmMs };
       const alone = timedRun(two, 60 * minutes, terms);
-      const beside = timedRun([...two, ...crowd(fromMs, 60_000 * minutes), late], 60 * minutes, terms);
+      const beside = timedRun([...two, ...crowd(fromMs, 60_000 * minutes, more), late], 60 * minutes, terms);
       expect(beside.commits).toBeGreaterThan(0.5 * alone.commits);
       expect(beside.givenUp).toBe(0);
       // It came after a minute.

@@ -39,17 +39,14 @@ describe('recompute', () => {
   // Two norms, qkv, attention, the stream between its halves, the inner product before and after GELU; statistics.
   const ofLayer = (2 + 3 + 1 + 1 + 4 + 4) * WIDTH + 2 * 2 + HEADS;
 
-  test.each([1, 2, 5])(
-    '[ST3] with %i slots, layers that are computed again share one place for what they keep',
-    (slots) => {
-      const saved = (layers: number): number => (slots * layers - 1) * ofLayer * ROWS * 4;
-      expect(bytesOf(slots, []) - bytesOf(slots, [1, 2, 3, 4])).toBe(saved(4));
-      expect(bytesOf(slots, []) - bytesOf(slots, [2, 4])).toBe(saved(2));
-    },
-  );
+  test.each([1, 2, 5])('with %i slots, layers that are computed again share one place for what they keep', (slots) => {
+    const saved = (layers: number): number => (slots * layers - 1) * ofLayer * ROWS * 4;
+    expect(bytesOf(slots, []) - bytesOf(slots, [1, 2, 3, 4])).toBe(saved(4));
+    expect(bytesOf(slots, []) - bytesOf(slots, [2, 4])).toBe(saved(2));
+  });
 });
 
-test('[ST25] what a stage hands on has one place for all slots, where nobody on the same GPU takes it later', () => {
+test('what a stage hands on has one place for all slots, where nobody on the same GPU takes it later', () => {
   const saved = (layers: readonly [number, number], slots: number): number => {
     const bytes = (keepsMade: boolean): number =>
       stageBuffers(model, { layers, samples: 2, sequence: 16, slots, keepsMade }).reduce(
@@ -74,7 +71,7 @@ test('[ST25] what a stage hands on has one place for all slots, where nobody on 
   expect(keeps({ ...plan, stages: [{ ...one, gathered: 2 }, other] })).toEqual([true]);
 });
 
-test('[ST27] gradients that are never there at once share a place, and so do what leaves the layers and the gradient of the stream', () => {
+test('gradients that are never there at once share a place, and so do what leaves the layers and the gradient of the stream', () => {
   const size = { layers: [1, 5] as const, samples: 2, sequence: 16, slots: 0 };
   const places = stageBuffers(model, size).filter(({ name }) => /^(stream|gradient\/)/.test(name));
   // Those of both norms, of attention's output; of qkv and the inner product.
@@ -85,7 +82,7 @@ test('[ST27] gradients that are never there at once share a place, and so do wha
   expect(stageBuffers(model, size).some(({ name }) => name === 'layer.4/y')).toBe(false);
 });
 
-test('[ST28] where layers are computed again, what lives inside a run of rows of their ends has room for a run', () => {
+test('where layers are computed again, what lives inside a run of rows of their ends has room for a run', () => {
   const RUN = 64;
   const bytes = (rows: number, recompute: readonly number[], runBytes?: number): number =>
     stageBuffers(model, {
@@ -196,7 +193,7 @@ describe('logits', () => {
     [50_257, 8, 256],
     [128_256, 8, 128],
     [262_144, 8, 64],
-  ])('[ST4] V = %i, %i samples of 1024: those of %i rows, in 64 MiB', (vocabulary, samples, rows) => {
+  ])('V = %i, %i samples of 1024: those of %i rows, in 64 MiB', (vocabulary, samples, rows) => {
     expect(logitsOf(vocabulary, samples)).toBe(rows * vocabulary * 4);
     expect(rows * vocabulary * 4).toBeLessThanOrEqual(64 * MEBIBYTE);
   });
@@ -215,23 +212,20 @@ describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers
   const each = (specs: readonly BufferSpec[], kind: string): number =>
     specs.filter(({ name }) => name.startsWith(`${kind}/`)).reduce((sum, { bytes }) => sum + bytes, 0) / parameters;
 
-  test.each([1, 2, 4, 8])(
-    '[PL16] [ST2] N = %i: 8 bytes a parameter, 8/N of moments, and 8/N on their way where N > 1',
-    (count) => {
-      const plan = lanes(count);
-      const specs = [...(plan.stages[0]?.members ?? [])].map(({ peer }) => [
-        ...[...stagesOfPeer(plan, peer, 16).values()].flatMap((size) => stageBuffers(model, size)),
-        ...shardBuffers(model, plan, peer),
-      ]);
-      const mean = (kind: string) => specs.reduce((sum, one) => sum + each(one, kind), 0) / count;
-      // Within a hundredth: tensors are padded for their alignment.
-      for (const kind of ['values', 'gradients']) expect(mean(kind), kind).toBeCloseTo(4, 2);
-      for (const kind of ['m', 'v']) expect(mean(kind), kind).toBeCloseTo(4 / count, 2);
-      for (const kind of ['sum', 'incoming']) expect(mean(kind), kind).toBeCloseTo(count > 1 ? 4 / count : 0, 2);
-    },
-  );
+  test.each([1, 2, 4, 8])('N = %i: 8 bytes a parameter, 8/N of moments, and 8/N on their way where N > 1', (count) => {
+    const plan = lanes(count);
+    const specs = [...(plan.stages[0]?.members ?? [])].map(({ peer }) => [
+      ...[...stagesOfPeer(plan, peer, 16).values()].flatMap((size) => stageBuffers(model, size)),
+      ...shardBuffers(model, plan, peer),
+    ]);
+    const mean = (kind: string) => specs.reduce((sum, one) => sum + each(one, kind), 0) / count;
+    // Within a hundredth: tensors are padded for their alignment.
+    for (const kind of ['values', 'gradients']) expect(mean(kind), kind).toBeCloseTo(4, 2);
+    for (const kind of ['m', 'v']) expect(mean(kind), kind).toBeCloseTo(4 / count, 2);
+    for (const kind of ['sum', 'incoming']) expect(mean(kind), kind).toBeCloseTo(count > 1 ? 4 / count : 0, 2);
+  });
 
-  test('[PL16] each peer sends 2(N − 1)/N of the parameters a step: no more than an all-reduce, in two hops', () => {
+  test('each peer sends 2(N − 1)/N of the parameters a step: no more than an all-reduce, in two hops', () => {
     for (const count of [2, 4, 8]) {
       const plan = lanes(count);
       const sent = new Map<PeerId, number>();

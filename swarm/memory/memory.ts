@@ -1,6 +1,10 @@
 /**
  * What a peer allocates for a plan, buffer by buffer. The stage and the shards create exactly these lists, so the
  * prediction and the allocation are the same numbers. Bytes; N = samples·T rows of the largest micro-batch.
+ *
+ * What is never there at once shares a place: of all slots the logits, and what layers that are computed again keep inside;
+ * the gradients of a layer's activations; what a stage hands on, unless another stage of the same peer takes it or layers are
+ * gathered. The sums of a weight gradient's slices lie where the product's input gradient is written next, and take none.
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';

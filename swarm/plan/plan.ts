@@ -222,7 +222,7 @@ export const holderOfAll = (order: readonly Holder[], peer: PeerId, range: Range
 
 /** A broken rule of SPEC.md, and one sentence that names the place. */
 export interface Problem {
-  readonly rule: `${'PL' | 'SC' | 'WI'}${number}`;
+  readonly rule: `${'LI' | 'PL' | 'SC' | 'WI'}${number}`;
   readonly text: string;
 }
 
@@ -304,8 +304,8 @@ const TABLES: Readonly<
 function idProblems(ids: readonly number[]): Problem[] {
   const odd = ids.filter((id) => !(Number.isSafeInteger(id) && id >= 0));
   return [
-    ...odd.map((id): Problem => ({ rule: 'PL2', text: `micro-batch ${id} has no whole number as its id` })),
-    ...doubles(ids).map((id): Problem => ({ rule: 'PL2', text: `micro-batch ${id} is there more than once` })),
+    ...odd.map((id): Problem => ({ rule: 'PL3', text: `micro-batch ${id} has no whole number as its id` })),
+    ...doubles(ids).map((id): Problem => ({ rule: 'PL3', text: `micro-batch ${id} is there more than once` })),
   ];
 }
 
@@ -314,7 +314,7 @@ function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number
   const found: Problem[] = [];
   const report = (rule: Problem['rule'], text: string) => found.push({ rule, text });
   for (const peer of doubles(members.map((member) => member.peer)))
-    report('PL5', `stage ${stage} has ${peer} as a member more than once`);
+    report('PL4', `stage ${stage} has ${peer} as a member more than once`);
   const carried = members.flatMap(({ microBatches }) => microBatches);
   const owned = new Set(carried);
   for (const id of size.keys()) if (!owned.has(id)) report('PL4', `micro-batch ${id} has no owner in stage ${stage}`);
@@ -326,7 +326,7 @@ function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number
     for (const id of unknown) report('PL4', `${place} carries micro-batch ${id}, which is not in the plan`);
     const sum = microBatches.reduce((total, id) => total + (size.get(id) ?? 0), 0);
     if (unknown.length === 0 && samples !== sum)
-      report('PL6', `${place} says ${samples} samples, its micro-batches have ${sum}`);
+      report('PL4', `${place} says ${samples} samples, its micro-batches have ${sum}`);
     for (const layer of recompute)
       if (!(Number.isInteger(layer) && layers[0] <= layer && layer < layers[1]))
         report('PL7', `${place} recomputes layer ${layer}, which is not in [${layers.join(', ')})`);
@@ -339,12 +339,12 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
   const found: Problem[] = [];
   const report = (rule: Problem['rule'], text: string) => found.push({ rule, text });
   const named = plan.state.map(({ block }) => block);
-  for (const { name } of model.blocks) if (!named.includes(name)) report('PL8', `the state has no block ${name}`);
-  for (const name of doubles(named)) report('PL8', `the state has block ${name} more than once`);
+  for (const { name } of model.blocks) if (!named.includes(name)) report('PL9', `the state has no block ${name}`);
+  for (const name of doubles(named)) report('PL9', `the state has block ${name} more than once`);
   for (const { block, shards } of plan.state) {
     const known = model.blocks.find(({ name }) => name === block);
     if (!known) {
-      report('PL8', `the state has block ${block}, which the model has not`);
+      report('PL9', `the state has block ${block}, which the model has not`);
       continue;
     }
     const parts = inOrder(shards.map(({ peer, range }) => ({ place: `a shard of ${block} at ${peer}`, range })));
@@ -362,7 +362,7 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
       if (replicas.includes(peer)) report('PL10', `${place} has its primary ${peer} as a replica too`);
       for (const twice of doubles(replicas)) report('PL10', `${place} has replica ${twice} more than once`);
       if (uploader !== undefined && !replicas.includes(uploader))
-        report('PL28', `${place} is uploaded by ${uploader}, who is none of its replicas`);
+        report('PL10', `${place} is uploaded by ${uploader}, who is none of its replicas`);
     }
   }
   return found;

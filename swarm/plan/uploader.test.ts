@@ -22,7 +22,7 @@ const uploaders = (of: Plan | null) => [
   ...new Set(of?.state.flatMap(({ shards }) => shards.map(({ uploader }) => uploader ?? null))),
 ];
 
-test('[PL28] a plan file says who uploads, and its places are taken by the donors at hand', () => {
+test('[PL10] a plan file says who uploads, and its places are taken by the donors at hand', () => {
   expect(problems(SMALL_MODEL, batch, plan)).toEqual([]);
   expect(planSchema.parse(JSON.parse(JSON.stringify(plan)))).toEqual(plan);
   expect(uploaders(seated(plan, ['x', 'y', 'z'].map(peerId)))).toEqual(['z']);

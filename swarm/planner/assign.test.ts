@@ -123,7 +123,7 @@ const objectiveOf = (problem: SizingProblem): number => {
 };
 
 describe('assign beside an exhaustive search', () => {
-  test('[SZ5] [SZ8] the objective, or the GiB that are missing, of 200 random problems', () => {
+  test('the objective, or the GiB that are missing, of 200 random problems', () => {
     const seen = { solved: 0, tooLarge: 0, tooSmallPeer: 0, uneven: 0 };
     for (const seed of SEEDS) {
       const problem = smallProblem(seed);
@@ -147,7 +147,7 @@ describe('assign beside an exhaustive search', () => {
     expect(Math.min(...Object.values(seen)), JSON.stringify(seen)).toBeGreaterThan(10);
   });
 
-  test('[SZ5] eight peers and 64 samples are exact: plain dynamic programming finds nothing faster', () => {
+  test('eight peers and 64 samples are exact: plain dynamic programming finds nothing faster', () => {
     for (const seed of SEEDS.slice(0, 25)) {
       const random = seededRandom(1000 + seed);
       const shape = { peers: 8, globalBatch: 64, tightness: 0.5 + random() / 2, isJagged: random() < 0.5 };
@@ -161,7 +161,7 @@ describe('assign beside an exhaustive search', () => {
     }
   });
 
-  test('[SZ13] more samples than are searched to the end: at most 2 % above the proven bound', () => {
+  test('more samples than are searched to the end: at most 2 % above the proven bound', () => {
     const problem = largeProblem({ seed: 2, peers: 64, kinds: 4, globalBatch: 32_768, tightness: 0.999 });
     const answer = assign(problem);
     if (!answer.ok) throw new Error(answer.reason);
@@ -171,7 +171,7 @@ describe('assign beside an exhaustive search', () => {
     expect(objectiveMs / leastMs).toBeGreaterThan(1 + 1e-6); // else this problem tests nothing
   });
 
-  test('[SZ5] 64 peers and 4,096 samples: nothing is faster by a ten-thousandth', () => {
+  test('64 peers and 4,096 samples: nothing is faster by a ten-thousandth', () => {
     for (const tightness of [0.4, 0.9, 0.999]) {
       const problem = largeProblem({ seed: 64, peers: 64, kinds: 64, globalBatch: 4096, tightness });
       const answer = assign(problem);
@@ -232,7 +232,7 @@ function quickTime(problem: SizingProblem, peer: Peer, m: number, l: number, cos
 }
 
 describe('assign', () => {
-  test('[SZ9] more memory never makes it slower', () => {
+  test('more memory never makes it slower', () => {
     for (const seed of SEEDS) {
       const problem = smallProblem(seed);
       const random = seededRandom(9000 + seed);
@@ -245,7 +245,7 @@ describe('assign', () => {
     }
   });
 
-  test('[SZ9] permuting the peers permutes the answer', () => {
+  test('permuting the peers permutes the answer', () => {
     for (const seed of SEEDS) {
       const problem = smallProblem(seed);
       const answer = assign(problem);
@@ -256,7 +256,7 @@ describe('assign', () => {
     }
   });
 
-  test('[SZ5] never slower than any even cut of the batch that fits', () => {
+  test('never slower than any even cut of the batch that fits', () => {
     for (const seed of SEEDS) {
       const problem = smallProblem(seed);
       const share = Math.floor(problem.globalBatch / problem.peers.length);
@@ -278,7 +278,7 @@ describe('assign', () => {
     ...{ allGatherMs: 0, reduceScatterMs: 0, unevenFactor: 1.25, recompute: false, peers },
   });
 
-  test('[SZ14] a peer that cannot hold an even share of the state computes all the same', () => {
+  test('a peer that cannot hold an even share of the state computes all the same', () => {
     const answer = assign(group(20, [peer('large', 24, 2), peer('small', 2, 1)]));
     if (!answer.ok) throw new Error(answer.reason);
     const [large, small] = answer.value.peers;
@@ -286,7 +286,7 @@ describe('assign', () => {
     expect(large).toMatchObject({ samples: 4, stateGiB: 20, stateShare: 1 });
   });
 
-  test('[SZ6] micro-batches are no smaller than the state asks for', () => {
+  test('micro-batches are no smaller than the state asks for', () => {
     const answer = assign(group(2, [peer('a', 24, 1), peer('b', 24, 1)]));
     expect(answer.ok && answer.value.peers.map(({ microBatch, count }) => [microBatch, count])).toEqual([
       [6, 1],
@@ -294,7 +294,7 @@ describe('assign', () => {
     ]);
   });
 
-  test('[SZ7] no state is split into equal shares of nothing', () => {
+  test('no state is split into equal shares of nothing', () => {
     const answer = assign(group(0, [peer('a', 24, 1), peer('b', 24, 3)]));
     expect(answer.ok && answer.value.peers.map(({ stateGiB, stateShare }) => [stateGiB, stateShare])).toEqual([
       [0, 0.5],
@@ -302,7 +302,7 @@ describe('assign', () => {
     ]);
   });
 
-  test('[SZ8] says how much is missing for the state, and for a sample', () => {
+  test('says how much is missing for the state, and for a sample', () => {
     expect(assign(group(20, [peer('a', 6, 1), peer('b', 8.25, 1)]))).toEqual({
       ok: false,
       reason:
@@ -315,7 +315,7 @@ describe('assign', () => {
     });
   });
 
-  test('[SZ1] refuses times that say nothing', () => {
+  test('refuses times that say nothing', () => {
     expect(assign(group(1, [peer('a', 9, 0)]))).toEqual({
       ok: false,
       reason: 'every time is 0 ms: expected measured times above 0 to size by',

@@ -99,17 +99,17 @@ export const stageElements = ({ model }: ClusterCosts, layers: readonly [number,
   blocksOfStage(model, layers).reduce((sum, { ranges }) => ranges.reduce((own, [from, to]) => own + to - from, sum), 0);
 
 /** Moves that are tried for each donor and each stage of a pipeline of the mean; of who has room for the model alone they count less. */
-const [TRIES_STAGE, MOST_TRIES_EACH, ALONE_TRIES] = [3_500, 28_000, 1_500];
+const [TRIES_STAGE, MOST_TRIES_EACH, ALONE_TRIES] = [1_750, 28_000, 750];
 /** From pipelines that were sought for before with another caution: so many times the tries, and not as hot. */
 const [AGAIN, COOLER] = [0.5, 0.25];
-/** At first a move that is worth so much less, of all there is, is made one time in e. */
-const FIRST_TEMPERATURE = 0.004;
+/** At first a move that is worth less by this part of a group in the mean is made one time in e. */
+const FIRST_TEMPERATURE = 0.04;
 /** From this part of the tries on moves are walked. */
 const COLD = 0.7;
 /** Of the moves: from one place to another in the same pipeline. */
 const WITHIN = 0.3;
-/** Of those between two pipelines: in nobody's place; in the others two donors change places. */
-const GOES = 0.3;
+/** Of those between two pipelines: they change their last stages. Of the rest: a donor goes from one to the other, in nobody's place; else two donors change places. */
+const [LAST_STAGES, GOES] = [0.3, 0.3];
 /** Of all moves: one leaves its pipeline, or begins one alone or with others who have none. */
 const ALONE = 0.05;
 /** A walk takes up to so many times what the formula says where nothing else is known, and no less than so many times. */
@@ -180,7 +180,8 @@ function annealed(
     const toll = share * total;
     const more = a === b ? 0 : (hasOne ? 1 : 0) + (hasOther ? 1 : 0) - isGroup(a) - isGroup(b);
     const now = float(worth, a) + (a === b ? 0 : float(worth, b)) + toll * more;
-    const least = now + hottest * total * (1 - tries / count) ** 2 * Math.log(random());
+    const temperature = (hottest * total * (1 - tries / count) ** 2) / Math.max(1, groups);
+    const least = now + temperature * Math.log(random());
     if ((hasOne ? scale.bound(one) : 0) + (hasOther ? scale.bound(other) : 0) < least) continue;
     if (isCold && (hasOne ? scale.hope(one) : 0) + (hasOther ? scale.hope(other) : 0) < least) continue;
     const first = hasOne ? weigh(one) : 0;
@@ -284,6 +285,10 @@ function moves(
     const b = int(chainOf, mate);
     if (a === b) return null;
     const to = at(chains, b);
+    if (a !== idle && b !== idle && random() < LAST_STAGES) {
+      const [here, there] = [from.indexOf(place), to.indexOf(mate)];
+      return moved(a, b, [...from.slice(0, here), ...to.slice(there)], [...to.slice(0, there), ...from.slice(here)]);
+    }
     return b !== idle && random() < GOES
       ? moved(a, b, without(from, place), into(to, place))
       : moved(a, b, instead(from, place, mate), instead(to, mate, place));

@@ -16,7 +16,7 @@ const LINKS = {
 const [FIRST, ...OTHERS] = PEERS;
 const withFirst = (change: object) => ({ peers: [{ ...FIRST, ...change }, ...OTHERS], links: LINKS });
 
-describe('[CL1] what is refused, in one sentence with the file and the field', () => {
+describe('what is refused, in one sentence with the file and the field', () => {
   it.each([
     [{ peers: [], links: LINKS }, /^c\.json: peers must be a list of one peer or more/],
     [{ links: LINKS }, /^c\.json: peers is missing/],
@@ -60,7 +60,7 @@ describe('[CL1] what is refused, in one sentence with the file and the field', (
   });
 });
 
-it('[PL60] of a line that peers share each has an equal part, both ways; other lines are their own', () => {
+it('of a line that peers share each has an equal part, both ways; other lines are their own', () => {
   const caps = { uploadBytesPerSecond: 3e6, downloadBytesPerSecond: 9e6 };
   const named = ['home', 'home', 'flat', 'home', undefined].map((line, place) => ({
     ...{ id: `p${place}`, memoryBytes: 1e9, flopsPerSecond: 1e9, ...caps },
@@ -79,7 +79,7 @@ it('[PL60] of a line that peers share each has an equal part, both ways; other l
   expect(parseCluster(found.value, 'c.json')).toEqual(found);
 });
 
-it('[CL2] [CL3] the most exact rule wins, what it leaves out is the default; as many streams as help, at most 8', () => {
+it('the most exact rule wins, what it leaves out is the default; as many streams as help, at most 8', () => {
   const found = parseCluster({ peers: PEERS, links: LINKS }, 'c.json');
   invariant(found.ok, 'a cluster');
   const between = (a: string, b: string) => linkTable(found.value)('abc'.indexOf(a), 'abc'.indexOf(b));
@@ -92,7 +92,7 @@ it('[CL2] [CL3] the most exact rule wins, what it leaves out is the default; as 
   expect(linkTable(narrow.value)(0, 2).bytesPerSecond).toBe(8e5);
 });
 
-describe('[CL11] what-if', () => {
+describe('what-if', () => {
   const found = parseCluster({ peers: PEERS, links: LINKS }, 'c.json');
   invariant(found.ok, 'a cluster');
   it('adds peers with the links of the one they are like, scales fields, removes', () => {

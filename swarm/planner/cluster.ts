@@ -1,7 +1,6 @@
 /**
  * The cluster file that `shoal plan` reads: who could take part, what each measured of itself, and how they are linked.
- * Of several rules for one link the most exact wins (pairs, then regions, then default), field by field. See SPEC.md,
- * rules CL.
+ * Of several rules for one link the most exact wins (pairs, then regions, then default), field by field.
  */
 import { z } from 'zod';
 import { got, type Result, refusal, success } from '../base.ts';

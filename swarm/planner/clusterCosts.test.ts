@@ -32,7 +32,7 @@ function costsOf(vocabulary: number, width: number, upload = UPLOAD, linkRate: n
   });
 }
 
-test('[CL15] the embedding and the head take as many layers as their FLOPs say, the head there and back in the forward', () => {
+test('the embedding and the head take as many layers as their FLOPs say, the head there and back in the forward', () => {
   const [C_, V] = [16, 100];
   // Of a token, multiply-adds twice: 12 C² weights and, of T rows, half of the scores and of the sums; C·V weights and 5 V
   // of the softmax; the two tables.
@@ -49,7 +49,7 @@ test('[CL15] the embedding and the head take as many layers as their FLOPs say, 
   expect(backward({ last: true })).toBe(backward({}));
 });
 
-test('[CL14] an upload is one line, and shared out where a link is slower; the exchange of state has it for one link at a time', () => {
+test('an upload is one line, and shared out where a link is slower; the exchange of state has it for one link at a time', () => {
   const costs = costsOf(100, 16);
   const { model } = costs;
   const member = (peer: typeof A, microBatches: number[]) => ({
@@ -145,7 +145,7 @@ describe('lines that several peers share', () => {
       action.op === 'F' && action.stage === 1 ? [startSeconds] : [],
     );
 
-  test('[SI16] [PL63] with turns the first lane’s sample is there after it alone, with equal parts after both', () => {
+  test('[PL63] with turns the first lane’s sample is there after it alone, with equal parts after both', () => {
     const cluster = clusterOf(2, 2);
     const turning = { ...LANES, lines: [['a0', 'a1'].map(peerId)] };
     const [turns, parts] = [starts(cluster, turning), starts(cluster, LANES)];
@@ -165,13 +165,13 @@ describe('lines that several peers share', () => {
     expect(takingTurns(alone, { ...plan, lines: [['a0', 'b0'].map(peerId)] }).lines).toBeUndefined();
   });
 
-  test('[PL60] of a plan those have parts who are in it: whoever else is behind the router takes nothing', () => {
+  test('of a plan those have parts who are in it: whoever else is behind the router takes nothing', () => {
     const [two, four] = [clusterOf(2, 2), clusterOf(4, 3)].map((cluster) => clusterCosts({ ...RUN, cluster }));
     invariant(two && four, 'costs');
     expect(forecast(four, LANES).stepSeconds).toBe(forecast(two, LANES).stepSeconds);
   });
 
-  test('[PL60] [PL63] a search says of its plan what a forecast of those in it alone says', () => {
+  test('[PL63] a search says of its plan what a forecast of those in it alone says', () => {
     const cluster = clusterOf(3, 2, 1);
     const found = planCluster({ ...RUN, cluster }, ({ work }) => work < 2_000);
     invariant(found.ok, found.ok ? '' : found.reason);

@@ -35,7 +35,7 @@ const quick = (cluster: Cluster, work = 2_500): ClusterPlan => {
 const step = (plan: ClusterPlan): number => plan.predicted.stepSeconds;
 
 describe('a plan for a cluster', () => {
-  it('[CL7] is a valid plan within the memory of its peers, allocated as predicted', () => {
+  it('is a valid plan within the memory of its peers, allocated as predicted', () => {
     for (let seed = 1; seed <= 8; seed++) {
       const cluster = smallCluster(seededRandom(seed), 2 + (seed % 5));
       const { plan, predicted, idle } = quick(cluster, 1_000);
@@ -51,7 +51,7 @@ describe('a plan for a cluster', () => {
     }
   });
 
-  it('[CL21] plans the overlapping warm-up where what is in flight has room: nothing is faster', () => {
+  it('plans the overlapping warm-up where what is in flight has room: nothing is faster', () => {
     // A transfer takes about as long as the work of a stage.
     const withRoom = (memoryBytes: number): [ClusterPlan, Cluster] => {
       const cluster = clusterOf({
@@ -64,12 +64,12 @@ describe('a plan for a cluster', () => {
     expect(wide.plan).toMatchObject({ schedule: '1f1b', warmup: 'overlap' });
     expect(step(narrow) / step(wide)).toBeGreaterThan(1.04);
     expect(step(wide)).toBeCloseTo(leastStepSeconds(clusterCosts(problemOf(roomy)), step(wide)), 9);
-    // Where no draft has room for it, it is tried on the best one's stages (CL40).
+    // Where no draft has room for it, it is tried on the best one's stages.
     const least = leastStepSeconds(clusterCosts(problemOf(tight)), 2 * step(narrow));
     expect(step(narrow)).toBeLessThan(0.95 * least);
   });
 
-  it('[CL3] says how many connections it counts on, where one is limited by its window, and only there', () => {
+  it('says how many connections it counts on, where one is limited by its window, and only there', () => {
     // A window of 100 kB comes back after 80 ms: 1.25 MB/s a connection, of which 4 fill 5 MB/s.
     const linked = (more: object, pairs: object[] = []) =>
       quick(
@@ -118,7 +118,7 @@ describe('a plan for a cluster', () => {
     expect(sent(problemOf(cluster)) - sent(problem)).toBe(2 * 2 * batch.samples * less);
   });
 
-  it('[MP4] [CL7] counts the memory of each peer as it computes, and of one that is not known both ways', () => {
+  it('[MP4] counts the memory of each peer as it computes, and of one that is not known both ways', () => {
     const cluster = smallCluster(seededRandom(7), 4);
     const ids = cluster.peers.map(({ id }) => id);
     const computes = new Map<string, Compute>(ids.slice(0, 3).map((id, index) => [id, index === 1 ? 'f32' : 'f16']));
@@ -158,7 +158,7 @@ describe('a plan for a cluster', () => {
     expect(tight.bytes).toBeLessThan(whole.bytes);
   });
 
-  it('[CL8] takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
+  it('takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
     const ratios = Array.from({ length: 24 }, (_, index) => {
       const cluster = smallCluster(seededRandom(100 + index), 2 + (index % 4));
       const found = step(quick(cluster));
@@ -168,7 +168,7 @@ describe('a plan for a cluster', () => {
     expect(Math.max(...ratios)).toBeLessThanOrEqual(1.25);
   });
 
-  it('[CL8] is never slower than the best symmetric plan that fits', () => {
+  it('is never slower than the best symmetric plan that fits', () => {
     for (let seed = 1; seed <= 12; seed++) {
       const cluster = smallCluster(seededRandom(200 + seed), 2 + (seed % 7));
       const found = step(quick(cluster));
@@ -177,7 +177,7 @@ describe('a plan for a cluster', () => {
     }
   });
 
-  it('[CL9] is the same wherever the peers stand in the file', () => {
+  it('is the same wherever the peers stand in the file', () => {
     for (let seed = 1; seed <= 8; seed++) {
       const cluster = smallCluster(seededRandom(300 + seed), 2 + (seed % 6));
       const turned = { ...cluster, peers: cluster.peers.toReversed() };
@@ -189,7 +189,7 @@ describe('a plan for a cluster', () => {
     }
   });
 
-  it('[CL9] is no slower with faster links or more memory', () => {
+  it('is no slower with faster links or more memory', () => {
     for (let seed = 1; seed <= 10; seed++) {
       const cluster = smallCluster(seededRandom(400 + seed), 2 + (seed % 3));
       const before = step(quick(cluster));
@@ -216,7 +216,7 @@ describe('a plan for a cluster', () => {
     expect(idle).toEqual([]);
   });
 
-  it('[CL10] a model that fits nobody: the memory that is missing, which is enough', () => {
+  it('a model that fits nobody: the memory that is missing, which is enough', () => {
     const of = (bytes: number) => clusterOf({ peers: [{ id: 'a', memoryBytes: bytes, flopsPerSecond: 1e9 }] });
     const found = planCluster(problemOf(of(30_000)), () => false);
     expect(found).toMatchObject({ ok: false });
@@ -227,7 +227,7 @@ describe('a plan for a cluster', () => {
     expect(planCluster(problemOf(of(30_000 + missing - 160_000)), () => false).ok).toBe(false);
   });
 
-  it('[CL17] who is slow and has memory keeps state and computes nothing, where that may be', () => {
+  it('who is slow and has memory keeps state and computes nothing, where that may be', () => {
     const cluster = clusterOf({
       peers: [
         { id: 'fast', memoryBytes: 4e6, flopsPerSecond: 1e9 },
@@ -256,7 +256,7 @@ describe('a plan for a cluster', () => {
     expect(planCluster({ ...problemOf(left), inForce: plan }, () => false).ok).toBe(false);
   });
 
-  it('[CL9] more memory is no slower where the best plan has a peer that keeps state alone', () => {
+  it('more memory is no slower where the best plan has a peer that keeps state alone', () => {
     const sizes = { n_layer: 6, n_head: 4, n_embd: 96, n_positions: 64, vocab_size: 512 };
     const six = modelFromConfig({ model_type: 'gpt2', ...sizes });
     invariant(six.ok, 'a model');
@@ -285,7 +285,7 @@ describe('a plan for a cluster', () => {
     expect(stepOf(1.5) / stepOf(1)).toBeLessThanOrEqual(1 + 1e-9);
   });
 
-  it('[CL16] state lies where the links carry it: with the one peer that sends fast', () => {
+  it('state lies where the links carry it: with the one peer that sends fast', () => {
     const peers = [0, 1, 2, 3].map((index) => ({
       id: `p${index}`,
       memoryBytes: 1e8,
@@ -302,7 +302,7 @@ describe('a plan for a cluster', () => {
     expect(kept.get('p0')).toBeGreaterThan(0.9 * all);
   });
 
-  it('[CL17] of peers alike, the one that stays longest is used', () => {
+  it('of peers alike, the one that stays longest is used', () => {
     const peers = [10, 1000, 100].map((meanSessionSeconds, index) => ({
       ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e9, meanSessionSeconds },
     }));
@@ -312,7 +312,7 @@ describe('a plan for a cluster', () => {
     expect(idle.map(({ peer }) => String(peer))).toEqual(['p0', 'p2']);
   });
 
-  it('[CL18] of a peer left idle the shortest step found with it is told: here, of three stages', () => {
+  it('of a peer left idle the shortest step found with it is told: here, of three stages', () => {
     const peers = ['a', 'b', 'slow'].map((id) => ({ id, memoryBytes: 1e7, flopsPerSecond: 1e8 }));
     const pairs = ['a', 'b'].map((id) => ({ between: [id, 'slow'], latencySeconds: 0.01, bytesPerSecond: 1e5 }));
     const links = { default: { latencySeconds: 0.001, bytesPerSecond: 1e8 }, pairs };
@@ -325,7 +325,7 @@ describe('a plan for a cluster', () => {
     ).toEqual([['slow', ofThree]]);
   });
 
-  it('[CL5] data parallel stays inside a fast region, the pipeline crosses the slow link', () => {
+  it('data parallel stays inside a fast region, the pipeline crosses the slow link', () => {
     const peers = ['eu', 'us'].flatMap((region) =>
       [0, 1].map((index) => ({ id: `${region}${index}`, memoryBytes: 1e7, flopsPerSecond: 1e7, region })),
     );
@@ -348,7 +348,7 @@ describe('a plan for a cluster', () => {
     expect(at(peer?.backward, 4)).toBeCloseTo(0.08, 12);
   });
 
-  it('[CL9] begins with the plan in force: what is found at once is no worse', () => {
+  it('begins with the plan in force: what is found at once is no worse', () => {
     const peers = Array.from({ length: 9 }, (_, index) => ({
       ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e7 * (1 + index) },
       ...{ uploadBytesPerSecond: 1e6, downloadBytesPerSecond: 1e6 },
@@ -364,7 +364,7 @@ describe('a plan for a cluster', () => {
     expect(first(problemOf(cluster))).toBeGreaterThan(step(before) * 1.02);
   });
 
-  it('[CL5] 64 peers in 4 regions: every one is placed or told why not, twice as fast as placed by chance', () => {
+  it('64 peers in 4 regions: every one is placed or told why not, twice as fast as placed by chance', () => {
     const names = ['or', 'va', 'jp', 'de'];
     const peers = Array.from({ length: 64 }, (_, index) => ({
       id: `p${index}`,
@@ -404,7 +404,7 @@ describe('plans of two clusters that are compared', () => {
     found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
 
   it.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
-    '[CL20] beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
+    'beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
     { timeout: 120_000 },
     async (seed) => {
       const known = new Map<ClusterProblem, Result<ClusterPlan>>();

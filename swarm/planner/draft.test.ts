@@ -29,7 +29,7 @@ describe('a draft is judged', () => {
   it.each([
     ['unequal peers', 1],
     ['peers that give a share of their time', 0.6],
-  ])('[CL8] as the simulator judges its plan: %s', (_, share) => {
+  ])('as the simulator judges its plan: %s', (_, share) => {
     let seen = 0;
     for (let seed = 1; seed <= 60; seed++) {
       const { problem } = steadyCase(seed, 16);
@@ -49,7 +49,7 @@ describe('a draft is judged', () => {
     expect(seen).toBeGreaterThan(30);
   });
 
-  it('[CL7] what it says fits allocates no more than its peers have', () => {
+  it('what it says fits allocates no more than its peers have', () => {
     const seen = { fits: 0, lacks: 0 };
     for (let seed = 1; seed <= 150; seed++) {
       const problem = { model: SMALL_MODEL, batch: SMALL_BATCH, cluster: smallCluster(seededRandom(seed), 5) };
@@ -87,7 +87,7 @@ describe('a draft is judged', () => {
     expect(Math.abs(found.seconds / forecast(costs, drafted.plan).stepSeconds - 1)).toBeLessThan(tolerance);
   });
 
-  it('[CL6] with its layers cut so that the slowest stage is as fast as can be, of all cuts', () => {
+  it('with its layers cut so that the slowest stage is as fast as can be, of all cuts', () => {
     for (let seed = 1; seed <= 30; seed++) {
       const cluster = smallCluster(seededRandom(seed), 3);
       const costs = clusterCosts({
@@ -115,7 +115,7 @@ describe('a draft is judged', () => {
     }
   });
 
-  it('[CL6] a stage that lacks memory has fewer layers, where the others can have them', () => {
+  it('a stage that lacks memory has fewer layers, where the others can have them', () => {
     const cluster = smallCluster(seededRandom(3), 2);
     const judged = (memoryBytes: number) => {
       const peers = cluster.peers.map((peer, index) => ({

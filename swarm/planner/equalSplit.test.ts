@@ -16,7 +16,7 @@ import {
 import { withReplicas } from './replicas.ts';
 
 describe('equalSplit', () => {
-  test('[PL14] is valid for every number of peers and micro-batches', () => {
+  test('is valid for every number of peers and micro-batches', () => {
     for (const tied of [true, false])
       for (let layers = 1; layers <= 5; layers++)
         for (let count = 1; count <= layers; count++)
@@ -30,7 +30,7 @@ describe('equalSplit', () => {
             }
   });
 
-  test('[PL14] the first stages get the layers that do not divide, the last one never', () => {
+  test('the first stages get the layers that do not divide, the last one never', () => {
     const plan = equalSplit(outlineModel(7, true), 8, donors(4));
     expect(plan.stages.map(({ layers }) => layers)).toEqual([
       [0, 2],
@@ -40,7 +40,7 @@ describe('equalSplit', () => {
     ]);
   });
 
-  test('[PL14] min(B, 4·stages) micro-batches, the larger ones first', () => {
+  test('min(B, 4·stages) micro-batches, the larger ones first', () => {
     expect(defaultMicroBatches(64, 2)).toBe(8);
     expect(defaultMicroBatches(3, 2)).toBe(3);
     const sizes = (plan: ReturnType<typeof equalSplit>) =>
@@ -49,7 +49,7 @@ describe('equalSplit', () => {
     expect(sizes(equalSplit(outlineModel(2, true), 10, donors(2), { microBatches: 3 }))).toEqual([4, 3, 3]);
   });
 
-  test('[PL16] a block with one holder stands whole there: a tied embedding on the first stage', () => {
+  test('a block with one holder stands whole there: a tied embedding on the first stage', () => {
     const plan = equalSplit(outlineModel(2, true), 4, donors(2));
     const keepers = plan.state.map(({ block, shards }) => `${block} ${shards.map(({ peer }) => peer)}`);
     expect(keepers).toEqual(['embedding d0', 'layer.0 d0', 'layer.1 d1', 'head d1']);
@@ -75,7 +75,7 @@ describe('lanes', () => {
   const laneCounts = (plan: Plan) => plan.stages.map(({ members }) => members.length);
   const hands = (plan: Plan, stage: number) => plan.stages[stage]?.members.map(({ microBatches }) => microBatches);
 
-  test('[PL14] [PL15] is valid for every number of donors, stages, samples and micro-batches that is not refused', () => {
+  test('is valid for every number of donors, stages, samples and micro-batches that is not refused', () => {
     for (let layers = 1; layers <= 4; layers++)
       for (let count = 1; count <= donorCapacity({ layers }); count++)
         for (const stages of [undefined, 1, 2, layers])
@@ -97,7 +97,7 @@ describe('lanes', () => {
             }
   });
 
-  test('[PL19] more donors than layers: fewer stages only where that shortens the step', () => {
+  test('more donors than layers: fewer stages only where that shortens the step', () => {
     const model = outlineModel(4, true);
     const shape = (count: number, samples: number) => laneCounts(equalSplit(model, samples, donors(count)));
     expect(shape(4, 8)).toEqual([1, 1, 1, 1]);
@@ -107,7 +107,7 @@ describe('lanes', () => {
     expect(shape(16, 4)).toEqual([4, 4, 4, 4]);
   });
 
-  test('[PL15] the most expensive stages have the donors left over: more layers, or the head', () => {
+  test('the most expensive stages have the donors left over: more layers, or the head', () => {
     const deep = equalSplit(outlineModel(3, true), 12, donors(3), { stages: 2 });
     expect(deep.stages.map(({ layers, members }) => [layers[1] - layers[0], members.length])).toEqual([
       [2, 2],
@@ -117,7 +117,7 @@ describe('lanes', () => {
     expect(laneCounts(even)).toEqual([1, 2]);
   });
 
-  test('[PL20] micro-batches in turn, each on one lane through stages of as many lanes', () => {
+  test('micro-batches in turn, each on one lane through stages of as many lanes', () => {
     const plan = equalSplit(outlineModel(2, true), 6, donors(4), { microBatches: 6 });
     expect(hands(plan, 0)).toEqual([
       [0, 2, 4],
@@ -126,17 +126,17 @@ describe('lanes', () => {
     expect(hands(plan, 1)).toEqual(hands(plan, 0));
   });
 
-  test('[PL20] the lane with the fewest samples is next where micro-batches differ', () => {
+  test('the lane with the fewest samples is next where micro-batches differ', () => {
     const plan = equalSplit(outlineModel(1, true), 10, donors(3), { microBatches: 4 });
     expect(plan.microBatches.map(({ samples: [from, to] }) => to - from)).toEqual([3, 3, 2, 2]);
     expect(hands(plan, 0)).toEqual([[0], [1], [2, 3]]);
   });
 
-  test('[PL21] there is a micro-batch for every lane', () => {
+  test('there is a micro-batch for every lane', () => {
     expect(equalSplit(outlineModel(1, true), 40, donors(6), { stages: 1 }).microBatches).toHaveLength(6);
   });
 
-  test('[PL16] a block’s state is spread over its holders in multiples of 64 elements, tied tables over the first stage', () => {
+  test('a block’s state is spread over its holders in multiples of 64 elements, tied tables over the first stage', () => {
     const big: Pick<Model, 'layers' | 'blocks'> = {
       layers: 1,
       blocks: [
@@ -169,7 +169,7 @@ describe('schedules with owner tables', () => {
       }
   }
 
-  test('[SC27] [SC29] [SC9] what the split makes is a plan with the table its schedule asks for, and no lists of it wait in a circle', () => {
+  test('[PL11] [SC9] what the split makes is a plan with the table its schedule asks for, and no lists of it wait in a circle', () => {
     let made = 0;
     for (const [count, samples, options] of cases()) {
       const label = JSON.stringify([count, samples, options]);
@@ -225,13 +225,13 @@ describe('schedules with owner tables', () => {
     ['chimera', 14, 40, {}, '14 stages, more than the 12 layers: 12 donors would do'],
   ];
   test.each(REFUSED)(
-    '[SC29] %s of %i donors and %i samples with %j is refused with what would do',
+    '%s of %i donors and %i samples with %j is refused with what would do',
     (schedule, count, samples, options, sentence) => {
       expect(splitProblem(model, samples, count, { schedule, ...options })).toContain(sentence);
     },
   );
 
-  test('[SC27] another owner table is refused', () => {
+  test('[PL11] another owner table is refused', () => {
     const said = (plan: Plan) => problems(model, { samples: 4 }, plan).map(({ rule }) => rule);
     const looped = equalSplit(model, 4, donors(2), { schedule: 'interleaved' });
     const both = equalSplit(model, 4, donors(4), { schedule: 'chimera' });

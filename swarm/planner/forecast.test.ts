@@ -32,7 +32,7 @@ test.each([
   [0, 0, 0],
   [1, 1, 0],
   [3, 1, 2],
-])('[ST3] of %i layers computed again R is predicted with %i, the backward with %i', (layers, ahead, within) => {
+])('of %i layers computed again R is predicted with %i, the backward with %i', (layers, ahead, within) => {
   const split = equalSplit(model, batch.samples, [A, B], { microBatches: 2 });
   const seconds = (plan: Plan, text: string): number => {
     const span = predictedTimeline(costs, plan).find(({ action }) => formatAction(action) === text);
@@ -44,7 +44,7 @@ test.each([
   expect(seconds(plan, '0B0') - seconds(split, '0B0')).toBeCloseTo(within * FORWARD, 9);
 });
 
-test('[AP56] a step is predicted with the report on its way to the server, and the commit on its way back', () => {
+test('a step is predicted with the report on its way to the server, and the commit on its way back', () => {
   const plan = equalSplit(model, batch.samples, [A, B], { microBatches: 2 });
   const seconds = (a: number, b: number): number =>
     forecast(
@@ -65,7 +65,7 @@ test('[AP56] a step is predicted with the report on its way to the server, and t
   expect(seconds(1_000, 1_000)).toBeCloseTo(here + 2_000, 6);
 });
 
-test('[CL17] who keeps state and computes nothing is waited for: its slices after the work, its values after the update', () => {
+test('who keeps state and computes nothing is waited for: its slices after the work, its values after the update', () => {
   const split = equalSplit(model, batch.samples, [A], { microBatches: 1 });
   const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
   const state = split.state.map(({ block, shards }) => ({
@@ -130,7 +130,7 @@ describe('what a predicted step has beside its work', () => {
     })),
   });
 
-  describe('[ST23] what stands beside the work of a predicted step', () => {
+  describe('what stands beside the work of a predicted step', () => {
     test('what is sent begins as its work ends, and is there when the next owner may begin', () => {
       const { step, of } = predicted(split);
       const at0 = step.timeline.find(({ peer, action }) => peer === A && action.op === 'F');

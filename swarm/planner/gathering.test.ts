@@ -212,7 +212,7 @@ describe('time', () => {
 describe('when it is chosen', () => {
   const tight = clusterOf(alike(3, 40e6));
 
-  it('[CL13] a cluster where nothing else fits has a plan that gathers its layers, and says so', () => {
+  it('a cluster where nothing else fits has a plan that gathers its layers, and says so', () => {
     const without = planCluster({ ...problemOf(tight), without: 'gathering' }, ({ work }) => work < 8_000);
     expect(without).toMatchObject({ ok: false });
     const found = planned(problemOf(tight));
@@ -230,12 +230,12 @@ describe('when it is chosen', () => {
     );
   });
 
-  it('[CL13] with room for whole layers nothing is gathered, however fast the links', () => {
+  it('with room for whole layers nothing is gathered, however fast the links', () => {
     const roomy = problemOf(clusterOf(alike(3), { latencySeconds: 0, bytesPerSecond: 2e7 }));
     expect(planned(roomy).plan).toEqual(planned({ ...roomy, without: 'gathering' }).plan);
   });
 
-  it('[CL13] where another plan fits, one that gathers makes the step shorter; none is a hundredth longer with more memory', () => {
+  it('where another plan fits, one that gathers makes the step shorter; none is a hundredth longer with more memory', () => {
     let [seen, before] = [0, Number.POSITIVE_INFINITY];
     for (const megabytes of [50, 57, 60]) {
       const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
@@ -258,7 +258,7 @@ describe('when it is chosen', () => {
     [5e7, 3.9, 4.14, 7.03],
     [2e7, 4.11, 4.17, 15.63],
   ])(
-    '[CL13] [CL19] [PL64] once a pass where that is shorter than any other plan, over %f bytes a second',
+    '[PL64] a block comes once a pass where that is shorter than any other plan, over %f bytes a second',
     (rate, ...figures) => {
       const deep = { model: gpt2(4, 256, 256, 128), batch: { samples: 32, sequence: 128 } };
       const peers = alike(3, 56e6).map((peer) => ({ ...peer, flopsPerSecond: 1e10 }));
@@ -294,7 +294,7 @@ describe('when it is chosen', () => {
     },
   );
 
-  it('[CL19] never over slow links, though nothing else fits: it is refused', () => {
+  it('never over slow links, though nothing else fits: it is refused', () => {
     for (const slow of [
       { latencySeconds: 0.04, bytesPerSecond: 2.5e6 },
       { latencySeconds: 0.0005, bytesPerSecond: 4e6 },
@@ -306,14 +306,14 @@ describe('when it is chosen', () => {
       });
   });
 
-  it('[CL19] never over slow links, though the plan in force does: it is not begun with', () => {
+  it('never over slow links, though the plan in force does: it is not begun with', () => {
     const inForce = planned(problemOf(clusterOf(alike(3, 40e6))));
     expect(gathering(inForce)).not.toEqual([]);
     const slower = problemOf(clusterOf(alike(3, 40e6), { latencySeconds: 1, bytesPerSecond: 1e9 }));
     expect(planCluster({ ...slower, inForce: inForce.plan }, () => false).ok).toBe(false);
   });
 
-  it('[CL19] on random clusters only groups gather in which a layer comes in less time than it takes', () => {
+  it('on random clusters only groups gather in which a layer comes in less time than it takes', () => {
     const [random, seen] = [seededRandom(11), { gathered: 0 }];
     for (let round = 0; round < 8; round++) {
       const cluster = squeezed(random);
@@ -335,7 +335,7 @@ describe('when it is chosen', () => {
     expect(seen.gathered).toBeGreaterThan(0);
   });
 
-  it('[CL9] [CL13] the same wherever peers stand, and no slower with faster links or a little more memory', () => {
+  it('the same wherever peers stand, and no slower with faster links or a little more memory', () => {
     const peers = [38e6, 40e6, 41e6].map((memoryBytes, index) => ({
       ...{ id: `p${index}`, memoryBytes, flopsPerSecond: 1e9 * (1 + index / 4) },
     }));

@@ -308,8 +308,18 @@ test('[IS32] who would do no step in a round is left out', () => {
   const slow = { ...fast, id: 'b', flopsPerSecond, downloadBytesPerSecond: ((17 / 16) * ELEMENTS) / 55 };
   const found = planned(clusterOf([...crowd(39, fast, (240 / 4096) * (ELEMENTS / 5)), slow]));
   expect(found.predicted.owners).not.toEqual([]);
-  expect(found.islands).toHaveLength(39);
-  expect(found.idle.map(({ peer }) => String(peer))).toEqual(['b']);
+  expect(found.idle.map(({ peer }) => String(peer))).toContain('b');
+});
+
+test('who costs the others more in their meetings than it does is left out', () => {
+  const fast = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
+  // Its packets take 5 s, beside a round of 60.
+  const donors = crowd(39, fast, (240 / 4096) * (ELEMENTS / 5));
+  const found = planned(clusterOf(donors));
+  expect(found.predicted.owners).not.toEqual([]);
+  expect(found.idle.map(({ peer }) => String(peer))).toEqual(['c0']);
+  const without = planned(clusterOf(donors.slice(1)));
+  expect(found.predicted.tokensPerSecond).toBeCloseTo(without.predicted.tokensPerSecond, -1);
 });
 
 describe('a meeting', () => {

@@ -293,7 +293,7 @@ function whole(
   const timed = { ...rounds, overlap: asked.overlap === true };
   const first = metBy(costs, asked, way, teams, timed);
   if (!first.ok) return first;
-  const { teams: met, meeting, round } = way === 'owned' ? first.value : withoutSlow(costs, asked, first.value, timed);
+  const { teams: met, meeting, round } = withoutSlow(costs, asked, way, first.value, timed);
   const tokens = costs.batch.samples * costs.batch.sequence;
   const rate = (part: (team: Team) => number): number =>
     met.reduce((sum, team, i) => sum + at(round.steps, i) * tokens * part(team), 0) / round.seconds;
@@ -456,22 +456,32 @@ function receivingAll(costs: ClusterCosts, asked: MeetingSettings, teams: readon
   });
 }
 
-/** Of as many of the slowest lines as is worth most: all wait for all packets. With a number of islands all are needed. */
-function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, all: Met, rounds: Rounds): Met {
+/** So many groups more are tried without, one after the other, while that gains nothing. */
+const MOST_IN_VAIN = 8;
+
+/**
+ * The round without as many groups as is worth most. To every group, all wait for the slowest line; owners publish to every
+ * group, so that one of few steps may cost the others more than it does. With a number of islands all are needed.
+ */
+function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, way: Way, all: Met, rounds: Rounds): Met {
   if (rounds.innerSteps !== undefined) return all;
   const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
-  const slowestFirst = all.teams.toSorted((a, b) => b.group.receiving - a.group.receiving);
+  const isLess = (one: number, other: number): number =>
+    way === 'owned'
+      ? at(all.round.steps, one) - at(all.round.steps, other)
+      : at(all.teams, other).group.receiving - at(all.teams, one).group.receiving;
+  const order = [...all.teams.keys()].sort(isLess);
   let best = all;
-  for (const count of slowestFirst.keys()) {
-    const out = new Set(slowestFirst.slice(0, count));
+  for (let count = 1, inVain = 0; count < order.length && inVain < MOST_IN_VAIN; count++, inVain++) {
+    const out = new Set(order.slice(0, count));
     const tried = metBy(
       costs,
       asked,
-      'toAll',
-      all.teams.filter((team) => !out.has(team)),
+      way,
+      all.teams.filter((_, index) => !out.has(index)),
       rounds,
     );
-    if (tried.ok && rate(tried.value) > rate(best)) best = tried.value;
+    if (tried.ok && rate(tried.value) > rate(best)) [best, inVain] = [tried.value, -1];
   }
   return best;
 }

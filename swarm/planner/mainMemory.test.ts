@@ -29,7 +29,7 @@ const cap = (() => {
 })();
 
 describe('shards in main memory', () => {
-  test('[PL41] where nothing fits the GPUs otherwise, and as few as make it fit', () => {
+  test('where nothing fits the GPUs otherwise, and as few as make it fit', () => {
     const problem = { model, batch, peers: donors, caps: given(cap), options };
     expect(fittingSplit(problem)).toMatchObject({ ok: false });
     const found = fittingSplit({ ...problem, hosts: given(2 ** 26) });
@@ -48,7 +48,7 @@ describe('shards in main memory', () => {
     expect(roomy.value).toEqual(whole);
   });
 
-  test('[PL41] who gives too little main memory is named', () => {
+  test('who gives too little main memory is named', () => {
     const plan: Plan = {
       ...whole,
       state: whole.state.map((one) => ({ ...one, shards: one.shards.map((shard) => ({ ...shard, in: 'host' })) })),

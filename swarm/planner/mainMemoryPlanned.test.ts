@@ -46,7 +46,7 @@ function withSpeeds(speed: MainMemorySpeed, layerSeconds: number, ids = ['a'], h
 const NS = 1e-9;
 
 describe('updates on GPU and CPU at once', () => {
-  it('[CL53] as much lies in main memory as makes a step shortest: both updates end together, or all is on the GPU', () => {
+  it('as much lies in main memory as makes a step shortest: both updates end together, or all is on the GPU', () => {
     for (const [sum, update, onGpu] of [
       [2, 5, 40],
       [10, 15, 16],
@@ -86,14 +86,14 @@ describe('updates on GPU and CPU at once', () => {
     }
   });
 
-  it('[CL53] with peers whose work is most of a step, or who wait for nothing of it, no state goes there', () => {
+  it('with peers whose work is most of a step, or who wait for nothing of it, no state goes there', () => {
     const speed = { sumSeconds: NS, updateSeconds: NS, onGpuSeconds: 2 * NS };
     const found = search(withSpeeds(speed, 0.1));
     invariant(found.ok, 'a plan');
     expect(isInHost(found.value.plan)).toBe(false);
   });
 
-  it('[CL53] no copy of a shard is given up for it', () => {
+  it('no copy of a shard is given up for it', () => {
     const speed = { sumSeconds: NS, updateSeconds: 5 * NS, onGpuSeconds: 100 * NS };
     const replicas = replicaWish(1);
     const alone = search({ ...withSpeeds(speed, 1e-5, ['a', 'b'], ['a']), replicas });
@@ -108,7 +108,7 @@ describe('updates on GPU and CPU at once', () => {
 });
 
 describe('main memory in a plan that is searched for', () => {
-  it('[CL50] no peer has more in either memory than it gives, whatever lies where', () => {
+  it('no peer has more in either memory than it gives, whatever lies where', () => {
     let seen = 0;
     for (let seed = 1; seed <= 12; seed++) {
       const problem = { model, batch, cluster: tightCluster(seededRandom(seed), { model, batch }) };
@@ -135,7 +135,7 @@ describe('main memory in a plan that is searched for', () => {
     expect(seen).toBeGreaterThan(4);
   });
 
-  it('[CL50] with room on the GPUs nothing lies in main memory, and the plan is the one without', () => {
+  it('with room on the GPUs nothing lies in main memory, and the plan is the one without', () => {
     const peer = (id: string) => ({ id, memoryBytes: 1e9, hostBytes: 1e9, flopsPerSecond: 1e9 });
     const cluster = parseCluster({ peers: [peer('a'), peer('b')] }, 'c.json');
     invariant(cluster.ok, 'a cluster');
@@ -146,7 +146,7 @@ describe('main memory in a plan that is searched for', () => {
     expect(one.value.predicted.stepSeconds).toBeLessThanOrEqual(1.001 * other.value.predicted.stepSeconds);
   });
 
-  it('[CL50] [CL52] an element takes what was measured before the commit and after it, 10 and 15 ns where nothing was, beside what the GPU updates', () => {
+  it('[AD10] an element takes what was measured before the commit and after it, 10 and 15 ns where nothing was, beside what the GPU updates', () => {
     // So short that no forward hides anything.
     const measured = { forwardSecondsPerLayer: [1e-12], backwardSecondsPerLayer: [2e-12] };
     const cluster = parseCluster({ peers: [{ id: 'a', memoryBytes: 1e9, hostBytes: 1e9, measured }] }, 'c.json');
@@ -170,7 +170,7 @@ describe('main memory in a plan that is searched for', () => {
     }
   });
 
-  it('[CL54] of what is updated in main memory the next forward hides all but what it begins with', () => {
+  it('of what is updated in main memory the next forward hides all but what it begins with', () => {
     const speed = { sumSeconds: 2 * NS, updateSeconds: 100 * NS };
     const problem = withSpeeds(speed, 1);
     const costs = clusterCosts(problem);

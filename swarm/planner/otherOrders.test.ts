@@ -63,7 +63,7 @@ describe('a plan for a cluster has the order with the shortest step', () => {
     ['interleaved', 8, 8, NEAR, 2.6e7, 1.1],
     ['breadth-first', 8, 8, SLOW, 4e9, 1.03],
   ] as const)(
-    '[CL40] [CL41] %s, %i layers, %i samples, links %j, %d bytes',
+    'the order with the shorter step, and why: %s, %i layers, %i samples, links %j, %d bytes',
     (schedule, layers, samples, link, bytes, gain) => {
       const cluster = clusterOf([1, 1, 1, 1], link, bytes);
       const problem = { ...problemOf(layers, samples, cluster), without: 'gathering' } as const;
@@ -79,7 +79,7 @@ describe('a plan for a cluster has the order with the shortest step', () => {
     },
   );
 
-  it('[CL40] layers follow the peers’ speeds where stages loop', () => {
+  it('layers follow the peers’ speeds where stages loop', () => {
     const problem = problemOf(12, 8, clusterOf([1, 1, 1, 2], NEAR));
     const costs = clusterCosts(problem);
     const { plan, predicted } = planned(problem);
@@ -90,7 +90,7 @@ describe('a plan for a cluster has the order with the shortest step', () => {
       expect(forecast(costs, split(chunks)).stepSeconds).toBeGreaterThan(1.1 * predicted.stepSeconds);
   });
 
-  it('[CL40] is never longer than the best of drafts, and is valid', () => {
+  it('is never longer than the best of drafts, and is valid', () => {
     for (let seed = 1; seed <= 12; seed++) {
       const cluster = smallCluster(seededRandom(seed), 2 + (seed % 5));
       const problem = { model: SMALL_MODEL, batch: SMALL_BATCH, cluster };
@@ -100,7 +100,7 @@ describe('a plan for a cluster has the order with the shortest step', () => {
     }
   });
 
-  it('[CL42] begins with the plan in force, whatever its order', () => {
+  it('begins with the plan in force, whatever its order', () => {
     const problem = problemOf(8, 8, clusterOf([1, 1, 1, 1], NEAR));
     const peers: readonly PeerId[] = donors(4);
     for (const options of [

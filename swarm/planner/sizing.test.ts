@@ -31,11 +31,11 @@ const costOf = (problem: SizingProblem) => {
 };
 
 describe('curves', () => {
-  test('[SZ2] a time is the table’s as far as it goes, then the line’s', () => {
+  test('a time is the table’s as far as it goes, then the line’s', () => {
     expect([1, 2, 3, 10].map((m) => curveAt(PEER.forwardMs, m))).toEqual([5, 7, 10, 24]);
   });
 
-  test('[SZ10] activations go on with the mean slope of the last five entries, a single one in proportion', () => {
+  test('activations go on with the mean slope of the last five entries, a single one in proportion', () => {
     expect(curveAt(extended([9, 1, 2, 3, 4, 9]), 8)).toBe(9 + 2 * 2);
     expect(curveAt(extended([1, 4]), 4)).toBe(10);
     expect(curveAt(extended([1, 4, 9], 2), 4)).toBe(14);
@@ -46,11 +46,11 @@ describe('curves', () => {
 describe('the cost model', () => {
   const costs = costOf(GROUP);
 
-  test('[SZ4] room is usable memory less buffers and activations', () => {
+  test('room is usable memory less buffers and activations', () => {
     expect([1, 2, 5].map((m) => roomGiB(costs, m))).toEqual([8, 7, 4]);
   });
 
-  test('[SZ12] the largest micro-batches, beside no state and beside an even share', () => {
+  test('the largest micro-batches, beside no state and beside an even share', () => {
     expect(costs).toMatchObject({ maxMicroBatch: 9, maxMicroBatchEvenState: 4 });
     const largest = (table: number[]) =>
       costOf({ ...GROUP, peers: [{ ...PEER, activationGiB: { table } }] }).maxMicroBatch;
@@ -62,25 +62,25 @@ describe('the cost model', () => {
     expect(largest([10, 10])).toBe(0);
   });
 
-  test('[SZ3] forward runs again in backward, but not without recompute', () => {
+  test('forward runs again in backward, but not without recompute', () => {
     // Three micro-batches of two: F = 3·7, B = 3·7 + 2·10.
     expect(peerTimeMs(GROUP, costs, 2, 3)).toBe(21 + (21 + 41));
     expect(peerTimeMs({ ...GROUP, recompute: false }, costs, 2, 3)).toBe(21 + 41);
   });
 
-  test('[SZ3] gathering hides behind forward, gathering and reducing behind backward', () => {
+  test('gathering hides behind forward, gathering and reducing behind backward', () => {
     const slow = { ...GROUP, allGatherMs: 30, reduceScatterMs: 60 };
     expect(peerTimeMs(slow, costs, 2, 3)).toBe(30 + 90);
     expect(peerTimeMs({ ...slow, reduceScatterMs: 20 }, costs, 2, 3)).toBe(30 + 62);
   });
 
-  test('[SZ11] an uneven state makes gathering and reducing slower', () => {
+  test('an uneven state makes gathering and reducing slower', () => {
     const slow = { ...GROUP, allGatherMs: 100, reduceScatterMs: 100 };
     expect(peerTimeMs(slow, costs, 4, 1)).toBe(300);
     expect(peerTimeMs(slow, costs, 5, 1)).toBe(450);
   });
 
-  test('[SZ3] microBatchesWithin is the inverse of the time', () => {
+  test('microBatchesWithin is the inverse of the time', () => {
     for (let seed = 1; seed <= 200; seed++) {
       const random = seededRandom(seed);
       const problem = randomSizing(random, { peers: 2, globalBatch: 64, tightness: 0.8, isJagged: seed % 2 === 0 });
@@ -145,7 +145,7 @@ describe('a batch on peers so that the most room is left', () => {
   const sum = (list: readonly number[]): number => list.reduce((total, value) => total + value, 0);
 
   describe('roomiestPlacement', () => {
-    test('[SZ5] is the roomiest of all', () => {
+    test('is the roomiest of all', () => {
       let none = 0;
       for (let seed = 1; seed <= 400; seed++) {
         const { peers, batch, greatest } = randomCase(seed, 30);
@@ -163,7 +163,7 @@ describe('a batch on peers so that the most room is left', () => {
       expect(none).toBeGreaterThan(10);
     });
 
-    test('[SZ5] finds room enough exactly where there is', () => {
+    test('finds room enough exactly where there is', () => {
       for (let seed = 1; seed <= 400; seed++) {
         const { peers, batch, greatest } = randomCase(seed, 30);
         if (greatest === Number.NEGATIVE_INFINITY) continue;
@@ -179,7 +179,7 @@ describe('a batch on peers so that the most room is left', () => {
       }
     });
 
-    test('[SZ13] with less work than it takes, what it finds is a placement, and not called proven', () => {
+    test('with less work than it takes, what it finds is a placement, and not called proven', () => {
       let thinned = 0;
       let found = 0;
       for (let seed = 1; seed <= 60; seed++) {

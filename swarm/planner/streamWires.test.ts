@@ -43,7 +43,7 @@ function planned(problem: ClusterProblem): ClusterPlan {
 const wiresOf = ({ plan }: ClusterPlan): (WireEncoding | undefined)[] =>
   streamLinks(plan).map(({ from, to }) => plan.links?.find((link) => link.from === from && link.to === to)?.wire);
 
-describe('[PL26] wire "auto"', () => {
+describe('wire "auto"', () => {
   test('is float32 everywhere where links are fast, and said', () => {
     const found = planned({ ...problemOf([1e12, 1e12, 1e12], 1.2e6), without: 'gathering' });
     expect(streamLinks(found.plan).length).toBeGreaterThan(0);
@@ -93,7 +93,7 @@ describe('[PL26] wire "auto"', () => {
   });
 });
 
-describe('[PL27] without a search, by the caps of the lines alone', () => {
+describe('without a search, by the caps of the lines alone', () => {
   const bytes = (wire: WireEncoding): number => packedBytes(wire, batch.sequence * model.width);
   /** Of the two links of a pipeline of two, by the first one's upload. */
   const written = (upload: number | null): readonly unknown[] | undefined => {

@@ -2,7 +2,7 @@
  * How each link of a plan writes its stream, where the run leaves that to the plan (`wire: "auto"`): as exact as can be
  * without longer steps. A plan is sought for with the tightest encoding everywhere. Then, from the links on that carry the
  * stream fastest, as many as can be get float32, of the others as many as can be f16, then int8, and the rest stay as they
- * are: a step may take so much longer for it, by the same prediction that the plan was chosen by. See SPEC.md, PL26.
+ * are: a step may take so much longer for it, by the same prediction that the plan was chosen by.
  */
 import { at, got, type PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';

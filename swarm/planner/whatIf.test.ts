@@ -32,7 +32,7 @@ it.each([
   ['one peer', [2e7], 12, 32],
   ['unequal peers', [1.6e7, 2.2e7, 9e6], 24, 64],
   ['a long sequence', [1.4e7, 1.2e7], 3, 256],
-])('[CL10] what is said to fit has a plan: %s', (_, memory, layers, sequence) => {
+])('what is said to fit has a plan: %s', (_, memory, layers, sequence) => {
   const problem = problemOf(memory, layers, sequence);
   const words = refusalOf(problem);
   expect(words).toMatch(
@@ -57,7 +57,7 @@ it.each([
   expect(isPlanned(within(memory, cluster.value, layers, sequence))).toBe(true);
 });
 
-it('[CL10] all three ways are said where there are three, and the largest of each', () => {
+it('all three ways are said where there are three, and the largest of each', () => {
   const words = refusalOf(problemOf([1.38e7, 1.18e7], 3, 256));
   expect(words).toMatch(
     /a model of \d layers? instead of 3; or samples of \d+ tokens instead of 256; or \d+ more donors? like/,
@@ -66,13 +66,13 @@ it('[CL10] all three ways are said where there are three, and the largest of eac
   expect(isPlanned(problemOf([1.38e7, 1.18e7], Number(fewer) + 1, 256))).toBe(false);
 });
 
-it('[CL10] where nothing of the kind helps, that is said', () => {
+it('where nothing of the kind helps, that is said', () => {
   expect(refusalOf(problemOf([1e5, 1e5], 12, 32))).toMatch(
     /Fewer layers, .* do not help: it takes donors with more memory, or GPUs with larger buffers$/,
   );
 });
 
-it('[CL10] it is also said where a search begins with a plan that does not fit any more', () => {
+it('it is also said where a search begins with a plan that does not fit any more', () => {
   const roomy = planCluster(problemOf([1e9, 1e9], 12, 32), () => false);
   invariant(roomy.ok, 'a plan');
   const found = planCluster({ ...problemOf([2e7, 1e6], 12, 32), inForce: roomy.value.plan }, () => false);

@@ -30,19 +30,19 @@ describe('scheduleProblems', () => {
       'SC2 2F0 in the list of a is no work of this plan',
     ],
     [
-      '[SC3] another peer',
+      '[SC2] another peer',
       'a: 0F0 0F1 0B0 0B1 1F0\nb: 1F1 1B0 1B1',
-      'SC3 1F0 is in the list of a, but it is work of b',
+      'SC2 1F0 is in the list of a, but it is work of b',
     ],
     [
-      '[SC3] another peer recomputes',
+      '[SC2] another peer recomputes',
       'a: 0F0 0F1 0B0 0B1 1R0\nb: 1F0 1F1 1B0 1B1',
-      'SC3 1R0 is in the list of a, but it is work of b',
+      'SC2 1R0 is in the list of a, but it is work of b',
     ],
     [
-      '[SC3] an unknown peer',
+      '[SC2] an unknown peer',
       'a: 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1\nz: 0F0',
-      'SC3 0F0 is in the list of z, but it is work of a',
+      'SC2 0F0 is in the list of z, but it is work of a',
     ],
     [
       '[SC5] a missing transfer',
@@ -68,7 +68,7 @@ describe('scheduleProblems', () => {
     expect(found(text).map((problem) => problem.split(':\n')[0])).toContain(sentence);
   });
 
-  test('[SC2] [SC3] the list is shown with the place', () => {
+  test('[SC2] the list is shown with the place', () => {
     expect(found('a: 0F0 0F0 0F1 0B0 0B1\nb: 1F0 1F1 1B0 1B1')[0]).toContain('\na: 0F0 [0F0] 0F1 0B0 0B1  again');
     expect(found('a: 0F0 0F1 0B0 0B1 1F0\nb: 1F1 1B0 1B1').map((problem) => problem.split('\n')[1])).toEqual([
       'a: 0F0 0F1 0B0 0B1 [1F0]  b',

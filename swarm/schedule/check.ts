@@ -68,7 +68,7 @@ function workProblems(plan: Plan, schedule: Schedule, kind: ScheduleKind): Probl
       else if (owner === undefined)
         report(rule, `${text} in the list of ${peer} is no work of this plan`, peer, { index, note: 'unknown' });
       else if (!expected.get(peer)?.has(wanted))
-        report('SC3', `${text} is in the list of ${peer}, but it is work of ${owner}`, peer, { index, note: owner });
+        report('SC2', `${text} is in the list of ${peer}, but it is work of ${owner}`, peer, { index, note: owner });
       seen.add(text);
     }
   }

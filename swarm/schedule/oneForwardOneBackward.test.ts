@@ -139,7 +139,7 @@ describe('unequal lanes', () => {
     );
   });
 
-  test('[SC11] [SC22] [SC23] random lanes never keep more in flight than gpipe, and in the last stage one', () => {
+  test('[SC22] [SC12] random lanes never keep more in flight than gpipe, and in the last stage one', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const plan = randomLanes(seed);
@@ -155,7 +155,7 @@ describe('unequal lanes', () => {
     );
   });
 
-  test('[SC11] [SC22] the equal split’s lanes keep p − s in flight where they are most', () => {
+  test('[SC22] the equal split’s lanes keep p − s in flight where they are most', () => {
     for (let layers = 2; layers <= 5; layers++)
       for (let count = 2; count <= 3 * layers; count++) {
         const model = outlineModel(layers, true);

@@ -79,7 +79,7 @@ const everything = (plan: Plan): number =>
   [...policyWork(plan, build(plan)).values()].reduce((sum, list) => sum + list.length, 0);
 
 describe('varuna', () => {
-  test('[SC31] [SC40] [SC41] whatever comes when, all is done once, one recompute ahead, in the memory of the plan', () => {
+  test('[SC26] [SC40] whatever comes when, all is done once, one recompute ahead, in the memory of the plan', () => {
     for (let seed = 1; seed <= 300; seed++) {
       const random = seededRandom(seed);
       const drawn = randomPlan(random).plan;
@@ -139,7 +139,7 @@ describe('varuna', () => {
 });
 
 describe('eager', () => {
-  test('[SC31] [SC15] whatever comes when, all is done once, in the memory that 1f1b has', () => {
+  test('[SC15] whatever comes when, all is done once, in the memory that 1f1b has', () => {
     for (let seed = 1; seed <= 300; seed++) {
       const random = seededRandom(seed);
       const drawn = randomPlan(random).plan;
@@ -150,7 +150,7 @@ describe('eager', () => {
     }
   });
 
-  test('[SC31] a peer chooses as the simulator lets it, where things come as they do there', () => {
+  test('a peer chooses as the simulator lets it, where things come as they do there', () => {
     const model = outlineModel(4, true);
     const plan = equalSplit(model, 9, donors(4), { schedule: 'eager', microBatches: 9 });
     const costs = {

@@ -1,6 +1,6 @@
 /**
  * An order that follows messages, as one peer goes by it: the policy that the simulator asks, asked as things happen. Of all
- * work it is told what this peer has done and what has come here; that is all it may choose from. See SPEC.md, SC31.
+ * work it is told what this peer has done and what has come here; that is all it may choose from. See SPEC.md, SC15 and SC26.
  */
 import { at, got, type PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';

@@ -24,19 +24,19 @@ test.each([
   [1, [0, 1, 2]],
   [2, [0, 1]],
   [4, []],
-])('[SC19] 1f1b of four stages with room for %i activations recomputes in stages %j', (most, expected) => {
+])('1f1b of four stages with room for %i activations recomputes in stages %j', (most, expected) => {
   const { stages } = withRecompute(pipeline, ORDER, roomFor(most));
   const recomputing = stages.flatMap(({ members }, stage) => (members[0]?.recompute.length ? [stage] : []));
   expect(recomputing).toEqual(expected);
 });
 
-test('[SC19] every layer of the stage, or none', () => {
+test('every layer of the stage, or none', () => {
   const plan = equalSplit(outlineModel(5, true), 4, peers.slice(0, 2), { microBatches: 4, schedule: '1f1b' });
   const { stages } = withRecompute(plan, build(plan), roomFor(1));
   expect(stages.map(({ members }) => members[0]?.recompute)).toEqual([[0, 1, 2], []]);
 });
 
-test('[SC19] F=R=1, B=2, p=4, m=8: 44 where each recompute waits for its gradient, 41 where it does not, 33 without', () => {
+test('F=R=1, B=2, p=4, m=8: 44 where each recompute waits for its gradient, 41 where it does not, 33 without', () => {
   const seconds = (most: number, order: (plan: Plan) => Schedule, backwardSeconds: number): number => {
     const plan = withRecompute(pipeline, ORDER, roomFor(most));
     const timeline = simulate({ tied: false }, plan, order(plan), {
@@ -54,7 +54,7 @@ test('[SC19] F=R=1, B=2, p=4, m=8: 44 where each recompute waits for its gradien
   expect(hidden).toEqual([41, 39, 38, 37, 33]);
 });
 
-test('[SC19] a recompute is issued before its gradient is received', () => {
+test('[SC5] a recompute is issued before its gradient is received', () => {
   const plan = withRecompute(loopedPlan(peers.slice(0, 2), 2, 1), ORDER, () => false);
   const lists = formatSchedule(addTransfers(plan, addRecompute(plan, oneForwardOneBackward(plan))));
   expect(lists.split('\n')[0]).toBe('d0: 0F0 0SEND_F0 0F1 0SEND_F1 0R0 0RECV_B0 0B0 0R1 0RECV_B1 0B1');

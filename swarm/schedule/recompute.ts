@@ -2,7 +2,7 @@
  * Which stages compute activations again (Merak, Lai et al. 2023): a later stage of 1F1B has fewer micro-batches in
  * flight, so it may have room for all of their activations where an earlier one has not. Recompute is off wherever they
  * fit. Where it is on, the lowering puts it before the receive of the gradient: a peer computes while that is on its
- * way. See SPEC.md, SC19.
+ * way. See SPEC.md, SC5.
  */
 import type { PeerId, Range } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -39,7 +39,7 @@ export const recomputing = (plan: Plan, layers: readonly number[]): Plan => ({
 
 /**
  * Of the layers that a member recomputes, so many are R's: the one whose backward comes first. What is computed again has
- * room for one layer, so the backward does the others, each when its turn comes. See SPEC.md, ST3.
+ * room for one layer, so the backward does the others, each when its turn comes. See SPEC.md, ST8.
  */
 export const againAhead = (recompute: readonly number[]): number => Math.min(1, recompute.length);
 export const againInBackward = (recompute: readonly number[]): number => recompute.length - againAhead(recompute);

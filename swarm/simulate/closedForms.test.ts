@@ -10,7 +10,7 @@ describe('closed forms, F=1, B=2', () => {
     [4, 8, 33],
     [8, 8, 45],
     [8, 32, 117],
-  ])('[SI7] gpipe, 1f1b and eager of %i peers, %i micro-batches take %i', (p, m, seconds) => {
+  ])('gpipe, 1f1b and eager of %i peers, %i micro-batches take %i', (p, m, seconds) => {
     for (const schedule of ['gpipe', '1f1b', 'eager'] as const) {
       const outcome = run(chain(schedule, p, m));
       expect(outcome.makespanSeconds).toBe(seconds);

@@ -5,14 +5,14 @@ import { barsOf } from './outcome.ts';
 describe('jitter', () => {
   const jitter = (seed: number) => ({ jitter: { computeSeconds: 0.3, linkSeconds: 0.5, seed } });
 
-  test('[SI12] the same seed gives the same timeline, another seed another', () => {
+  test('the same seed gives the same timeline, another seed another', () => {
     for (const schedule of ['1f1b', 'eager', 'varuna'] as const) {
       expect(run(chain(schedule, 4, 8, jitter(7)))).toEqual(run(chain(schedule, 4, 8, jitter(7))));
       expect(makespan(schedule, 4, 8, jitter(7))).not.toBe(makespan(schedule, 4, 8, jitter(8)));
     }
   });
 
-  test('[SI12] it only ever adds, to actions and to messages, as much as a half-normal variate does', () => {
+  test('it only ever adds, to actions and to messages, as much as a half-normal variate does', () => {
     const late = run(chain('gpipe', 1, 4000, { jitter: { computeSeconds: 0.3 } }));
     const extra = barsOf(late).map(({ action, start, end }) => end - start - (action.op === 'F' ? 1 : 2));
     expect(Math.min(...extra)).toBeGreaterThanOrEqual(-1e-9);

@@ -57,7 +57,7 @@ describe('outcome', () => {
     expect(seconds({ latencySeconds: 0 })).toBe(6);
   });
 
-  test('[SI11] sums that differ in their last bits are one instant', () => {
+  test('[SI4] sums that differ in their last bits are one instant', () => {
     const tenths = upTo(8).map(() => ({ forwardSeconds: 0.1, backwardSeconds: 0.2 }));
     const { makespanSeconds } = run({ ...chain('eager', 8, 32), stages: tenths });
     expect(makespanSeconds).toBeCloseTo(11.7, 9);

@@ -35,14 +35,14 @@ describe('GPipe (Huang et al. 2019)', () => {
   test.each([
     [2, 8, 11.1],
     [4, 16, 15.8],
-  ])('[SI7] of %i stages four times as many micro-batches, %i, idle %d %%', (p, m, idle) => {
+  ])('of %i stages four times as many micro-batches, %i, idle %d %%', (p, m, idle) => {
     expect(percent(run(chain('gpipe', p, m)).bubbleRatio)).toBe(idle);
   });
 
   test.each([
     [4, 32, 3.66],
     [8, 32, 6.56],
-  ])('[SI7] %i stages, %i micro-batches: pm/(m + p − 1), %d times as fast as one peer', (p, m, speedup) => {
+  ])('%i stages, %i micro-batches: pm/(m + p − 1), %d times as fast as one peer', (p, m, speedup) => {
     expect((3 * m * p) / makespan('gpipe', p, m)).toBeCloseTo(speedup, 2);
   });
 });
@@ -179,7 +179,7 @@ function beside(own: (given: object) => number, other: (given: object) => number
 }
 
 describe('ATLAS (2024)', () => {
-  test('[CL3] one stream is limited by its window, so that several fill a long line', () => {
+  test('one stream is limited by its window, so that several fill a long line', () => {
     const megabits = (roundTripSeconds: number, streams: number): number => {
       const limits = { latencySeconds: roundTripSeconds / 2, bytesPerSecond: null, windowBytes: 1.5e6, streams };
       return Math.round(((linkRate(limits) ?? 0) * 8) / 1e6);
@@ -228,7 +228,7 @@ describe('ATLAS (2024)', () => {
     },
   );
 
-  test('[SI6] what its prefill service would find: 9 of 21 s of every peer, 12 of work', () => {
+  test('what its prefill service would find: 9 of 21 s of every peer, 12 of work', () => {
     const { peers, bubbleRatio } = run(chain('1f1b', 4, 4));
     expect(peers.map(({ busySeconds, idleSeconds }) => [busySeconds, idleSeconds])).toEqual(upTo(4).map(() => [12, 9]));
     expect(percent(1 - bubbleRatio)).toBe(57.1);

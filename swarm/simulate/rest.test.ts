@@ -31,7 +31,7 @@ const run = (rest: number, slackSeconds = 0, rested = 0): string[] => {
 };
 
 describe('a peer that gives a share of its time', () => {
-  it('[SI9] has its outcome leave before it rests, and is free after it', () => {
+  it('has its outcome leave before it rests, and is free after it', () => {
     expect(run(0.75)).toEqual([
       '0F0 0-4',
       '1F0 2-6',
@@ -44,7 +44,7 @@ describe('a peer that gives a share of its time', () => {
     ]);
   });
 
-  it('[SI9] without a rest hands on when it ends', () => {
+  it('without a rest hands on when it ends', () => {
     expect(run(0)).toEqual([
       '0F0 0-4',
       '0F1 4-8',
@@ -57,7 +57,7 @@ describe('a peer that gives a share of its time', () => {
     ]);
   });
 
-  it('[SI13] that waited rests so much less, up to its slack', () => {
+  it('that waited rests so much less, up to its slack', () => {
     // Rested at 8 from its forwards, it waits until 15: of these 7 s, 3 are caught up on.
     expect(run(0.75, 3)).toEqual([
       '0F0 0-4',
@@ -71,11 +71,11 @@ describe('a peer that gives a share of its time', () => {
     ]);
   });
 
-  it('[SI14] begins a step as rested as the wait for its commit left it', () => {
+  it('begins a step as rested as the wait for its commit left it', () => {
     expect(run(0.75, 3, -2).slice(0, 3)).toEqual(['0F0 0-2', '0F1 2-6', '1F0 2-6']);
   });
 
-  it('[SI9] never works faster than without a share', () => {
+  it('never works faster than without a share', () => {
     expect(run(0.75, 100, -100).filter((line) => line.startsWith('0'))).toEqual([
       '0F0 0-1',
       '0F1 1-2',

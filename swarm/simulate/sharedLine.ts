@@ -2,7 +2,7 @@
  * One direction of a line that several senders share, as donors behind one router do. Mixed: the first message of each
  * goes at the same time, at an equal part of the rate. Turns (ATLAS, 2024): one message at a time has all of it, the one
  * that is needed first; or, where a plan says whose turn it is, in that order, whoever waits meanwhile. Each way a sender's
- * own messages go in the order produced. See SPEC.md, SI15 and SI16.
+ * own messages go in the order produced. See SPEC.md, SI15 and PL63.
  */
 import { at, type PeerId } from '../base.ts';
 import { instantEnd } from './events.ts';

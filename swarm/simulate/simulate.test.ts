@@ -40,7 +40,7 @@ describe('gpipe', () => {
     [8, 8, 45],
     [8, 32, 117],
     [1, 5, 15],
-  ])('[SI7] %i stages, %i micro-batches take %i', (stages, microBatches, seconds) => {
+  ])('%i stages, %i micro-batches take %i', (stages, microBatches, seconds) => {
     const [model, plan] = pipeline(stages, microBatches);
     for (const schedule of [build(plan), stepSchedule(plan)]) {
       const timeline = simulate(model, plan, schedule, FREE);
@@ -74,7 +74,7 @@ describe('1f1b', () => {
     [8, 32, 117],
     [1, 5, 15],
     [4, 2, 15],
-  ])('[SI7] %i stages, %i micro-batches take %i, as gpipe, with min(m, p − s) in flight', (stages, count, seconds) => {
+  ])('%i stages, %i micro-batches take %i, as gpipe, with min(m, p − s) in flight', (stages, count, seconds) => {
     const [model, plan] = pipeline(stages, count, '1f1b');
     for (const schedule of [build(plan), stepSchedule(plan)]) {
       const timeline = simulate(model, plan, schedule, FREE);
@@ -156,7 +156,7 @@ describe('links', () => {
     gradientBytes: () => 10,
   };
 
-  test('[SI2] [SI3] one message at a time, beside the sender, a latency later; a receive waits', () => {
+  test('[SI1] [SI3] one message at a time, beside the sender, a latency later; a receive waits', () => {
     expect(print(simulate(model, plan, forwardOnly(plan), slow))).toEqual([
       'd0 0F0 0-1',
       'd1 1RECV_F0 0-8', // 1 + 20/10 + 5
@@ -173,7 +173,7 @@ describe('links', () => {
     ]);
   });
 
-  test('[SI10] the two directions are apart', () => {
+  test('[SI3] the two directions are apart', () => {
     // 1B0 ends while activations are still on their way; its gradient does not queue behind them.
     const schedule = parseSchedule('d0: 0F0 0F1 0F2 0B0 0B1 0B2\nd1: 1F0 1B0 1F1 1B1 1F2 1B2');
     const timeline = simulate(model, plan, schedule, { ...slow, activationBytes: () => 200 });
@@ -188,7 +188,7 @@ describe('links', () => {
   });
 });
 
-test('[SI5] [SC8] [SC20] what is done for the state takes what the costs say, and waits for the commit in between', () => {
+test('[SC8] [SC20] what is done for the state takes what the costs say, and waits for the commit in between', () => {
   const [model, plan] = pipeline(2, 1);
   const seconds = { REDUCE: 1, REPORT: 3, COMMIT: 4, UPDATE: 10, SEND_V: 5, SWITCH: 0, MEET: 0, GATHER: 2 };
   const timeline = simulate(model, plan, stepSchedule(plan), { ...FREE, stateSeconds: ({ op }) => seconds[op] });
@@ -216,7 +216,7 @@ test('a recompute takes as long as a forward unless told', () => {
   expect(makespanSeconds(simulate(model, plan, schedule, { ...FREE, recomputeSeconds: () => 0.5 }))).toBe(3.5);
 });
 
-test('[SC11] a backward that ends as a forward starts leaves one micro-batch in flight', () => {
+test('a backward that ends as a forward starts leaves one micro-batch in flight', () => {
   const [model, plan] = pipeline(1, 3);
   const inFlight = (text: string) => peakInFlight(simulate(model, plan, parseSchedule(text), FREE), peerId('d0'));
   expect(inFlight('d0: 0F0 0B0 0F1 0B1 0F2 0B2')).toBe(1);
@@ -294,7 +294,7 @@ describe('random plans', () => {
     );
   });
 
-  test('[SI5] a schedule takes the same time before and after lowering, on slow links too', () => {
+  test('a schedule takes the same time before and after lowering, on slow links too', () => {
     fc.assert(
       fc.property(fc.integer(), fc.constantFrom(null, 1, 4), (seed, bytesPerSecond) => {
         const { model, plan: drawn } = randomPlan(seededRandom(seed));
@@ -310,7 +310,7 @@ describe('random plans', () => {
     );
   });
 
-  test('[SI1] [SI2] no peer does two things at once, and no more is in flight than the list has slots for', () => {
+  test('[SI1] no peer does two things at once, and no more is in flight than the list has slots for', () => {
     fc.assert(
       fc.property(fc.integer(), (seed) => {
         const { model, plan } = randomPlan(seededRandom(seed));
@@ -329,7 +329,7 @@ describe('random plans', () => {
     );
   });
 
-  test('[SI8] each cost is asked for once per action and message', () => {
+  test('each cost is asked for once per action and message', () => {
     const { model, plan } = randomPlan(seededRandom(11));
     const asked: string[] = [];
     const note =

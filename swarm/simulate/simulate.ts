@@ -36,7 +36,7 @@ export interface Costs {
   readonly gradientBytes: (stage: number, microBatch: number) => number;
 }
 
-/** How peers rest that give a share of their time (SI9). */
+/** How peers rest that give a share of their time. */
 interface Rest {
   /** Of these seconds of a piece of work, those after its outcome can leave. */
   readonly seconds: (peer: PeerId, seconds: number, action: Action) => number;

@@ -77,7 +77,7 @@ describe('against brute force', () => {
   });
 });
 
-test.each(['eager', 'varuna', '1f1b', 'interleaved'] as const)('[SC18] %s on slow links in bad weather', (schedule) => {
+test.each(['eager', 'varuna', '1f1b', 'interleaved'] as const)('[SC4] %s on slow links in bad weather', (schedule) => {
   fc.assert(
     fc.property(fc.integer(), fc.nat(), (seed, weather) => {
       const drawn = randomProblem(seed, schedule);

@@ -50,7 +50,7 @@ describe('the coordinator, left to chance', () => {
 
 describe('all that decides a run, left to chance', () => {
   for (const decidedBy of ['wishes', 'auto'] as const)
-    it(`[AP28] [AP30] by ${decidedBy} keeps every invariant, also of a copy of its state, and finishes whenever its donors stay`, {
+    it(`by ${decidedBy} keeps every invariant, also of a copy of its state, and finishes whenever its donors stay`, {
       timeout: TIMEOUT_MS,
     }, () => {
       leftToChance(RUNS, 250, decidedBy);

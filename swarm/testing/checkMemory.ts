@@ -1,6 +1,6 @@
 /**
  * Does what a schedule keeps in flight fit? A micro-batch holds memory at its stage from its forward to the end of its
- * backward, so a peer's most is a sum over its list, whatever the durations. See SPEC.md, SC17.
+ * backward, so a peer's most is a sum over its list, whatever the durations. See SPEC.md, LI3.
  */
 import type { PeerId } from '../base.ts';
 import type { Problem } from '../plan/plan.ts';
@@ -21,7 +21,7 @@ export function memoryProblems(schedule: Schedule, use: MemoryUse): Problem[] {
     return mark ? [[peer, mark]] : [];
   });
   if (marks.length === 0) return [];
-  return [{ rule: 'SC17', text: `micro-batches in flight do not fit:\n${grid(schedule, new Map(marks))}` }];
+  return [{ rule: 'LI3', text: `micro-batches in flight do not fit:\n${grid(schedule, new Map(marks))}` }];
 }
 
 function overrun(peer: PeerId, actions: readonly Action[], { bytesInFlight, bytesFree }: MemoryUse): Mark | null {

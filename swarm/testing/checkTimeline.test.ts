@@ -31,15 +31,15 @@ const GOOD = [
   ['a', '0B1', 7, 9],
 ] as const;
 
-test('[SC18] a timeline that can be has no problem', () => {
+test('[SC4] a timeline that can be has no problem', () => {
   expect(timelineProblems({ tied: false }, plan, timeline(...GOOD))).toEqual([]);
 });
 
-test('[SC18] two things at once are shown with their place', () => {
+test('[SC4] two things at once are shown with their place', () => {
   const rows = GOOD.map((row) => (row[1] === '1F1' ? (['b', '1F1', 3, 5] as const) : row));
   expect(timelineProblems({ tied: false }, plan, timeline(...rows))).toEqual([
     {
-      rule: 'SC18',
+      rule: 'SC4',
       text: ['this cannot be:', 'a: 0F0 0F1 0B0 0B1', 'b: 1F0 1B0 [1F1] 1B1  starts at 3 s, but 1B0 ends at 4 s'].join(
         '\n',
       ),
@@ -47,7 +47,7 @@ test('[SC18] two things at once are shown with their place', () => {
   ]);
 });
 
-test('[SC18] what starts before its input is there, or without it, is shown with what it needs', () => {
+test('[SC4] what starts before its input is there, or without it, is shown with what it needs', () => {
   const early = GOOD.map((row) => (row[1] === '0B0' ? (['a', '0B0', 3, 6] as const) : row));
   expect(timelineProblems({ tied: false }, plan, timeline(...early))[0]?.text).toContain(
     'a: 0F0 0F1 [0B0] 0B1  starts at 3 s, but 1B0 of b ends at 4 s',
@@ -58,7 +58,7 @@ test('[SC18] what starts before its input is there, or without it, is shown with
   );
 });
 
-test('[SC18] whatever the simulator answers can be, before and after lowering', () => {
+test('[SC4] whatever the simulator answers can be, before and after lowering', () => {
   fc.assert(
     fc.property(fc.integer(), fc.constantFrom(null, 1, 4), (seed, bytesPerSecond) => {
       const random = seededRandom(seed);

@@ -1,6 +1,6 @@
 /**
  * Judges a timeline, predicted or measured: no peer does two things at once, nothing starts before what it needs has
- * ended. It knows nothing of how the timeline was made, so it judges the simulator too. See SPEC.md, SC18.
+ * ended. It knows nothing of how the timeline was made, so it judges the simulator too. See SPEC.md, SC4.
  */
 import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
@@ -23,7 +23,7 @@ export function timelineProblems(model: Pick<Model, 'tied'>, plan: Plan, timelin
     const mark = conflict(spans) ?? firstOf(spans, early);
     return mark ? [[peer, mark]] : [];
   });
-  return marks.length === 0 ? [] : [{ rule: 'SC18', text: `this cannot be:\n${grid(schedule, new Map(marks))}` }];
+  return marks.length === 0 ? [] : [{ rule: 'SC4', text: `this cannot be:\n${grid(schedule, new Map(marks))}` }];
 }
 
 /** The first of a peer's spans, by start, that begins while another is going on. */

@@ -37,7 +37,7 @@ function stepSeconds(costs: ClusterCosts, draft: Draft): number {
   return isHeld ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;
 }
 
-test('[CL8] branch and bound leaves out no better plan: 8 clusters of two and three peers, every plan', () => {
+test('branch and bound leaves out no better plan: 8 clusters of two and three peers, every plan', () => {
   for (let seed = 1; seed <= 8; seed++) {
     const cluster = smallCluster(seededRandom(seed), 2 + (seed % 2));
     const costs = clusterCosts({ model: SMALL_MODEL, batch: SMALL_BATCH, cluster });
@@ -47,7 +47,7 @@ test('[CL8] branch and bound leaves out no better plan: 8 clusters of two and th
   }
 });
 
-test('[CL8] what is no better than the bound is not found', () => {
+test('what is no better than the bound is not found', () => {
   const cluster = smallCluster(seededRandom(1), 3);
   const costs = clusterCosts({ model: SMALL_MODEL, batch: SMALL_BATCH, cluster });
   const best = leastStepSeconds(costs, Number.POSITIVE_INFINITY);

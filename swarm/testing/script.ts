@@ -209,9 +209,10 @@ export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part
   };
 }
 
+/** Its network is what its name has before a dot. */
 const joined = (name: string, memoryBytes: number | null = null): Extract<RehearsedEvent, { type: 'donorJoined' }> => ({
   ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: { ...NO_LIMITS, memoryBytes } },
-  ...{ profile: null, rememberedAs: null, remembered: null, address: name, isOwn: false },
+  ...{ profile: null, rememberedAs: null, remembered: null, address: name.split('.')[0] ?? name, isOwn: false },
 });
 
 const allows =

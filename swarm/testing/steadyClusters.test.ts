@@ -11,7 +11,7 @@ const stepSeconds = (problem: ClusterProblem): number => {
   return found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
 };
 
-it.each([6, 11])('[CL20] no step is longer for a peer, memory or a faster link more: seed %i', (seed) => {
+it.each([6, 11])('no step is longer for a peer, memory or a faster link more: seed %i', (seed) => {
   const { problem, richer } = steadyCase(seed, 8);
   const before = stepSeconds(problem);
   expect(before).toBeLessThan(Number.POSITIVE_INFINITY);

@@ -30,6 +30,8 @@ export interface TimedDonor {
   readonly truth: number;
   /** It vanishes after so long; absent: it stays. */
   readonly staysMs?: number;
+  /** It proves that it was here before. */
+  readonly wasHere?: true;
 }
 
 const BEAT_MS = 1_000;
@@ -77,6 +79,7 @@ class TimedRun {
       this.#happens({
         ...{ type: 'donorJoined', peer, adapter: ADAPTER, limits: NO_LIMITS, profile: profile(donor.claims) },
         ...{ rememberedAs: null, remembered: null, address: donor.name, isOwn: false },
+        ...(donor.wasHere && { wasHere: true }),
       });
       if (donor.staysMs !== undefined) this.#later(this.#nowMs + donor.staysMs, () => this.#vanishes(peer));
     });

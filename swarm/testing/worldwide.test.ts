@@ -12,7 +12,7 @@ function shuffled(places: readonly number[], random: Random): number[] {
   return keyed.sort((a, b) => a.key - b.key).map(({ place }) => place);
 }
 
-it('[CL5] [CL8] 64 peers in eight regions of the world: who shares a stage is near, and the step is half of a random placement’s', () => {
+it('64 peers in eight regions of the world: who shares a stage is near, and the step is half of a random placement’s', () => {
   const problem = worldwideProblem(256);
   const costs = clusterCosts(problem);
   const found = planCluster(problem, ({ work }) => work < 1_500);

@@ -87,7 +87,7 @@ describe('spans of several clocks', () => {
     ]);
   });
 
-  test('[SC18] work that waits in a queue begins when the work before it has ended', () => {
+  test('work that waits in a queue begins when the work before it has ended', () => {
     expect(shown(PIPELINE, '0F0 0-2, 0F1 0.5-3', '1F0 9-10')).toEqual([
       'a 0F0 0.00-2.00',
       'a 0F1 2.00-3.00',
@@ -125,7 +125,7 @@ describe('spans of several clocks', () => {
     expect(times([meeting(A, 16, 18)])).toEqual([]);
   });
 
-  test('[ST24] who computes nothing begins its update with the others, on whatever clock', () => {
+  test('who computes nothing begins its update with the others, on whatever clock', () => {
     const c = peerId('c');
     const update = (peer: typeof A, startSeconds: number) => ({
       ...{ peer, action: { op: 'UPDATE' as const }, startSeconds, endSeconds: startSeconds + 1 },

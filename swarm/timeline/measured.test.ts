@@ -13,7 +13,7 @@ const shown = (spans: readonly ReportedSpan[]): string[] =>
     ({ action, startSeconds, endSeconds }) => `${formatAction(action)} ${startSeconds}-${endSeconds}`,
   );
 
-test('[SC18] work waits in the GPU’s queue: it begins when the work before it has ended', () => {
+test('work waits in the GPU’s queue: it begins when the work before it has ended', () => {
   expect(shown([span('0F0', 10, 13), span('0F1', 10.5, 15), span('0B0', 20, 21)])).toEqual([
     '0F0 10-13',
     '0F1 13-15',

@@ -92,7 +92,7 @@ const DEEP = ['GPT-2 XL', 'SmolLM 360M', 'TinyLlama 1.1B', 'Llama 2 7B'];
 const TRIED = Object.keys(MODELS).filter((name) => process.env.SHOAL_LONG === '1' || !DEEP.includes(name));
 
 test.each(TRIED)(
-  '[ST2] [MP4] %s: what a stage and its shards allocate is at most 1.05 of the prediction',
+  '[MP4] %s: what a stage and its shards allocate is at most 1.05 times what was predicted',
   async (name) => {
     const parsed = modelFromConfig(MODELS[name]);
     invariant(parsed.ok, name);

@@ -179,6 +179,9 @@ describe('a donor’s state', () => {
     const told = (...before: DonorEvent[]) => headlineOf(reached(...before, standby('left'))).sentence;
     expect(told(CLICK, WELCOME, START)).toMatch(/^The operator has let your GPU go\. Your part is in safe hands/);
     expect(told(CLICK, WELCOME, START, asked('leave'))).toMatch(/^You’ve left\. Your part is in safe hands/);
+    // On standby there was none.
+    expect(told(CLICK, WELCOME, standby('spare'), asked('leave'))).toBe('You’ve left. Your GPU is free.');
+    expect(told(CLICK, WELCOME, standby('spare'))).toBe('The operator has let your GPU go. Your GPU is free.');
   });
 
   test('[DO10] while the operator holds the run up there is nothing to pause; when it goes on there is', () => {

@@ -21,6 +21,7 @@ import type { Preferences } from './preferences.ts';
 import {
   contributedTokens,
   type DonorState,
+  hasHandOver,
   INITIAL_STATE,
   ownEntry,
   type Rest,
@@ -137,7 +138,7 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
     case 'resumedAfresh':
       return { ...state, phase: { kind: 'starting', waitsFor: 'gpu' }, pending: null, rest: null };
     case 'leftUnconfirmed':
-      return { ...state, phase: { kind: 'left', confirmed: false }, pending: null, rest: null };
+      return { ...state, phase: { kind: 'left', handedOver: false }, pending: null, rest: null };
     default:
       return assertNever(event);
   }
@@ -290,7 +291,7 @@ function afterStandby(state: DonorState, { state: standby, why, place }: Standby
       };
     case 'left': {
       const by = state.pending === 'leave' ? {} : ({ by: 'operator' } as const);
-      return { ...state, phase: { kind: 'left', confirmed: true, ...by }, pending: null, rest: null };
+      return { ...state, phase: { kind: 'left', handedOver: hasHandOver(state), ...by }, pending: null, rest: null };
     }
     case 'spare': // a pause that is asked for is confirmed by a word of its own
       return {

@@ -72,7 +72,7 @@ test('[SV11] how long it was away is told by the clock that nobody sets', () => 
 
 test('who leaves meanwhile, or is refused, was not brought back', () => {
   for (const phase of [
-    { kind: 'left', confirmed: false },
+    { kind: 'left', handedOver: false },
     { kind: 'failed', reason: 'runFinished', detail: '' },
   ] as const) {
     expect(through(COMPUTING, LOST, phase)).toMatchObject({ incident: null, outage: null });

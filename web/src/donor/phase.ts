@@ -28,8 +28,8 @@ export type DonorPhase =
     }
   /** connected: the server keeps this tab in its books; else everything here has ended until it is resumed. */
   | { readonly kind: 'paused'; readonly connected: boolean }
-  /** confirmed: the server took over what this tab kept before it left. */
-  | { readonly kind: 'left'; readonly confirmed: boolean; readonly by?: 'operator' }
+  /** handedOver: the others took over what this tab kept before it left. */
+  | { readonly kind: 'left'; readonly handedOver: boolean; readonly by?: 'operator' }
   /** The server refused this tab for now; it asks again by itself. Nothing runs here until then. */
   | {
       readonly kind: 'postponed';

@@ -107,6 +107,8 @@ test('who trains alone leaves nothing to others, and who comes first is made no 
   expect([pendingSentence(computing(1)), leaveNowSentence(computing(1))].join(' ')).not.toMatch(/others|Handing/);
   expect(pendingSentence(computing(2))).toMatch(/^Handing over/);
   expect(leaveNowSentence(computing(2))).toMatch(/others/);
+  const spare: DonorState = { ...computing(2), phase: { kind: 'spare', finished: false, why: 'noGain' } };
+  expect([pendingSentence(spare), leaveNowSentence(spare)].join(' ')).not.toMatch(/others|Handing/);
   const joined = (count: number) =>
     headlineOf({ ...computing(count), phase: { kind: 'joined' }, pending: null }).sentence;
   expect(joined(0)).not.toMatch(/others/);

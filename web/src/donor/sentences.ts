@@ -10,7 +10,16 @@ import { timeText, trafficText } from '../page/format.ts';
 import { plainReason } from '../page/plainReason.ts';
 import { AWAY_MINUTES, type Condition, dayOf } from './conditions.ts';
 import type { DonorPhase, FailureReason } from './phase.ts';
-import { allGivenTokens, contributedTokens, type DonorState, isAlone, isHeld, ownEntry, restReason } from './state.ts';
+import {
+  allGivenTokens,
+  contributedTokens,
+  type DonorState,
+  hasHandOver,
+  isAlone,
+  isHeld,
+  ownEntry,
+  restReason,
+} from './state.ts';
 import { workSentence } from './work.ts';
 
 interface Failure {
@@ -149,14 +158,15 @@ const PENDING: Readonly<Record<NonNullable<DonorState['pending']>, string>> = {
 export const pendingSentence = (state: DonorState): string => {
   if (state.pending === 'leave' && trainsAlone(state))
     return 'Saving what only your GPU has. That takes a step or two, and as long as your line needs for it.';
+  if (state.pending === 'leave' && !hasHandOver(state)) return 'Telling the server that you leave.';
   return state.pending === null ? '' : PENDING[state.pending];
 };
 
 /** What it costs not to wait for that. */
-export const leaveNowSentence = (state: DonorState): string =>
-  trainsAlone(state)
-    ? 'Don’t wait. What came after the last saved state is lost.'
-    : 'Don’t wait. The others may have to repeat a step.';
+export function leaveNowSentence(state: DonorState): string {
+  if (trainsAlone(state)) return 'Don’t wait. What came after the last saved state is lost.';
+  return `Don’t wait. ${hasHandOver(state) ? 'The others may have to repeat a step.' : 'Nothing is lost.'}`;
+}
 
 /** The word is one of those that every page has (`STATE_WORDS`), but where this tab takes no part. */
 export function headlineOf(state: DonorState): Headline {
@@ -221,11 +231,9 @@ const heldSentence = ({ isStopped, hasDiverged, cannotSave }: Snapshot): string 
     : `The operator has ${isStopped ? 'stopped' : 'paused'} the run. Your GPU rests until it goes on.`;
 };
 
-function leftSentence({ confirmed, by }: Extract<DonorPhase, { kind: 'left' }>): string {
-  if (by === 'operator') return 'The operator has let your GPU go. Your part is in safe hands, and your GPU is free.';
-  return confirmed
-    ? 'You’ve left. Your part is in safe hands, and your GPU is free.'
-    : 'You’ve left. Your GPU is free.';
+function leftSentence({ handedOver, by }: Extract<DonorPhase, { kind: 'left' }>): string {
+  const who = by === 'operator' ? 'The operator has let your GPU go.' : 'You’ve left.';
+  return `${who} ${handedOver ? 'Your part is in safe hands, and your GPU is free.' : 'Your GPU is free.'}`;
 }
 
 /** Who is let in is no donor of the newest snapshot yet: it would say that nobody is there. */

@@ -130,6 +130,10 @@ export function ownEntry({ snapshot, me }: DonorState): Snapshot['donors'][numbe
   return snapshot?.donors.find(({ peer }) => peer === me) ?? null;
 }
 
+/** Whether others take something over when this tab leaves. */
+export const hasHandOver = ({ phase, ownedBytes }: DonorState): boolean =>
+  phase.kind === 'joined' || phase.kind === 'computing' || ownedBytes > 0;
+
 export function contributedTokens(state: DonorState): number {
   return state.earlierTokens + (ownEntry(state)?.tokens ?? 0);
 }

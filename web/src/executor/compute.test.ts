@@ -7,7 +7,7 @@ const turns = async (): Promise<void> => {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 };
 
-test('[ST26] a forward goes block by block, each when its values are written, and counts as idle what it stood still for', async () => {
+test('a forward goes block by block, each when its values are written, and counts as idle what it stood still for', async () => {
   let seconds = 0;
   const now = () => seconds;
   const idle = new IdleMeter(now);

@@ -17,7 +17,7 @@ async function toldOf(inBetween: (epochs: Epochs) => void): Promise<unknown[]> {
   return told;
 }
 
-test('[SC21] where a lost link broke a committed step off, that is what the next epoch lacks', async () => {
+test('[CO22] where a lost link broke a committed step off, that is what the next epoch lacks', async () => {
   const told = await toldOf((epochs) => {
     if (epochs.current) epochs.fault(epochs.current, 'linkLost', 'it closed', OTHER);
   });
@@ -27,6 +27,6 @@ test('[SC21] where a lost link broke a committed step off, that is what the next
   ]);
 });
 
-test('[SC21] where nothing did it is an error of ours', async () => {
+test('[CO22] where nothing did it is an error of ours', async () => {
   expect(await toldOf(() => undefined)).toEqual([[3, 'internal', 'Error: after 2 steps, not 3', undefined]]);
 });

@@ -141,7 +141,7 @@ test('[SC20] without a COMMIT in the list nothing is updated', async () => {
   expect(notes).not.toContain('update');
 });
 
-test('[SC21] a step that is given up before its commit is not updated', async () => {
+test('[SC7] a step that is given up before its commit is not updated', async () => {
   const abort = new AbortController();
   const { run, notes, actions } = await stepOfFirst(() => ({
     signal: abort.signal,
@@ -152,7 +152,7 @@ test('[SC21] a step that is given up before its commit is not updated', async ()
   expect(notes).not.toContain('update');
 });
 
-test('[SC21] a committed step is updated and its values sent, though the step is given up meanwhile', async () => {
+test('[CO22] a committed step is updated and its values sent, though the step is given up meanwhile', async () => {
   const abort = new AbortController();
   const { run, notes, actions } = await stepOfFirst(() => ({
     signal: abort.signal,

@@ -67,7 +67,7 @@ export class Holding {
   }
 
   /**
-   * Updates that the shards have had: once a step is added up here and committed, nothing keeps this peer from it (SC21).
+   * Updates that the shards have had: once a step is added up here and committed, nothing keeps this peer from it (CO22).
    * A replica may be told of a commit before it has the slices.
    */
   get step(): number {

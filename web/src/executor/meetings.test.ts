@@ -92,7 +92,7 @@ test('[IS43] [IS46] all who keep a range come to one digest, and what came is th
   await each((donor) => expect(faults(donor)).toEqual([]));
 });
 
-test('[IS46] [SC21] it is so even where the epoch is given up a moment later, or the server was another meanwhile', async () => {
+test('[IS46] [CO22] it is so even where the epoch is given up a moment later, or the server was another meanwhile', async () => {
   await each((donor) => donor.meet(message(0)));
   await each((donor) => donor.settled());
   for (const donor of donors) {

@@ -331,7 +331,7 @@ export class Meetings {
     this.#attempt = null;
   }
 
-  /** What came of this round's meeting is the state, whatever becomes of the epoch (SC21); once. */
+  /** What came of this round's meeting is the state, whatever becomes of the epoch (CO22); once. */
   over({ epoch: number, round, end, beside }: Message<'meetingOver'>): void {
     const { epochs, holding, send, receive, advance } = this.#parts;
     const run = this.#parts.run();

@@ -1,6 +1,6 @@
 /**
  * A donor's side of a run: takes the server's messages in order, keeps one role at a time, runs its steps. Leaving an
- * epoch is one abort. A committed step is applied here even when the step's own run was aborted a moment later (SC21),
+ * epoch is one abort. A committed step is applied here even when the step's own run was aborted a moment later (CO22),
  * and nothing is reported for a step before the state stands after the one before.
  */
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
@@ -339,7 +339,7 @@ export class Session {
     if (!this.#turns.isNext(train, this.#holding.committedStep, role.plan.islands, step)) return;
     const scalars = { ...rates, time: this.#turns.of(train, step).time };
     if (current.abort.signal.aborted) {
-      // Its run has ended here, but not what it came to: a committed step is completed (SC21).
+      // Its run has ended here, but not what it came to: a committed step is completed (CO22).
       if (!this.#holding.hasAdded(step + 1)) return;
       this.#epochs.enqueueAlways(async () => {
         await role.shards.update(scalars);

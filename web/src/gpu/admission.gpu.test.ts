@@ -94,7 +94,7 @@ test.each(['gpt2', 'llama'] as const)(
   },
 );
 
-test('[CL53] an update of an element on the GPU is measured, within the memory that is given', async () => {
+test('[AD10] an update of an element on the GPU is measured, within the memory that is given', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
   const seconds = await updateSpeed(gpu, null, now);

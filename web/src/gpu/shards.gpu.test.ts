@@ -19,7 +19,7 @@ const OPTIMIZER: Train['optimizer'] = {
   weightDecay: 0,
 };
 
-test('[ST7] the state of a shard of several pieces is read back as it was written', async () => {
+test('the state of a shard of several pieces is read back as it was written', async () => {
   const dawn = await dawnDevice();
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const parsed = modelFromConfig({

@@ -78,7 +78,7 @@ test('[ST9] a GPU that drops a pass silently is found at the next reading', asyn
   stage.close();
 });
 
-test('[ST3] a layer is computed again before its backward, to the same bits', async () => {
+test('a layer is computed again before its backward, to the same bits', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gradients = async (recompute: readonly number[]): Promise<readonly Float32Array[]> => {
     if (!dawn.ok) return [];
@@ -128,7 +128,7 @@ test('[AD5] a stage whose launches and submits are cut for a slow device makes t
   learnRates(dawn.value.device, dawn.value.family, 1e6, 1);
 });
 
-test('[ST6] [ST10] a weight gradient in slices is the one of a stage that cuts none', async () => {
+test('[ST6] a weight gradient in slices is the one of a stage that cuts none', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   // Rows enough for two slices of the few weights.
@@ -187,7 +187,7 @@ test('what WebGPU refuses to make rejects by name', async () => {
 });
 
 test.each(['f32', 'int4'] as const)(
-  '[ST25] what a stage hands on as %s is the same to the bit, whether micro-batches in flight share a place for it or not',
+  'what a stage hands on as %s is the same to the bit, whether micro-batches in flight share a place for it or not',
   async (encoding) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const { device, family } = dawn.value;

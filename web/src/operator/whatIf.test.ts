@@ -7,7 +7,7 @@ const UNCHANGED = {
   ...{ uploadBytesPerSecond: 1, downloadBytesPerSecond: 1, bytesPerSecond: 1, latencySeconds: 1, memoryBytes: 1 },
 };
 
-test('[CL11] the form’s words are the planner’s', () => {
+test('the form’s words are the planner’s', () => {
   const cluster = parseCluster(
     {
       peers: ['-aB_1', 'b'].map((id) => ({ id, memoryBytes: 8, flopsPerSecond: 1 })),

@@ -69,7 +69,7 @@ async function played(cluster: Cluster, plan: Plan, seed: number, run = RUN, siz
 
 const cases = process.env.SHOAL_LONG === '1' ? 200 : 6;
 
-test('[SI20] every plan that is printed runs, and takes what was predicted', { timeout: 3_600_000 }, async () => {
+test('every plan that is printed runs, and takes what was predicted', { timeout: 3_600_000 }, async () => {
   const found: string[] = [];
   for (let seed = 1; seed <= cases; seed++) {
     const cluster = clusterOf(seededRandom(seed));
@@ -97,7 +97,7 @@ const WIDE_RUN = {
   model: acceptedModel({ model: { ...MODEL, n_layer: WIDE.layers, n_embd: WIDE.width } }),
 };
 
-test('[SI20] [CL50] plans that gather, keep state in main memory or with who computes nothing take what was predicted', async () => {
+test('plans that gather, keep state in main memory or with who computes nothing take what was predicted', async () => {
   const found: string[] = [];
   const seen = { gathered: 0, inHost: 0, stateOnly: 0 };
   for (const seed of tightSeeds) {
@@ -155,7 +155,7 @@ test.each([
   ['slow first', [2, 1, 1, 1], { latencySeconds: 0.05, bytesPerSecond: 1e4 }, 0.9],
   ['slow last', [1, 1, 1, 2], { latencySeconds: 0.05, bytesPerSecond: 1e4 }, 0.9],
   ['unlike', [1, 3, 1, 2], { latencySeconds: 0.1, bytesPerSecond: 1e4 }, 0.9],
-] as const)('[SI21] %s: each order takes what was predicted, and the orders rank as predicted', async (...given) => {
+] as const)('%s: each order takes what was predicted, and the orders rank as predicted', async (...given) => {
   const [, slowness, link, least] = given;
   const cluster = fourOf(slowness, link);
   const names = cluster.peers.map(({ id }) => peerId(id));
@@ -180,7 +180,7 @@ test.each([
   ['interleaved', { schedule: 'interleaved', chunks: 2, microBatches: 4 }, 0.0001],
   ['chimera', { schedule: 'chimera', pairs: 1, microBatches: 4 }, 0.0001],
   ['1f1b, warm-up that overlaps', { schedule: '1f1b', warmup: 'overlap', microBatches: 4 }, 0.15],
-] as const)('[SI21] [CL40] %s is ahead of 1f1b', async (_, options, latencySeconds) => {
+] as const)('%s is ahead of 1f1b', async (_, options, latencySeconds) => {
   const cluster = fourOf([1, 1, 1, 1], { latencySeconds, bytesPerSecond: 1e9 });
   const names = cluster.peers.map(({ id }) => peerId(id));
   const plan = (of: SplitOptions) => equalSplit(RUN.model, SAMPLES, names, of);
@@ -193,7 +193,7 @@ test.each([
 /** A cluster whose plan is eager. */
 const EAGER_SEED = 37;
 
-test('[SI21] [CL40] eager is ahead of both 1f1b of its table, where it is planned', async () => {
+test('eager is ahead of both 1f1b of its table, where it is planned', async () => {
   const cluster = clusterOf(seededRandom(EAGER_SEED));
   const planned = planCluster({ ...RUN, cluster }, ({ work }) => work < WORK);
   invariant(planned.ok && planned.value.plan.schedule === 'eager', 'eager is planned');

@@ -50,7 +50,7 @@ describe.each(WISHES.map((wish) => [nameOf(wish), wish] as const))('%s', (_, wis
   const scenario = { steps: 5, layers: LAYERS, checkpointEverySteps: 4, limitMs: LIMIT_MS, ...planned(wish) };
 
   test.each([1, 2, 4])(
-    '[SC27] [SC28] [RE50] of %d donors ends as the sequential run does, evaluations too',
+    '[PL11] [RE50] of %d donors ends as the sequential run does, evaluations too',
     async (donors) => {
       const ending = await simulate({ ...scenario, seed: donors, donors, evaluation: true });
       expect(ending).toMatchObject({ problems: [], rollBacks: [], epochs: 1 });
@@ -58,7 +58,7 @@ describe.each(WISHES.map((wish) => [nameOf(wish), wish] as const))('%s', (_, wis
   );
 
   test.each(['join', 'leave', 'kill', 'freeze', 'killServer'] as const)(
-    '[SC30] [RE52] goes on after a %s with the nearest that can be had',
+    '[RE52] goes on after a %s with the nearest that can be had',
     async (harm) => {
       const seed = 1 + HARMS.indexOf(harm);
       const harms: Mischief[] = [{ harm, whom: 'middle', point: 'frame gradient', nth: 11 }];
@@ -86,7 +86,7 @@ test.each(STATE_PLANS)('[PL9] [PL18] [PL40] %s: a valid plan', (_, make) => {
 
 // The one in a killed or leaving donor's place comes by itself: then all of them have the plan that was asked for again.
 test.each(EVERY)(
-  '[SC30] [PL51] [RE52] %s: of four one is killed, one comes, one leaves, and no step is given up',
+  '[RE52] %s: of four one is killed, one comes, one leaves, and no step is given up',
   { timeout: 300_000 },
   async (_, wish) => {
     for (const [index, [killed, leaves]] of PAIRS.entries()) {
@@ -106,7 +106,7 @@ test.each(EVERY)(
 );
 
 test.runIf(process.env.SHOAL_LONG === '1')(
-  '[SC30] [RE52] any harms at any point under any schedule',
+  '[RE52] any harms at any point under any schedule',
   { timeout: 3_600_000 },
   async () => {
     const found: string[] = [];

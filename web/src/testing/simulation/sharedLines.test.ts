@@ -64,7 +64,7 @@ test.each([
   ['two lanes, 1f1b', 2, { stages: 2, schedule: '1f1b' }],
   ['one pipeline', 3, { stages: 6, schedule: '1f1b' }],
 ] as const)(
-  '[PL63] [SI16] %s: what goes over a line goes in the plan’s order, and takes what was predicted',
+  '[PL63] %s: what goes over a line goes in the plan’s order, and takes what was predicted',
   async (_, count, options) => {
     const { plan, went, seconds, predicted } = await played(count, options);
     const planned = lineTurns(plan).map((messages) =>
