@@ -3,8 +3,9 @@
  * the partials in blocks, so that every chain of float32 additions is short and its error far below 1e-6. Of an array in
  * pieces each one but the first adds to the partials (`accumulate` 1).
  */
+
 import { at } from '../../swarm/base.ts';
-import { PARTIALS } from '../../swarm/memory/shardMemory.ts';
+import { PARTIALS } from '../../swarm/memory/memory.ts';
 import { kernel } from '../kernel/kernel.ts';
 import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
 import { by, read, readWrite, u32 } from '../kernel/slots.ts';

@@ -1,6 +1,6 @@
 /**
  * How large a buffer may be, and what a kernel binds of it at once. WebGPU guarantees 256 MiB and 128 MiB: of GPT-2's token
- * table kernels bind pieces (boundParts.ts), a larger one is past the buffer. No part of a peer's has a buffer past what its
+ * table kernels bind pieces (boundElements), a larger one is past the buffer. No part of a peer's has a buffer past what its
  * GPU keeps in one, or a tensor past what it binds. Bytes.
  */
 import type { PeerId } from '../base.ts';
@@ -12,8 +12,7 @@ import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import { bytesText } from '../quantityText.ts';
 import type { RunWire } from '../wire.ts';
 import { type BufferSpec, storage } from './bufferSpec.ts';
-import { stageBuffers, stagesOfPeer } from './memory.ts';
-import { shardBuffers } from './shardMemory.ts';
+import { shardBuffers, stageBuffers, stagesOfPeer } from './memory.ts';
 
 /** What a GPU keeps in one buffer, and binds of it at once. */
 export interface BufferLimit {

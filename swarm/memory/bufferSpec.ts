@@ -4,7 +4,7 @@ export interface BufferSpec {
   readonly name: string;
   readonly bytes: number;
   readonly use: 'storage' | 'readback';
-  /** Of it, what a kernel has to bind at once; absent: all (boundParts.ts). */
+  /** Of it, what a kernel has to bind at once; absent: all (boundElements). */
   readonly boundBytes?: number;
 }
 

@@ -12,13 +12,13 @@ import {
   hostBytes,
   plannedBytes,
   predictedBytes,
+  shardBuffers,
   stageBuffers,
   stagesOfPeer,
   WIRE,
   WIRE_KEY,
   WIRE_RESIDUAL,
 } from './memory.ts';
-import { shardBuffers } from './shardMemory.ts';
 
 const WIDTH = 32;
 const HEADS = 4;

@@ -6,12 +6,30 @@
  * the gradients of a layer's activations; what a stage hands on, unless another stage of the same peer takes it or layers are
  * gathered. The sums of a weight gradient's slices lie where the product's input gradient is written next, and take none.
  */
-import { got, type PeerId, type Range } from '../base.ts';
+import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
-import { arenaOfUse, slices } from '../model/layout.ts';
-import { block, blocksOfStage, type Model, type Operation } from '../model/model.ts';
+import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
+import {
+  type BlockName,
+  type BlockUse,
+  block,
+  blocksOfStage,
+  layerBlock,
+  type Model,
+  type Operation,
+} from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
-import { type Gathered, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
+import { codedParts, codesSums, codesValues } from '../plan/codedState.ts';
+import {
+  type Gathered,
+  gatheringHome,
+  type Holder,
+  holderOfAll,
+  holders,
+  keepersOf,
+  type Plan,
+  type Shard,
+} from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import { FLOAT_BYTES, STATE_KINDS, stateKinds } from '../plan/stateKinds.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
@@ -28,10 +46,7 @@ import {
   WIRE_ENCODINGS,
   type WireEncoding,
 } from '../wire.ts';
-import { boundElements } from './boundParts.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
-import { gatheredPlaces, wholeUses } from './gatheredUnits.ts';
-import { CODEC_CODES, CODEC_FLOATS, shardBuffers } from './shardMemory.ts';
 
 /** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
 export const COUNTERS = 7;
@@ -334,4 +349,257 @@ export function predictedBytes(
     stageBuffers(model, size),
   );
   return [...specs, ...shardBuffers(model, plan, peer, undefined, compute)].reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/**
+ * What a stage that gathers has whole at a time (ZeRO's third stage), and where it lies: each unit, a layer or what an end of
+ * the model computes with, comes into one of the stage's places before it is computed with, and makes way for the next one
+ * but one, or with one place for the next.
+ *
+ * In the order of the forward. A tied table is gathered again for the head; in another stage than the first it is not at
+ * home, and kept whole.
+ */
+export function unitsOf(model: Model, layers: Range, first: boolean): BlockUse[][] {
+  const uses = blocksOfStage(model, layers);
+  const table = model.blocks.find(({ name }) => name === 'embedding')?.tensors[0];
+  return uses
+    .filter(({ block: name }) => first || name !== 'embedding')
+    .map((use) =>
+      use.block === 'head' && first && model.tied && table
+        ? [use, { block: 'embedding', ranges: [[table.offset, table.offset + table.elements]] }]
+        : [use],
+    );
+}
+
+/** The other blocks of such a stage: those that are not at home in it. */
+export const wholeUses = (model: Model, layers: Range): BlockUse[] =>
+  layers[0] === 0 ? [] : blocksOfStage(model, layers).filter(({ block }) => block === 'embedding');
+
+/** Of the n-th unit: what follows `values/` or `gradients/` in the name of its buffer. */
+export const placeName = (unit: number, gathered: Gathered): string => `gathered${unit % gathered}`;
+
+/** Where the blocks of a unit lie in its place, one after the other. */
+export function unitArenas(model: Model, uses: readonly BlockUse[], compute: Compute): Arena[] {
+  let end = 0;
+  return uses.map((use) => {
+    const { segments, floats } = arenaOfUse(model, use, compute);
+    const from = end;
+    end += floats;
+    return { segments: segments.map((segment) => ({ ...segment, at: segment.at + from })), floats: end };
+  });
+}
+
+/** Floats (or halves) of each place, by its name: of the largest that comes there. */
+function gatheredPlaces(model: Model, layers: Range, gathered: Gathered, compute: Compute): Map<string, number> {
+  const places = new Map<string, number>();
+  for (const [unit, uses] of unitsOf(model, layers, layers[0] === 0).entries()) {
+    const name = placeName(unit, gathered);
+    const { floats = 0 } = unitArenas(model, uses, compute).at(-1) ?? {};
+    places.set(name, Math.max(places.get(name) ?? 0, floats));
+  }
+  return places;
+}
+
+/** Partial sums of a norm, added up on the CPU in float64. */
+export const PARTIALS = 256;
+/** Learning rate, clip scale and what else AdamW reads, as floats. */
+export const SCALARS = 8;
+/** Name of where a gradient of what is gathered comes in, whichever shard it is of. */
+export const GATHERED_INCOMING = 'incoming/gathered';
+/** Names of where what goes as codes passes: floats, what holders have of them, the codes. */
+export const CODEC_FLOATS = 'codec/floats';
+export const CODEC_HELD = 'codec/held';
+export const CODEC_CODES = 'codec/codes';
+
+/** How a keeper works on a shard of its own: where the values lie, and what it adds up in which order. */
+export interface ShardWork {
+  readonly block: BlockName;
+  readonly range: Range;
+  /** The primary, then the replicas: this peer is one of them. */
+  readonly keepers: readonly PeerId[];
+  readonly isPrimary: boolean;
+  /** Where its values, moments and sums are: on the GPU, or in main memory. */
+  readonly in: 'gpu' | 'host';
+  /** Its gradient comes from each micro-batch apart. */
+  readonly isGathered: boolean;
+  /** Stage of this peer whose values buffer the update writes; null: it has none that holds this range. */
+  readonly valuesStage: number | null;
+  /** Where the float32 master is: that buffer, or one of the shard's own. Neither a stage's halves nor what lies beside main memory is a master, nor what holders have of codes. */
+  readonly master: 'stage' | 'own';
+  /** Its new values go as codes: whoever computes with them has what these add up to. */
+  readonly isCoded: boolean;
+  /** Gradient sums to add, in order. */
+  readonly holders: readonly Holder[];
+  /** The first sum is this peer's own and the shard all of it: the others are added onto it where it lies. */
+  readonly sumInPlace: boolean;
+}
+
+/** Its new values go from here to who computes with them, who waits for them. */
+export const isPassedOn = ({ isPrimary, isCoded, valuesStage, holders: all }: ShardWork): boolean =>
+  isPrimary && (isCoded || all.length > (valuesStage === null ? 0 : 1));
+
+/**
+ * What is in main memory, in the order in which it is updated: what others wait for, then what the next forward computes with,
+ * in its order.
+ */
+export const inUpdateOrder = <Of extends { readonly work: ShardWork }>(shards: readonly Of[]): Of[] =>
+  shards
+    .filter(({ work }) => work.in === 'host')
+    .sort((a, b) => Number(isPassedOn(b.work)) - Number(isPassedOn(a.work)));
+
+const isAll = (range: Range, [only, ...more]: readonly Range[]): boolean =>
+  more.length === 0 && only !== undefined && only[0] === range[0] && only[1] === range[1];
+
+export function shardsOf(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  known: ReturnType<typeof holders> = holders(model, plan),
+  compute: Compute = 'f32',
+): ShardWork[] {
+  return plan.state.flatMap(({ block: name, shards }) => {
+    const kept = shards.filter((shard) => keepersOf(shard).includes(peer));
+    const order = kept.length === 0 ? [] : got(known, name);
+    return kept.map((shard): ShardWork => {
+      const { range } = shard;
+      const own = holderOfAll(order, peer, range);
+      const isCoded = codesValues(plan, shard, order);
+      const isGathered = gatheringHome(plan, name) !== null;
+      const concerned = order.filter(({ ranges }) => ranges.some((part) => overlap(part, range)));
+      return {
+        block: name,
+        range,
+        keepers: keepersOf(shard),
+        isPrimary: shard.peer === peer,
+        valuesStage: own?.stage ?? null,
+        in: shard.in ?? 'gpu',
+        isGathered,
+        master: own && compute === 'f32' && shard.in !== 'host' && !isCoded ? 'stage' : 'own',
+        isCoded,
+        holders: concerned,
+        // Gradients of what is gathered come while the stage that has the table whole still adds its own.
+        sumInPlace:
+          !isGathered &&
+          shard.in !== 'host' &&
+          own !== undefined &&
+          own === concerned[0] &&
+          isAll(range, own.ranges) &&
+          !codesSums(plan, shard, peer),
+      };
+    });
+  });
+}
+
+/** Everything a peer has on its GPU as a keeper of shards: moments, sums of others' slices, its own values where it holds none. */
+export function shardBuffers(
+  model: Model,
+  plan: Plan,
+  peer: PeerId,
+  known?: ReturnType<typeof holders>,
+  compute?: Compute,
+): BufferSpec[] {
+  const work = shardsOf(model, plan, peer, known, compute).filter((shard) => shard.in === 'gpu');
+  if (work.length === 0) return [];
+  const specs = work.flatMap((one) => {
+    const { block: name, range, master, holders: order, sumInPlace, isGathered } = one;
+    const { floats } = arena(block(model, name), [range], compute);
+    const key = shardBufferKey(name, range);
+    const part = (what: string): BufferSpec => storageInParts(`${what}/${key}`, floats);
+    const own = [part('m'), part('v'), storage(`partials/${key}`, PARTIALS)];
+    if (master === 'own') own.push(part('values'));
+    if (hasHeld(one)) own.push(part('held'));
+    if (!sumInPlace) own.push(part('sum'));
+    if (order.length > 1 && !isGathered) own.push(part('incoming'));
+    return own;
+  });
+  const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
+  const most = work.reduce(
+    (so, { block: name, range, isGathered }) =>
+      isGathered ? Math.max(so, arena(block(model, name), [range], compute).floats) : so,
+    0,
+  );
+  const stages = plan.stages.filter(({ members }) => members.some((member) => member.peer === peer)).length;
+  return [
+    ...specs,
+    ...(most > 0 ? [storageInParts(GATHERED_INCOMING, most)] : []),
+    ...codecBuffers(work),
+    storage('scalars', SCALARS),
+    storage(PASSES, 1),
+    // Behind the values the counters: of the shards, and of the stages whose gradients the norm is of.
+    readback('partialsReadback', PARTIALS * work.length + 1 + stages),
+    readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length + 1),
+  ];
+}
+
+/** A primary that does not compute with its values keeps what their holders have beside them. */
+export const hasHeld = ({ isPrimary, isCoded, valuesStage }: ShardWork): boolean =>
+  isPrimary && isCoded && valuesStage === null;
+
+/** Where a primary's values and what their holders have become codes, a piece at a time. */
+function codecBuffers(work: readonly ShardWork[]): BufferSpec[] {
+  const parts = work
+    .filter(({ isPrimary, isCoded }) => isPrimary && isCoded)
+    .flatMap(({ holders: order, range }) => codedParts(order, range));
+  const largest = parts.reduce((most, [from, to]) => Math.max(most, to - from), 0);
+  if (largest === 0) return [];
+  return [
+    storage(CODEC_FLOATS, largest),
+    storage(CODEC_HELD, largest),
+    storage(CODEC_CODES, packedWords('int8', largest)),
+  ];
+}
+
+/** What ends the name of each of a shard's buffers. A peer's shards of one block have different beginnings. */
+export const shardBufferKey = (name: BlockName, range: Range): string => `${name}/${range[0]}`;
+
+/** Pieces of a table begin at multiples of so many rows: where halves may be bound, and where a product's panels begin. */
+export const PIECE_ROWS = 128;
+
+type Linear = Extract<Operation, { op: 'linear' }>;
+
+/** May the rows of its weight be bound a piece at a time? */
+export const isCutByRows = ({ weightLayout, bias, activation, residual }: Linear): boolean =>
+  weightLayout === 'outIn' && bias === null && activation === 'none' && residual === null;
+
+/**
+ * How much of a block's tensors a kernel binds at once. A device binds less than it keeps in one buffer: WebGPU guarantees
+ * 128 MiB of 256, and GPT-2's token table has 147. So whoever works on whole arrays does it a part at a time, and so do the
+ * kernels of tables: an embedding's rows, and the rows of a linear weight without bias, activation and residual. Of all other
+ * tensors a kernel binds the whole.
+ *
+ * Elements of the largest part of a block's tensors that a kernel of its rows has to bind.
+ */
+function boundElements(model: Model, name: BlockName): number {
+  const known = boundOf.get(model) ?? boundOfBlocks(model);
+  boundOf.set(model, known);
+  if (name === 'embedding') return known.embedding;
+  return name === 'head' ? known.head : known.layer;
+}
+
+const boundOf = new WeakMap<Model, ReturnType<typeof boundOfBlocks>>();
+
+function boundOfBlocks(model: Model) {
+  // A tied head's table is the embedding's, which is cut in both.
+  return {
+    embedding: largest(model, model.embedding, 'embedding'),
+    layer: model.layers > 0 ? largest(model, model.layer(0), layerBlock(0)) : 0,
+    head: largest(model, model.head, 'head'),
+  };
+}
+
+function largest(model: Model, rows: readonly Operation[], name: BlockName): number {
+  const tensors = model.blocks.find((block) => block.name === name)?.tensors ?? [];
+  const elements = new Map(tensors.map((tensor) => [tensor.name, tensor.elements]));
+  return Math.max(0, ...rows.map((row) => boundOfRow(row, (tensor) => elements.get(tensor) ?? 0)));
+}
+
+function boundOfRow(row: Operation, elementsOf: (tensor: string) => number): number {
+  switch (row.op) {
+    case 'embed':
+      return row.position === null ? 0 : elementsOf(row.position);
+    case 'linear':
+      return isCutByRows(row) ? PIECE_ROWS * row.inWidth : row.inWidth * row.outWidth;
+    default:
+      return 0;
+  }
 }

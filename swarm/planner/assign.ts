@@ -1,11 +1,11 @@
 /**
- * The answer to a sizing problem (Cephalo, ICS '25): the batch by speed, the state by the memory that is left (sizing.ts).
+ * The answer to a sizing problem (Cephalo, ICS '25): the batch by speed, the state by the memory that is left (levelShares).
  * Peers are taken in an order of their own, not the caller's, so that permuting them permutes the answer.
  */
 
 import { at, type Result, refusal, success } from '../base.ts';
+import { levelShares } from './layout.ts';
 import {
-  levelShares,
   type PeerCosts,
   peerCosts,
   peerTimeMs,

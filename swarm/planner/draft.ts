@@ -3,8 +3,7 @@
  * it stands for, of which is known to the byte what its peers allocate.
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
-import { hostBytes, stagesOfPeer, wiresOf } from '../memory/memory.ts';
-import { shardBuffers } from '../memory/shardMemory.ts';
+import { hostBytes, shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import {
   type BlockState,

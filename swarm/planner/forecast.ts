@@ -12,7 +12,7 @@
  */
 import { at, float, got, int, overlap, type PeerId, type Range } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/shardMemory.ts';
+import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { codedParts, holdsPart } from '../plan/codedState.ts';
 import { passesOf } from '../plan/layered.ts';
@@ -141,22 +141,19 @@ export const predictedTimeline = (costs: ClusterCosts, plan: Plan): Timeline => 
 export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast =>
   simulation(costs, plan, built).forecast;
 
+/** All that goes from peer to peer in a step. */
+interface StepFlows extends ReturnType<typeof stateExchange> {
+  readonly pipeline: Flow;
+  readonly gathers: Gathers;
+}
+
 /** With the state that goes from peer to peer, of a step whose work ends then. */
 function withExchange(
   costs: ClusterCosts,
   plan: Plan,
   graph: WorkGraph,
   ends: ReturnType<typeof simulateEnds>,
-  {
-    pipeline,
-    gathers,
-    slices,
-    values,
-    copies,
-    kept,
-    hosted,
-    updates,
-  }: ReturnType<typeof stateExchange> & { readonly pipeline: Flow; readonly gathers: Gathers },
+  { pipeline, gathers, slices, values, copies, kept, hosted, updates }: StepFlows,
 ): Forecast {
   const { seconds, endSeconds } = ends;
   const forwardSeconds = (peer: PlannedPeer, stage: number, shape: StageShape, samples: number): number =>
@@ -259,10 +256,8 @@ function pipelineFlow(costs: ClusterCosts, plan: Plan): Flow {
   return found;
 }
 
-function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Costs {
-  const sizes = sizesOf(plan);
-  const size = (id: number): number => got(sizes, id);
-  const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
+/** Layers that a peer computes again: ahead of the backward, where that is work of its own, and with it. */
+function layersAgain(costs: ClusterCosts, plan: Plan, gathers: Gathers) {
   const again = plan.stages.map(({ members }) => new Map(members.map(({ peer, recompute }) => [peer, recompute])));
   const againBy = (stage: number, peer: PeerId): readonly number[] => again[stage]?.get(peer) ?? [];
   // In an order that follows messages what is computed again is no work of its own, unless the policy says when.
@@ -276,6 +271,61 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     const layers = againBy(stage, peer).length;
     return isApart(stage) ? layers - early(stage, peer, samples) : layers;
   };
+  return { early, inBackward };
+}
+
+/** Each link, and the lines on which what a peer hands on takes turns. */
+function linkCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Pick<Costs, 'lines' | 'link'> {
+  const links = new Map<number, LinkCost>();
+  // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
+  const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
+  const download = (place: number): number => at(costs.peers, place).download / (partners(place) || 1);
+  const shared = turnLines(costs, plan, pipeline);
+  /** Places in the list of lines, of those on whose own line what they hand on takes turns: no link of theirs is slower than it. */
+  const lineOf = new Map<number, number>();
+  for (const [place, { upload }] of costs.peers.entries()) {
+    if (shared.lineOf.has(place)) continue;
+    const others = [...pipeline.from(place).keys()];
+    const most = (other: number) => Math.min(costs.linkAt(place, other).bytesPerSecond ?? upload, download(other));
+    if (others.length === 0 || upload === Number.POSITIVE_INFINITY || gathers.sent.partners(place) > 0) continue;
+    if (others.every((other) => most(other) >= upload)) lineOf.set(place, shared.lines.length + lineOf.size);
+  }
+  const rates = [...lineOf.keys()].map((place) => at(costs.peers, place).upload);
+  const lineBetween = (from: number, to: number): number | undefined => {
+    const turns = shared.lineOf.get(from);
+    return turns === undefined ? lineOf.get(from) : turns.mates.has(to) ? undefined : turns.line;
+  };
+  return {
+    lines: [...shared.lines, ...rates.map((bytesPerSecond) => ({ sharing: 'turns' as const, bytesPerSecond }))],
+    link(sender, receiver) {
+      const [a, b] = [costs.placeOf(sender), costs.placeOf(receiver)];
+      const [from, to] = [costs.peers[a], costs.peers[b]];
+      const key = a * costs.peers.length + b;
+      const recorded = links.get(key);
+      if (recorded) return recorded;
+      const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
+      const rate = Math.min(
+        bytesPerSecond ?? Number.POSITIVE_INFINITY,
+        from && to ? uploadTo(from, to) / (partners(a) || 1) : Number.POSITIVE_INFINITY,
+        from && to ? downloadFrom(to, from) / (partners(b) || 1) : Number.POSITIVE_INFINITY,
+      );
+      const line = lineBetween(a, b);
+      const cost: LinkCost = {
+        latencySeconds,
+        bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate,
+        ...(line !== undefined && { line }),
+      };
+      links.set(key, cost);
+      return cost;
+    },
+  };
+}
+
+function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Costs {
+  const sizes = sizesOf(plan);
+  const size = (id: number): number => got(sizes, id);
+  const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
+  const { early, inBackward } = layersAgain(costs, plan, gathers);
   const sampleBytes = costs.sampleBytesIn(plan);
   const owners = plan.stages.map(
     ({ members }) =>
@@ -307,27 +357,8 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
     const again = op === 'B' ? costs.layerSeconds(peer, size(microBatch)) * inBackward(stage, id, size(microBatch)) : 0;
     return gathering.restSeconds[op](peer, shape, size(microBatch)) + peer.rest * again;
   };
-  const links = new Map<number, LinkCost>();
-  // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
-  const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
-  const download = (place: number): number => at(costs.peers, place).download / (partners(place) || 1);
-  const shared = turnLines(costs, plan, pipeline);
-  /** Places in the list of lines, of those on whose own line what they hand on takes turns: no link of theirs is slower than it. */
-  const lineOf = new Map<number, number>();
-  for (const [place, { upload }] of costs.peers.entries()) {
-    if (shared.lineOf.has(place)) continue;
-    const others = [...pipeline.from(place).keys()];
-    const most = (other: number) => Math.min(costs.linkAt(place, other).bytesPerSecond ?? upload, download(other));
-    if (others.length === 0 || upload === Number.POSITIVE_INFINITY || gathers.sent.partners(place) > 0) continue;
-    if (others.every((other) => most(other) >= upload)) lineOf.set(place, shared.lines.length + lineOf.size);
-  }
-  const rates = [...lineOf.keys()].map((place) => at(costs.peers, place).upload);
-  const lineBetween = (from: number, to: number): number | undefined => {
-    const turns = shared.lineOf.get(from);
-    return turns === undefined ? lineOf.get(from) : turns.mates.has(to) ? undefined : turns.line;
-  };
   return {
-    lines: [...shared.lines, ...rates.map((bytesPerSecond) => ({ sharing: 'turns' as const, bytesPerSecond }))],
+    ...linkCosts(costs, plan, pipeline, gathers),
     forwardSeconds: timed((peer, shape, samples, stage) =>
       (gathers.stages[stage] ?? costs).forwardSeconds(peer, shape, samples),
     ),
@@ -342,32 +373,8 @@ function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gather
         costs.layerSeconds(peer, samples) * early(stage, peer.id, samples),
     ),
     ...(costs.peers.some(({ rest }) => rest > 0) && {
-      rest: {
-        seconds: restSeconds,
-        slackSeconds: SLACK_SECONDS,
-      },
+      rest: { seconds: restSeconds, slackSeconds: SLACK_SECONDS },
     }),
-    link(sender, receiver) {
-      const [a, b] = [costs.placeOf(sender), costs.placeOf(receiver)];
-      const [from, to] = [costs.peers[a], costs.peers[b]];
-      const key = a * costs.peers.length + b;
-      const recorded = links.get(key);
-      if (recorded) return recorded;
-      const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
-      const rate = Math.min(
-        bytesPerSecond ?? Number.POSITIVE_INFINITY,
-        from && to ? uploadTo(from, to) / (partners(a) || 1) : Number.POSITIVE_INFINITY,
-        from && to ? downloadFrom(to, from) / (partners(b) || 1) : Number.POSITIVE_INFINITY,
-      );
-      const line = lineBetween(a, b);
-      const cost: LinkCost = {
-        latencySeconds,
-        bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate,
-        ...(line !== undefined && { line }),
-      };
-      links.set(key, cost);
-      return cost;
-    },
     activationBytes: (stage, id) => bytes(stage, stage + 1, id),
     gradientBytes: (stage, id) => bytes(stage, stage - 1, id),
   };

@@ -14,8 +14,7 @@
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
 import { at, got, overlap } from '../base.ts';
-import { unitsOf } from '../memory/gatheredUnits.ts';
-import { stageBuffers } from '../memory/memory.ts';
+import { stageBuffers, unitsOf } from '../memory/memory.ts';
 import { type BlockUse, block, layerBlock } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';
 import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';

@@ -6,8 +6,7 @@
  */
 
 import { at, evenRanges, float, int } from '../base.ts';
-import { COUNTERS } from '../memory/memory.ts';
-import { PARTIALS, SCALARS } from '../memory/shardMemory.ts';
+import { COUNTERS, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import { type Block, type BlockName, parameters } from '../model/model.ts';
 import type { Gathered, WarmUp } from '../plan/plan.ts';
@@ -15,7 +14,7 @@ import { STATE_KINDS } from '../plan/stateKinds.ts';
 import { clockPlaces, hopTicks, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, type PlannedPeer, remembered, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
-import { extended, levelShares, type PeerCosts, sizeGroup } from './sizing.ts';
+import { extended, type PeerCosts, sizeGroup } from './sizing.ts';
 
 /** A stage's members, in the order of their first micro-batches. */
 export interface StageLanes extends Lanes {
@@ -420,50 +419,29 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
 function fitAnew(
   costs: ClusterCosts,
   { places, largest }: Members,
-  { shape, slots, gathered, inHost }: StageLoad,
+  load: StageLoad,
   placement: Placement,
   keepers: Keepers,
 ): Fitted {
+  const { shape, gathered, inHost } = load;
   const needs = stateNeeds(costs, shape, places, gathered, keepers.size > 0);
-  const recomputed = places.map(() => 0);
-  const room = (member: number): number => {
-    const peer = at(costs.peers, at(places, member));
-    const inFlight = { samples: int(largest, member), slots: int(slots, member), recomputed: at(recomputed, member) };
-    const work = { ...inFlight, keepsMade: gathered !== 0 };
-    const bytes = costs.memory.stageBytes(shape, work, peer.compute) + costs.extraBytes(peer, shape.layers, work);
-    const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
-    return roomOf(costs, peer, needs) - bytes + spared - needs.beside;
-  };
-  const rooms = places.map((_, member) => room(member));
-  const free = () => rooms.reduce((sum, own) => sum + Math.max(0, own), 0);
-  const hosts = places.map((place) => hostRoom(costs, at(costs.peers, place), needs));
+  const peers = places.map((place) => at(costs.peers, place));
+  const hosts = peers.map((peer) => hostRoom(costs, peer, needs));
   const before = inHost ? hosts.reduce((sum, own) => sum + own, 0) : 0;
   // Who has keepers need not compute layers twice to keep state.
-  const lacks = () => keepers.size === 0 && free() + before < needs.state;
-  for (let more = 1; more <= shape.layers; more++) {
-    const short = lacks();
-    if (!short && rooms.every((own) => own >= 0)) break;
-    for (const member of places.keys()) {
-      if (at(rooms, member) >= 0 && !(short && lacks())) continue;
-      recomputed[member] = more;
-      rooms[member] = room(member);
-    }
-  }
+  const lacks = (rooms: readonly number[]) => keepers.size === 0 && freeOf(rooms) + before < needs.state;
+  const { rooms, recomputed } = roomsBeside(costs, peers, largest, load, needs, lacks);
   const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
-  const excess = places.reduce(
-    (sum, place, member) => sum + costs.excessBytes(at(costs.peers, place), shape, int(largest, member)),
-    0,
-  );
+  const excess = peers.reduce((sum, peer, member) => sum + costs.excessBytes(peer, shape, int(largest, member)), 0);
   const own = memberShares(
-    costs,
-    places,
+    peers,
     rooms.map((bytes) => Math.max(0, bytes)),
     needs.state,
     placement,
   );
   const shares = new Map(places.map((place, member) => [place, at(own, member)]));
   const hosted = new Map<number, number>();
-  let left = Math.max(0, needs.state - free());
+  let left = Math.max(0, needs.state - freeOf(rooms));
   const lacking = under + left;
   const toKeepers = (): void => {
     if (left <= 0 || keepers.size === 0) return;
@@ -485,6 +463,40 @@ function fitAnew(
   for (const takes of inHost ? [toHosts, toKeepers] : [toKeepers, toHosts]) takes();
   const missingBytes = Math.ceil(under + excess + (left > 1 ? left : 0));
   return { recomputed, shares, hosted, lacking, excess, missingBytes };
+}
+
+const freeOf = (rooms: readonly number[]): number => rooms.reduce((sum, own) => sum + Math.max(0, own), 0);
+
+/** What each member has left beside its work, and how many layers it computes twice: as few as leave nobody short. */
+function roomsBeside(
+  costs: ClusterCosts,
+  peers: readonly PlannedPeer[],
+  largest: Int32Array,
+  { shape, slots, gathered }: StageLoad,
+  needs: StateNeeds,
+  lacks: (rooms: readonly number[]) => boolean,
+): { readonly rooms: readonly number[]; readonly recomputed: readonly number[] } {
+  const room = (peer: PlannedPeer, member: number, recomputed: number): number => {
+    const work = {
+      ...{ samples: int(largest, member), slots: int(slots, member), recomputed },
+      keepsMade: gathered !== 0,
+    };
+    const bytes = costs.memory.stageBytes(shape, work, peer.compute) + costs.extraBytes(peer, shape.layers, work);
+    const spared = gathered ? sparedBytes(costs, shape, gathered, peer.compute) : 0;
+    return roomOf(costs, peer, needs) - bytes + spared - needs.beside;
+  };
+  const recomputed = peers.map(() => 0);
+  const rooms = peers.map((peer, member) => room(peer, member, 0));
+  for (let more = 1; more <= shape.layers; more++) {
+    const short = lacks(rooms);
+    if (!short && rooms.every((own) => own >= 0)) break;
+    for (const [member, peer] of peers.entries()) {
+      if (at(rooms, member) >= 0 && !(short && lacks(rooms))) continue;
+      recomputed[member] = more;
+      rooms[member] = room(peer, member, more);
+    }
+  }
+  return { rooms, recomputed };
 }
 
 const bytesAnElement = ({ state, elements }: StateNeeds): number => state / (elements || 1);
@@ -561,38 +573,56 @@ function blockNamed({ model }: ClusterCosts, name: BlockName): Block {
   return found;
 }
 
+/**
+ * A state over peers with unequal room so that the largest share is least, by a common water level: every peer takes the
+ * level, or its whole room where that is less. All their rooms where these do not hold the state.
+ */
+export function levelShares(rooms: readonly number[], state: number): number[] {
+  let left = state;
+  let peers = rooms.length;
+  for (const room of rooms.toSorted((a, b) => a - b)) {
+    const level = left / peers;
+    if (room >= level) return rooms.map((own) => Math.min(own, level));
+    left -= room;
+    peers--;
+  }
+  return [...rooms];
+}
+
 /** Of a stage's state, to each member so much, by its room. What no room is left for stays over. */
 function memberShares(
-  costs: ClusterCosts,
-  places: readonly number[],
+  peers: readonly PlannedPeer[],
   rooms: readonly number[],
   state: number,
   placement: Placement,
 ): readonly number[] {
-  if (placement === 'room' || places.length === 1) return levelShares(rooms, state);
-  const rates = places.map((place) => Math.min(at(costs.peers, place).upload, at(costs.peers, place).download));
+  if (placement === 'room' || peers.length === 1) return levelShares(rooms, state);
+  const rates = peers.map(({ upload, download }) => Math.min(upload, download));
   const fastest = Math.max(...rates);
   if (fastest === Number.POSITIVE_INFINITY) return levelShares(rooms, state);
   // The hub has all that it has room for, then the next best.
-  const weights = placement === 'links' ? rates : rates.map((rate) => (rate === fastest ? 1 : 0));
-  const shares = rooms.map(() => 0);
+  const members = rates.map((rate, member) => ({
+    room: at(rooms, member),
+    weight: placement === 'links' ? rate : rate === fastest ? 1 : 0,
+    share: 0,
+  }));
+  const openWeight = ({ room, weight, share }: (typeof members)[number]): number => (share < room ? weight : 0);
   let left = state;
-  for (let round = 0; round <= rooms.length && left > 0; round++) {
-    const open = shares.map((share, member) => (share < at(rooms, member) ? at(weights, member) : 0));
-    const whole = open.reduce((sum, weight) => sum + weight, 0);
+  for (let round = 0; round <= members.length && left > 0; round++) {
+    const whole = members.reduce((sum, member) => sum + openWeight(member), 0);
     if (whole === 0) break;
     const more = left;
-    for (const [member, share] of shares.entries()) {
-      const added = Math.min(at(rooms, member) - share, (more * at(open, member)) / whole);
-      shares[member] = share + added;
+    for (const member of members) {
+      const added = Math.min(member.room - member.share, (more * openWeight(member)) / whole);
+      member.share += added;
       left -= added;
     }
   }
   const rest = levelShares(
-    rooms.map((room, member) => room - at(shares, member)),
+    members.map(({ room, share }) => room - share),
     Math.max(0, left),
   );
-  return shares.map((share, member) => share + at(rest, member));
+  return members.map(({ share }, member) => share + at(rest, member));
 }
 
 /** With its main memory, in bytes of the GPU's. */

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { at, invariant, type PeerId, peerId } from '../base.ts';
-import { hostBytes, plannedBytes } from '../memory/memory.ts';
-import { shardBuffers } from '../memory/shardMemory.ts';
+import { hostBytes, plannedBytes, shardBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers, planSchema } from '../plan/plan.ts';
 import { equalSplit } from './equalSplit.ts';

@@ -316,26 +316,27 @@ const WEIGHTS = CHANGES.reduce((sum, [weight]) => sum + weight, 0);
 
 /** Peers by what they would cost a pipeline of a few stages: their layers, and their traffic over their own caps. */
 export function usefulOrder({ peers, slowness, model, sampleBytes }: ClusterCosts): number[] {
-  const seconds = peers.map(
-    (peer) => (slowness(peer) * model.layers) / 4 + (2 * sampleBytes) / Math.min(peer.upload, peer.download),
+  const all = peers.map((peer, place) => ({
+    place,
+    peer,
+    seconds: (slowness(peer) * model.layers) / 4 + (2 * sampleBytes) / Math.min(peer.upload, peer.download),
+    name: JSON.stringify([peer.region, peer.id]),
+  }));
+  all.sort(
+    (a, b) =>
+      a.seconds - b.seconds ||
+      b.peer.memoryBytes - a.peer.memoryBytes ||
+      b.peer.sessionSeconds - a.peer.sessionSeconds ||
+      (a.name < b.name ? -1 : 1),
   );
-  const name = (place: number): string => JSON.stringify([at(peers, place).region, at(peers, place).id]);
-  return [...peers.keys()].sort((a, b) => {
-    const [one, other] = [at(peers, a), at(peers, b)];
-    return (
-      at(seconds, a) - at(seconds, b) ||
-      other.memoryBytes - one.memoryBytes ||
-      other.sessionSeconds - one.sessionSeconds ||
-      (name(a) < name(b) ? -1 : 1)
-    );
-  });
+  return all.map(({ place }) => place);
 }
 
 /** Peers of each region, the most useful first. */
 export function regionsOf({ peers }: ClusterCosts, order: readonly number[]): number[][] {
-  const regions = new Map<string, number[]>();
+  const regions = new Map<string | undefined, number[]>();
   for (const place of order) {
-    const { region } = at(peers, place);
+    const region = peers[place]?.region;
     regions.set(region, [...(regions.get(region) ?? []), place]);
   }
   return [...regions.values()];
@@ -343,11 +344,13 @@ export function regionsOf({ peers }: ClusterCosts, order: readonly number[]): nu
 
 /** So many peers: the most useful of all, and by turns those of the regions that a draft lies in. */
 export function around({ peers }: ClusterCosts, order: readonly number[], { groups }: Draft, count: number): number[] {
-  const regions = new Set(groups.flat().map((place) => at(peers, place).region));
-  const near = order.filter((place) => regions.has(at(peers, place).region));
+  const regions = new Set(groups.flat().map((place) => peers[place]?.region));
+  const near = order.filter((place) => regions.has(peers[place]?.region));
   const found = new Set<number>();
-  for (let index = 0; found.size < Math.min(count, order.length); index++)
-    for (const list of [near, order]) if (index < list.length) found.add(at(list, index));
+  for (const [index, place] of order.entries()) {
+    if (found.size >= count) break;
+    found.add(near[index] ?? place).add(place);
+  }
   return [...found];
 }
 
@@ -426,7 +429,7 @@ function nearby({ peers, linkAt, sampleBytes }: ClusterCosts, places: readonly n
     let [nearest, least]: [number | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
     for (const place of left) {
       const there = at(peers, place);
-      const { latencySeconds, bytesPerSecond } = linkAt(at(path, path.length - 1), place);
+      const { latencySeconds, bytesPerSecond } = linkAt(next, place);
       const rate = Math.min(here.upload, here.download, there.upload, there.download, bytesPerSecond ?? here.upload);
       const seconds = latencySeconds + sampleBytes / rate;
       if (seconds < least) [nearest, least] = [place, seconds];
@@ -440,15 +443,19 @@ function nearby({ peers, linkAt, sampleBytes }: ClusterCosts, places: readonly n
 /** A path cut into so many pieces of about the same speed, none empty. */
 function pieces(path: readonly number[], speeds: readonly number[], count: number): number[][] {
   const whole = path.reduce((sum, place) => sum + at(speeds, place), 0);
-  const found: number[][] = [[]];
+  let piece: number[] = [];
+  const found = [piece];
   let before = 0;
   for (const [index, place] of path.entries()) {
-    const piece = at(found, found.length - 1);
-    const isFull = before + at(speeds, place) / 2 > (whole * found.length) / count;
+    const speed = at(speeds, place);
+    const isFull = before + speed / 2 > (whole * found.length) / count;
     const isLate = path.length - index <= count - found.length;
-    if (piece.length > 0 && found.length < count && (isFull || isLate)) found.push([place]);
-    else piece.push(place);
-    before += at(speeds, place);
+    if (piece.length > 0 && found.length < count && (isFull || isLate)) {
+      piece = [];
+      found.push(piece);
+    }
+    piece.push(place);
+    before += speed;
   }
   return found;
 }

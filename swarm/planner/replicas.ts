@@ -7,8 +7,7 @@
 import { got, overlap, type PeerId, type Range, rounded } from '../base.ts';
 import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
 import type { BufferSpec } from '../memory/bufferSpec.ts';
-import { stageBuffers, stagesOfPeer } from '../memory/memory.ts';
-import { shardBuffers } from '../memory/shardMemory.ts';
+import { shardBuffers, stageBuffers, stagesOfPeer } from '../memory/memory.ts';
 import { type BlockName, block, type Model } from '../model/model.ts';
 import {
   type BlockState,

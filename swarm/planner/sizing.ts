@@ -632,19 +632,3 @@ const sizingOf = (group: Group, peers: readonly PeerCosts[], cuts: readonly Cut[
 
 const fits = (peer: PeerCosts, size: number): boolean => roomGiB(peer, size) >= -BYTE_GIB;
 const total = (list: readonly number[]): number => list.reduce((sum, value) => sum + value, 0);
-
-/**
- * A state over peers with unequal room so that the largest share is least, by a common water level: every peer takes the
- * level, or its whole room where that is less. All their rooms where these do not hold the state.
- */
-export function levelShares(rooms: readonly number[], state: number): number[] {
-  let left = state;
-  let peers = rooms.length;
-  for (const room of rooms.toSorted((a, b) => a - b)) {
-    const level = left / peers;
-    if (room >= level) return rooms.map((own) => Math.min(own, level));
-    left -= room;
-    peers--;
-  }
-  return [...rooms];
-}

@@ -3,7 +3,7 @@
  * it that each primary has, and each keeper's part of its gradient, as soon as that stands. Both ends derive the same list.
  */
 import { at, type PeerId } from '../base.ts';
-import { unitsOf } from '../memory/gatheredUnits.ts';
+import { unitsOf } from '../memory/memory.ts';
 import { slices } from '../model/layout.ts';
 import type { BlockUse, Model } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';

@@ -1,7 +1,7 @@
 /** What a pass of a stage that gathers waits for, with a GPU and links of virtual time. */
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
-import { unitsOf } from '../../../swarm/memory/gatheredUnits.ts';
+import { unitsOf } from '../../../swarm/memory/memory.ts';
 import type { Gathered, Plan } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';

@@ -4,7 +4,7 @@
  * whoever is first. A pass is of one micro-batch, or of all that a member carries (layered accumulation). Everything that comes waits in main memory until it is its turn.
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
 import { passesOf } from '../../../swarm/plan/layered.ts';

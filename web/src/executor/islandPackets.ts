@@ -12,7 +12,7 @@ import {
   takeOut,
 } from '../../../swarm/islands/outer.ts';
 import { decodePacket, encodePacket } from '../../../swarm/islands/packet.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { type HeardRange, MOST_HEARD } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage, MetMessage } from '../../../swarm/messages/messages.ts';

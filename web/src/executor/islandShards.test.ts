@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { at, peerId, type Range } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
-import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { shardsOf } from '../../../swarm/memory/memory.ts';
 import { blocksOfStage, type Model } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';

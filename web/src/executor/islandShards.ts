@@ -7,7 +7,7 @@
 import { got, invariant, overlap, type Range } from '../../../swarm/base.ts';
 import { type IslandPlanes, meet, type SharedPlanes } from '../../../swarm/islands/outer.ts';
 import { endsRoundOf, roundSteps, turnAt } from '../../../swarm/islands/rounds.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import { pieces, slices, tensorParts } from '../../../swarm/model/layout.ts';
 import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
 import {

@@ -5,7 +5,7 @@
  */
 import { got, overlap, type Range } from '../../../swarm/base.ts';
 import { type Contribution, meetSaid } from '../../../swarm/islands/outer.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import type { MetMessage } from '../../../swarm/messages/messages.ts';
 import type { PacketPassage } from '../../../swarm/ways/packets.ts';
 import { IslandPackets, type MeetingParts, type Said } from './islandPackets.ts';

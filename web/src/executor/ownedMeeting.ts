@@ -7,7 +7,7 @@
 import { at, got, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { addCodes, areSoundCodes, PublishedCodes } from '../../../swarm/islands/codes.ts';
 import { type Contribution, meetSaid } from '../../../swarm/islands/outer.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import type { MeetingOwners, OwnedRange } from '../../../swarm/messages/meetingWords.ts';
 import type { MetMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';

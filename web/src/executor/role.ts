@@ -3,8 +3,7 @@
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
-import { type StageSize, stagesOfPeer } from '../../../swarm/memory/memory.ts';
-import { type ShardWork, shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import type { BlockName, BlockUse, Model } from '../../../swarm/model/model.ts';
 import { holders, keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';

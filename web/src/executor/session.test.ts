@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { peerId, type Range } from '../../../swarm/base.ts';
-import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { shardsOf } from '../../../swarm/memory/memory.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';

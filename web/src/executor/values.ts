@@ -7,7 +7,7 @@
  * floats, at an epoch's beginning and where an island's turn or round ends. Replicas have masters of their own then.
  */
 import { got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { pieces, slices } from '../../../swarm/model/layout.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';

@@ -9,7 +9,7 @@ import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
 import { packInt8Difference } from '../../../shaders/wire/packInt8.ts';
 import { got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
-import { inUpdateOrder, type ShardWork, shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { inUpdateOrder, type ShardWork, shardsOf } from '../../../swarm/memory/memory.ts';
 import { slices } from '../../../swarm/model/layout.ts';
 import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
 import { keptUses, type Plan } from '../../../swarm/plan/plan.ts';

@@ -1,7 +1,7 @@
 /** Pieces of tables and windows over arrays: they cover what they are of, once, and each fits a binding. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { PIECE_ROWS } from '../../../swarm/memory/boundParts.ts';
+import { PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import { tablePieces } from './operations.ts';
 import { parts, windowOf } from './windows.ts';
 

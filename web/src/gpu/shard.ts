@@ -11,7 +11,7 @@ import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, runParts, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { GATHERED_INCOMING, hasHeld, type ShardWork, shardBufferKey } from '../../../swarm/memory/shardMemory.ts';
+import { GATHERED_INCOMING, hasHeld, type ShardWork, shardBufferKey } from '../../../swarm/memory/memory.ts';
 import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';

@@ -2,7 +2,7 @@ import type { Launch } from '../../../shaders/kernel/launch.ts';
 import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
 import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
-import { PARTIALS, shardBuffers, shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { PARTIALS, shardBuffers, shardsOf } from '../../../swarm/memory/memory.ts';
 import { type Arena, pieces, segmentsIn } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';

@@ -3,14 +3,17 @@
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
 import { at, invariant } from '../../../swarm/base.ts';
-import { placeName, unitArenas, unitsOf, wholeUses } from '../../../swarm/memory/gatheredUnits.ts';
 import {
   aheadName,
+  placeName,
   type StageSize,
   sharedBuffers,
+  unitArenas,
+  unitsOf,
   WIRE,
   WIRE_KEY,
   WIRE_RESIDUAL,
+  wholeUses,
 } from '../../../swarm/memory/memory.ts';
 import { type Arena, arenaOfUse, placeOf } from '../../../swarm/model/layout.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';

@@ -10,7 +10,7 @@ import type { Variant } from '../../../shaders/kernel/text.ts';
 import { addInt8 } from '../../../shaders/wire/addInt8.ts';
 import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8.ts';
 import { invariant, type Range } from '../../../swarm/base.ts';
-import { CODEC_CODES, CODEC_FLOATS, CODEC_HELD } from '../../../swarm/memory/shardMemory.ts';
+import { CODEC_CODES, CODEC_FLOATS, CODEC_HELD } from '../../../swarm/memory/memory.ts';
 import { type Arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { packedWords } from '../../../swarm/wire.ts';
 import { type BufferSet, created, type Run } from './buffers.ts';

@@ -1,6 +1,6 @@
 /** For tests of islands: a GPU's state without a GPU, whose updates follow from the step and the element alone. */
 import { got, overlap, type Range } from '../../../swarm/base.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import { STATE_KINDS, type StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Shards } from '../executor/engine.ts';

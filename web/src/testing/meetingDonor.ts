@@ -1,6 +1,6 @@
 /** For tests of meetings: a donor's side of them, without a GPU, and what carries its frames. */
 import { at, type PeerId, type Range } from '../../../swarm/base.ts';
-import { shardsOf } from '../../../swarm/memory/shardMemory.ts';
+import { shardsOf } from '../../../swarm/memory/memory.ts';
 import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage, PeerMessage } from '../../../swarm/messages/messages.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';

@@ -1,7 +1,7 @@
 /** For tests of meetings: groups of keepers without GPUs, whose packets go from hand to hand. */
 import { at, got, invariant, type PeerId, peerId, type Range } from '../../../swarm/base.ts';
 import { roundSteps, turnAt } from '../../../swarm/islands/rounds.ts';
-import type { ShardWork } from '../../../swarm/memory/shardMemory.ts';
+import type { ShardWork } from '../../../swarm/memory/memory.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { MeetingOwners } from '../../../swarm/messages/meetingWords.ts';
 import type { MeetMessage } from '../../../swarm/messages/messages.ts';

@@ -3,8 +3,7 @@
  * submitted is computed at once and is there when the queue has come to it, as a copy in a GPU's queue would be.
  */
 import { got, invariant, overlap } from '../../../../swarm/base.ts';
-import { unitsOf } from '../../../../swarm/memory/gatheredUnits.ts';
-import { type ShardWork, shardsOf } from '../../../../swarm/memory/shardMemory.ts';
+import { type ShardWork, shardsOf, unitsOf } from '../../../../swarm/memory/memory.ts';
 import type { Model } from '../../../../swarm/model/model.ts';
 import { passesOf } from '../../../../swarm/plan/layered.ts';
 import { gatheringHome, type Plan } from '../../../../swarm/plan/plan.ts';

@@ -1,7 +1,6 @@
 /** The shards of a peer on whole numbers: each update is shown to who holds it against the sequential run. */
 import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.ts';
-import { HOST_FLOATS } from '../../../../swarm/memory/memory.ts';
-import { inUpdateOrder, type ShardWork } from '../../../../swarm/memory/shardMemory.ts';
+import { HOST_FLOATS, inUpdateOrder, type ShardWork } from '../../../../swarm/memory/memory.ts';
 import type { BlockName } from '../../../../swarm/model/model.ts';
 import { FLOAT_BYTES, type StateKind } from '../../../../swarm/plan/stateKinds.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../../executor/engine.ts';

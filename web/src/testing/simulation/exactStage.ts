@@ -1,7 +1,6 @@
 /** A stage on whole numbers: what is submitted is computed at once, and takes its time in a simulated queue. */
 import { at, got, invariant, type Range } from '../../../../swarm/base.ts';
-import { unitsOf, wholeUses } from '../../../../swarm/memory/gatheredUnits.ts';
-import type { StageSize } from '../../../../swarm/memory/memory.ts';
+import { type StageSize, unitsOf, wholeUses } from '../../../../swarm/memory/memory.ts';
 import {
   type BlockName,
   type BlockUse,
