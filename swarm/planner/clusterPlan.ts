@@ -17,7 +17,7 @@ import { regrouped } from './moves.ts';
 import { orderReason, orderSentence, orderText, otherOrders } from './otherOrders.ts';
 import type { Reason } from './reason.ts';
 import { replicated, withoutReplicas } from './replicas.ts';
-import { type Candidate, type Progress, type Search, searchPlan } from './search.ts';
+import { type Candidate, type Progress, Search } from './search.ts';
 import { whatFits } from './whatIf.ts';
 
 /** Idle peers for whom drafts with them are judged, beside those that the search found. */
@@ -51,10 +51,10 @@ export function* planning(
   goOn: (progress: Progress) => boolean,
   explain: (problem: ClusterProblem, search: Search) => Iterable<string> = shortage,
 ): Generator<void, Result<ClusterPlan>> {
-  const search = searchPlan(problem);
+  const search = new Search(problem);
   let best: Candidate | null = null;
   let hasLooked = false;
-  for (const progress of search.progress) {
+  for (const progress of search.progress()) {
     ({ best } = progress);
     if (best !== null && !goOn(progress)) break;
     hasLooked = true;
@@ -187,8 +187,7 @@ function planReasons({ byStages }: Search, best: Candidate): string[] {
 }
 
 /** Of each stage that gathers its layers: what that is, and that its links are fast enough. */
-function gatherReasons({ costs, withoutGathering }: Search, { plan }: Candidate): string[] {
-  const plain = withoutGathering();
+function gatherReasons({ costs, withoutGathering: plain }: Search, { plan }: Candidate): string[] {
   const without =
     plain === null ? 'no plan without fits' : `the best plan without takes ${seconds(plain.seconds)} a step`;
   return plan.stages.flatMap((planned, stage) => {
@@ -212,7 +211,7 @@ function layeredWords(costs: ClusterCosts, plan: Plan, { layered, ...stage }: Pl
 }
 
 /** That state lies in main memory, with whom and why. */
-function hostReasons({ costs, withoutMainMemory }: Search, { plan }: Candidate): string[] {
+function hostReasons({ costs, withoutMainMemory: without }: Search, { plan }: Candidate): string[] {
   const kept = costs.peers
     .map((peer) => ({ peer, id: peer.id, bytes: hostBytes(plan, peer.id, undefined) }))
     .filter(({ bytes }) => bytes > 0);
@@ -226,7 +225,6 @@ function hostReasons({ costs, withoutMainMemory }: Search, { plan }: Candidate):
     return [
       `A part of the state lies in main memory, so that it is updated there while GPUs update the rest: ${hosted}; on GPUs alone a step takes ${seconds(forecast(costs, alone).stepSeconds)}.`,
     ];
-  const without = withoutMainMemory();
   const other =
     without === null ? 'no plan without fits' : `the best plan without takes ${seconds(without.seconds)} a step`;
   return [
@@ -318,10 +316,10 @@ const uses = ({ groups, keepers = [] }: Judged['draft'], place: number): boolean
   [...groups, keepers].some((places) => places.includes(place));
 
 /** The best draft with this peer as well, in its first stage or its last. */
-function withOneLaneMore({ costs, judge }: Search, { draft }: Candidate, place: number): Judged[] {
+function withOneLaneMore(search: Search, { draft }: Candidate, place: number): Judged[] {
   return [0, draft.groups.length - 1].flatMap((stage) => {
     const groups = draft.groups.map((group, at) => (at === stage ? [...group, place] : group));
-    return judge(regrouped(costs, draft, groups)) ?? [];
+    return search.judge(regrouped(search.costs, draft, groups)) ?? [];
   });
 }
 
@@ -347,8 +345,7 @@ function* shortage(problem: ClusterProblem, search: Search): Generator<string, v
 }
 
 function lackWords(search: Search): string {
-  const { costs } = search;
-  const nearest = search.nearest();
+  const { costs, nearest } = search;
   const drafted = nearest && planOf(costs, nearest.draft);
   const large = drafted && costs.oversized(drafted.plan);
   if (large) {

@@ -11,7 +11,7 @@ import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
 import { equalSplit } from './equalSplit.ts';
 import { forecast } from './forecast.ts';
-import { searchPlan } from './search.ts';
+import { Search } from './search.ts';
 
 const WORK = 1_500;
 
@@ -48,7 +48,7 @@ function planned(problem: ClusterProblem): ClusterPlan {
 /** What the search alone comes to, among drafts. */
 function bestDraft(problem: ClusterProblem): number {
   let least = Number.POSITIVE_INFINITY;
-  for (const { best, work } of searchPlan(problem).progress) {
+  for (const { best, work } of new Search(problem).progress()) {
     least = best?.forecast.stepSeconds ?? least;
     if (best !== null && work >= WORK) break;
   }

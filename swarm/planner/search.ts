@@ -4,8 +4,8 @@
  * step longer by a part d is made with probability exp(−d / temperature), which falls to 0. It begins among the few
  * most useful peers and lets in more of them, so that what was found with some is where the search with more begins.
  * Cooling the best draft again ends with it again; so the first stages of one good draft are then joined with the last
- * ones of another, and what comes of it is improved (a memetic search, Moscato 1989). Anytime: every better plan is yielded as it is found, so whoever asks may stop; the same drafts in the same
- * order, whatever the machine.
+ * ones of another, and what comes of it is improved (a memetic search, Moscato 1989). Anytime: every better plan is
+ * yielded as it is found, so whoever asks may stop; the same drafts in the same order, whatever the machine.
  */
 import { at, below, type PeerId, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -57,70 +57,155 @@ export interface Progress {
 /** How many drafts a quick search judges. */
 export const quickWork = (peers: number): number => Math.round(WORK * Math.min(peers, MOST_GROWN) ** GROWTH);
 
-export interface Search {
+/** A search with what it has found so far. The generator `progress` goes on with it, for as long as it is asked. */
+export class Search {
   readonly costs: ClusterCosts;
-  /** The best draft found with each number of stages. */
-  readonly byStages: ReadonlyMap<number, Judged>;
+  /** The best draft found with each number of stages, of those that gather no layers. */
+  readonly byStages = new Map<number, Judged>();
   /** The draft that lacks fewest bytes, where none fits. */
-  readonly nearest: () => Judged | null;
+  nearest: Judged | null = null;
   /** The best draft that gathers no layers. */
-  readonly withoutGathering: () => Judged | null;
+  withoutGathering: Judged | null = null;
   /** The best one whose state lies on GPUs alone. */
-  readonly withoutMainMemory: () => Judged | null;
-  readonly judge: (sketch: Sketch) => Judged | null;
-  readonly progress: Generator<Progress, void>;
-}
-
-export function searchPlan(problem: ClusterProblem): Search {
-  const costs = clusterCosts(problem);
-  const byStages = new Map<number, Judged>();
-  let nearest: Judged | null = null;
-  let plain: Judged | null = null;
-  let onGpus: Judged | null = null;
-  let best: Candidate | null = null;
-  let work = 0;
-  const mayGather = costs.gathers && mayBeGathered(costs);
+  withoutMainMemory: Judged | null = null;
+  readonly #inForce: Plan | undefined;
+  readonly #order: readonly number[];
+  readonly #random = seededRandom(1);
+  readonly #mayGather: boolean;
   /** Of the drafts that are looked at, those that lack memory gather. */
-  let isGathering = false;
-  let gathered: Judged | null = null;
+  #isGathering = false;
+  #gathered: Judged | null = null;
+  #best: Candidate | null = null;
+  #work = 0;
+  /** The shortest drafts, to be joined. */
+  #kept: Judged[] = [];
+  /** Drafts that no exchange makes shorter. */
+  readonly #settled = new Set<string>();
 
-  const judged = (sketch: Sketch, limit = Number.POSITIVE_INFINITY): Judged | null => {
-    work++;
+  constructor({ inForce, ...problem }: ClusterProblem) {
+    const costs = clusterCosts(problem);
+    this.costs = costs;
+    this.#order = usefulOrder(costs);
+    this.#mayGather = costs.gathers && mayBeGathered(costs);
+    // Plans are compared without replicas, and without turns: those are placed once one is chosen.
+    this.#inForce = inForce && withoutReplicas(withoutTurns(inForce), withinBuffers(costs.model, costs.bufferLimits));
+  }
+
+  judge(sketch: Sketch, limit = Number.POSITIVE_INFINITY): Judged | null {
+    this.#work++;
     const stages = sketch.groups.length;
-    const known = byStages.get(stages)?.seconds ?? Number.POSITIVE_INFINITY;
-    const found = judge(costs, sketch, {
-      mayGather: isGathering,
-      limit: Math.max(limit, known),
+    const known = this.byStages.get(stages) ?? null;
+    const found = judge(this.costs, sketch, {
+      mayGather: this.#isGathering,
+      limit: Math.max(limit, known?.seconds ?? Number.POSITIVE_INFINITY),
     });
     if (found === null) return null;
-    if (isShorter(found, nearest)) nearest = found;
-    const isGathered = gathers(found);
-    if (!isGathered && found.missingBytes === 0 && isShorter(found, plain)) plain = found;
-    if (!found.isHosted && found.missingBytes === 0 && isShorter(found, onGpus)) onGpus = found;
+    const fits = found.missingBytes === 0;
+    if (isShorter(found, this.nearest)) this.nearest = found;
+    if (fits && !found.isHosted && isShorter(found, this.withoutMainMemory)) this.withoutMainMemory = found;
     // Drafts that gather are gone on from beside the others.
-    if (!isGathered && isShorter(found, byStages.get(stages) ?? null)) byStages.set(stages, found);
-    if (isGathered && isShorter(found, gathered)) gathered = found;
+    if (gathers(found)) {
+      if (isShorter(found, this.#gathered)) this.#gathered = found;
+      return found;
+    }
+    if (fits && isShorter(found, this.withoutGathering)) this.withoutGathering = found;
+    if (isShorter(found, known)) this.byStages.set(stages, found);
     return found;
-  };
-  /** A draft's plan, with what it really takes. */
-  const adopt = (found: Judged): void => {
-    if (found.missingBytes > 0 || (best !== null && found.seconds >= best.forecast.stepSeconds)) return;
-    const candidate = candidateOf(costs, found.draft);
-    if (candidate !== null && isBetter(candidate, best)) best = candidate;
-  };
+  }
+
+  *progress(): Generator<Progress, void> {
+    yield* this.#begun();
+    for (let round = 0; this.#best !== null || this.#work < quickWork(this.#order.length) / 4; round++) {
+      // A draft that gathers is gone on from with the best others, and in every second round while it is not much longer.
+      const root = this.#gathered;
+      const isApart = round % 2 === 1 && root !== null && this.#isHopeful(root);
+      if (!isApart && round > 0 && this.#kept.length > 1) {
+        yield* this.#joined();
+        continue;
+      }
+      // From the best draft of each number of stages.
+      let field = byHeight([...this.byStages.values()]).slice(0, FIELD);
+      if (isApart) field = [root];
+      else if (root !== null && (field.length === 0 || field.some((other) => isShorter(root, other))))
+        field = byHeight([root, ...field]).slice(0, FIELD);
+      if (field.length === 0) return;
+      yield* this.#cooled(field, FEW_PEERS * 2 ** round);
+    }
+  }
+
+  get #soFar(): Progress {
+    return { best: this.#best, work: this.#work };
+  }
+
+  /** The plan in force, then simple drafts: few peers come first, for many at once are a bad beginning, unless it takes so many. */
+  *#begun(): Generator<Progress, void> {
+    const [costs, order] = [this.costs, this.#order];
+    this.#isGathering = this.#mayGather;
+    const known = this.#inForce ? sketchOf(costs, this.#inForce) : null;
+    const draft = known && this.judge(known)?.draft;
+    if (this.#inForce && draft) this.#best = fitting(costs, this.#inForce, draft);
+    if (this.#best !== null) yield this.#soFar;
+    const regions = regionsOf(costs, order);
+    for (const sketches of [
+      starts(costs, order, [1, FEW_PEERS]),
+      ...(regions.length > 1 ? regions.map((region) => starts(costs, region, [1, REGION_PEERS])) : []),
+      starts(costs, order, [FEW_PEERS + 1, order.length]),
+    ]) {
+      for (const sketch of sketches) {
+        const found = this.judge(sketch, 0);
+        // There is a plan as soon as there can be one.
+        if (found !== null && this.#best === null) this.#adopt(found);
+        if (this.#work % RESTS_EVERY === 0) yield this.#soFar;
+      }
+      const [root] = byHeight([...this.byStages.values()]);
+      for (const one of [root, this.#gathered]) if (one) this.#adopt(one);
+      yield this.#soFar;
+    }
+    this.#isGathering = false;
+  }
+
+  /** Cooled drafts among so many peers; the better half of what comes of them goes on, down to one. */
+  *#cooled(from: readonly Judged[], peers: number): Generator<Progress, void> {
+    const [costs, random] = [this.costs, this.#random];
+    for (let field = from; field.length > 0; ) {
+      const found: Judged[] = [];
+      for (const start of field) {
+        this.#isGathering = this.#mayGather && gathers(start);
+        const scene = { costs, order: around(costs, this.#order, start.draft, peers), random };
+        const { shortest } = yield* this.#annealed(start, scene, COOLING);
+        found.push(yield* this.#descended(shortest, scene));
+      }
+      this.#isGathering = false;
+      for (const draft of found) if (!gathers(draft)) this.#keep(draft);
+      field = byHeight(found).slice(0, field.length >> 1);
+    }
+  }
+
+  /** The first stages of one of the best drafts with the last ones of another, a few times, and what comes of that. */
+  *#joined(): Generator<Progress, void> {
+    const [costs, random, kept] = [this.costs, this.#random, () => at(this.#kept, below(random, this.#kept.length))];
+    for (let turn = 0; turn < JOINED; turn++) {
+      const [one, other] = [kept(), kept()];
+      const sketch = joined(costs, one.draft, other.draft, random);
+      const start = (sketch && this.judge(sketch)) ?? one;
+      const members = start.draft.groups.reduce((sum, { length }) => sum + length, 0);
+      const order = around(costs, this.#order, start.draft, Math.max(FEW_PEERS, 2 * members));
+      this.#keep(yield* this.#climbed(start, { costs, order, random }));
+    }
+  }
 
   /** Random moves from a draft; both where they end and the shortest draft that they came by. */
-  function* annealed(
+  *#annealed(
     start: Judged,
     scene: Around,
     { tries: most, hottest, mostIdle }: typeof COOLING,
   ): Generator<Progress, { readonly here: Judged; readonly shortest: Judged }> {
     let [here, shortest] = [start, start];
     for (let tries = 0, idle = 0; tries < most && idle < mostIdle; tries++, idle++) {
-      if (tries % RESTS_EVERY === 0) yield { best, work };
+      if (tries % RESTS_EVERY === 0) yield this.#soFar;
       const sketch = neighbour(scene, here.draft);
       const worse = hottest === 0 ? 0 : -hottest * (1 - tries / most) ** 2 * Math.log(scene.random());
-      const next = sketch && judged(sketch, here.seconds * Math.exp(worse));
+      const next = sketch && this.judge(sketch, here.seconds * Math.exp(worse));
       if (next === null || heightOf(next) - heightOf(here) > worse) continue;
       here = next;
       if (!isShorter(here, shortest)) continue;
@@ -131,128 +216,69 @@ export function searchPlan(problem: ClusterProblem): Search {
   }
 
   /** The best exchange, as long as there is one: among many a random move seldom finds it. */
-  function* descend(from: Judged, order: readonly number[]): Generator<Progress, Judged> {
+  *#descended(from: Judged, scene: Around): Generator<Progress, Judged> {
+    const order = scene.order.slice(0, MOST_EXCHANGED);
     let here = from;
-    for (let before: Judged | null = null; before !== here && isNear(here); ) {
+    for (let before: Judged | null = null; before !== here && this.#isNear(here); ) {
       before = here;
       const { draft } = here;
-      if (settled.size === settled.add(JSON.stringify(draft)).size) break;
-      for (const sketch of exchanges(costs, draft, order)) {
-        const next = judged(sketch, here.seconds);
+      if (this.#settled.size === this.#settled.add(JSON.stringify(draft)).size) break;
+      for (const sketch of exchanges(this.costs, draft, order)) {
+        const next = this.judge(sketch, here.seconds);
         if (next !== null && isShorter(next, here)) here = next;
-        if (work % RESTS_EVERY === 0) yield { best, work };
+        if (this.#work % RESTS_EVERY === 0) yield this.#soFar;
       }
     }
-    adopt(here);
-    yield { best, work };
+    this.#adopt(here);
+    yield this.#soFar;
     return here;
   }
+
   /** What comes of a draft by random moves that make it shorter, changed a little and climbed from again a few times. */
-  function* climbed(start: Judged, scene: Around): Generator<Progress, Judged> {
+  *#climbed(start: Judged, scene: Around): Generator<Progress, Judged> {
     let here = start;
     for (let climb = 0; climb < CLIMBS; climb++) {
-      const found = yield* annealed(climb === 0 ? start : changed(here, scene), scene, CLIMB);
+      const found = yield* this.#annealed(climb === 0 ? start : this.#changed(here, scene), scene, CLIMB);
       if (isShorter(found.here, here)) here = found.here;
     }
-    return yield* descend(here, scene.order.slice(0, MOST_EXCHANGED));
+    return yield* this.#descended(here, scene);
   }
-  function changed(from: Judged, scene: Around): Judged {
+
+  #changed(from: Judged, scene: Around): Judged {
     let here = from;
     for (let moves = 1 + below(scene.random, MOST_MOVES); moves > 0; moves--) {
       const sketch = neighbour(scene, here.draft);
-      const next = sketch && judged(sketch, from.seconds * MUCH_LONGER);
+      const next = sketch && this.judge(sketch, from.seconds * MUCH_LONGER);
       if (next?.missingBytes === 0) here = next;
     }
     return here;
   }
 
-  /** The shortest drafts, to be joined. */
-  let kept: Judged[] = [];
-  const keep = (found: Judged): void => {
-    if (found.missingBytes > 0 || kept.some((other) => Math.abs(heightOf(other) - heightOf(found)) < GAIN)) return;
-    kept = [...kept, found].sort((a, b) => heightOf(a) - heightOf(b)).slice(0, MOST_KEPT);
-  };
-  const settled = new Set<string>();
-  /** Beside the best draft that gathers nothing. */
-  const isHopeful = (found: Judged): boolean => plain === null || found.seconds < MUCH_LONGER * plain.seconds;
-  const isNear = (found: Judged): boolean =>
-    found.missingBytes === 0 && (best === null || found.seconds < NEAR * best.forecast.stepSeconds);
-
-  function* progress(): Generator<Progress, void> {
-    const order = usefulOrder(costs);
-    const random = seededRandom(1);
-    const byHeight = () => [...byStages.values()].sort((a, b) => heightOf(a) - heightOf(b));
-    // Plans are compared without replicas, and without turns: those are placed once one is chosen.
-    const inForce =
-      problem.inForce && withoutReplicas(withoutTurns(problem.inForce), withinBuffers(costs.model, costs.bufferLimits));
-    isGathering = mayGather;
-    const known = inForce ? sketchOf(costs, inForce) : null;
-    const draft = known && judged(known)?.draft;
-    if (inForce && draft) best = fitting(costs, inForce, draft);
-    if (best !== null) yield { best, work };
-    // Few peers come first: many at once are a bad beginning, unless it takes so many.
-    const regions = regionsOf(costs, order);
-    for (const sketches of [
-      starts(costs, order, [1, FEW_PEERS]),
-      ...(regions.length > 1 ? regions.map((region) => starts(costs, region, [1, REGION_PEERS])) : []),
-      starts(costs, order, [FEW_PEERS + 1, order.length]),
-    ]) {
-      for (const sketch of sketches) {
-        const found = judged(sketch, 0);
-        // There is a plan as soon as there can be one.
-        if (found !== null && best === null) adopt(found);
-        if (work % RESTS_EVERY === 0) yield { best, work };
-      }
-      const [root] = byHeight();
-      for (const one of [root, gathered]) if (one) adopt(one);
-      yield { best, work };
-    }
-    isGathering = false;
-    for (let round = 0; best !== null || work < quickWork(order.length) / 4; round++) {
-      // A draft that gathers is gone on from with the best others, and in every second round while it is not much longer.
-      const root: Judged | null = gathered;
-      const isApart = round % 2 === 1 && root !== null && isHopeful(root);
-      if (!isApart && round > 0 && kept.length > 1) {
-        for (let turn = 0; turn < JOINED; turn++) {
-          const [one, other] = [at(kept, below(random, kept.length)), at(kept, below(random, kept.length))];
-          const sketch = joined(costs, one.draft, other.draft, random);
-          const start = (sketch && judged(sketch)) ?? one;
-          const members = start.draft.groups.reduce((sum, { length }) => sum + length, 0);
-          const few = around(costs, order, start.draft, Math.max(FEW_PEERS, 2 * members));
-          keep(yield* climbed(start, { costs, order: few, random }));
-        }
-        continue;
-      }
-      // From the best draft of each number of stages; the better half of what came of them goes on, down to one.
-      let field = byHeight().slice(0, FIELD);
-      if (isApart) field = [root];
-      else if (root !== null && (field.length === 0 || field.some((other) => isShorter(root, other))))
-        field = [root, ...field].sort((a, b) => heightOf(a) - heightOf(b)).slice(0, FIELD);
-      if (field.length === 0) return;
-      while (field.length > 0) {
-        const found: Judged[] = [];
-        for (const start of field) {
-          isGathering = mayGather && gathers(start);
-          const scene = { costs, order: around(costs, order, start.draft, FEW_PEERS * 2 ** round), random };
-          const { shortest } = yield* annealed(start, scene, COOLING);
-          found.push(yield* descend(shortest, scene.order.slice(0, MOST_EXCHANGED)));
-        }
-        isGathering = false;
-        for (const draft of found) if (!gathers(draft)) keep(draft);
-        field = found.sort((a, b) => heightOf(a) - heightOf(b)).slice(0, field.length >> 1);
-      }
-    }
+  #keep(found: Judged): void {
+    const height = heightOf(found);
+    if (found.missingBytes > 0 || this.#kept.some((other) => Math.abs(heightOf(other) - height) < GAIN)) return;
+    this.#kept = byHeight([...this.#kept, found]).slice(0, MOST_KEPT);
   }
-  return {
-    costs,
-    byStages,
-    nearest: () => nearest,
-    withoutGathering: () => plain,
-    withoutMainMemory: () => onGpus,
-    judge: judged,
-    progress: progress(),
-  };
+
+  /** A draft's plan, with what it really takes. */
+  #adopt({ draft, seconds, missingBytes }: Judged): void {
+    if (missingBytes > 0 || (this.#best !== null && seconds >= this.#best.forecast.stepSeconds)) return;
+    const candidate = candidateOf(this.costs, draft);
+    if (candidate !== null && isBetter(candidate, this.#best)) this.#best = candidate;
+  }
+
+  /** Beside the best draft that gathers nothing. */
+  #isHopeful({ seconds }: Judged): boolean {
+    return this.withoutGathering === null || seconds < MUCH_LONGER * this.withoutGathering.seconds;
+  }
+
+  #isNear({ seconds, missingBytes }: Judged): boolean {
+    return missingBytes === 0 && (this.#best === null || seconds < NEAR * this.#best.forecast.stepSeconds);
+  }
 }
+
+/** The shortest first. */
+const byHeight = (found: readonly Judged[]): Judged[] => found.toSorted((a, b) => heightOf(a) - heightOf(b));
 
 const gathers = ({ draft }: Judged): boolean => draft.gathered?.some((whole) => whole > 0) ?? false;
 

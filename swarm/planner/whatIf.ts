@@ -9,7 +9,7 @@ import type { Model } from '../model/model.ts';
 import { counted } from '../quantityText.ts';
 import { type Cluster, type ClusterPeer, parseCluster, SESSION_SECONDS } from './cluster.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
-import { searchPlan } from './search.ts';
+import { Search } from './search.ts';
 
 const PEER_FIELDS = [
   'memoryBytes',
@@ -175,7 +175,7 @@ export function* whatFits(refused: ClusterProblem): Generator<readonly string[],
 }
 
 function fits(problem: ClusterProblem): boolean {
-  for (const { best, work } of searchPlan(problem).progress)
+  for (const { best, work } of new Search(problem).progress())
     if (best !== null || work > LOOK_WORK) return best !== null;
   return false;
 }
