@@ -6,6 +6,7 @@ import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
 import { invariant, type Result, refusal } from '../../swarm/base.ts';
 import { COMMAND_FILE, IS_BUILT } from '../files/projectRoot.ts';
+import { endsByItself } from '../files/threads.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { Checked } from './checksums.ts';
 import { type Copied, makeCopy, makeSnapshot } from './copies.ts';
@@ -70,7 +71,7 @@ export async function snapshot(from: string, to: string): Promise<Result<Checked
 
 function threadSays<T>(command: string, words: readonly string[], failed: (reason: string) => T): Promise<T> {
   const worker = new Worker(COMMAND_FILE, { argv: [command, ...words] });
-  worker.unref();
+  endsByItself(worker);
   return new Promise((resolve) => {
     const ended = (detail: unknown): void => resolve(failed(`its thread ended (${detail})`));
     worker.on('message', resolve);
