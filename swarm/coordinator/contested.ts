@@ -52,9 +52,9 @@ function blameCopies(transition: Transition, checkpoint: PendingCheckpoint): boo
     }
     const times = timesDiffered(found, senior, junior);
     if (times < 2 || !donorOf(transition, junior)) continue;
-    const doOthers = found.some(({ peer, about }) => about !== junior && timesDiffered(found, peer, about) > 1);
+    const othersDifferToo = found.some(({ peer, about }) => about !== junior && timesDiffered(found, peer, about) > 1);
     const last = donors.findLast(({ peer }) => peer === senior || peer === junior)?.peer ?? junior;
-    if (times === 2 && !doOthers) goBack(transition, [senior, junior], detail);
+    if (times === 2 && !othersDifferToo) goBack(transition, [senior, junior], detail);
     else {
       lay(transition, differing, last);
       planOn(transition, `${detail}: ${last} rests for ${rest(transition, last)}`);

@@ -466,11 +466,8 @@ const MOST_IN_VAIN = 8;
 function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, way: Way, all: Met, rounds: Rounds): Met {
   if (rounds.innerSteps !== undefined) return all;
   const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
-  const isLess = (one: number, other: number): number =>
-    way === 'owned'
-      ? at(all.round.steps, one) - at(all.round.steps, other)
-      : at(all.teams, other).group.receiving - at(all.teams, one).group.receiving;
-  const order = [...all.teams.keys()].sort(isLess);
+  const worth = all.teams.map(({ group }, index) => (way === 'owned' ? at(all.round.steps, index) : -group.receiving));
+  const order = [...worth.keys()].sort((one, other) => at(worth, one) - at(worth, other));
   let best = all;
   for (let count = 1, inVain = 0; count < order.length && inVain < MOST_IN_VAIN; count++, inVain++) {
     const out = new Set(order.slice(0, count));
