@@ -38,6 +38,8 @@ const [MOST_KEPT, JOINED] = [10, 8];
 const [NEAR, MOST_EXCHANGED] = [1.03, 48];
 /** Whoever asks has other things to do: after so many drafts it rests. */
 const RESTS_EVERY = 20;
+/** Drafts that are remembered, some 100 MB of them, before all are forgotten. */
+const MOST_REMEMBERED = 200_000;
 /** A gain less than this part is none: sums in another order differ. */
 const GAIN = 1e-9;
 
@@ -79,6 +81,8 @@ export class Search {
   #work = 0;
   /** The shortest drafts, to be joined. */
   #kept: Judged[] = [];
+  /** What was judged already; `found` is null where a draft takes longer than the limit. */
+  readonly #judged = new Map<string, { readonly found: Judged | null; readonly limit: number }>();
   /** Drafts that no exchange makes shorter. */
   readonly #settled = new Set<string>();
 
@@ -93,24 +97,31 @@ export class Search {
 
   judge(sketch: Sketch, limit = Number.POSITIVE_INFINITY): Judged | null {
     this.#work++;
-    const stages = sketch.groups.length;
-    const known = this.byStages.get(stages) ?? null;
-    const found = judge(this.costs, sketch, {
-      mayGather: this.#isGathering,
-      limit: Math.max(limit, known?.seconds ?? Number.POSITIVE_INFINITY),
-    });
-    if (found === null) return null;
+    const known = this.byStages.get(sketch.groups.length) ?? null;
+    const most = Math.max(limit, known?.seconds ?? Number.POSITIVE_INFINITY);
+    const key = `${this.#isGathering} ${sketchKey(sketch)}`;
+    const before = this.#judged.get(key);
+    // Random moves come by the same drafts again: about half of all, and nearly all where peers are few.
+    if (before && (before.found !== null || most <= before.limit)) return before.found;
+    const found = judge(this.costs, sketch, { mayGather: this.#isGathering, limit: most });
+    if (this.#judged.size >= MOST_REMEMBERED) this.#judged.clear();
+    this.#judged.set(key, { found, limit: most });
+    if (found !== null) this.#note(found, known);
+    return found;
+  }
+
+  /** The best drafts of each kind so far; `known` is the best one with as many stages. */
+  #note(found: Judged, known: Judged | null): void {
     const fits = found.missingBytes === 0;
     if (isShorter(found, this.nearest)) this.nearest = found;
     if (fits && !found.isHosted && isShorter(found, this.withoutMainMemory)) this.withoutMainMemory = found;
     // Drafts that gather are gone on from beside the others.
     if (gathers(found)) {
       if (isShorter(found, this.#gathered)) this.#gathered = found;
-      return found;
+      return;
     }
     if (fits && isShorter(found, this.withoutGathering)) this.withoutGathering = found;
-    if (isShorter(found, known)) this.byStages.set(stages, found);
-    return found;
+    if (isShorter(found, known)) this.byStages.set(found.draft.groups.length, found);
   }
 
   *progress(): Generator<Progress, void> {
@@ -276,6 +287,12 @@ export class Search {
     return missingBytes === 0 && (this.#best === null || seconds < NEAR * this.#best.forecast.stepSeconds);
   }
 }
+
+/** Equal for sketches that are judged alike. */
+const sketchKey = ({ groups, layers = [], keepers = [], inHost = false, ...rest }: Sketch): string => {
+  const { microBatches, schedule, warmup = '', placement = 'room' } = rest;
+  return `${groups.join(';')} ${layers} ${keepers} ${inHost} ${microBatches} ${schedule} ${warmup} ${placement}`;
+};
 
 /** The shortest first. */
 const byHeight = (found: readonly Judged[]): Judged[] => found.toSorted((a, b) => heightOf(a) - heightOf(b));
