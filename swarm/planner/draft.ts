@@ -97,7 +97,8 @@ export function judge(
   let draft: Draft = { ...plain, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
   if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
-  if (layout === null || isHopeless(costs, draft, layout, { mayGather, limit })) return null;
+  const whole = layout && wholeOf(costs, draft, layout);
+  if (layout === null || whole === null || isHopeless(costs, draft, whole, { mayGather, limit })) return null;
   const laid = [layout, orderOf(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers && !fit.hasExcess) [draft, fit] = withinMemory(costs, draft, laid, fit);
@@ -155,6 +156,9 @@ interface Looked {
   readonly mayGather: boolean;
   readonly limit: number;
 }
+
+const wholeOf = (costs: ClusterCosts, draft: Draft, layout: Layout): Layout | null =>
+  draft.microBatches === 'sized' || layout.sizes.length === draft.microBatches ? layout : layoutOf(costs, draft);
 
 /** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
 function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {

@@ -123,8 +123,10 @@ export function secondsOf(
   const most = mostWalked(draft);
   const pace = paceOf(costs, draft, layout, fit.recomputed);
   if (limit < Number.POSITIVE_INFINITY) {
-    const { ends, seconds } = leastEnds(layout, pace);
-    if (exchangeSeconds(costs, draft, layout, fit, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
+    const whole = count === 'sized' || count <= most ? layout : layoutOf(costs, draft);
+    if (whole === null) return Number.POSITIVE_INFINITY;
+    const { ends, seconds } = leastEnds(whole, whole === layout ? pace : paceOf(costs, draft, whole, fit.recomputed));
+    if (exchangeSeconds(costs, draft, whole, fit, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
   }
   const step = (ends: Float64Array): number => exchangeSeconds(costs, draft, layout, fit, ends);
   if (count === 'sized' || count <= most) return step(workEnds(layout, order, pace));
@@ -221,7 +223,7 @@ function paceOf(
     const together = draft.layered ? sizes.length / places.length : 1;
     for (let index = 0; index < places.length; index++, lane++) {
       const peer = at(costs.peers, at(places, index));
-      const twice = recomputed === undefined ? 0 : at(at(recomputed, stage), index);
+      const twice = recomputed === undefined ? 0 : (at(recomputed, stage)[index] ?? 0);
       rest[lane] = peer.rest;
       for (let last = 0; last < 2; last++) {
         const kind = 2 * lane + last;
@@ -258,16 +260,13 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
   partners.fill(0, 0, int(firstLane, stages.length));
   for (let stage = 0; stage < stages.length; stage++)
     takesTurns.fill(gathered?.[stage] ? 0 : 1, int(firstLane, stage), int(firstLane, stage + 1));
-  through.fill(0, 0, int(firstLink, stages.length));
   for (let hop = 0; hop + 1 < stages.length; hop++) {
-    const [{ laneOf: from }, { laneOf: to, lanes }] = [at(stages, hop), at(stages, hop + 1)];
-    const first = int(firstLink, hop);
-    for (let id = 0; id < sizes.length; id++) {
-      const link = first + int(from, id) * lanes + int(to, id);
-      const before = int(through, link);
-      through[link] = before + int(sizes, id);
-      if (before > 0) continue;
-      const [one, other] = [int(firstLane, hop) + int(from, id), int(firstLane, hop + 1) + int(to, id)];
+    const { lanes } = at(stages, hop + 1);
+    const over = samplesOver(at(stages, hop), at(stages, hop + 1), sizes);
+    through.set(over, int(firstLink, hop));
+    for (let link = 0; link < over.length; link++) {
+      if (int(over, link) === 0) continue;
+      const [one, other] = [int(firstLane, hop) + Math.trunc(link / lanes), int(firstLane, hop + 1) + (link % lanes)];
       partners[one] = int(partners, one) + 1;
       partners[other] = int(partners, other) + 1;
     }
@@ -298,6 +297,23 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
           home[link] = costs.sampleBytes / Math.min(homeMost, uploadTo(other, one) / (down ?? 1));
         }
     }
+}
+
+const knownOver = new WeakMap<StageLanes, WeakMap<StageLanes, Int32Array>>();
+
+/** Samples that go from each lane of a stage to each of the next one. */
+function samplesOver(from: StageLanes, to: StageLanes, sizes: Int32Array): Int32Array {
+  const known = knownOver.get(from) ?? new WeakMap<StageLanes, Int32Array>();
+  knownOver.set(from, known);
+  const found = known.get(to);
+  if (found) return found;
+  const over = new Int32Array(from.lanes * to.lanes);
+  for (let id = 0; id < sizes.length; id++) {
+    const link = int(from.laneOf, id) * to.lanes + int(to.laneOf, id);
+    over[link] = int(over, link) + int(sizes, id);
+  }
+  known.set(to, over);
+  return over;
 }
 
 /** When each lane has done its part of the step: until the next walk. */
