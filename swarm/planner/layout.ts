@@ -356,7 +356,22 @@ interface Fitted {
 /** Its members; of each, samples of its largest micro-batch. */
 type Members = Pick<StageLanes, 'places' | 'largest'>;
 
-const knownFits = new WeakMap<Members, Map<string, Fitted>>();
+/** A stage before its keepers and its members' main memory take what their GPUs have no room for. */
+interface OnGpus {
+  readonly needs: StateNeeds;
+  readonly recomputed: readonly number[];
+  /** What each member's GPU takes of the state. */
+  readonly own: readonly number[];
+  /** What each member's main memory has room for. */
+  readonly hosts: readonly number[];
+  /** Bytes that members lack for their work alone. */
+  readonly under: number;
+  readonly excess: number;
+  /** Of the state, what no GPU of theirs has room for. */
+  readonly left: number;
+}
+
+const knownFits = new WeakMap<Members, Map<string, OnGpus>>();
 
 /**
  * A stage within the memory of its members: as few layers computed twice as leave room, and the stage's state where there
@@ -372,15 +387,15 @@ export function fitStage(
   placement: Placement,
   keepers: Keepers,
 ): Fitted {
-  // What is gathered lies with those who gather it. What keepers have room for depends on the stages before.
-  if (keepers.size > 0 && load.gathered === 0) return fitAnew(costs, members, load, placement, keepers);
-  const known = knownFits.get(members) ?? new Map<string, Fitted>();
+  const { shape, slots, gathered, inHost } = load;
+  // What is gathered lies with those who gather it.
+  const hasKeepers = gathered === 0 && keepers.size > 0;
+  const known = knownFits.get(members) ?? new Map<string, OnGpus>();
   knownFits.set(members, known);
-  const { first, last, layers } = load.shape;
-  const key = `${layers} ${first} ${last} ${load.gathered} ${load.inHost} ${placement} ${load.slots.join()}`;
-  const found = known.get(key) ?? fitAnew(costs, members, load, placement, new Map());
+  const key = `${shape.layers} ${shape.first} ${shape.last} ${gathered} ${inHost} ${placement} ${hasKeepers} ${slots.join()}`;
+  const found = known.get(key) ?? fitOnGpus(costs, members, load, placement, hasKeepers);
   known.set(key, found);
-  return found;
+  return fitted(members, found, inHost, hasKeepers ? keepers : new Map());
 }
 
 const knownCapacities = new WeakMap<Members, Int32Array>();
@@ -416,32 +431,42 @@ function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: Stage
   return free >= needs.state - 1;
 }
 
-function fitAnew(
+function fitOnGpus(
   costs: ClusterCosts,
   { places, largest }: Members,
   load: StageLoad,
   placement: Placement,
-  keepers: Keepers,
-): Fitted {
+  hasKeepers: boolean,
+): OnGpus {
   const { shape, gathered, inHost } = load;
-  const needs = stateNeeds(costs, shape, places, gathered, keepers.size > 0);
+  const needs = stateNeeds(costs, shape, places, gathered, hasKeepers);
   const peers = places.map((place) => at(costs.peers, place));
   const hosts = peers.map((peer) => hostRoom(costs, peer, needs));
   const before = inHost ? hosts.reduce((sum, own) => sum + own, 0) : 0;
-  // Who has keepers need not compute layers twice to keep state.
-  const lacks = (rooms: readonly number[]) => keepers.size === 0 && freeOf(rooms) + before < needs.state;
+  // Members with keepers need not compute layers twice to keep state.
+  const lacks = (rooms: readonly number[]) => !hasKeepers && freeOf(rooms) + before < needs.state;
   const { rooms, recomputed } = roomsBeside(costs, peers, largest, load, needs, lacks);
-  const under = rooms.reduce((sum, own) => sum + Math.max(0, -own), 0);
-  const excess = peers.reduce((sum, peer, member) => sum + costs.excessBytes(peer, shape, int(largest, member)), 0);
   const own = memberShares(
     peers,
     rooms.map((bytes) => Math.max(0, bytes)),
     needs.state,
     placement,
   );
-  const shares = new Map(places.map((place, member) => [place, at(own, member)]));
+  return {
+    ...{ needs, recomputed, own, hosts },
+    under: rooms.reduce((sum, room) => sum + Math.max(0, -room), 0),
+    excess: peers.reduce((sum, peer, member) => sum + costs.excessBytes(peer, shape, int(largest, member)), 0),
+    left: Math.max(0, needs.state - freeOf(rooms)),
+  };
+}
+
+/** With what keepers and main memory take, one after the other. */
+function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: Keepers): Fitted {
+  const { needs, recomputed, own, hosts, under, excess } = onGpus;
+  const shares = new Map<number, number>();
+  for (let member = 0; member < places.length; member++) shares.set(at(places, member), at(own, member));
   const hosted = new Map<number, number>();
-  let left = Math.max(0, needs.state - freeOf(rooms));
+  let { left } = onGpus;
   const lacking = under + left;
   const toKeepers = (): void => {
     if (left <= 0 || keepers.size === 0) return;

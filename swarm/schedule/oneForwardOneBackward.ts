@@ -59,10 +59,13 @@ export interface Lanes {
  */
 export function clockPlaces(
   count: number,
-  stages: readonly Lanes[],
+  all: readonly Lanes[],
 ): { readonly places: Int32Array; readonly perPlace: number } {
-  const widest = stages.reduce((most, stage) => (stage.lanes > most.lanes ? stage : most));
+  const widest = all.reduce((most, stage) => (stage.lanes > most.lanes ? stage : most));
   const perPlace = widest.lanes;
+  // Stages of one lane each have the same places.
+  const single = all.find((stage) => stage.lanes === 1);
+  const stages = all.filter((stage) => stage.lanes > 1 || stage === single);
   // Of each stage's lanes, one after the other: how many each has had, and the place of the last one.
   let lanes = 0;
   const firsts = stages.map((stage) => {
