@@ -41,7 +41,7 @@ import {
   shapesOf,
 } from './layout.ts';
 import { inMainMemory } from './mainMemory.ts';
-import { type Fit, leastSeconds, partOf, secondsOf } from './stepTime.ts';
+import { type Fit, leastSeconds, partOf, secondsOf, wholeOf } from './stepTime.ts';
 import { withChosenWires, withTightestWires } from './streamWires.ts';
 
 /** A draft whose layers may still have to be cut, and whose stages gather where they must. */
@@ -101,7 +101,8 @@ export function judge(
   if (layout === null || whole === null || isHopeless(costs, draft, whole, { mayGather, limit })) return null;
   const laid = [layout, orderOf(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
-  if (!sketch.layers && !fit.hasExcess) [draft, fit] = withinMemory(costs, draft, laid, fit);
+  if (!sketch.layers && !fit.hasExcess)
+    [draft, fit] = withinMemory(costs, draft, laid, fit, mayGather ? Number.POSITIVE_INFINITY : limit);
   let best = timed(costs, draft, laid, fit, limit);
   if (!mayGather || !fit.lacking.some((bytes) => bytes > 1)) return best;
   for (const [tried, its] of [[draft, laid] as const, ...together(costs, draft)]) {
@@ -157,9 +158,6 @@ interface Looked {
   readonly limit: number;
 }
 
-const wholeOf = (costs: ClusterCosts, draft: Draft, layout: Layout): Layout | null =>
-  draft.microBatches === 'sized' || layout.sizes.length === draft.microBatches ? layout : layoutOf(costs, draft);
-
 /** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
 function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
   if (limit === Number.POSITIVE_INFINITY) return false;
@@ -209,8 +207,8 @@ function evenLayers(costs: ClusterCosts, { groups, microBatches }: Sketch, most:
   return layers;
 }
 
-/** Layers taken from stages that lack memory, one at a time, as long as the others can have them. */
-function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): [Draft, Fit] {
+/** Layers taken from stages that lack memory, one at a time, as long as the others can have them within the limit. */
+function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit, limit: number): [Draft, Fit] {
   const most = draft.layers.map(() => costs.model.layers);
   let [tried, now]: [Draft, Fit] = [draft, fit];
   let [best, least]: [Draft, Fit] = [draft, fit];
@@ -220,6 +218,7 @@ function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit): 
     const room = most.reduce((sum, layers) => sum + layers, 0);
     if (room < costs.model.layers || most.includes(0)) break;
     tried = { ...draft, layers: evenLayers(costs, draft, most) };
+    if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, tried) > limit) break;
     now = fitDraft(costs, tried, laid);
     if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
   }

@@ -111,6 +111,10 @@ export function partOf(costs: ClusterCosts, draft: Draft): Layout | null {
   return layoutOf(costs, draft, isCut ? Math.min(count, mostWalked(draft)) : count);
 }
 
+/** All of a draft of which this layout is a part. */
+export const wholeOf = (costs: ClusterCosts, draft: Draft, layout: Layout): Layout | null =>
+  draft.microBatches === 'sized' || layout.sizes.length === draft.microBatches ? layout : layoutOf(costs, draft);
+
 /** Whole, or as the walks along two parts of it go on. Infinity where it is certainly more than `limit`. */
 export function secondsOf(
   costs: ClusterCosts,
@@ -123,7 +127,7 @@ export function secondsOf(
   const most = mostWalked(draft);
   const pace = paceOf(costs, draft, layout, fit.recomputed);
   if (limit < Number.POSITIVE_INFINITY) {
-    const whole = count === 'sized' || count <= most ? layout : layoutOf(costs, draft);
+    const whole = wholeOf(costs, draft, layout);
     if (whole === null) return Number.POSITIVE_INFINITY;
     const { ends, seconds } = leastEnds(whole, whole === layout ? pace : paceOf(costs, draft, whole, fit.recomputed));
     if (exchangeSeconds(costs, draft, whole, fit, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
