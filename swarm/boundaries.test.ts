@@ -201,8 +201,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
   'an object of short methods over what they share': [
     ...['signaling-server/files/blobs.ts openBlobs', 'signaling-server/operator/session.ts operatorSession'],
     ...['signaling-server/site/donorPipe.ts joinWires', 'signaling-server/site/natsJournal.ts openNatsJournal'],
-    ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/store/operatorStore.ts operatorStore'],
-    ...['signaling-server/store/store.ts storeOf', 'signaling-server/headless/firefox.ts openFirefox'],
+    ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/headless/firefox.ts openFirefox'],
   ],
   'a list in its order: cases, operations or curves': [
     ...[
@@ -230,8 +229,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
   ],
   'options that a person gives, or all of a state or of an interface': [
     ...['signaling-server/commands/servedRun.ts ServeOptions', 'signaling-server/run/runOptions.ts RunOptions'],
-    ...['signaling-server/server.ts ServerOptions', 'signaling-server/store/operatorStore.ts OperatorStore'],
-    ...['signaling-server/store/store.ts Store', 'swarm/autoplan/knownDonors.ts KnownDonor'],
+    ...['signaling-server/server.ts ServerOptions', 'swarm/autoplan/knownDonors.ts KnownDonor'],
     ...['swarm/autoplan/replannerState.ts ReplannerState', 'swarm/model/program.ts Program'],
     ...['web/src/donor/state.ts DonorState', 'web/src/executor/engine.ts Stage', 'web/src/executor/role.ts Role'],
     ...['web/src/executor/surroundings.ts Surroundings', 'web/src/operator/state.ts OperatorState'],

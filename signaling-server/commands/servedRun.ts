@@ -87,7 +87,8 @@ async function chosen(data: DataDirectory, path: string | undefined, log: Log): 
   log('info', 'no run yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');
   const bundled = need(await prepareBundledRun(LONG_RUN, join(WORK_FOLDER, 'corpus')), failed);
   const name = need(await addRun(data, bundled), failed);
-  if (data.store.card(name) === null) data.store.saveCard(name, JSON.stringify(LONG_RUN.card));
+  if (data.store.setting(`card ${name}`) === null)
+    data.store.saveSetting(`card ${name}`, JSON.stringify(LONG_RUN.card));
   return name;
 }
 
