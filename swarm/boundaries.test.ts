@@ -204,11 +204,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
     ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/headless/firefox.ts openFirefox'],
   ],
   'a list in its order: cases, operations or curves': [
-    ...[
-      'shaders/kernel/sampled.ts compareSampled',
-      'swarm/model/program.ts program',
-      'web/src/donor/events.ts nextState',
-    ],
+    ...['shaders/kernel/sampled.ts compareSampled', 'swarm/model/program.ts program'],
     ...[
       'web/src/gpu/operations.ts backward',
       'web/src/operator/chart.tsx optionsOf',
