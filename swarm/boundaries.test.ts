@@ -205,11 +205,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
   ],
   'a list in its order: cases, operations or curves': [
     ...['shaders/kernel/sampled.ts compareSampled', 'swarm/model/program.ts program'],
-    ...[
-      'web/src/gpu/operations.ts backward',
-      'web/src/operator/chart.tsx optionsOf',
-      'web/src/operator/charts.ts chartsOf',
-    ],
+    ...['web/src/gpu/operations.ts backward', 'web/src/operator/chart.tsx optionsOf'],
   ],
   'a part of a page, as it is read': [
     ...[
