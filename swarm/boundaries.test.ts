@@ -172,11 +172,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
       'signaling-server/commands/program.ts',
       'signaling-server/commands/swarm.ts',
     ],
-    ...[
-      'signaling-server/commands/servedRun.ts',
-      'signaling-server/commands/serveSite.ts',
-      'signaling-server/run/run.ts',
-    ],
+    ...['signaling-server/commands/serveSite.ts', 'signaling-server/run/run.ts'],
     ...['signaling-server/operator/plan.ts', 'signaling-server/server.ts', 'signaling-server/server.ts createServer'],
     ...['signaling-server/commands/serveSite.ts serveSite', 'signaling-server/site/rooms.ts'],
     ...[

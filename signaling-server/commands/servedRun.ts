@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { given, success } from '../../swarm/base.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
-import type { WarmUp } from '../../swarm/plan/plan.ts';
 import { ownedStages, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { PublicView } from '../api/visible.ts';
@@ -19,21 +18,14 @@ import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts
 import { storedDocument } from '../store/runDocument.ts';
 import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
-import type { ScheduleWish } from './options.ts';
-import { checkStages, splitOptions } from './planChoice.ts';
+import { checkStages, type PlanOptions, splitOptions } from './planChoice.ts';
 
-export interface ServeOptions {
+export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'microBatches' | 'plan'> {
   readonly host: string;
   readonly port: number;
   readonly dataDir: string;
   readonly donors: number;
   readonly browser: BrowserName;
-  readonly schedule?: ScheduleWish;
-  readonly stages?: number;
-  readonly chunks?: number;
-  readonly pairs?: number;
-  readonly warmup?: WarmUp;
-  readonly replicas?: number;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly publicUrl?: string;
