@@ -122,13 +122,13 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     if (method !== 'GET' && statusCode < 500) await data.store.kept();
   });
   const sessions = {
-    saved: data.store.sessions(),
-    save: (text: string) => run.keep(() => data.store.saveSessions(text)),
+    saved: data.store.setting('sessions'),
+    save: (text: string) => run.keep(() => data.store.saveSetting('sessions', text)),
   };
   const session = {
     ...operatorSession(sessions, (token) => options.onOperatorToken?.(token)),
     // They are the site's.
-    ...(options.site?.isBeside ? followedSession(() => data.store.sessions()) : {}),
+    ...(options.site?.isBeside ? followedSession(() => data.store.setting('sessions')) : {}),
   };
   limitAnswers(app);
   limitBodies(app);

@@ -172,11 +172,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
       'signaling-server/commands/program.ts',
       'signaling-server/commands/swarm.ts',
     ],
-    ...[
-      'signaling-server/commands/servedRun.ts',
-      'signaling-server/commands/serveSite.ts',
-      'signaling-server/run/run.ts',
-    ],
+    ...['signaling-server/commands/serveSite.ts', 'signaling-server/run/run.ts'],
     ...['signaling-server/operator/plan.ts', 'signaling-server/server.ts', 'signaling-server/server.ts createServer'],
     ...['signaling-server/commands/serveSite.ts serveSite', 'signaling-server/site/rooms.ts'],
     ...[
@@ -201,20 +197,11 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
   'an object of short methods over what they share': [
     ...['signaling-server/files/blobs.ts openBlobs', 'signaling-server/operator/session.ts operatorSession'],
     ...['signaling-server/site/donorPipe.ts joinWires', 'signaling-server/site/natsJournal.ts openNatsJournal'],
-    ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/store/operatorStore.ts operatorStore'],
-    ...['signaling-server/store/store.ts storeOf', 'signaling-server/headless/firefox.ts openFirefox'],
+    ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/headless/firefox.ts openFirefox'],
   ],
   'a list in its order: cases, operations or curves': [
-    ...[
-      'shaders/kernel/sampled.ts compareSampled',
-      'swarm/model/program.ts program',
-      'web/src/donor/events.ts nextState',
-    ],
-    ...[
-      'web/src/gpu/operations.ts backward',
-      'web/src/operator/chart.tsx optionsOf',
-      'web/src/operator/charts.ts chartsOf',
-    ],
+    ...['shaders/kernel/sampled.ts compareSampled', 'swarm/model/program.ts program'],
+    ...['web/src/gpu/operations.ts backward', 'web/src/operator/chart.tsx optionsOf'],
   ],
   'a part of a page, as it is read': [
     ...[
@@ -230,8 +217,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
   ],
   'options that a person gives, or all of a state or of an interface': [
     ...['signaling-server/commands/servedRun.ts ServeOptions', 'signaling-server/run/runOptions.ts RunOptions'],
-    ...['signaling-server/server.ts ServerOptions', 'signaling-server/store/operatorStore.ts OperatorStore'],
-    ...['signaling-server/store/store.ts Store', 'swarm/autoplan/knownDonors.ts KnownDonor'],
+    ...['signaling-server/server.ts ServerOptions', 'swarm/autoplan/knownDonors.ts KnownDonor'],
     ...['swarm/autoplan/replannerState.ts ReplannerState', 'swarm/model/program.ts Program'],
     ...['web/src/donor/state.ts DonorState', 'web/src/executor/engine.ts Stage', 'web/src/executor/role.ts Role'],
     ...['web/src/executor/surroundings.ts Surroundings', 'web/src/operator/state.ts OperatorState'],

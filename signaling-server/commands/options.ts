@@ -37,10 +37,6 @@ export const wholeNumber =
     return value;
   };
 
-export const REPLICAS_OPTION =
-  "extra copies of each part of the training state, 0 to 3; overrides the run file's state.replicas";
-export const replicas = wholeNumber('--replicas', 0, MOST_REPLICAS);
-
 /** auto: whatever plan has the best predicted step time. */
 export type ScheduleWish = ScheduleName | 'auto';
 export const SCHEDULE_WISHES: readonly ScheduleWish[] = ['auto', ...SCHEDULE_NAMES];
@@ -52,13 +48,31 @@ export function schedule(text: string): ScheduleWish {
   throw badInput(`--schedule "${text}" is unknown: expected one of ${names}`);
 }
 
-export const CHUNKS_OPTION = 'stages for each donor, with interleaved or breadth-first (default: 2)';
-export const chunks = wholeNumber('--chunks', 1);
-export const PAIRS_OPTION = 'pairs of pipelines in opposite directions, with chimera (default: 1)';
-export const pairs = wholeNumber('--pairs', 1);
-export const WARMUP_OPTION = `overlap: start with more micro-batches, so that transfers hide behind work (with ${WARMED_UP.join(' or ')})`;
+/** What goes with some schedules alone, and how many copies there are of the state. */
+export const planOptions = (command: Command): Command =>
+  command
+    .option(
+      '--chunks <v>',
+      'stages for each donor, with interleaved or breadth-first (default: 2)',
+      wholeNumber('--chunks', 1),
+    )
+    .option(
+      '--pairs <f>',
+      'pairs of pipelines in opposite directions, with chimera (default: 1)',
+      wholeNumber('--pairs', 1),
+    )
+    .option(
+      '--warmup <name>',
+      `overlap: start with more micro-batches, so that transfers hide behind work (with ${WARMED_UP.join(' or ')})`,
+      warmup,
+    )
+    .option(
+      '--replicas <n>',
+      "extra copies of each part of the training state, 0 to 3; overrides the run file's state.replicas",
+      wholeNumber('--replicas', 0, MOST_REPLICAS),
+    );
 
-export function warmup(text: string): WarmUp {
+function warmup(text: string): WarmUp {
   if (text === 'overlap') return text;
   throw badInput(`--warmup "${text}" is unknown: expected overlap, or leave it out`);
 }

@@ -18,24 +18,17 @@ import { openData } from './openData.ts';
 import {
   BROWSER_OPTION,
   browser,
-  CHUNKS_OPTION,
   checkBrowsers,
   checkRecord,
-  chunks,
   DEFAULT_SITE,
   natsUrls,
-  PAIRS_OPTION,
-  pairs,
+  planOptions,
   RECORD_OPTION,
-  REPLICAS_OPTION,
   refuseWithout,
-  replicas,
   SCHEDULE_WISHES,
   schedule,
   siteName,
   tryIt,
-  WARMUP_OPTION,
-  warmup,
   wholeNumber,
 } from './options.ts';
 import { checkAuto } from './planChoice.ts';
@@ -56,7 +49,7 @@ const HIGHEST_PORT = 65_535;
 const INVITE_LENGTH_LIMIT = 200;
 
 export function addServeCommand(program: Command): void {
-  program
+  const begun = program
     .command('serve')
     .description('serve the donor page and the dashboard, and train with whoever comes')
     .argument('[run.json]', 'the run file (default: the run that was active last, else the bundled one)')
@@ -83,11 +76,8 @@ export function addServeCommand(program: Command): void {
       '--stages <p>',
       'split the model into this many pipeline stages and give every donor a part (with gpipe, unless you name a schedule)',
       wholeNumber('--stages', 1),
-    )
-    .option('--chunks <v>', CHUNKS_OPTION, chunks)
-    .option('--pairs <f>', PAIRS_OPTION, pairs)
-    .option('--warmup <name>', WARMUP_OPTION, warmup)
-    .option('--replicas <n>', REPLICAS_OPTION, replicas)
+    );
+  planOptions(begun)
     .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
     .option('--tls-key <file>', 'the key of the certificate (PEM)')
     .option('--public-url <url>', 'the address that people use, if a proxy stands in front', (text) =>

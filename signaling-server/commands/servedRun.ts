@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { given, success } from '../../swarm/base.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
-import type { WarmUp } from '../../swarm/plan/plan.ts';
 import { ownedStages, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { PublicView } from '../api/visible.ts';
@@ -19,21 +18,14 @@ import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts
 import { storedDocument } from '../store/runDocument.ts';
 import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
 import { badInput, failed, need } from './failure.ts';
-import type { ScheduleWish } from './options.ts';
-import { checkStages, splitOptions } from './planChoice.ts';
+import { checkStages, type PlanOptions, splitOptions } from './planChoice.ts';
 
-export interface ServeOptions {
+export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'microBatches' | 'plan'> {
   readonly host: string;
   readonly port: number;
   readonly dataDir: string;
   readonly donors: number;
   readonly browser: BrowserName;
-  readonly schedule?: ScheduleWish;
-  readonly stages?: number;
-  readonly chunks?: number;
-  readonly pairs?: number;
-  readonly warmup?: WarmUp;
-  readonly replicas?: number;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly publicUrl?: string;
@@ -87,7 +79,8 @@ async function chosen(data: DataDirectory, path: string | undefined, log: Log): 
   log('info', 'no run yet: taking the bundled one, whose text (7 MB, compressed) is fetched once');
   const bundled = need(await prepareBundledRun(LONG_RUN, join(WORK_FOLDER, 'corpus')), failed);
   const name = need(await addRun(data, bundled), failed);
-  if (data.store.card(name) === null) data.store.saveCard(name, JSON.stringify(LONG_RUN.card));
+  if (data.store.setting(`card ${name}`) === null)
+    data.store.saveSetting(`card ${name}`, JSON.stringify(LONG_RUN.card));
   return name;
 }
 

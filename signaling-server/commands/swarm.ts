@@ -38,21 +38,14 @@ import { openData } from './openData.ts';
 import {
   BROWSER_OPTION,
   browser,
-  CHUNKS_OPTION,
   checkBrowsers,
   checkRecord,
-  chunks,
   donorSpec,
-  PAIRS_OPTION,
-  pairs,
+  planOptions,
   RECORD_OPTION,
-  REPLICAS_OPTION,
-  replicas,
   SCHEDULE_WISHES,
   schedule,
   tryIt,
-  WARMUP_OPTION,
-  warmup,
   wholeNumber,
 } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
@@ -77,7 +70,7 @@ const EXAMPLE =
   'swarm docs/examples/run.json --donors 2 --steps 20 --data-dir .shoal/example --record .shoal/example.jsonl';
 
 export function addSwarmCommand(program: Command): void {
-  program
+  const begun = program
     .command('swarm')
     .description('train a run with N headless donors on this machine, each in a browser of its own')
     .argument('<run.json>', 'the run file')
@@ -96,11 +89,8 @@ export function addSwarmCommand(program: Command): void {
       '--schedule <name>',
       `how a step’s work is ordered: ${SCHEDULE_WISHES.join(', ')} (default: gpipe)`,
       schedule,
-    )
-    .option('--chunks <v>', CHUNKS_OPTION, chunks)
-    .option('--pairs <f>', PAIRS_OPTION, pairs)
-    .option('--warmup <name>', WARMUP_OPTION, warmup)
-    .option('--replicas <n>', REPLICAS_OPTION, replicas)
+    );
+  planOptions(begun)
     .option('--plan <file>', 'use this plan; its peers are the donors in the order in which they are opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
     .option(

@@ -54,7 +54,7 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
   try {
     await watch.look();
     expect(taken).toEqual([]); // nobody wants it
-    operated.data.store.saveWebhook(url());
+    operated.data.store.saveSetting('webhook', url());
     await watch.look();
     await watch.look();
     expect(taken.map(({ kind, state }) => [kind, state])).toEqual([['donors', 'begins']]);
@@ -85,7 +85,7 @@ it('[OP54] what could not be told is told at a later look, and an end never befo
   const { watch, disk, warnings } = await watched();
   const states = (): string[] => taken.splice(0).map(({ kind, state }) => `${kind} ${state}`);
   try {
-    operated.data.store.saveWebhook(url());
+    operated.data.store.saveSetting('webhook', url());
     status = 500;
     await watch.look();
     await watch.look();
@@ -112,14 +112,14 @@ it('[OP54] what could not be told is told at a later look, and an end never befo
 
 it('[OP54] who serves the run next tells the end once the run has moved, and no beginning again', async () => {
   const { watch, disk, run } = await watched();
-  operated.data.store.saveWebhook(url());
+  operated.data.store.saveSetting('webhook', url());
   disk.free = 1e9;
-  const { saveToldAlerts } = operated.data.store;
-  operated.data.store.saveToldAlerts = () => {
+  const { saveSetting } = operated.data.store;
+  operated.data.store.saveSetting = () => {
     throw new Error('database or disk is full');
   };
   await watch.look();
-  operated.data.store.saveToldAlerts = saveToldAlerts;
+  operated.data.store.saveSetting = saveSetting;
   await watch.look();
   watch.close();
   expect(taken.splice(0).map(({ state }) => state)).toEqual(['begins', 'begins']);
@@ -183,7 +183,7 @@ it('[OP54] an address with a name and a password is refused, and what is wrong w
     'the address must begin with https:// or http://',
   ]);
   const tried = async (kept: string) => {
-    operated.data.store.saveWebhook(kept);
+    operated.data.store.saveSetting('webhook', kept);
     return errorOf(await post('/api/operator/webhook/try', {}));
   };
   // One that was kept before it was refused.

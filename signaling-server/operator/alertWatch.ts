@@ -87,7 +87,7 @@ export class AlertWatch {
     this.#store = store;
     this.#freeBytes = freeBytes;
     this.#log = log;
-    this.#begun = begunSchema.parse(JSON.parse(store.toldAlerts() ?? '[]'));
+    this.#begun = begunSchema.parse(JSON.parse(store.setting('toldAlerts') ?? '[]'));
     this.#before = { begun: this.#begun, run: run.name, step: run.committedSteps };
     this.#timer = setInterval(() => void this.look(), LOOK_MS);
     this.#timer.unref();
@@ -106,8 +106,8 @@ export class AlertWatch {
   }
 
   async #lookOnce(nowMs: number): Promise<void> {
-    const url = this.#store.webhook();
-    if (url === null) return;
+    const url = this.#store.setting('webhook');
+    if (!url) return;
     if (!this.#isKept) this.#keep(this.#begun);
     const [run, step] = [this.#run.name, this.#run.committedSteps];
     const found = this.#alerts(nowMs).map(({ kind, text }): Begun => ({ run, kind, text }));
@@ -128,7 +128,7 @@ export class AlertWatch {
     this.#begun = begun;
     this.#isKept = false;
     try {
-      this.#store.saveToldAlerts(JSON.stringify(begun));
+      this.#store.saveSetting('toldAlerts', JSON.stringify(begun));
       this.#isKept = true;
     } catch {
       // A disk that takes nothing may be what the alert is about: it is tried again at the next look.
@@ -144,8 +144,8 @@ export class AlertWatch {
   }
 
   async try(): Promise<Result<null>> {
-    const url = this.#store.webhook();
-    if (url === null) return refusal('no address is kept: save one first');
+    const url = this.#store.setting('webhook');
+    if (!url) return refusal('no address is kept: save one first');
     const text = 'This is a trial. Alerts of this run come here.';
     return post(url, { run: this.#run.name, kind: 'trial', state: 'trial', step: this.#run.committedSteps, text });
   }

@@ -157,7 +157,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     runCardSchema,
     () => deed('describe', 'described', `${run.name} for its donors`),
     (card) => {
-      store.saveCard(run.name, JSON.stringify(card));
+      store.saveSetting(`card ${run.name}`, JSON.stringify(card));
       return success(null);
     },
   );
@@ -198,18 +198,18 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
         `alerts: fewer than ${donors} donors, ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
       ),
     (limits) => {
-      store.saveAlertLimits(run.name, JSON.stringify(limits));
+      store.saveSetting(`alertLimits ${run.name}`, JSON.stringify(limits));
       return success(null);
     },
   );
-  api.get('/api/operator/webhook', perMinute(READS_PER_MINUTE), async () => ({ url: store.webhook() ?? '' }));
+  api.get('/api/operator/webhook', perMinute(READS_PER_MINUTE), async () => ({ url: store.setting('webhook') ?? '' }));
   change(
     '/api/operator/webhook',
     webhookBody,
     ({ url }) =>
       url === '' ? deed('remove', 'removed', 'the address for alerts') : deed('set', 'set', 'an address for alerts'),
     ({ url }) => {
-      store.saveWebhook(url);
+      store.saveSetting('webhook', url);
       return success(null);
     },
     ({ issues }) => issues[0]?.message ?? NOT_UNDERSTOOD,
@@ -226,7 +226,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     ({ run: name }) => deed('write', 'wrote', `a note on ${name}`),
     ({ run: name, note }) => {
       if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
-      store.saveNote(name, note);
+      store.saveSetting(`note ${name}`, note);
       return success(null);
     },
   );

@@ -42,7 +42,7 @@ describe('operator', () => {
     expect(response.headers.get('set-cookie')).toMatch(/HttpOnly; SameSite=Strict/);
     expect((await login(server, token)).status).toBe(401);
     const cookie = cookieOf(response);
-    expect(await data.store.sessions()).not.toContain(cookie.split('=')[1]);
+    expect(await data.store.setting('sessions')).not.toContain(cookie.split('=')[1]);
     expect((await command(server, cookie, 'pause')).status).toBe(200);
     expect(server.run.snapshot().phase).toBe('paused');
     const view = await fetch(`${server.url}/api/snapshot`, { headers: { cookie } });

@@ -20,21 +20,7 @@ const MOST_SESSIONS = 1_000;
 /** What is left of the sessions is written down so often, and whenever one begins or ends. */
 const SAVE_INTERVAL_MS = 600_000;
 
-export interface OperatorSession {
-  /** The token that opens the operator's next session. */
-  token(): string;
-  /** Another process's own token opens the operator's next session too, once: it is told. Call the answer to forget it. */
-  alsoOpenedBy(token: string, used: () => void): () => void;
-  /** One that opens a viewer's session, once, within a day. */
-  viewerToken(): string;
-  /** A cookie header for a right token, else null. */
-  login(token: string, secure: boolean): string | null;
-  /** Ends it; the cookie header that has the browser forget it. */
-  logout(cookieHeader: string | undefined): string;
-  roleOf(cookieHeader: string | undefined): Role | null;
-  /** A few letters that tell one session from another in the audit: no secret. */
-  nameOf(cookieHeader: string | undefined): string;
-}
+export type OperatorSession = ReturnType<typeof operatorSession>;
 
 /** Where the sessions are kept between two servers. */
 interface SessionStore {
@@ -54,8 +40,26 @@ export const newToken = (): string => randomBytes(18).toString('base64url');
 export const newSessionKey = (): string => randomBytes(32).toString('base64url');
 const hashOf = (text: string): string => hash('sha256', text);
 
+/** As they were written down; none where that was by a version that wrote them otherwise. */
+const parsed = (saved: string | null) => savedSchema.safeParse(JSON.parse(saved ?? '[]')).data ?? [];
+
+const keyIn = (cookieHeader: string | undefined): string => hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? '');
+
+/** Who a cookie says is there, of these sessions by the hashes of their cookies. */
+function visitors(sessions: () => ReadonlyMap<string, Session>) {
+  const sessionOf = (cookieHeader: string | undefined): Session | null => {
+    const session = sessions().get(keyIn(cookieHeader));
+    return session !== undefined && session.endsMs > monotonicMs() ? session : null;
+  };
+  return {
+    roleOf: (cookieHeader: string | undefined): Role | null => sessionOf(cookieHeader)?.role ?? null,
+    /** A few letters that tell one session from another in the audit: no secret. */
+    nameOf: (cookieHeader: string | undefined): string => sessionOf(cookieHeader)?.name ?? 'unnamed',
+  };
+}
+
 /** `onNewToken` is told every token that replaces a used one. */
-export function operatorSession(store: SessionStore, onNewToken: (token: string) => void): OperatorSession {
+export function operatorSession(store: SessionStore, onNewToken: (token: string) => void) {
   const sessions = new Map<string, Session>();
   /** By its hash, until when each opens a session. */
   const viewerTokens = new Map<string, number>();
@@ -63,8 +67,7 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
   const others = new Map<string, () => void>();
   let current = newToken();
   let savedMs = monotonicMs();
-  const known = savedSchema.safeParse(store.saved === null ? [] : JSON.parse(store.saved));
-  for (const { hash, leftMs, ...rest } of known.success ? known.data : [])
+  for (const { hash, leftMs, ...rest } of parsed(store.saved))
     sessions.set(hash, { ...rest, endsMs: savedMs + leftMs });
 
   const save = (): void => {
@@ -73,12 +76,6 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
     for (const [hash, { endsMs }] of sessions) if (endsMs <= nowMs) sessions.delete(hash);
     const left = [...sessions].map(([hash, { endsMs, ...rest }]) => ({ hash, ...rest, leftMs: endsMs - nowMs }));
     store.save(JSON.stringify(left));
-  };
-  const sessionOf = (cookieHeader: string | undefined): Session | null => {
-    const nowMs = monotonicMs();
-    if (nowMs - savedMs >= SAVE_INTERVAL_MS) save();
-    const session = sessions.get(hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? ''));
-    return session !== undefined && session.endsMs > nowMs ? session : null;
   };
   const roleOfToken = (token: string): Role | null => {
     if (isSameSecret(token, current)) {
@@ -97,18 +94,22 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
     return untilMs > monotonicMs() ? 'viewer' : null;
   };
   return {
+    /** The token that opens the operator's next session. */
     token: () => current,
-    alsoOpenedBy: (token, used) => {
+    /** Another process's own token opens the operator's next session too, once: it is told. Call the answer to forget it. */
+    alsoOpenedBy: (token: string, used: () => void) => {
       others.set(token, used);
       return () => void others.delete(token);
     },
+    /** One that opens a viewer's session, once, within a day. */
     viewerToken: () => {
       const token = newToken();
       viewerTokens.set(hashOf(token), monotonicMs() + VIEWER_TOKEN_MS);
       dropOldest(viewerTokens, MOST_VIEWER_TOKENS);
       return token;
     },
-    login: (token, secure) => {
+    /** A cookie header for a right token, else null. */
+    login: (token: string, secure: boolean) => {
       const role = roleOfToken(token);
       if (role === null) return null;
       const id = newSessionKey();
@@ -118,13 +119,16 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
       save();
       return cookie(id, SESSION_DAYS * 86_400, secure);
     },
-    logout: (cookieHeader) => {
-      sessions.delete(hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? ''));
+    /** Ends it; the cookie header that has the browser forget it. */
+    logout: (cookieHeader: string | undefined) => {
+      sessions.delete(keyIn(cookieHeader));
       save();
       return cookie('', 0, false);
     },
-    roleOf: (cookieHeader) => sessionOf(cookieHeader)?.role ?? null,
-    nameOf: (cookieHeader) => sessionOf(cookieHeader)?.name ?? 'unnamed',
+    ...visitors(() => {
+      if (monotonicMs() - savedMs >= SAVE_INTERVAL_MS) save();
+      return sessions;
+    }),
   };
 }
 
@@ -132,24 +136,13 @@ export function operatorSession(store: SessionStore, onNewToken: (token: string)
  * Sessions that another process of the site opens and ends, as the store that all share has them (`saved`). Of each is known how
  * long it lasted when they were written down, which is when this process reads them, or a little before.
  */
-export function followedSession(saved: () => string | null): Pick<OperatorSession, 'roleOf' | 'nameOf'> {
-  const read = keptWhile(saved, () => {
-    const text = saved();
-    const known = savedSchema.safeParse(text === null ? [] : JSON.parse(text));
-    const nowMs = monotonicMs();
-    return new Map(
-      (known.success ? known.data : []).map((each) => [each.hash, { ...each, endsMs: nowMs + each.leftMs }]),
-    );
-  });
-  const sessionOf = (cookieHeader: string | undefined) => {
-    const session = read().get(hashOf(cookieOf(cookieHeader ?? '', SESSION_COOKIE) ?? ''));
-    return session !== undefined && session.endsMs > monotonicMs() ? session : null;
-  };
-  return {
-    roleOf: (cookieHeader) => sessionOf(cookieHeader)?.role ?? null,
-    nameOf: (cookieHeader) => sessionOf(cookieHeader)?.name ?? 'unnamed',
-  };
-}
+export const followedSession = (saved: () => string | null) =>
+  visitors(
+    keptWhile(saved, () => {
+      const nowMs = monotonicMs();
+      return new Map(parsed(saved()).map((each) => [each.hash, { ...each, endsMs: nowMs + each.leftMs }]));
+    }),
+  );
 
 const cookie = (value: string, seconds: number, secure: boolean): string =>
   `${SESSION_COOKIE}=${value}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${seconds}${secure ? '; Secure' : ''}`;

@@ -21,7 +21,7 @@ import { computeOf } from '../../swarm/precision.ts';
 import { batchOf } from '../../swarm/run/runFile.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
-import type { EventRow } from '../store/operatorStore.ts';
+import type { EventRow } from '../store/historyStore.ts';
 import type { Store } from '../store/store.ts';
 import { clusterOf, predictedSpans } from './plan.ts';
 import type { Rehearsals } from './rehearsals.ts';
@@ -108,9 +108,8 @@ export function eventOf({ detail, ...row }: EventRow): WatchedEvent[] {
 }
 
 export function alertLimitsOf(store: Store, name: string): AlertLimits {
-  const kept = store.alertLimits(name);
-  const limits = alertLimitsSchema.safeParse(kept === null ? null : JSON.parse(kept));
-  return limits.success ? limits.data : INITIAL_ALERT_LIMITS;
+  const kept = store.setting(`alertLimits ${name}`);
+  return alertLimitsSchema.safeParse(JSON.parse(kept ?? 'null')).data ?? INITIAL_ALERT_LIMITS;
 }
 
 export function watchedSteps(run: ActiveRun, store: Store, from: number): WatchedStep[] {

@@ -24,7 +24,7 @@ afterEach(() => servers.close());
 
 /** As long as `isFull` says so. */
 function failing<
-  Name extends 'commitStep' | 'saveCheckpoint' | 'saveEpoch' | 'addEvent' | 'saveSessions' | 'saveTraces',
+  Name extends 'commitStep' | 'saveCheckpoint' | 'saveEpoch' | 'addEvent' | 'saveSetting' | 'saveTraces',
 >(store: Store, name: Name) {
   const disk = { isFull: false, tries: 0 };
   const kept = store[name] as (...values: unknown[]) => unknown;
@@ -45,7 +45,7 @@ function fillDisk(store: Store): string[] {
     if (typeof call !== 'function' || name === 'close') continue;
     const filled = (...values: unknown[]): unknown => {
       const before = store.version();
-      const answer: unknown = call(...values);
+      const answer = (call as (...values: unknown[]) => unknown)(...values);
       if (store.version() === before) return answer;
       written.push(name);
       throw FULL;
@@ -197,7 +197,7 @@ describe('[SV60] a disk that is full', () => {
   it('[SV60] is said where people and load balancers look, and lets an operator in', async () => {
     const { store, blobs } = await servers.data();
     vi.spyOn(blobs, 'tryDisk').mockRejectedValue(NO_SPACE);
-    const [events, sessions] = [failing(store, 'addEvent'), failing(store, 'saveSessions')];
+    const [events, sessions] = [failing(store, 'addEvent'), failing(store, 'saveSetting')];
     const server = await servers.serve({ publicView: 'status' });
     const answer = async (path: string) => {
       const response = await fetch(`${server.url}${path}`);

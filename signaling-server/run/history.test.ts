@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { type PeerId, peerId } from '../../swarm/base.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { ReportMessage } from '../../swarm/messages/messages.ts';
-import type { TraceRow } from '../store/operatorStore.ts';
+import type { TraceRow } from '../store/historyStore.ts';
 import type { Store } from '../store/store.ts';
 import { RunHistory } from './history.ts';
 import type { DonorEvent, Observed } from './runObserver.ts';

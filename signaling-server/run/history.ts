@@ -21,7 +21,7 @@ import {
 import { type BesideSpan, besideSpans } from '../../swarm/timeline/beside.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio } from '../../swarm/timeline/timeline.ts';
-import { OPERATOR_EVENT, type TraceRow } from '../store/operatorStore.ts';
+import { OPERATOR_EVENT, type TraceRow } from '../store/historyStore.ts';
 import type { Store } from '../store/store.ts';
 import type { DonorEvent, Observed, RunObserver } from './runObserver.ts';
 

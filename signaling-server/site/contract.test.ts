@@ -79,17 +79,17 @@ function writeAll(store: Store): unknown[] {
   store.unlinkPeer('a', P);
   store.deleteMember('three');
   store.saveProfile('a', 'donor', PROFILE, 3);
-  store.saveAlertLimits('a', '{"x":1}');
-  store.saveCard('a', '{"purpose":"p"}');
+  store.saveSetting('alertLimits a', '{"x":1}');
+  store.saveSetting('card a', '{"purpose":"p"}');
   store.saveQueue(['b', 'a']);
   store.saveBesideRuns(['b']);
   store.saveText({ name: 'sea', bytes: 5, hash: 'one', heldOutHash: 'two' });
   store.saveText({ name: 'air', bytes: 6, hash: 'three', heldOutHash: 'four' });
-  store.saveSiteInvite('open');
-  store.saveWebhook('https://example.org/hook');
-  store.saveToldAlerts('[]');
-  store.saveNote('a', 'a note');
-  store.saveSessions('[]');
+  store.saveSetting('invite', 'open');
+  store.saveSetting('webhook', 'https://example.org/hook');
+  store.saveSetting('toldAlerts', '[]');
+  store.saveSetting('note a', 'a note');
+  store.saveSetting('sessions', '[]');
   store.block('address', 'why', 5);
   store.block('another', '', 6);
   store.unblock('another');
@@ -137,16 +137,16 @@ const readAll = (store: Store): Record<string, unknown> => ({
   memberNamed: [store.memberNamed('aDa'), store.memberNamed('nobody')],
   memberCredit: store.memberCredit('a'),
   profile: store.profile('a', 'donor'),
-  alertLimits: store.alertLimits('a'),
-  card: store.card('a'),
+  alertLimits: store.setting('alertLimits a'),
+  card: store.setting('card a'),
   queue: store.queue(),
   besideRuns: store.besideRuns(),
   texts: store.texts(),
-  siteInvite: store.siteInvite(),
-  webhook: store.webhook(),
-  toldAlerts: store.toldAlerts(),
+  siteInvite: store.setting('invite'),
+  webhook: store.setting('webhook'),
+  toldAlerts: store.setting('toldAlerts'),
   note: store.note('a'),
-  sessions: store.sessions(),
+  sessions: store.setting('sessions'),
   blocks: store.blocks(),
   isBlocked: [store.isBlocked('address'), store.isBlocked('another')],
   samples: store.samples('a'),
@@ -300,7 +300,7 @@ describe.each(Object.keys(ENGINES))('[NA50] [NA54] [NA55] %s', (engine) => {
     if (other !== null) for (const name of readdirSync(join(folder, 'one'))) damage(join(folder, 'one', name));
     const again = await one.open();
     expect(readAll(again.store)).toEqual(all);
-    again.store.saveNote('a', 'another note');
+    again.store.saveSetting('note a', 'another note');
     expect(again.store.note('a')).toBe('another note');
   });
 });

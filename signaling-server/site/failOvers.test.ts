@@ -246,11 +246,11 @@ it('[NA51] [NA52] of two who believe that they lead the first one keeps nothing,
   const { one, other, store, otherStore } = await pair();
   one.link.isCut = true;
   const [said, refused] = [vi.fn(), vi.fn()];
-  store.saveNote(RUN, 'of the first');
+  store.saveSetting(`note ${RUN}`, 'of the first');
   store.whenKept(said);
   store.kept().catch(refused);
   expect(await awaited(other.lead())).toBe(true);
-  otherStore.saveNote(RUN, 'of the other');
+  otherStore.saveSetting(`note ${RUN}`, 'of the other');
   expect([store.note(RUN), one.coordinates]).toEqual(['of the first', true]);
   one.link.isCut = false;
   await passes(10_000);

@@ -8,8 +8,8 @@ function siteOf() {
   const process = (invite?: string, isOpening = false) =>
     new SiteInvite({
       store: {
-        siteInvite: () => kept,
-        saveSiteInvite: (invite) => {
+        setting: () => kept,
+        saveSetting: (_, invite) => {
           kept = invite;
         },
       },

@@ -13,7 +13,7 @@ const SALT_BYTES = 16;
 const DIGEST_BYTES = 32;
 
 interface InviteOptions {
-  readonly store: Pick<Store, 'siteInvite' | 'saveSiteInvite'>;
+  readonly store: Pick<Store, 'setting' | 'saveSetting'>;
   readonly site: string;
   /** What this process was started with; undefined: nothing. */
   readonly invite: string | undefined;
@@ -52,9 +52,9 @@ export class SiteInvite {
     const { store, invite, log } = this.#options;
     const problem = this.#problem(isAlone && !this.#hasFollowed);
     if (problem !== null) return refusal(problem);
-    const kept = store.siteInvite();
+    const kept = store.setting('invite');
     if (kept !== null && this.#isOwn(kept)) return success(null);
-    store.saveSiteInvite(invite === undefined ? OPEN : digestOf(invite, randomBytes(SALT_BYTES)));
+    store.saveSetting('invite', invite === undefined ? OPEN : digestOf(invite, randomBytes(SALT_BYTES)));
     const who = invite === undefined ? 'open to everyone' : 'by the invitation of this server’s --invite';
     if (kept !== null) log('warn', `the runs of this site are ${who} from now on`);
     return success(null);
@@ -64,7 +64,7 @@ export class SiteInvite {
   leadBeside(): Result<null> {
     const problem = this.#problem(false);
     if (problem !== null) return refusal(problem);
-    return this.#options.store.siteInvite() === null
+    return this.#options.store.setting('invite') === null
       ? refusal('whether the runs of this site are by invitation is not known yet: whoever leads its first run says so')
       : success(null);
   }
@@ -76,7 +76,7 @@ export class SiteInvite {
 
   #problem(mayChange: boolean): string | null {
     const { store, site, invite, isOpening } = this.#options;
-    const kept = store.siteInvite();
+    const kept = store.setting('invite');
     if (kept === null || this.#isOwn(kept)) return null;
     if (mayChange && (invite !== undefined || isOpening)) return null;
     if (invite === undefined)

@@ -29,8 +29,7 @@ export async function moveRun(from: DataDirectory, to: DataDirectory, run: strin
 /** The run's store, which asks the site's for what is everybody's. */
 export const storeOfRun = (own: Store, site: Store): Store => ({
   ...own,
-  sessions: site.sessions,
-  webhook: site.webhook,
+  setting: (key) => (key === 'sessions' || key === 'webhook' ? site : own).setting(key),
   member: site.member,
   memberNamed: site.memberNamed,
   queue: () => [],

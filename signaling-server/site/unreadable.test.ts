@@ -56,7 +56,7 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     const said: string[] = [];
     const one = await open('garbage', (text) => said.push(text));
     need(await one.lead());
-    one.data.store.saveNote('a', 'before');
+    one.data.store.saveSetting('note a', 'before');
     await one.data.store.kept();
     const stream = 'shoal-garbage-journal';
     const manager = await jetstreamManager(one.nats);
@@ -69,7 +69,7 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     const other = await open('garbage');
     expect(other.data.store.note('a')).toBe('before');
     need(await one.lead());
-    one.data.store.saveNote('a', 'after');
+    one.data.store.saveSetting('note a', 'after');
     await one.data.store.kept();
     await expect.poll(() => other.data.store.note('a')).toBe('after');
     // Not at its end any more.
@@ -81,7 +81,7 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     const said: string[] = [];
     const one = await open('refused', (text) => said.push(text));
     need(await one.lead());
-    one.data.store.saveNote('a', 'before');
+    one.data.store.saveSetting('note a', 'before');
     await one.data.store.kept();
     const stream = 'shoal-refused-journal';
     const database = new DatabaseSync(replicaIn(join(folder, `work-${opened}`)), { readOnly: true });
@@ -115,7 +115,7 @@ describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
     const one = await open('gap');
     need(await one.lead());
     for (const note of ['first', 'second', 'third']) {
-      one.data.store.saveNote('a', note);
+      one.data.store.saveSetting('note a', note);
       await one.data.store.kept();
     }
     const stream = 'shoal-gap-journal';

@@ -1,10 +1,8 @@
 /** One database and its statements: what the store's parts are asked with (queries.ts) ends here. */
 import type { DatabaseSyncInstance } from '@photostructure/sqlite';
-import type { Queries, Row, Value } from './queries.ts';
+import type { Queries, Value } from './queries.ts';
 
-export interface Statements extends Pick<Queries, 'one' | 'many' | 'run'> {
-  /** All of it or nothing. */
-  atomically<T>(work: () => T): T;
+export interface Statements extends Queries {
   /** Rows that this connection has changed. */
   changes(): number;
 }
@@ -17,11 +15,10 @@ export function statementsOf(database: DatabaseSyncInstance): Statements {
     statements.set(sql, statement);
     return statement;
   };
-  const one = (sql: string, ...values: Value[]): Row | null =>
-    (prepared(sql).get(...values) as Row | undefined) ?? null;
+  const one = <R>(sql: string, ...values: Value[]): R | null => (prepared(sql).get(...values) as R | undefined) ?? null;
   return {
     one,
-    many: (sql, ...values) => prepared(sql).all(...values) as Row[],
+    many: <R>(sql: string, ...values: Value[]) => prepared(sql).all(...values) as R[],
     run: (sql, ...values) => {
       prepared(sql).run(...values);
     },
@@ -37,6 +34,6 @@ export function statementsOf(database: DatabaseSyncInstance): Statements {
         throw error;
       }
     },
-    changes: () => Number(one('SELECT total_changes() AS rows')?.rows),
+    changes: () => one<{ rows: number }>('SELECT total_changes() AS rows')?.rows ?? 0,
   };
 }

@@ -18,71 +18,47 @@ interface Member {
   readonly team: string;
 }
 
-export interface MemberStore {
-  saveMember(member: Member, nowMs: number): void;
-  member(id: string): Member | null;
-  /** Whoever has this name, or one that looks like it. */
-  memberNamed(name: string): string | null;
-  /** The name, and every trace of which ids it belonged to. */
-  deleteMember(id: string): void;
-  /** What this peer carries counts for the member, where there is one of that id. */
-  linkMember(run: string, peer: PeerId, id: string): void;
-  /** This peer carries nothing any more, and never did. */
-  unlinkPeer(run: string, peer: PeerId): void;
-  /** Members of a run, with the tokens of committed steps that they carried under any of their ids. */
-  memberCredit(run: string): readonly (Member & { readonly tokens: number })[];
-}
-
 /** Of the key alone: the same person with another GPU. */
 export const memberId = (key: string): string => hash('sha256', `member ${key}`);
 
-export function memberStore({ one, many, run, atomically }: Queries): MemberStore {
-  return {
-    saveMember: ({ id, name, team }, nowMs) =>
-      atomically(() => {
-        const isNew = one('SELECT 1 FROM member WHERE id = ?', id) === null;
-        const update =
-          'ON CONFLICT (id) DO UPDATE SET name = excluded.name, team = excluded.team, look = excluded.look';
-        run(
-          `INSERT INTO member (id, name, team, savedAtMs, look) VALUES (?, ?, ?, ?, ?) ${update}`,
-          ...[id, name, team, nowMs, lookOf(name)],
-        );
-        const names = isNew ? Number(one('SELECT count(*) AS names FROM member')?.names) : 0;
-        if (names <= NAMES_KEPT || names % PRUNE_EVERY !== 0) return;
-        const idle = 'id <> ? AND NOT EXISTS (SELECT 1 FROM memberPeer WHERE memberPeer.member = member.id)';
-        run(
-          `DELETE FROM member WHERE id IN (SELECT id FROM member WHERE ${idle} ORDER BY savedAtMs, id LIMIT ?)`,
-          ...[id, names - NAMES_KEPT],
-        );
-      }),
-    member: (id) => {
-      const row = one('SELECT name, team FROM member WHERE id = ?', id);
-      return row && { id, name: String(row.name), team: String(row.team) };
-    },
-    memberNamed: (name) => {
-      const row = one('SELECT id FROM member WHERE look = ?', lookOf(name));
-      return row && String(row.id);
-    },
-    deleteMember: (id) => run('DELETE FROM member WHERE id = ?', id),
-    linkMember: (name, peer, id) =>
-      run('INSERT OR IGNORE INTO memberPeer SELECT ?, ?, id FROM member WHERE id = ?', name, peer, id),
-    unlinkPeer: (name, peer) =>
+export const memberStore = ({ one, many, run, atomically }: Queries) => ({
+  saveMember: ({ id, name, team }: Member, nowMs: number) =>
+    atomically(() => {
+      const isNew = one('SELECT 1 FROM member WHERE id = ?', id) === null;
+      const update = 'ON CONFLICT (id) DO UPDATE SET name = excluded.name, team = excluded.team, look = excluded.look';
       run(
-        'DELETE FROM memberPeer WHERE run = ? AND peer = ? AND NOT EXISTS (SELECT 1 FROM credit WHERE credit.run = memberPeer.run AND credit.donor = memberPeer.peer)',
-        ...[name, peer],
-      ),
-    memberCredit: (name) =>
-      many(
-        `SELECT id, name, team, coalesce(sum(credit.tokens), 0) AS tokens
-         FROM memberPeer JOIN member ON memberPeer.member = member.id
-         LEFT JOIN credit ON credit.run = memberPeer.run AND credit.donor = memberPeer.peer
-         WHERE memberPeer.run = ? GROUP BY id ORDER BY id`,
-        name,
-      ).map((row) => ({
-        id: String(row.id),
-        name: String(row.name),
-        team: String(row.team),
-        tokens: Number(row.tokens),
-      })),
-  };
-}
+        `INSERT INTO member (id, name, team, savedAtMs, look) VALUES (?, ?, ?, ?, ?) ${update}`,
+        ...[id, name, team, nowMs, lookOf(name)],
+      );
+      const names = isNew ? (one<{ names: number }>('SELECT count(*) AS names FROM member')?.names ?? 0) : 0;
+      if (names <= NAMES_KEPT || names % PRUNE_EVERY !== 0) return;
+      const idle = 'id <> ? AND NOT EXISTS (SELECT 1 FROM memberPeer WHERE memberPeer.member = member.id)';
+      run(
+        `DELETE FROM member WHERE id IN (SELECT id FROM member WHERE ${idle} ORDER BY savedAtMs, id LIMIT ?)`,
+        ...[id, names - NAMES_KEPT],
+      );
+    }),
+  member: (id: string) => one<Member>('SELECT id, name, team FROM member WHERE id = ?', id),
+  /** Whoever has this name, or one that looks like it. */
+  memberNamed: (name: string) => one<{ id: string }>('SELECT id FROM member WHERE look = ?', lookOf(name))?.id ?? null,
+  /** The name, and every trace of which ids it belonged to. */
+  deleteMember: (id: string) => run('DELETE FROM member WHERE id = ?', id),
+  /** What this peer carries counts for the member, where there is one of that id. */
+  linkMember: (name: string, peer: PeerId, id: string) =>
+    run('INSERT OR IGNORE INTO memberPeer SELECT ?, ?, id FROM member WHERE id = ?', name, peer, id),
+  /** This peer carries nothing any more, and never did. */
+  unlinkPeer: (name: string, peer: PeerId) =>
+    run(
+      'DELETE FROM memberPeer WHERE run = ? AND peer = ? AND NOT EXISTS (SELECT 1 FROM credit WHERE credit.run = memberPeer.run AND credit.donor = memberPeer.peer)',
+      ...[name, peer],
+    ),
+  /** Members of a run, with the tokens of committed steps that they carried under any of their ids. */
+  memberCredit: (name: string) =>
+    many<Member & { readonly tokens: number }>(
+      `SELECT id, name, team, coalesce(sum(credit.tokens), 0) AS tokens
+       FROM memberPeer JOIN member ON memberPeer.member = member.id
+       LEFT JOIN credit ON credit.run = memberPeer.run AND credit.donor = memberPeer.peer
+       WHERE memberPeer.run = ? GROUP BY id ORDER BY id`,
+      name,
+    ),
+});

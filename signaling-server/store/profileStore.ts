@@ -9,31 +9,22 @@ import type { Queries } from './queries.ts';
 
 const PROFILES_KEPT = 10_000;
 
-export interface ProfileStore {
-  saveProfile(name: string, donor: string, profile: PeerProfile, nowMs: number): void;
-  /** Null where there is none, or one that an earlier version wrote otherwise. */
-  profile(name: string, donor: string): PeerProfile | null;
-}
-
 /** Another GPU of the same browser is another donor. */
 export const donorHash = (key: string, adapter: AdapterProfile): string =>
   hash('sha256', JSON.stringify([key, adapter.vendor, adapter.architecture, adapter.description, adapter.software]));
 
-export function profileStore({ one, run, atomically }: Queries): ProfileStore {
-  return {
-    saveProfile: (name, donor, profile, nowMs) =>
-      atomically(() => {
-        run('INSERT OR REPLACE INTO profile VALUES (?, ?, ?, ?)', name, donor, JSON.stringify(profile), nowMs);
-        run(
-          `DELETE FROM profile WHERE run = ? AND savedAtMs < (SELECT savedAtMs FROM profile WHERE run = ? ORDER BY savedAtMs DESC LIMIT 1 OFFSET ${PROFILES_KEPT})`,
-          ...[name, name],
-        );
-      }),
-    profile: (name, donor) => {
-      const row = one('SELECT profile FROM profile WHERE run = ? AND donor = ?', name, donor);
-      if (row === null) return null;
-      const parsed = peerProfileSchema.safeParse(JSON.parse(String(row.profile)));
-      return parsed.success ? parsed.data : null;
-    },
-  };
-}
+export const profileStore = ({ one, run, atomically }: Queries) => ({
+  saveProfile: (name: string, donor: string, profile: PeerProfile, nowMs: number) =>
+    atomically(() => {
+      run('INSERT OR REPLACE INTO profile VALUES (?, ?, ?, ?)', name, donor, JSON.stringify(profile), nowMs);
+      run(
+        `DELETE FROM profile WHERE run = ? AND savedAtMs < (SELECT savedAtMs FROM profile WHERE run = ? ORDER BY savedAtMs DESC LIMIT 1 OFFSET ${PROFILES_KEPT})`,
+        ...[name, name],
+      );
+    }),
+  /** Null where there is none, or one that an earlier version wrote otherwise. */
+  profile: (name: string, donor: string): PeerProfile | null => {
+    const row = one<{ profile: string }>('SELECT profile FROM profile WHERE run = ? AND donor = ?', name, donor);
+    return row && (peerProfileSchema.safeParse(JSON.parse(row.profile)).data ?? null);
+  },
+});

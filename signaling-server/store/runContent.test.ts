@@ -42,7 +42,7 @@ const said = (store: Store, run: string) => ({
   evaluations: [...store.evaluations(run)],
   credit: store.memberCredit(run),
   events: store.history(run, 0, 100).map(({ id: _id, ...event }) => event),
-  words: [store.note(run), store.card(run)],
+  words: [store.note(run), store.setting(`card ${run}`)],
 });
 
 it('[NA84] a run goes into a store of its own with all that is of it, trains there, and comes back among the others', async () => {
@@ -52,9 +52,9 @@ it('[NA84] a run goes into a store of its own with all that is of it, trains the
     site.saveEpoch(run, 1, 0, '{}', 'a reason');
     for (const step of [0, 1]) site.commitStep(run, commit(step, 5 - step - at / 8), [{ peer: P, tokens: 32 }]);
     site.addEvent(run, 'joined', `{"peer":"${run}"}`, 7, 1);
-    site.saveNote(run, `note of ${run}`);
+    site.saveSetting(`note ${run}`, `note of ${run}`);
   }
-  site.saveCard('b', '{"purpose":"b"}');
+  site.saveSetting('card b', '{"purpose":"b"}');
   site.saveMember({ id: 'one', name: 'Ada', team: '' }, 1);
   site.saveMember({ id: 'two', name: 'Bob', team: '' }, 1);
   for (const [peer, member] of [
@@ -77,7 +77,7 @@ it('[NA84] a run goes into a store of its own with all that is of it, trains the
   own.setActive('b');
   own.commitStep('b', commit(2, 2.5), [{ peer: Q, tokens: 32 }]);
   for (const peer of ['r', 's']) own.addEvent('b', 'joined', `{"peer":"${peer}"}`, 8, 2);
-  own.saveNote('b', 'a later note');
+  own.saveSetting('note b', 'a later note');
   site.addEvent('a', 'left', '{"peer":"x"}', 9, 2);
   site.deleteMember('two');
   const [atSite, atOwn] = [said(site, 'a'), said(own, 'b')];

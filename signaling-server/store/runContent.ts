@@ -2,9 +2,9 @@
 import type { BlobHash } from '../files/blobs.ts';
 import { manifestHashes, parseManifest } from './checkpointState.ts';
 import type { TableContent } from './content.ts';
-import { BESIDE_SETTING, OF_RUN_SETTINGS } from './operatorStore.ts';
 import type { Row } from './queries.ts';
 import { documentHashes, storedDocument } from './runDocument.ts';
+import { BESIDE_SETTING, isSettingOfRun } from './settingStore.ts';
 import { ADDRESS_SECRET, RESUME_SECRET, type Store } from './store.ts';
 
 const rowsOf = (content: readonly TableContent[], name: string): readonly Row[] =>
@@ -13,7 +13,7 @@ const rowsOf = (content: readonly TableContent[], name: string): readonly Row[] 
 /** Whether a row of these tables is the run's; of the others none is. */
 function isOfRun(table: string, row: Row, run: string): boolean {
   if (table === 'run') return row.name === run;
-  if (table === 'setting') return OF_RUN_SETTINGS.some((key) => row.key === `${key}${run}`);
+  if (table === 'setting') return isSettingOfRun(row.key, run);
   return row.run === run;
 }
 

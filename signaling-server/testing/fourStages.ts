@@ -59,7 +59,7 @@ export class FourStages {
       name: 'old',
       leftMs: 0,
     };
-    store.saveSessions(JSON.stringify([over]));
+    store.saveSetting('sessions', JSON.stringify([over]));
     const access = { trustProxy: ['127.0.0.1', '::1'] };
     this.#server = await servers.serve({ pages, plan, invite: INVITE, access });
     const members = SEATS.map(() => this.visitor());

@@ -1,13 +1,12 @@
 /** When this tab may compute: what a person chooses, and beside it what this browser can see of it. */
 import { timeText, trafficText } from '../page/format.ts';
 import { AWAY_MINUTES } from './conditions.ts';
-import { Amount, MEGABYTE, Switch, TimeOfDay } from './fields.tsx';
-import { LEAST_DAY_BYTES, type Preferences } from './preferences.ts';
+import { Amount, MEGABYTE, Preference, type Preferring, Switch, TimeOfDay } from './fields.tsx';
+import { LEAST_DAY_BYTES } from './preferences.ts';
 import type { DonorState } from './state.ts';
 
-interface ConditionsProps {
+interface ConditionsProps extends Pick<Preferring, 'prefer'> {
   readonly state: DonorState;
-  readonly prefer: (part: Partial<Preferences>) => void;
 }
 
 const EVENING = 22 * 60;
@@ -15,43 +14,44 @@ const MORNING = 6 * 60;
 
 export function ConditionsForm({ state, prefer }: ConditionsProps) {
   const { preferences, surroundings, machine } = state;
+  const preferring = { preferences, prefer };
   return (
     <>
       <h3>When it may run</h3>
       <p class="soft small">At other times it pauses after the step in progress, and goes on by itself.</p>
-      <Hours preferences={preferences} prefer={prefer} />
-      <Switch
+      <Hours {...preferring} />
+      <Preference
+        of="onlyMains"
         name="Only on mains power"
         note={
           surroundings.power === 'unknown'
             ? 'This browser doesn’t say whether the computer runs on battery, so this switch does nothing here.'
             : `Now on ${surroundings.power === 'mains' ? 'mains power' : 'battery'}.`
         }
-        value={preferences.onlyMains}
-        onChange={(onlyMains) => prefer({ onlyMains })}
+        {...preferring}
       />
-      <Switch
+      <Preference
+        of="onlyIdle"
         name="Only while I’m not using this computer"
         note={
           surroundings.personSeenBy === 'system'
             ? `The browser tells when nobody has touched the computer for ${AWAY_MINUTES} minutes.`
             : `The browser will ask you to allow this. If you don’t, only this tab counts: it rests until ${AWAY_MINUTES} minutes after you last used it.`
         }
-        value={preferences.onlyIdle}
-        onChange={(onlyIdle) => prefer({ onlyIdle })}
+        {...preferring}
       />
-      <Switch
+      <Preference
+        of="onlyVisible"
         name="Only while this tab is on screen"
         note="Pauses when you look at something else, and goes on when you come back."
-        value={preferences.onlyVisible}
-        onChange={(onlyVisible) => prefer({ onlyVisible })}
+        {...preferring}
       />
       {machine.isPhone && (
-        <Switch
+        <Preference
+          of="phone"
           name="Train on this phone"
           note="Off by default: a phone gets hot, and its battery is empty within hours."
-          value={preferences.phone}
-          onChange={(phone) => prefer({ phone })}
+          {...preferring}
         />
       )}
     </>
@@ -61,7 +61,7 @@ export function ConditionsForm({ state, prefer }: ConditionsProps) {
 /** As this computer's clock shows it. */
 const ofDay = (minute: number): string => timeText(new Date(2000, 0, 1, 0, minute).getTime());
 
-function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; prefer: ConditionsProps['prefer'] }) {
+function Hours({ preferences: { hours }, prefer }: Preferring) {
   const { from, to } = hours ?? { from: EVENING, to: MORNING };
   return (
     <>
@@ -81,27 +81,27 @@ function Hours({ preferences: { hours }, prefer }: { preferences: Preferences; p
   );
 }
 
+const DAY_CAPS = [
+  ['upload-day', 'Upload, at most (MB a day)', 'uploadBytesPerDay'],
+  ['download-day', 'Download, at most (MB a day)', 'downloadBytesPerDay'],
+] as const;
+
 /** Caps of a day, and what of them is used. */
 export function DayCaps({ state, prefer }: ConditionsProps) {
   const { preferences, today } = state;
   return (
     <>
-      <Amount
-        id="upload-day"
-        name="Upload, at most (MB a day)"
-        unit={MEGABYTE}
-        least={LEAST_DAY_BYTES}
-        value={preferences.uploadBytesPerDay}
-        onChange={(uploadBytesPerDay) => prefer({ uploadBytesPerDay })}
-      />
-      <Amount
-        id="download-day"
-        name="Download, at most (MB a day)"
-        unit={MEGABYTE}
-        least={LEAST_DAY_BYTES}
-        value={preferences.downloadBytesPerDay}
-        onChange={(downloadBytesPerDay) => prefer({ downloadBytesPerDay })}
-      />
+      {DAY_CAPS.map(([id, name, of]) => (
+        <Amount
+          key={id}
+          id={id}
+          name={name}
+          unit={MEGABYTE}
+          least={LEAST_DAY_BYTES}
+          value={preferences[of]}
+          onChange={(bytes) => prefer({ [of]: bytes })}
+        />
+      ))}
       <p class="soft small">
         Today: {trafficText(today.sentBytes)} sent, {trafficText(today.receivedBytes)} received, in all tabs. Shortly
         before a day’s limit you hand over your part. At the limit everything stops until midnight.

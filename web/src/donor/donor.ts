@@ -103,7 +103,7 @@ export class Donor implements DonorPage {
   }
 
   prefer(preferences: Preferences): void {
-    this.#live.dispatch({ type: 'preferred', preferences });
+    this.#live.dispatch({ type: 'learned', now: { preferences } });
     this.#followConditions();
   }
 
@@ -114,13 +114,13 @@ export class Donor implements DonorPage {
 
   /** Less of the GPU for a while, or all that the person gives again; the server sees it by the work's pace. */
   ease(factor: number): void {
-    this.#live.dispatch({ type: 'eased', factor });
+    this.#live.dispatch({ type: 'learned', now: { eased: factor } });
     this.#tellWorker();
   }
 
   /** From now on; what concerns memory, from the next plan on. */
   limit(limits: Limits): void {
-    this.#live.dispatch({ type: 'limited', limits });
+    this.#live.dispatch({ type: 'learned', now: { limits } });
     this.#tellWorker();
     this.#conversation?.send({ type: 'limits', limits });
   }
@@ -143,7 +143,7 @@ export class Donor implements DonorPage {
     if (!sent || message.type !== 'measured') return;
     this.#live.dispatch({ type: 'admitted' });
     const { wrongUnit } = message.profile;
-    if (wrongUnit) this.#live.dispatch({ type: 'incident', incident: withoutUnit(wrongUnit, wallMs()) });
+    if (wrongUnit) this.#live.dispatch({ type: 'learned', now: { incident: withoutUnit(wrongUnit, wallMs()) } });
     if (this.#live.current.pending === 'pause') this.#conversation?.send({ type: 'pause' });
   }
 
@@ -314,7 +314,7 @@ export class Donor implements DonorPage {
       await this.#wait(SLEEP_LOOK_MS);
       const now = thisMoment();
       const incident = slept(before, now);
-      if (incident) this.#live.dispatch({ type: 'incident', incident });
+      if (incident) this.#live.dispatch({ type: 'learned', now: { incident } });
       before = now;
     }
   }

@@ -1,29 +1,10 @@
 /** The donors of the run as fish, and what one's own has reached. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { About } from '../../../swarm/messages/about.ts';
-import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { monotonicMs } from '../page/clock.ts';
 import { countText } from '../page/format.ts';
 import { type Fish, Shoal } from '../page/shoal.tsx';
 import { type DonorState, givenTokens } from './state.ts';
-
-/** Before the click: so many of them as the server says, by their number. */
-export function VisitorsShoal({
-  status,
-  about,
-}: {
-  readonly status: PublicStatus | null;
-  readonly about: About | null;
-}) {
-  const donors = status?.donors ?? 0;
-  const fish = useMemo(
-    () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
-    [donors],
-  );
-  const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
-  const pace = status?.tokensPerSecond && stepTokens > 0 ? status.tokensPerSecond / stepTokens : null;
-  return <Shoal fish={fish} steps={status?.committedSteps ?? 0} stepsPerSecond={pace} />;
-}
 
 interface DonorsShoalProps {
   readonly state: DonorState;

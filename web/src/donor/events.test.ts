@@ -279,7 +279,10 @@ describe('a donor’s state', () => {
   });
 });
 
-const ONLY_VISIBLE: DonorEvent = { type: 'preferred', preferences: { ...DEFAULT_PREFERENCES, onlyVisible: true } };
+const ONLY_VISIBLE: DonorEvent = {
+  type: 'learned',
+  now: { preferences: { ...DEFAULT_PREFERENCES, onlyVisible: true } },
+};
 const seen = (isVisible: boolean): DonorEvent => ({
   type: 'surroundingsSeen',
   surroundings: { ...UNKNOWN_SURROUNDINGS, hidden: !isVisible },
@@ -348,16 +351,23 @@ describe('what stops a donor', () => {
 
   test('a phone is barred until its owner allows it', () => {
     const machine = { ...INITIAL_STATE.machine, isPhone: true };
-    const phone = reached({ type: 'machineSeen', machine });
+    const phone = reached({ type: 'learned', now: { machine } });
     expect(isBarred(phone)).toBe(true);
     const preferences = { ...DEFAULT_PREFERENCES, phone: true };
-    expect(isBarred(nextState(phone, { type: 'preferred', preferences }))).toBe(false);
+    expect(isBarred(nextState(phone, { type: 'learned', now: { preferences } }))).toBe(false);
   });
 });
 
 describe('what a visit leaves to the next one', () => {
   test('limits, preferences and what the browser is stay; the visit itself goes', () => {
-    const before = reached(CLICK, WELCOME, START, ONLY_VISIBLE, { type: 'otherTabsSeen', count: 2 }, standby('left'));
+    const before = reached(
+      CLICK,
+      WELCOME,
+      START,
+      ONLY_VISIBLE,
+      { type: 'learned', now: { otherTabs: 2 } },
+      standby('left'),
+    );
     const next = nextState(before, CLICK);
     expect(next).toMatchObject({
       otherTabs: 2,

@@ -4,7 +4,6 @@
  */
 import { assertNever } from '../../../swarm/base.ts';
 import { OWNER_BYTES } from '../../../swarm/islands/ownerShares.ts';
-import type { Limits } from '../../../swarm/limits.ts';
 import { NO_EPOCH } from '../../../swarm/messages/meetingWords.ts';
 import type { ServerMessage, SpareReason } from '../../../swarm/messages/messages.ts';
 import type { AdapterProfile, MeasuredLinks } from '../../../swarm/messages/profile.ts';
@@ -13,11 +12,8 @@ import { sizeOf } from '../../../swarm/plan/shardCuts.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import type { SignalingState } from '../net/signaling.ts';
 import { counted, type DayTraffic, NO_TRAFFIC, type Surroundings } from './conditions.ts';
-import type { Credit } from './credit.ts';
-import { type Incident, turnFails } from './incidents.ts';
-import type { Machine } from './machine.ts';
+import { turnFails } from './incidents.ts';
 import { type DonorPhase, type FailureReason, isMember } from './phase.ts';
-import type { Preferences } from './preferences.ts';
 import {
   contributedTokens,
   type DonorState,
@@ -28,10 +24,22 @@ import {
   restReason,
   runSummary,
 } from './state.ts';
-import type { Trial } from './trial.ts';
 
 /** Of the newest step in what a minute moves: one step alone says little. */
 const NEWEST_WEIGHT = 0.2;
+
+/** `seen`: by this tab before it was loaded anew; `today`: by all tabs; `eased`: by the watch on this page's frames. */
+type Learned =
+  | 'limits'
+  | 'preferences'
+  | 'machine'
+  | 'today'
+  | 'eased'
+  | 'incident'
+  | 'seen'
+  | 'trial'
+  | 'otherTabs'
+  | 'credit';
 
 export type DonorEvent =
   | { readonly type: 'donateClicked' }
@@ -47,19 +55,10 @@ export type DonorEvent =
   | { readonly type: 'linksMeasured'; readonly measured: MeasuredLinks; readonly atMs: number }
   /** The kernels' check is passed, and the server told. */
   | { readonly type: 'admitted' }
-  | { readonly type: 'limited'; readonly limits: Limits }
-  | { readonly type: 'preferred'; readonly preferences: Preferences }
-  | { readonly type: 'machineSeen'; readonly machine: Machine }
+  /** What stands in the state as it was told. */
+  | { readonly type: 'learned'; readonly now: Partial<Pick<DonorState, Learned>> }
   /** used: what this browser has moved on that day; absent: it keeps nothing. */
   | { readonly type: 'surroundingsSeen'; readonly surroundings: Surroundings; readonly used?: DayTraffic }
-  | { readonly type: 'dayCounted'; readonly today: DayTraffic }
-  | { readonly type: 'eased'; readonly factor: number }
-  | { readonly type: 'incident'; readonly incident: Incident }
-  /** By this tab before it was loaded anew. */
-  | { readonly type: 'seenBefore'; readonly seen: DonorState['seen'] }
-  | { readonly type: 'tried'; readonly trial: Trial }
-  | { readonly type: 'otherTabsSeen'; readonly count: number }
-  | { readonly type: 'creditRead'; readonly credit: Credit }
   /** Without `rest` nobody pressed a button: the page's own conditions ask. */
   | { readonly type: 'asked'; readonly what: 'pause' | 'resume' | 'leave'; readonly rest?: Rest }
   /** rest: whose wish it was; null: a condition's, which ends some day. */
@@ -100,28 +99,10 @@ export function nextState(state: DonorState, event: DonorEvent): DonorState {
       return afterLinks(state, event.measured, event.atMs);
     case 'admitted':
       return { ...state, phase: { kind: 'joined' }, pending: restReason(state) === null ? null : 'pause' };
-    case 'limited':
-      return { ...state, limits: event.limits };
-    case 'preferred':
-      return { ...state, preferences: event.preferences };
-    case 'machineSeen':
-      return { ...state, machine: event.machine };
+    case 'learned':
+      return { ...state, ...event.now };
     case 'surroundingsSeen':
       return afterLook(state, event.surroundings, event.used);
-    case 'dayCounted':
-      return { ...state, today: event.today };
-    case 'eased':
-      return { ...state, eased: event.factor };
-    case 'seenBefore':
-      return { ...state, seen: event.seen };
-    case 'incident':
-      return { ...state, incident: event.incident };
-    case 'tried':
-      return { ...state, trial: event.trial };
-    case 'otherTabsSeen':
-      return { ...state, otherTabs: event.count };
-    case 'creditRead':
-      return { ...state, credit: event.credit };
     case 'asked': {
       const rest = event.what === 'resume' ? null : (event.rest ?? state.rest);
       return { ...state, pending: event.what, rest };

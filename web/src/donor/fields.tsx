@@ -1,6 +1,7 @@
 /** The kinds of field that limits are made of. What is being typed is nobody's but the person's until it is done. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { clockText, minuteOf } from './conditions.ts';
+import type { Preferences } from './preferences.ts';
 
 export const MEBIBYTE = 2 ** 20;
 export const MEGABYTE = 1e6;
@@ -92,6 +93,12 @@ export function TimeOfDay({ name, minute, onChange }: TimeProps) {
   );
 }
 
+/** What a person prefers, and how it is changed. */
+export interface Preferring {
+  readonly preferences: Preferences;
+  readonly prefer: (part: Partial<Preferences>) => void;
+}
+
 interface SwitchProps {
   readonly name: string;
   readonly note: string;
@@ -110,3 +117,12 @@ export function Switch({ name, note, value, onChange }: SwitchProps) {
     </label>
   );
 }
+
+interface PreferenceProps extends Preferring, Pick<SwitchProps, 'name' | 'note'> {
+  readonly of: { [Key in keyof Preferences]: Preferences[Key] extends boolean ? Key : never }[keyof Preferences];
+}
+
+/** A preference that is on or off. */
+export const Preference = ({ of, preferences, prefer, ...words }: PreferenceProps) => (
+  <Switch {...words} value={preferences[of]} onChange={(isOn) => prefer({ [of]: isOn })} />
+);

@@ -8,9 +8,9 @@ import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { ask, withInvite } from '../page/ask.ts';
 import { countText, timeText } from '../page/format.ts';
 import { askedRun, ofRun } from '../page/ofRun.ts';
+import { CountedShoal } from '../page/shoal.tsx';
 import { Technical } from '../page/technical.tsx';
 import type { DonorActions } from './actions.ts';
-import { VisitorsShoal } from './donorsShoal.tsx';
 import type { FailureReason } from './phase.ts';
 import { Presets } from './presets.tsx';
 import { RunWords } from './runWords.tsx';
@@ -81,7 +81,7 @@ export function FirstScreen(props: FirstScreenProps) {
   const isOver = status?.phase === 'finished';
   return (
     <section class="hero">
-      <VisitorsShoal status={status} about={about} />
+      <CountedShoal status={status} about={about} />
       <h1 tabIndex={-1}>{isOver ? 'This model is finished' : 'Help train a language model, right in this tab'}</h1>
       {/* Above all that an operator may write: why one cannot donate here is in sight in every window. */}
       <Outcome state={state} isOver={isOver} />

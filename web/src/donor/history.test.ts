@@ -10,18 +10,22 @@ const at = (ms: number) => ({ wallMs: ms, monotonicMs: ms });
 test('a change of the headline is logged once, with its time; changes of numbers are not', () => {
   const clicked = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'donateClicked' }), at(1_000));
   expect(clicked.log).toEqual([{ atMs: 1_000, text: 'Starting: Opening your GPU.' }]);
-  const same = nextState(clicked, { type: 'otherTabsSeen', count: 1 });
+  const same = nextState(clicked, { type: 'learned', now: { otherTabs: 1 } });
   expect(remembered(clicked, same, at(2_000)).log).toHaveLength(1);
 });
 
 test('an incident of the tab is logged once', () => {
   const wrong = withoutUnit('matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU', 1_000);
-  const told = remembered(INITIAL_STATE, nextState(INITIAL_STATE, { type: 'incident', incident: wrong }), at(1_000));
+  const told = remembered(
+    INITIAL_STATE,
+    nextState(INITIAL_STATE, { type: 'learned', now: { incident: wrong } }),
+    at(1_000),
+  );
   expect(told.log.map(({ text }) => text)).toEqual([
     'A part of this GPU (its matrix unit) computes wrong results, so it is not used. The rest is correct, and a little slower. ' +
       '(matmul.NN is wrong in the shape {"M":1}: c[0] is 1 on the GPU, 2 on the CPU)',
   ]);
-  expect(remembered(told, nextState(told, { type: 'otherTabsSeen', count: 1 }), at(2_000)).log).toHaveLength(1);
+  expect(remembered(told, nextState(told, { type: 'learned', now: { otherTabs: 1 } }), at(2_000)).log).toHaveLength(1);
 });
 
 test('the log is bounded', () => {
@@ -94,7 +98,7 @@ test('[DO2] progress that goes back is told of, another run’s is not', () => {
     /^The run went back from step 40 to step 36, its last save/,
   );
   expect(told(seen('whale', 40), seen('whale', 36), true)).toMatch(/^The run went back from step 40 to step 36/);
-  const reloaded = nextState(INITIAL_STATE, { type: 'seenBefore', seen: { run: 'whale', committedSteps: 40 } });
+  const reloaded = nextState(INITIAL_STATE, { type: 'learned', now: { seen: { run: 'whale', committedSteps: 40 } } });
   expect(told(reloaded, seen('whale', 36))).toMatch(/^The run went back from step 40 to step 36/);
   const withIslands = { ...seen('whale', 36), snapshot: { run: 'whale', committedSteps: 36, groups: [] } };
   expect(told(seen('whale', 40), withIslands as unknown as DonorState)).toMatch(

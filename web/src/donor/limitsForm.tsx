@@ -11,7 +11,7 @@ import {
 } from '../../../swarm/limits.ts';
 import { percentText } from '../page/format.ts';
 import { ConditionsForm, DayCaps } from './conditionsForm.tsx';
-import { Amount, MEBIBYTE, MEGABYTE, Switch } from './fields.tsx';
+import { Amount, MEBIBYTE, MEGABYTE, Preference } from './fields.tsx';
 import { mayDonate } from './phase.ts';
 import { type Preferences, preferencesOf } from './preferences.ts';
 import { Presets } from './presets.tsx';
@@ -23,6 +23,11 @@ interface LimitsFormProps {
   readonly onPreferences: (preferences: Preferences) => void;
 }
 
+const RATES = [
+  ['upload', 'Upload, at most (MB a second)', 'uploadBytesPerSecond'],
+  ['download', 'Download, at most (MB a second)', 'downloadBytesPerSecond'],
+] as const;
+
 export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) {
   const { limits, preferences } = state;
   const change = (part: Partial<Limits>): void => {
@@ -33,6 +38,7 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
     const wanted = preferencesOf({ ...preferences, ...part });
     if (wanted) onPreferences(wanted);
   };
+  const preferring = { preferences, prefer };
   return (
     <details class="card limits">
       <summary>Limits: what you give</summary>
@@ -54,22 +60,17 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
         empty="none"
         onChange={(bytes) => change({ hostBytes: Math.floor(bytes ?? 0) })}
       />
-      <Amount
-        id="upload"
-        name="Upload, at most (MB a second)"
-        unit={MEGABYTE}
-        least={LEAST_BYTES_PER_SECOND}
-        value={limits.uploadBytesPerSecond}
-        onChange={(uploadBytesPerSecond) => change({ uploadBytesPerSecond })}
-      />
-      <Amount
-        id="download"
-        name="Download, at most (MB a second)"
-        unit={MEGABYTE}
-        least={LEAST_BYTES_PER_SECOND}
-        value={limits.downloadBytesPerSecond}
-        onChange={(downloadBytesPerSecond) => change({ downloadBytesPerSecond })}
-      />
+      {RATES.map(([id, name, of]) => (
+        <Amount
+          key={id}
+          id={id}
+          name={name}
+          unit={MEGABYTE}
+          least={LEAST_BYTES_PER_SECOND}
+          value={limits[of]}
+          onChange={(rate) => change({ [of]: rate })}
+        />
+      ))}
       <DayCaps state={state} prefer={prefer} />
       <p class="soft small">
         Leave a field empty for no limit, or no main memory. It holds what your GPU has no room for, or what your
@@ -77,23 +78,23 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
       </p>
       <ConditionsForm state={state} prefer={prefer} />
       <h3>This tab</h3>
-      <Switch
+      <Preference
+        of="smooth"
         name="Ease off when this computer feels slow"
         note="Takes less of the GPU while this page’s picture stutters, and more again when it doesn’t. Works only while the tab is on screen."
-        value={preferences.smooth}
-        onChange={(smooth) => prefer({ smooth })}
+        {...preferring}
       />
-      <Switch
+      <Preference
+        of="keepAwake"
         name="Keep this device awake while it trains"
         note="The screen stays on. Never on battery."
-        value={preferences.keepAwake}
-        onChange={(keepAwake) => prefer({ keepAwake })}
+        {...preferring}
       />
-      <Switch
+      <Preference
+        of="relayOnly"
         name="Hide my IP address from other donors"
         note="Everything then goes through the server, which is slower. Counts from the next time you join."
-        value={preferences.relayOnly}
-        onChange={(relayOnly) => prefer({ relayOnly })}
+        {...preferring}
       />
     </details>
   );

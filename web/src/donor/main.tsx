@@ -79,10 +79,10 @@ const isUrgent = (before: DonorState, after: DonorState): boolean =>
 const live = new Live(INITIAL_STATE, next, isUrgent);
 const donor = new Donor(live, entry);
 const keeper = new Keeper(
-  (credit) => live.dispatch({ type: 'creditRead', credit }),
-  (today) => live.dispatch({ type: 'dayCounted', today }),
+  (credit) => live.dispatch({ type: 'learned', now: { credit } }),
+  (today) => live.dispatch({ type: 'learned', now: { today } }),
 );
-const speedTest = new SpeedTest((trial) => live.dispatch({ type: 'tried', trial }));
+const speedTest = new SpeedTest((trial) => live.dispatch({ type: 'learned', now: { trial } }));
 const frames = new FrameWatch((factor) => donor.ease(factor));
 const wakeLock = new WakeLock();
 
@@ -90,15 +90,15 @@ const { limits, preferences } = keeper.settings;
 const linked = limitsOfFragment(fragment);
 // The server's own donors give what the server says.
 const isTold = linked !== NO_LIMITS || entry.own !== null;
-live.dispatch({ type: 'limited', limits: isTold ? linked : limits });
-live.dispatch({ type: 'preferred', preferences });
-live.dispatch({ type: 'creditRead', credit: keeper.credit });
+live.dispatch({ type: 'learned', now: { limits: isTold ? linked : limits } });
+live.dispatch({ type: 'learned', now: { preferences } });
+live.dispatch({ type: 'learned', now: { credit: keeper.credit } });
 const reason = missing();
 if (reason) live.dispatch({ type: 'failed', reason, detail: '' });
-void seeMachine(navigator, isSecureContext).then((machine) => live.dispatch({ type: 'machineSeen', machine }));
+void seeMachine(navigator, isSecureContext).then((machine) => live.dispatch({ type: 'learned', now: { machine } }));
 
 // Both need https; where there is none, nothing can be donated either.
-const tabs = isSecureContext ? new Tabs((count) => live.dispatch({ type: 'otherTabsSeen', count })) : null;
+const tabs = isSecureContext ? new Tabs((otherTabs) => live.dispatch({ type: 'learned', now: { otherTabs } })) : null;
 
 let before = live.current;
 live.shown.subscribe((state) => {
@@ -173,8 +173,8 @@ if (last?.goesOn && mayDonate(live.current)) {
   if (last.rest) donor.restOn(last.rest);
   else {
     donor.donate();
-    live.dispatch({ type: 'incident', incident: reloaded(wallMs()) });
+    live.dispatch({ type: 'learned', now: { incident: reloaded(wallMs()) } });
   }
-  live.dispatch({ type: 'seenBefore', seen: last.seen });
-} else if (last) live.dispatch({ type: 'incident', incident: ended(last.untilMs) });
+  live.dispatch({ type: 'learned', now: { seen: last.seen } });
+} else if (last) live.dispatch({ type: 'learned', now: { incident: ended(last.untilMs) } });
 if (live.current.preferences.onlyIdle) void watcher.watchPerson();

@@ -1,9 +1,11 @@
 /** A name for whoever wants one, and the leaderboard of those who have one. Everything that somebody wrote is text. */
+
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { type Leaderboard, leaderboardSchema, memberNameSchema } from '../../../swarm/messages/leaderboard.ts';
 import { NAME_LENGTH_LIMIT, nameProblem } from '../../../swarm/messages/publicName.ts';
 import { ask, withInvite } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
+import { onSubmit } from '../page/fields.tsx';
 import { Folded } from '../page/stacks.tsx';
 
 const ASK_MS = 30_000;
@@ -77,10 +79,7 @@ function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readon
   return (
     <form
       class="name"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void change('PUT', 'Saved. From now on what you give counts for this name.');
-      }}
+      onSubmit={onSubmit(() => change('PUT', 'Saved. From now on what you give counts for this name.'))}
     >
       <p class="soft small">
         You’re anonymous. Pick a name to appear on the leaderboard, at most {NAME_LENGTH_LIMIT} characters. Everyone can

@@ -21,7 +21,10 @@ const onDay = (day: string): DonorEvent => ({
   type: 'surroundingsSeen',
   surroundings: { ...UNKNOWN_SURROUNDINGS, day },
 });
-const CAPPED: DonorEvent = { type: 'preferred', preferences: { ...DEFAULT_PREFERENCES, uploadBytesPerDay: 100e6 } };
+const CAPPED: DonorEvent = {
+  type: 'learned',
+  now: { preferences: { ...DEFAULT_PREFERENCES, uploadBytesPerDay: 100e6 } },
+};
 const sent = (bytesSent: number): DonorEvent => ({
   type: 'workerShowed',
   status: {

@@ -1,9 +1,11 @@
 /** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
+
 import { createContext } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { z } from 'zod';
 import type { Result } from '../../../swarm/base.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
+import { SmallButton } from '../page/parts.tsx';
 import { tell } from './api.ts';
 import { type KnownIds, withShortIds } from './shortIds.ts';
 
@@ -110,9 +112,7 @@ export function Confirm({ label, question, about = '', disabled = false, onSure 
         Yes, {label.toLowerCase()}
         {hidden}
       </button>
-      <button type="button" class="small" onClick={() => ask(false)}>
-        No
-      </button>
+      <SmallButton onClick={() => ask(false)}>No</SmallButton>
     </fieldset>
   );
 }

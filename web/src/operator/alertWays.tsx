@@ -1,9 +1,12 @@
 /** How alerts reach people: a notification of this browser, an address that the server calls. Both can be tried. */
+
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { refusal, success } from '../../../swarm/base.ts';
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import { webhookSchema } from '../../../swarm/messages/watch.ts';
+import { onSubmit } from '../page/fields.tsx';
+import { SmallButton } from '../page/parts.tsx';
 import { Answer, useAct } from './act.tsx';
 import { read } from './api.ts';
 
@@ -75,13 +78,7 @@ export function AlertWays({ run }: { readonly run: string }) {
     if (kept !== '') await act.tell('/api/operator/webhook/try', {}, TAKEN);
   };
   return (
-    <form
-      class="ways"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void keep();
-      }}
-    >
+    <form class="ways" onSubmit={onSubmit(keep)}>
       <label class="check">
         <input type="checkbox" checked={isNotified} onChange={(event) => void choose(event.currentTarget.checked)} />
         <span>Notify me in this browser while this tab is open</span>
@@ -101,18 +98,16 @@ export function AlertWays({ run }: { readonly run: string }) {
         />
       </label>
       <div class="buttons">
-        <button type="submit" class="small" disabled={act.isOff || !isAddress}>
+        <SmallButton type="submit" disabled={act.isOff || !isAddress}>
           Save address
-        </button>
-        <button
-          type="button"
-          class="small"
+        </SmallButton>
+        <SmallButton
           disabled={act.isOff || url !== kept || (url === '' && !isNotified)}
           title={url === kept ? undefined : 'Save the address first.'}
           onClick={() => void attempt()}
         >
           Send a test
-        </button>
+        </SmallButton>
       </div>
       <Answer answer={isAddress ? act.answer : { ok: false, sentence: checked.error.issues[0]?.message ?? '' }} />
     </form>

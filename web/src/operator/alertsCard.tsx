@@ -1,9 +1,11 @@
 /** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
+
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Alert, alertsOf, type Saved, savedAt } from '../../../swarm/messages/alerts.ts';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
 import { monotonicMs, thisMoment } from '../page/clock.ts';
-import { Quantity } from '../page/fields.tsx';
+import { onSubmit, Quantity } from '../page/fields.tsx';
+import { SmallButton } from '../page/parts.tsx';
 import { type Act, Answer, useAct } from './act.tsx';
 import { AlertWays, useNotices } from './alertWays.tsx';
 import type { SectionProps } from './props.ts';
@@ -127,12 +129,7 @@ function LimitsForm({ kept, act }: { kept: AlertLimits; act: Act }) {
   const [limits, edit] = useState(kept);
   const isWhole = alertLimitsSchema.safeParse(limits).success;
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        void act.tell('/api/operator/alerts', limits, 'Kept.');
-      }}
-    >
+    <form onSubmit={onSubmit(() => act.tell('/api/operator/alerts', limits, 'Kept.'))}>
       <div class="fields">
         {FIELDS.map(([field, label, least]) => (
           <Quantity
@@ -145,9 +142,9 @@ function LimitsForm({ kept, act }: { kept: AlertLimits; act: Act }) {
         ))}
       </div>
       <div class="buttons">
-        <button type="submit" class="small" disabled={act.isOff || !isWhole || limits === kept}>
+        <SmallButton type="submit" disabled={act.isOff || !isWhole || limits === kept}>
           Keep these limits
-        </button>
+        </SmallButton>
       </div>
     </form>
   );

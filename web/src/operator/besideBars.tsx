@@ -1,6 +1,6 @@
 /** What donors do beside their micro-batches: sends, gathers, updates. A strip for each donor, and a table in words. */
-import { type BesideOp, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
-import { lengthSeconds } from '../../../swarm/timeline/timeline.ts';
+import type { BesideOp, BesideSpan } from '../../../swarm/timeline/beside.ts';
+import { lengthSeconds, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { NOTHING } from '../page/format.ts';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 
@@ -19,30 +19,38 @@ const KINDS: readonly Kind[] = [
   { name: 'new values out and in', patch: 'values', ops: ['SEND_V', 'GATHER'] },
 ];
 
-const kindOf = ({ action }: BesideSpan): Kind | undefined => KINDS.find(({ ops }) => ops.includes(action.op));
-const patchOf = (span: BesideSpan): string => kindOf(span)?.patch ?? '';
+/** Of micro-batches, and of what a donor's turn ends with. */
+const COMPUTE_CLASSES: Readonly<Record<string, string>> = {
+  ...{ F: 'forward', B: 'backward', R: 'again' },
+  ...{ MEET: 'meeting', SWITCH: 'meeting' },
+};
+
+const classOf = (op: string): string =>
+  COMPUTE_CLASSES[op] ?? KINDS.find(({ ops }) => ops.some((each) => each === op))?.patch ?? '';
 
 const WIDTH = 1_000;
 const LEAST_WIDTH = 1.5;
 
-interface BesideBarsProps {
-  readonly spans: readonly BesideSpan[];
+interface BarsProps {
+  readonly spans: Timeline | readonly BesideSpan[];
   /** All of the drawing's width. */
   readonly seconds: number;
+  /** The micro-batch whose spans are not faint, by its number; empty: all. */
   readonly followed: string;
+  readonly kind: 'measured' | 'predicted' | 'beside';
 }
 
-export function BesideBars({ spans, seconds, followed }: BesideBarsProps) {
+export function Bars({ spans, seconds, followed, kind }: BarsProps) {
   const scale = WIDTH / seconds;
   return (
-    <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class="beside" aria-hidden="true">
-      {spans.map((span) => {
+    <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
+      {spans.map((span, place) => {
         const { action, startSeconds } = span;
         const isFaint = followed !== '' && (!('microBatch' in action) || String(action.microBatch) !== followed);
         return (
           <rect
-            key={`${besideText(action)} ${startSeconds}`}
-            class={`${patchOf(span)}${isFaint ? ' faint' : ''}`}
+            key={place}
+            class={`${classOf(action.op)}${isFaint ? ' faint' : ''}`}
             x={startSeconds * scale}
             y={0}
             height={1}

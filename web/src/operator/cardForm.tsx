@@ -1,7 +1,10 @@
 /** What donors read before they help: the operator's own words about the run that is active. */
+
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { EMPTY_CARD, type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';
+import { onSubmit } from '../page/fields.tsx';
+import { SmallButton } from '../page/parts.tsx';
 import { Answer, useAct } from './act.tsx';
 import { read } from './api.ts';
 
@@ -24,12 +27,7 @@ export function CardForm({ run }: { readonly run: string }) {
   return (
     <details class="card">
       <summary>What donors read about {run}</summary>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void act.tell('/api/operator/card', card, 'Saved. New visitors see it from now on.');
-        }}
-      >
+      <form onSubmit={onSubmit(() => act.tell('/api/operator/card', card, 'Saved. New visitors see it from now on.'))}>
         <label class="block">
           <span>Why it is trained, in a sentence or two</span>
           <textarea
@@ -53,9 +51,9 @@ export function CardForm({ run }: { readonly run: string }) {
           ))}
         </div>
         <div class="buttons">
-          <button type="submit" class="small" disabled={act.isOff || !parsed.success}>
+          <SmallButton type="submit" disabled={act.isOff || !parsed.success}>
             Save
-          </button>
+          </SmallButton>
           {!parsed.success && <span class="small">The link must begin with https:// or http://.</span>}
         </div>
         <Answer answer={act.answer} />

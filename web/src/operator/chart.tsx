@@ -3,9 +3,11 @@
  * owned here: made once, fed, destroyed with the card. Colours are the page's own, asked for whenever it draws, so that
  * light and dark need nothing else.
  */
+
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { countText, NOTHING } from '../page/format.ts';
+import { SmallButton } from '../page/parts.tsx';
 import { saveBlob } from '../page/save.ts';
 import { type Column, Folded, numbers, Stacks } from '../page/stacks.tsx';
 import { type Chart, summaryOf, wholeSplits } from './charts.ts';
@@ -62,12 +64,12 @@ export function ChartCard({ run, ...plotted }: ChartProps) {
       <div class="chart-head">
         <h3 id={`chart-${id}`}>{title}</h3>
         <span class="buttons">
-          <button type="button" class="small" disabled={isEmpty} onClick={(event) => picture(event.currentTarget)}>
-            PNG<span class="hidden"> of {title}</span>
-          </button>
-          <button type="button" class="small" disabled={isEmpty} onClick={save}>
-            CSV<span class="hidden"> of {title}</span>
-          </button>
+          <SmallButton about={`of ${title}`} disabled={isEmpty} onClick={(event) => picture(event.currentTarget)}>
+            PNG
+          </SmallButton>
+          <SmallButton about={`of ${title}`} disabled={isEmpty} onClick={save}>
+            CSV
+          </SmallButton>
         </span>
       </div>
       <p class="note">{note}</p>

@@ -1,6 +1,8 @@
 /** All charts of a run over one stretch of steps, and the controls that they share. */
+
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
+import { SmallButton } from '../page/parts.tsx';
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
 import { type ChartView, type ComparedRun, chartsOf, type Drawing, MOST_COMPARED, viewOf, viewText } from './charts.ts';
@@ -107,9 +109,7 @@ function ShareView({ view }: { readonly view: ChartView }) {
   };
   return (
     <div class="buttons">
-      <button type="button" class="small" onClick={() => void copy()}>
-        Copy a link to this view
-      </button>
+      <SmallButton onClick={() => void copy()}>Copy a link to this view</SmallButton>
       <span role="status" class="soft small">
         {answer}
       </span>
@@ -219,9 +219,9 @@ function WindowControls({ window, extent, show }: WindowProps) {
           {name}
         </button>
       ))}
-      <button type="button" class="small" disabled={window === null} onClick={() => show(null)}>
+      <SmallButton disabled={window === null} onClick={() => show(null)}>
         All steps
-      </button>
+      </SmallButton>
       <span class="soft small">
         Steps {from.toLocaleString('en')} to {to.toLocaleString('en')}. Drag over a chart to look closer, with Shift to
         move along.

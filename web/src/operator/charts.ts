@@ -90,6 +90,118 @@ function drawnOf(steps: readonly WatchedStep[], window: StepWindow) {
   return { shown, xs, means, trailing };
 }
 
+/** What a chart shows of each step, in the words that stand beside it. */
+interface StepChart extends Pick<Chart, 'id' | 'title' | 'note' | 'format'> {
+  /** Columns of its file. */
+  readonly fields: readonly Field[];
+  readonly lines: readonly StepLine[];
+  /** What other runs are compared by; absent: nothing. */
+  readonly compared?: Field['of'];
+  /** It is of what is learned. */
+  readonly isLearning?: true;
+  readonly isWhole?: true;
+}
+
+interface StepLine extends Pick<Line, 'label' | 'tone' | 'pattern'> {
+  readonly of: Field['of'];
+  /** It is this percentile of the newest steps, in place of the mean of a few. */
+  readonly share?: number;
+}
+
+const MAIN = { tone: 'accent', pattern: 'solid' } as const;
+const GOOD = { tone: 'good', pattern: 'solid' } as const;
+const EACH_STEP = { label: 'each step', tone: 'soft', pattern: 'thin' } as const;
+const SECOND = { tone: 'wait', pattern: 'dashed' } as const;
+
+const known =
+  (name: Exclude<keyof WatchedStep, 'traffic'>): Field['of'] =>
+  (step) =>
+    step[name] ?? null;
+const fieldsOf = (...names: readonly Parameters<typeof known>[0][]): Field[] =>
+  names.map((name) => ({ name, of: known(name) }));
+const speedOf: Field['of'] = ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : null);
+const [secondsOf, normOf] = [known('seconds'), known('gradientNorm')];
+const sumOf =
+  (...kinds: readonly (typeof STEP_TENSORS)[number][]): Field['of'] =>
+  ({ traffic }) =>
+    traffic ? kinds.reduce((sum, kind) => sum + traffic[kind], 0) : null;
+
+const STEP_CHARTS: readonly StepChart[] = [
+  {
+    ...{ id: 'speed', title: 'Speed', note: 'Tokens a second.', format: rateText },
+    fields: [{ name: 'tokensPerSecond', of: speedOf }],
+    lines: [
+      { ...EACH_STEP, of: speedOf },
+      { ...MAIN, label: `median of ${PERCENTILE_STEPS} steps`, of: speedOf, share: 0.5 },
+    ],
+    compared: speedOf,
+  },
+  {
+    ...{ id: 'time', title: 'Step time', note: 'Seconds from a step’s start to its commit.', format: secondsText },
+    fields: fieldsOf('seconds'),
+    lines: [
+      { ...EACH_STEP, of: secondsOf },
+      { ...MAIN, label: 'median (p50)', of: secondsOf, share: 0.5 },
+      { ...SECOND, label: 'slowest 5 % (p95)', of: secondsOf, share: 0.95 },
+    ],
+    compared: secondsOf,
+  },
+  {
+    ...{ id: 'norm', title: 'Gradient norm', note: 'Before clipping.', format: plainText },
+    fields: fieldsOf('gradientNorm'),
+    lines: [{ ...MAIN, label: 'norm', of: normOf }],
+    compared: normOf,
+    isLearning: true,
+  },
+  {
+    ...{ id: 'rate', title: 'Learning rate', note: 'How large each update is, as the run sets it.', format: plainText },
+    fields: fieldsOf('learningRate'),
+    lines: [{ ...MAIN, label: 'rate', of: known('learningRate') }],
+    isLearning: true,
+  },
+  {
+    ...{ id: 'donors', title: 'Donors', note: 'How many donors computed each step, in how many stages.' },
+    ...{ format: countText, isWhole: true },
+    fields: fieldsOf('donors', 'stages', 'microBatches'),
+    lines: [
+      { ...MAIN, label: 'donors', of: known('donors') },
+      { ...GOOD, pattern: 'dashed', label: 'stages', of: known('stages') },
+    ],
+  },
+];
+
+const BUBBLE_CHART: StepChart = {
+  ...{ id: 'idle', title: 'Idle share (bubble)', format: percentText },
+  note: 'How much of the donors’ time went unused between a step’s first and last work. The newest steps only.',
+  fields: fieldsOf('bubble'),
+  lines: [{ ...MAIN, label: 'idle', of: known('bubble') }],
+};
+
+const trafficCharts = (hasIslands: boolean): readonly StepChart[] => [
+  {
+    ...{ id: 'traffic', title: 'Traffic', format: trafficText },
+    note: `What donors sent each other in each step, directly or through the server.${hasIslands ? ' A meeting counts with its round’s last step.' : ''}`,
+    fields: fieldsOf('bytesDirect', 'bytesRelayed'),
+    lines: [
+      { ...GOOD, label: 'direct', of: known('bytesDirect') },
+      { ...SECOND, label: 'relayed', of: known('bytesRelayed') },
+    ],
+  },
+  {
+    ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
+    note: `The same by what it is. ${hasIslands ? 'The first two lines add' : 'Each line adds'} up two kinds; the CSV keeps them apart.`,
+    fields: [
+      ...STEP_TENSORS.map((kind) => ({ name: `${kind}Bytes`, of: sumOf(kind) })),
+      ...(hasIslands ? [{ name: 'meetingBytes', of: meetingBytes }] : []),
+    ],
+    lines: [
+      { ...MAIN, label: 'activations and their gradients', of: sumOf('activation', 'gradient') },
+      { ...SECOND, label: 'weights’ gradients and new weights', of: sumOf('slice', 'values') },
+      ...(hasIslands ? [{ ...GOOD, pattern: 'dotted' as const, label: 'meetings', of: meetingBytes }] : []),
+    ],
+  },
+];
+
 /**
  * With islands what is learned goes by the steps' numbers, in which all islands go on side by side, and what is done by
  * the order in which it was done.
@@ -99,140 +211,24 @@ export function chartsOf(given: ChartInput): Drawing[] {
   const learning = { ...given, steps: byNumber(given.steps), compared: others };
   const learned = drawnOf(learning.steps, given.window);
   const done = learning.steps === given.steps ? learned : drawnOf(given.steps, given.window);
-  const { means, trailing } = done;
-  const hasIslands = given.islands !== null;
-  const field = (name: Exclude<keyof WatchedStep, 'traffic'>): Field => ({ name, of: (step) => step[name] ?? null });
-  const chart = (
-    about: Pick<Chart, 'id' | 'title' | 'note' | 'format'> & Partial<Chart>,
-    fields: readonly Field[],
-    lines: () => readonly Line[],
-    /** What other runs are compared by; absent: nothing. */
-    compared?: Field['of'],
-    { xs, shown } = done,
-  ): Drawing => ({
-    id: about.id,
-    draw: () => {
-      const isPlain = { isLog: false, fromZero: true, isWhole: false };
-      const own = { xs, lines: lines(), ...isPlain, csv: fileOf(shown, fields), ...about };
-      return compared === undefined
-        ? own
-        : besideOthers(own, shown === learned.shown ? learning : given, () => compared);
-    },
-  });
-  const speed: Field = {
-    name: 'tokensPerSecond',
-    of: ({ tokens, seconds }) => (seconds > 0 ? tokens / seconds : null),
-  };
-
+  const charts = [...STEP_CHARTS, ...trafficCharts(given.islands !== null), BUBBLE_CHART];
   return [
     { id: 'loss', draw: () => lossChart(learning, learned) },
-    chart(
-      { id: 'speed', title: 'Speed', note: 'Tokens a second.', format: rateText },
-      [speed],
-      () => [
-        { label: 'each step', tone: 'soft', pattern: 'thin', values: means(speed.of) },
-        {
-          label: `median of ${PERCENTILE_STEPS} steps`,
-          ...{ tone: 'accent', pattern: 'solid' },
-          values: trailing((step) => speed.of(step) ?? 0, 0.5),
-        },
-      ],
-      speed.of,
-    ),
-    chart(
-      { id: 'time', title: 'Step time', note: 'Seconds from a step’s start to its commit.', format: secondsText },
-      [field('seconds')],
-      () => [
-        { label: 'each step', tone: 'soft', pattern: 'thin', values: means(({ seconds }) => seconds) },
-        { label: 'median (p50)', tone: 'accent', pattern: 'solid', values: trailing(({ seconds }) => seconds, 0.5) },
-        {
-          label: 'slowest 5 % (p95)',
-          tone: 'wait',
-          pattern: 'dashed',
-          values: trailing(({ seconds }) => seconds, 0.95),
-        },
-      ],
-      ({ seconds }) => seconds,
-    ),
-    chart(
-      { id: 'norm', title: 'Gradient norm', note: 'Before clipping.', format: plainText },
-      [field('gradientNorm')],
-      () => [
-        {
-          ...{ label: 'norm', tone: 'accent', pattern: 'solid' },
-          values: learned.means(({ gradientNorm }) => gradientNorm),
-        },
-      ],
-      ({ gradientNorm }) => gradientNorm,
-      learned,
-    ),
-    chart(
-      { id: 'rate', title: 'Learning rate', note: 'How large each update is, as the run sets it.', format: plainText },
-      [field('learningRate')],
-      () => [
-        {
-          ...{ label: 'rate', tone: 'accent', pattern: 'solid' },
-          values: learned.means(({ learningRate }) => learningRate),
-        },
-      ],
-      undefined,
-      learned,
-    ),
-    chart(
-      {
-        ...{ id: 'donors', title: 'Donors', note: 'How many donors computed each step, in how many stages.' },
-        ...{ format: countText, isWhole: true },
-      },
-      [field('donors'), field('stages'), field('microBatches')],
-      () => [
-        { label: 'donors', tone: 'accent', pattern: 'solid', values: means(({ donors }) => donors) },
-        { label: 'stages', tone: 'good', pattern: 'dashed', values: means(({ stages }) => stages) },
-      ],
-    ),
-    chart(
-      {
-        id: 'traffic',
-        title: 'Traffic',
-        note: `What donors sent each other in each step, directly or through the server.${hasIslands ? ' A meeting counts with its round’s last step.' : ''}`,
-        format: trafficText,
-      },
-      [field('bytesDirect'), field('bytesRelayed')],
-      () => [
-        { label: 'direct', tone: 'good', pattern: 'solid', values: means(({ bytesDirect }) => bytesDirect) },
-        { label: 'relayed', tone: 'wait', pattern: 'dashed', values: means(({ bytesRelayed }) => bytesRelayed) },
-      ],
-    ),
-    chart(
-      {
-        ...{ id: 'kinds', title: 'Traffic by kind', format: trafficText },
-        note: `The same by what it is. ${hasIslands ? 'The first two lines add' : 'Each line adds'} up two kinds; the CSV keeps them apart.`,
-      },
-      [
-        ...STEP_TENSORS.map((kind): Field => ({ name: `${kind}Bytes`, of: ({ traffic }) => traffic?.[kind] ?? null })),
-        ...(hasIslands ? [{ name: 'meetingBytes', of: meetingBytes }] : []),
-      ],
-      () => [
-        {
-          ...{ label: 'activations and their gradients', tone: 'accent', pattern: 'solid' },
-          values: means(({ traffic }) => (traffic ? traffic.activation + traffic.gradient : null)),
-        },
-        {
-          ...{ label: 'weights’ gradients and new weights', tone: 'wait', pattern: 'dashed' },
-          values: means(({ traffic }) => (traffic ? traffic.slice + traffic.values : null)),
-        },
-        ...(hasIslands
-          ? [{ ...({ label: 'meetings', tone: 'good', pattern: 'dotted' } as const), values: means(meetingBytes) }]
-          : []),
-      ],
-    ),
-    chart(
-      {
-        ...{ id: 'idle', title: 'Idle share (bubble)', format: percentText },
-        note: 'How much of the donors’ time went unused between a step’s first and last work. The newest steps only.',
-      },
-      [field('bubble')],
-      () => [{ label: 'idle', tone: 'accent', pattern: 'solid', values: means(({ bubble }) => bubble ?? null) }],
-    ),
+    ...charts.map(({ fields, lines, compared, isLearning = false, ...about }): Drawing => {
+      const { xs, shown, means, trailing } = isLearning ? learned : done;
+      const draw = (): Chart => {
+        const drawn = lines.map(({ of, share, ...look }) => ({
+          ...look,
+          values: share === undefined ? means(of) : trailing((step) => of(step) ?? 0, share),
+        }));
+        const isPlain = { isLog: false, fromZero: true, isWhole: false };
+        const own = { xs, lines: drawn, ...isPlain, csv: fileOf(shown, fields), ...about };
+        return compared === undefined
+          ? own
+          : besideOthers(own, shown === learned.shown ? learning : given, () => compared);
+      };
+      return { id: about.id, draw };
+    }),
   ];
 }
 

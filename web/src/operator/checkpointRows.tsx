@@ -1,8 +1,10 @@
 /** The checkpoints of a run in the list of runs, and what can be done with each. */
+
 import { useContext } from 'preact/hooks';
 import { counted } from '../../../swarm/quantityText.ts';
 import type { ListedRun } from '../../../swarm/run/runDraft.ts';
 import { countText } from '../page/format.ts';
+import { SmallButton } from '../page/parts.tsx';
 import { Confirm, RoleContext } from './act.tsx';
 import { query } from './api.ts';
 import type { RowProps } from './props.ts';
@@ -132,9 +134,9 @@ function TakeAlong({ run, step, generation, about, isOff, download, clone }: Tak
   return (
     <>
       {!run.isBeside && (
-        <button type="button" class="small" disabled={isOff} onClick={() => clone(run, step, generation)}>
-          Clone<span class="hidden"> {about}</span>
-        </button>
+        <SmallButton about={about} disabled={isOff} onClick={() => clone(run, step, generation)}>
+          Clone
+        </SmallButton>
       )}
       {role === 'operator' && (
         <a

@@ -13,7 +13,7 @@ import {
   MODEL_PRESETS,
   type RunDraft,
 } from '../../../swarm/run/runDraft.ts';
-import { Choice, Quantity } from '../page/fields.tsx';
+import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
 import { aboutText, countText } from '../page/format.ts';
 import { Answer, RoleContext, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
@@ -128,14 +128,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     };
   };
   return (
-    <form
-      class="card"
-      aria-labelledby="draft"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void create();
-      }}
-    >
+    <form class="card" aria-labelledby="draft" onSubmit={onSubmit(create)}>
       <h2 id="draft">New run</h2>
       <Step number={1} name="Text">
         <TextFields draft={draft} runs={runs} texts={texts} isOff={isOff} set={set} bring={bring} />

@@ -1,11 +1,10 @@
 /** A run in a frame on another site: what is trained, how it goes, and a way to help that opens a tab of its own. Pure. */
-import { useMemo } from 'preact/hooks';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { invitedLink } from '../page/ask.ts';
 import { lossText, seenText } from '../page/format.ts';
 import { Chip, StepProgress } from '../page/parts.tsx';
-import { type Fish, Shoal, shoalText } from '../page/shoal.tsx';
+import { CountedShoal, trainingText } from '../page/shoal.tsx';
 import { PHASES } from './signs.ts';
 
 export interface EmbedState {
@@ -18,11 +17,6 @@ export interface EmbedState {
 }
 
 export function EmbedView({ status, about, problem, seenAtMs, invite }: EmbedState) {
-  const donors = status?.donors ?? 0;
-  const fish = useMemo(
-    () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
-    [donors],
-  );
   if (status === null)
     return (
       <main class="embed">
@@ -30,16 +24,11 @@ export function EmbedView({ status, about, problem, seenAtMs, invite }: EmbedSta
         <p>{problem ?? 'Asking the server how the run is.'}</p>
       </main>
     );
-  const { run, phase, committedSteps, steps, loss, tokensPerSecond } = status;
+  const { run, phase, committedSteps, steps, loss, donors } = status;
   const isOver = phase === 'finished';
-  const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
   return (
     <main class={problem === null ? 'embed' : 'embed stale'}>
-      <Shoal
-        fish={fish}
-        steps={committedSteps}
-        stepsPerSecond={problem === null && tokensPerSecond && stepTokens > 0 ? tokensPerSecond / stepTokens : null}
-      />
+      <CountedShoal status={status} about={about} isOld={problem !== null} />
       <div class="live-head">
         <h1>{run}</h1>
         {problem === null ? <Chip {...PHASES[phase]} /> : <Chip tone="calm" glyph="↻" word="When last seen" />}
@@ -52,7 +41,7 @@ export function EmbedView({ status, about, problem, seenAtMs, invite }: EmbedSta
       </p>
       <StepProgress done={committedSteps} steps={steps} note={loss === null ? '' : `loss ${lossText(loss)}`} />
       {(!isOver || problem !== null) && (
-        <p class="soft small">{problem === null ? shoalText(fish) : `${problem} ${seenText(seenAtMs)}`}</p>
+        <p class="soft small">{problem === null ? `${trainingText(donors)}.` : `${problem} ${seenText(seenAtMs)}`}</p>
       )}
       <div class="buttons">
         <a class="donate" href={invitedLink('/', invite)} target="_blank" rel="noopener">

@@ -5,7 +5,7 @@ import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/m
 import { wallMs } from '../page/clock.ts';
 import { Choice } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
-import { Chip, DonorId } from '../page/parts.tsx';
+import { Chip, DonorId, SmallButton } from '../page/parts.tsx';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
 import { Answer, useAct } from './act.tsx';
@@ -33,9 +33,9 @@ function Viewers() {
     <section class="card" aria-labelledby="viewers">
       <h2 id="viewers">Viewers</h2>
       <div class="buttons">
-        <button type="button" class="small" disabled={act.isOff} onClick={() => void make()}>
+        <SmallButton disabled={act.isOff} onClick={() => void make()}>
           Make a link for a viewer
-        </button>
+        </SmallButton>
       </div>
       {link !== null && (
         <p>

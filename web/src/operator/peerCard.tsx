@@ -1,4 +1,5 @@
 /** One donor: what it is, what it gives, why its part has its size, and how to let it go. */
+
 import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   adapterText,
@@ -11,6 +12,7 @@ import {
   ROUTES,
   shortId,
 } from '../page/format.ts';
+import { SmallButton } from '../page/parts.tsx';
 import { Answer, Confirm, useAct } from './act.tsx';
 import type { PeerRow } from './peerRows.ts';
 import type { Link } from './swarmShape.ts';
@@ -30,9 +32,7 @@ export function PeerCard({ row, links, close }: CardProps) {
     <section class="card" aria-labelledby="donor">
       <div class="live-head">
         <h2 id="donor">Donor {shortId(peer)}</h2>
-        <button type="button" class="small" onClick={close}>
-          Close
-        </button>
+        <SmallButton onClick={close}>Close</SmallButton>
       </div>
       <dl class="facts">
         {factsOf(row, links).map(([name, text]) => (
@@ -51,14 +51,12 @@ export function PeerCard({ row, links, close }: CardProps) {
         </div>
       </dl>
       <div class="buttons">
-        <button
-          type="button"
-          class="small"
+        <SmallButton
           disabled={act.isOff}
           onClick={() => letGo('atBoundary', 'It leaves after this step and hands its part over.')}
         >
           Let go after this step
-        </button>
+        </SmallButton>
         <Confirm
           label="Let go now"
           question="The step in progress is done again. If nobody else has a copy of its part, the run goes back to the newest checkpoint."

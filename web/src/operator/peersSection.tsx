@@ -1,15 +1,15 @@
 /** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
 
-import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { z } from 'zod';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { countText, NOTHING, shortId } from '../page/format.ts';
-import { Chip, DonorId } from '../page/parts.tsx';
+import { Chip, DonorId, SmallButton } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Answer, useAct } from './act.tsx';
-import { read } from './api.ts';
+import { useAnswer } from './api.ts';
 import { Connections } from './connections.tsx';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { PeerCard } from './peerCard.tsx';
@@ -26,18 +26,11 @@ const MOST_ROWS = 100;
 const blocksSchema = z.object({
   blocks: z.array(z.object({ address: z.string(), atMs: z.number(), note: z.string() })),
 });
-type Block = z.infer<typeof blocksSchema>['blocks'][number];
 
 /** `version`: an operator did something, the list may be another. */
 function Blocks({ version }: { version: number }) {
-  const [blocks, show] = useState<readonly Block[]>([]);
+  const [{ blocks }, refresh] = useAnswer('/api/operator/blocks', blocksSchema, { blocks: [] }, version);
   const act = useAct();
-  const refresh = useCallback(() => {
-    void read('/api/operator/blocks', blocksSchema).then((answer) => {
-      if (answer.ok) show(answer.value.blocks);
-    });
-  }, []);
-  useEffect(refresh, [version]);
   if (blocks.length === 0) return null;
   const open = async (address: string): Promise<void> => {
     await act.tell('/api/operator/unblock', { address }, 'The address may join again.');
@@ -53,9 +46,9 @@ function Blocks({ version }: { version: number }) {
               Since <time dateTime={new Date(atMs).toISOString()}>{new Date(atMs).toLocaleString()}</time>
               {note !== '' && `: ${note}`}
             </span>
-            <button type="button" class="small" disabled={act.isOff} onClick={() => void open(address)}>
+            <SmallButton disabled={act.isOff} onClick={() => void open(address)}>
               Let in again
-            </button>
+            </SmallButton>
           </li>
         ))}
       </ul>
@@ -118,9 +111,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
         <section class="card" aria-labelledby="donor">
           <div class="live-head">
             <h2 id="donor">Donor {shortId(chosen)} is gone</h2>
-            <button type="button" class="small" onClick={() => choose(null)}>
-              Close
-            </button>
+            <SmallButton onClick={() => choose(null)}>Close</SmallButton>
           </div>
         </section>
       )}
@@ -179,14 +170,13 @@ function PeerTable({ rows, phase, chosen, choose, ...ordered }: TableProps) {
     isSilent: true,
     beside: '',
     of: ({ peer }) => (
-      <button
-        type="button"
-        class="small"
+      <SmallButton
+        about={`of ${shortId(peer)}`}
         aria-expanded={chosen === peer}
         onClick={() => choose(chosen === peer ? null : peer)}
       >
-        More<span class="hidden"> of {shortId(peer)}</span>
-      </button>
+        More
+      </SmallButton>
     ),
   };
   const state: Column<PeerRow> = {

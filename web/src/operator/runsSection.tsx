@@ -2,9 +2,9 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
-import { Choice } from '../page/fields.tsx';
+import { Choice, onSubmit } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
-import { Chip } from '../page/parts.tsx';
+import { Chip, SmallButton } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
 import { Answer, Confirm, useAct } from './act.tsx';
@@ -200,15 +200,13 @@ function QueueButton({ name, place, isOff, tellServer }: QueueProps) {
     : `${name} follows by itself when the runs before it are finished.`;
   return (
     <>
-      <button
-        type="button"
-        class="small"
+      <SmallButton
+        about={name}
         disabled={isOff}
         onClick={() => void tellServer('/api/operator/queue', { run: name, queued: !isQueued }, done)}
       >
         {isQueued ? 'Take out of the queue' : 'Queue'}
-        <span class="hidden"> {name}</span>
-      </button>
+      </SmallButton>
       {isQueued && <span class="small">{place === 0 ? 'Comes next' : `Number ${place + 1} in the queue`}</span>}
     </>
   );
@@ -228,31 +226,27 @@ function RunNote({ run, note, isOff, save }: NoteProps) {
     return (
       <div class="run-note">
         {note !== '' && <p class="noted">{note}</p>}
-        <button type="button" class="small" disabled={isOff} onClick={() => write(note)}>
+        <SmallButton about={`on ${run}`} disabled={isOff} onClick={() => write(note)}>
           {note === '' ? 'Add a note' : 'Change the note'}
-          <span class="hidden"> on {run}</span>
-        </button>
+        </SmallButton>
       </div>
     );
   return (
     <form
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={onSubmit(() => {
         save(written);
         write(null);
-      }}
+      })}
     >
       <label class="block">
         <span>Note on {run}, for operators</span>
         <textarea rows={2} maxLength={2000} value={written} onInput={(event) => write(event.currentTarget.value)} />
       </label>
       <div class="buttons">
-        <button type="submit" class="small" disabled={isOff || !noteSchema.safeParse(written).success}>
+        <SmallButton type="submit" disabled={isOff || !noteSchema.safeParse(written).success}>
           Save the note
-        </button>
-        <button type="button" class="small" onClick={() => write(null)}>
-          Cancel
-        </button>
+        </SmallButton>
+        <SmallButton onClick={() => write(null)}>Cancel</SmallButton>
       </div>
     </form>
   );
@@ -304,9 +298,9 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
         {canActivate && !isTraining && (run.committedSteps < run.steps || place >= 0) && (
           <QueueButton name={name} place={place} isOff={isOff} tellServer={tellServer} />
         )}
-        <button type="button" class="small" disabled={isOff} onClick={() => clone(run, null)}>
-          New run with its text<span class="hidden"> of {name}</span>
-        </button>
+        <SmallButton about={`of ${name}`} disabled={isOff} onClick={() => clone(run, null)}>
+          New run with its text
+        </SmallButton>
       </div>
       {isHere && (
         <RunNote

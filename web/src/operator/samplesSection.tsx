@@ -1,14 +1,14 @@
 /** What each checkpoint writes after the same prompts, side by side, with its held-out loss. Text is only ever text. */
-import { useCallback, useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { Choice, Quantity } from '../page/fields.tsx';
+import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { UNSEEN_LOSS } from '../page/unseenLoss.ts';
 import { Answer, useAct } from './act.tsx';
-import { query, read, tell } from './api.ts';
+import { query, tell, useAnswer } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { useRuns } from './runList.ts';
 
@@ -21,21 +21,10 @@ const NOTHING_YET: Samples = { samples: [], evaluations: [] };
 const FIRST_PROMPTS = ['The ', 'Call me '];
 const MOST_PROMPTS = 5;
 
-function useSamples(run: string): readonly [Samples, () => void] {
-  const [samples, show] = useState(NOTHING_YET);
-  const refresh = useCallback(() => {
-    void read(query('/api/operator/samples', { run }), samplesSchema).then((answer) => {
-      if (answer.ok) show(answer.value);
-    });
-  }, [run]);
-  useEffect(refresh, [refresh]);
-  return [samples, refresh];
-}
-
 export function SamplesSection({ state, snapshot: { run } }: SectionProps) {
   const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
   const [{ runs }] = useRuns(`${run} ${saved}`);
-  const [samples, refresh] = useSamples(run);
+  const [samples, refresh] = useAnswer(query('/api/operator/samples', { run }), samplesSchema, NOTHING_YET, null);
   const checkpoints = runs.find(({ name }) => name === run)?.checkpoints.map((each) => each.committedSteps) ?? [];
   return (
     <>
@@ -75,14 +64,7 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
   };
   const write = (steps: readonly number[]) => act.run(() => writeAll(steps), 'Written: see below.');
   return (
-    <form
-      class="card"
-      aria-labelledby="samples"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (step !== undefined) void write([step]);
-      }}
-    >
+    <form class="card" aria-labelledby="samples" onSubmit={onSubmit(() => step !== undefined && write([step]))}>
       <h2 id="samples">Samples</h2>
       <p class="soft small">
         The server’s own processor writes them while the run goes on. The seed is always the same, so they differ only

@@ -3,7 +3,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
-import { type ComputeAction, formatAction, isCompute } from '../../../swarm/schedule/action.ts';
+import { type ComputeAction, formatAction } from '../../../swarm/schedule/action.ts';
 import type { BesideSpan } from '../../../swarm/timeline/beside.ts';
 import {
   type ComputeSpan,
@@ -14,14 +14,12 @@ import {
 } from '../../../swarm/timeline/timeline.ts';
 import { Choice } from '../page/fields.tsx';
 import { NOTHING, percentText, shortId } from '../page/format.ts';
-import { DonorId } from '../page/parts.tsx';
+import { DonorId, SmallButton } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
-import { BesideBars, BesideTable } from './besideBars.tsx';
+import { Bars, BesideTable } from './besideBars.tsx';
 
 /** Rows that are drawn unasked. */
 const MOST_ROWS = 24;
-const WIDTH = 1_000;
-const LEAST_WIDTH = 1.5;
 
 export interface ShownStep extends Omit<SentStep, 'measured' | 'predicted'> {
   readonly measured: readonly ComputeSpan[];
@@ -125,12 +123,12 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
             <div>
               <Bars spans={measuredBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="measured" />
               {beside.measured.length > 0 && (
-                <BesideBars spans={besideBy.get(peer) ?? []} seconds={seconds} followed={followed} />
+                <Bars spans={besideBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="beside" />
               )}
               {predicted.length > 0 && (
                 <>
                   <Bars spans={predictedBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="predicted" />
-                  <BesideBars spans={besidePredicted.get(peer) ?? []} seconds={seconds} followed={followed} />
+                  <Bars spans={besidePredicted.get(peer) ?? []} seconds={seconds} followed={followed} kind="beside" />
                 </>
               )}
             </div>
@@ -145,47 +143,13 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
         </div>
       </div>
       {rows.length > MOST_ROWS && (
-        <button type="button" class="small" onClick={() => whole(!isWhole)}>
+        <SmallButton onClick={() => whole(!isWhole)}>
           {isWhole ? 'Fewer donors' : `All ${rows.length} donors`}
-        </button>
+        </SmallButton>
       )}
       <BesideTable measured={beside.measured} predicted={beside.predicted} text={millisText} />
       {followed !== '' && <Path spans={measured} followed={followed} />}
     </figure>
-  );
-}
-
-interface BarsProps {
-  readonly spans: Timeline;
-  readonly seconds: number;
-  readonly followed: string;
-  readonly kind: 'measured' | 'predicted';
-}
-
-const CLASSES: Readonly<Record<string, string>> = {
-  ...{ F: 'forward', B: 'backward', R: 'again' },
-  ...{ MEET: 'meeting', SWITCH: 'meeting' },
-};
-
-function Bars({ spans, seconds, followed, kind }: BarsProps) {
-  const scale = WIDTH / seconds;
-  return (
-    <svg viewBox={`0 0 ${WIDTH} 1`} preserveAspectRatio="none" class={kind} aria-hidden="true">
-      {spans.map((span) => {
-        const { action, startSeconds } = span;
-        const isFaint = followed !== '' && (!isCompute(action) || String(action.microBatch) !== followed);
-        return (
-          <rect
-            key={`${formatAction(action)} ${startSeconds}`}
-            class={`${CLASSES[action.op] ?? 'forward'}${isFaint ? ' faint' : ''}`}
-            x={startSeconds * scale}
-            y={0}
-            height={1}
-            width={Math.max(lengthSeconds(span) * scale, LEAST_WIDTH)}
-          />
-        );
-      })}
-    </svg>
   );
 }
 

@@ -5,8 +5,9 @@ import type { Role } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { wallMs } from '../page/clock.ts';
+import { onSubmit } from '../page/fields.tsx';
 import { timeText } from '../page/format.ts';
-import { Banner, Chip, StepProgress } from '../page/parts.tsx';
+import { Banner, Chip, SmallButton, StepProgress } from '../page/parts.tsx';
 import { IdsContext, RoleContext } from './act.tsx';
 import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
@@ -48,10 +49,7 @@ function Login({ login: { busy, problem }, send }: LoginProps) {
     <main class="narrow">
       <form
         class="card login"
-        onSubmit={(event) => {
-          event.preventDefault();
-          send(String(new FormData(event.currentTarget).get('token') ?? '').trim());
-        }}
+        onSubmit={onSubmit((form) => send(String(new FormData(form).get('token') ?? '').trim()))}
       >
         <h1>Log in as operator</h1>
         <p class="soft">
@@ -100,9 +98,7 @@ function Session({ role, actions }: { readonly role: Role } & Pick<ViewProps, 'a
   return (
     <>
       {role === 'viewer' && <span class="small">Viewer: looks only</span>}
-      <button type="button" class="small" onClick={() => actions.logout()}>
-        Log out
-      </button>
+      <SmallButton onClick={() => actions.logout()}>Log out</SmallButton>
     </>
   );
 }

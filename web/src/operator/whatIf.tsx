@@ -1,7 +1,7 @@
 /** Another swarm than the one at hand, for the same run: the planner's answer beside that for the swarm as it is. */
 import { useState } from 'preact/hooks';
 import { type DryRun, dryRunSchema } from '../../../swarm/run/runDraft.ts';
-import { Choice, Quantity } from '../page/fields.tsx';
+import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
 import { shortId } from '../page/format.ts';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
@@ -67,14 +67,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
     );
   }
   return (
-    <form
-      class="card"
-      aria-labelledby="what-if"
-      onSubmit={(event) => {
-        event.preventDefault();
-        ask();
-      }}
-    >
+    <form class="card" aria-labelledby="what-if" onSubmit={onSubmit(ask)}>
       <h2 id="what-if">What if</h2>
       <p class="soft small">How other donors or lines would change a step. Nothing is changed by asking.</p>
       <div class="fields short">

@@ -1,6 +1,14 @@
 /** Fields of forms, each with its name. Pure views. */
 import type { ComponentProps, HTMLAttributes } from 'preact';
 
+/** What a form does when it is sent: the page stays. */
+export const onSubmit =
+  (work: (form: HTMLFormElement) => unknown) =>
+  (event: SubmitEvent & { readonly currentTarget: HTMLFormElement }): void => {
+    event.preventDefault();
+    void work(event.currentTarget);
+  };
+
 interface ChoiceProps<Value> {
   readonly label: string;
   readonly value: Value;

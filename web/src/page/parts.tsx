@@ -1,5 +1,5 @@
 /** What both pages are made of. Pure views. */
-import type { ComponentChildren } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { FISH } from '../../../swarm/shoalPlaces.ts';
 import { invitedLink } from './ask.ts';
 import { NOTHING, shortId } from './format.ts';
@@ -80,6 +80,20 @@ export function Press({ isOff = false, why, class: name, onPress, onRefused, chi
   return (
     <button type="button" class={name} title={why} aria-disabled={isOff || undefined} onClick={() => press?.()}>
       {children}
+    </button>
+  );
+}
+
+interface SmallButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  /** For a screen reader: which of several rows it is of. */
+  readonly about?: string;
+}
+
+export function SmallButton({ about = '', children, ...button }: SmallButtonProps) {
+  return (
+    <button type="button" class="small" {...button}>
+      {children}
+      {about !== '' && <span class="hidden"> {about}</span>}
     </button>
   );
 }

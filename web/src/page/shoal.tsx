@@ -4,6 +4,8 @@
  * nothing moves where the person wants no motion.
  */
 import { useEffect, useMemo, useRef } from 'preact/hooks';
+import type { About } from '../../../swarm/messages/about.ts';
+import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import {
   ARRIVAL_MS,
@@ -46,14 +48,15 @@ const transformOf = ({ x, y, scale }: Place, grown = 1): string =>
   `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${(scale * grown).toFixed(2)})`;
 
 /** In words, for who cannot see it. */
-export function shoalText(fish: readonly Fish[]): string {
+function shoalText(fish: readonly Fish[]): string {
   const training = fish.filter(({ isTraining }) => isTraining);
   const waiting = fish.filter((each) => !isIn(each)).length;
   const yours = training.some(({ isOwn }) => isOwn) ? ', yours among them' : '';
-  const words =
-    training.length === 0 ? 'Nobody is training right now' : `${counted(training.length, 'GPU')} training${yours}`;
-  return `${words}${waiting > 0 ? `; ${waiting} on standby or at rest` : ''}.`;
+  return `${trainingText(training.length)}${yours}${waiting > 0 ? `; ${waiting} on standby or at rest` : ''}.`;
 }
+
+export const trainingText = (donors: number): string =>
+  donors === 0 ? 'Nobody is training right now' : `${counted(donors, 'GPU')} training`;
 
 export function Shoal({ fish, steps, stepsPerSecond }: ShoalProps) {
   const drawing = useRef<SVGSVGElement>(null);
@@ -184,4 +187,23 @@ class Motion {
     }
     if (sinceMs >= STROKE_MS && this.#arrivals.size === 0) this.close();
   }
+}
+
+interface CountedShoalProps {
+  readonly status: PublicStatus | null;
+  readonly about: About | null;
+  /** What is known is of some time ago: nothing moves. */
+  readonly isOld?: boolean;
+}
+
+/** So many donors as the server says, by their number alone. */
+export function CountedShoal({ status, about, isOld = false }: CountedShoalProps) {
+  const donors = status?.donors ?? 0;
+  const fish = useMemo(
+    () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
+    [donors],
+  );
+  const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
+  const pace = !isOld && status?.tokensPerSecond && stepTokens > 0 ? status.tokensPerSecond / stepTokens : null;
+  return <Shoal fish={fish} steps={status?.committedSteps ?? 0} stepsPerSecond={pace} />;
 }
