@@ -10,17 +10,17 @@ const IS_LONG = process.env.SHOAL_LONG === '1';
 
 /** For `npm test -- --long` alone: what the lanes without browsers, or the other files, show at every change on a smaller scale. */
 const SELDOM = [
-  ...['accusations', 'alerts', 'changedTab', 'changingPlans', 'crowds', 'deployment'],
+  ...['alerts', 'changingPlans', 'deployment'],
   ...['embed', 'homes', 'islandPages', 'kernels', 'limits', 'memory', 'overlap', 'owners'],
   ...['pageMemory', 'recordedRounds', 'rehearse', 'relay', 'stateCodes'],
-  ...['streams', 'unusual'],
+  ...['strangers', 'streams', 'unusual'],
 ].map((name) => `e2e/${name}.spec.ts`);
 
 /** Swarms and chaos: what is the same where several servers train the run. */
 const OVER_SERVERS = [
   ...['swarm', 'chaos', 'changingPlans', 'islands', 'overlap', 'recordedRounds', 'stateCodes'],
   ...['streams', 'relay', 'limits', 'fidelityGrid'],
-  ...['strangers', 'accusations', 'crowds', 'runLife'],
+  ...['strangers', 'runLife'],
 ].map((name) => `e2e/${name}.spec.ts`);
 
 // One process a file: Dawn for Node does not survive worker threads.
