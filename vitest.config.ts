@@ -9,12 +9,15 @@ const PURE = ['{swarm,shaders}/**/*.test.ts', 'web/src/testing/**/*.test.ts'];
 const IS_LONG = process.env.SHOAL_LONG === '1';
 
 /** For `npm test -- --long` alone, as are single tests of the other files (`isSeldomDue` in e2e/product.ts). */
-const SELDOM = ['deployment', 'homes', 'memory', 'strangers'].map((name) => `e2e/${name}.spec.ts`);
-
-/** Swarms and chaos: what is the same where several servers train the run. */
-const OVER_SERVERS = ['swarm', 'chaos', 'islands', 'connections', 'fidelityGrid', 'strangers', 'runLife'].map(
+const SELDOM = ['accusations', 'changedTab', 'crowds', 'deployment', 'homes', 'memory'].map(
   (name) => `e2e/${name}.spec.ts`,
 );
+
+/** Swarms and chaos: what is the same where several servers train the run. */
+const OVER_SERVERS = [
+  ...['swarm', 'chaos', 'islands', 'connections', 'fidelityGrid'],
+  ...['strangers', 'accusations', 'crowds', 'runLife'],
+].map((name) => `e2e/${name}.spec.ts`);
 
 // One process a file: Dawn for Node does not survive worker threads.
 export default defineConfig({

@@ -114,7 +114,7 @@ const TABLE: readonly ImportRule[] = [
   // The other browser: as the headless donors' own.
   { files: /^e2e\/firefox\.spec\.ts$/, may: [/^signaling-server\/headless\/(findBrowser\.mjs|firefox\.ts)$/] },
   // Donors without a browser, of whom some are hostile.
-  { files: /^e2e\/strangers\.ts$/, may: [TESTING] },
+  { files: /^e2e\/(strangers|crowds|storms)/, may: [TESTING] },
   // A simulated run of many, as the dashboard's bench feeds it.
   {
     files: /^e2e\/pictures\/dashboard\.pictures\.ts$/,
