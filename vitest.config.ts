@@ -8,18 +8,14 @@ const PURE = ['{swarm,shaders}/**/*.test.ts', 'web/src/testing/**/*.test.ts'];
 
 const IS_LONG = process.env.SHOAL_LONG === '1';
 
-/** For `npm test -- --long` alone: what the lanes without browsers, or the other files, show at every change on a smaller scale. */
-const SELDOM = [
-  ...['accusations', 'alerts', 'changedTab', 'changingPlans', 'crowds', 'deployment'],
-  ...['embed', 'homes', 'islandPages', 'kernels', 'limits', 'memory', 'overlap', 'owners'],
-  ...['pageMemory', 'recordedRounds', 'rehearse', 'relay', 'stateCodes'],
-  ...['streams', 'unusual'],
-].map((name) => `e2e/${name}.spec.ts`);
+/** For `npm test -- --long` alone, as are single tests of the other files (`isSeldomDue` in e2e/product.ts). */
+const SELDOM = ['accusations', 'changedTab', 'crowds', 'deployment', 'homes', 'memory'].map(
+  (name) => `e2e/${name}.spec.ts`,
+);
 
 /** Swarms and chaos: what is the same where several servers train the run. */
 const OVER_SERVERS = [
-  ...['swarm', 'chaos', 'changingPlans', 'islands', 'overlap', 'recordedRounds', 'stateCodes'],
-  ...['streams', 'relay', 'limits', 'fidelityGrid'],
+  ...['swarm', 'chaos', 'islands', 'connections', 'fidelityGrid'],
   ...['strangers', 'accusations', 'crowds', 'runLife'],
 ].map((name) => `e2e/${name}.spec.ts`);
 

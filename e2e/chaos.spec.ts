@@ -1,11 +1,24 @@
 /** Faults on purpose, by the script of `shoal swarm --chaos`: the loss curve does not notice, and each fault fired. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { CommitRecord } from '../swarm/coordinator/events.ts';
+import { modelOf } from '../swarm/run/runFile.ts';
+import { donors } from '../swarm/testing/randomPlan.ts';
+import { allAtOnce } from '../swarm/testing/statePlans.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, expectReplayed, runSwarm, temporaryFolder } from './product.ts';
-
-const IS_LONG = process.env.SHOAL_LONG === '1';
+import {
+  copyOfRun,
+  expectReplayed,
+  goldenFile,
+  IS_LONG,
+  isSeldomDue,
+  jsonLines,
+  runFileAt,
+  runSwarm,
+  temporaryFolder,
+  withSteps,
+} from './product.ts';
 
 interface FaultCost {
   readonly entry: string;
@@ -46,13 +59,16 @@ async function chaos(
   return { ...report, donorsAtEnd: metrics.at(-1)?.donors };
 }
 
-test('of three donors one sends what is no number: it goes, nobody else, and the others train on', async () => {
-  const { refused, rollbacks, donorsAtEnd } = await chaos(3, 'nan:1@5');
-  // The word to begin may come to it when what it sends of that step is on its way.
-  expect(refused).toEqual([{ donor: 1, atStep: expect.toSatisfy((step) => step >= 5), reason: 'faulty' }]);
-  expect(rollbacks).toEqual([]);
-  expect(donorsAtEnd).toBe(2);
-});
+test.runIf(isSeldomDue)(
+  'of three donors one sends what is no number: it goes, nobody else, and the others train on',
+  async () => {
+    const { refused, rollbacks, donorsAtEnd } = await chaos(3, 'nan:1@5');
+    // The word to begin may come to it when what it sends of that step is on its way.
+    expect(refused).toEqual([{ donor: 1, atStep: expect.toSatisfy((step) => step >= 5), reason: 'faulty' }]);
+    expect(rollbacks).toEqual([]);
+    expect(donorsAtEnd).toBe(2);
+  },
+);
 
 test.runIf(IS_LONG)(
   '[RE20] [RE40] [RE42] [RE43] one is killed, one frozen, one slower, one cut off: nothing is given up, and the report says what it cost',
@@ -80,3 +96,81 @@ test('[RE20] [RE30] one is killed, one comes, one is frozen, one loses its GPU, 
   expect(rollbacks).toEqual([]);
   expect(faults.map(({ stepsGivenUp }) => stepsGivenUp)).toEqual(faults.map(() => 0));
 });
+
+/** Enough after the last change that it is over long before, however slow the machine: it makes steps slower too. */
+const CHANGING_STEPS = 32;
+const DONORS = 4;
+const LAST_STEPS = 6;
+/** Those who are opened first give some; who comes later gives none, and has the last place. */
+const HOST = Array.from({ length: DONORS }, () => ['--donor', 'host=8MiB']).flat();
+
+/** Names of spans that donors told of the last steps, without micro-batches. */
+function lastSpans(record: string): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const line of readFileSync(record, 'utf8').trim().split('\n')) {
+    const { message } = JSON.parse(line).event;
+    if (message?.type !== 'report' || message.step < CHANGING_STEPS - LAST_STEPS) continue;
+    for (const { action } of [...message.spans, ...(message.behind?.spans ?? [])])
+      names.add(action.replace(/^\d+|\d+$/g, ''));
+  }
+  return names;
+}
+
+/**
+ * The state in every place that a plan may put it. By every schedule and place the simulation does the same in exact integers
+ * (web/src/testing/simulation/schedules.test.ts).
+ */
+test.runIf(isSeldomDue)(
+  '[ST1] [RE20] gathered, in main memory and state alone: one is killed, one comes, one leaves, and the curve does not notice',
+  async () => {
+    const path = copyOfRun('gpt2-long', withSteps(CHANGING_STEPS));
+    const run = runFileAt(path);
+    const folder = temporaryFolder();
+    const [plan, report, record] = [
+      join(folder, 'plan.json'),
+      join(folder, 'report.json'),
+      join(folder, 'record.jsonl'),
+    ];
+    writeFileSync(plan, JSON.stringify(allAtOnce(modelOf(run), run.train.globalBatchSize, donors(DONORS))));
+    const { metrics } = await runSwarm(
+      path,
+      ...['--plan', plan, ...HOST, '--chaos', 'kill:1@3,join@6,leave:0@10', '--report', report, '--record', record],
+    );
+    expect(curveFaults('gpt2-long', CHANGING_STEPS, metrics)).toEqual([]);
+    const { chaos, rollbacks, refused, faults } = JSON.parse(readFileSync(report, 'utf8'));
+    expect({ rollbacks, refused }).toEqual({ rollbacks: [], refused: [] });
+    expect(chaos.map(({ firedAtStep }: { firedAtStep: number | null }) => firedAtStep)).not.toContain(null);
+    for (const { stepsGivenUp } of faults) expect(stepsGivenUp).toBe(0);
+    // The first plan, without who was killed, with the newcomer, without who left.
+    expect(metrics.at(-1)).toMatchObject({
+      donors: DONORS - 1,
+      plan: expect.toSatisfy((number: number) => number >= 4),
+    });
+    expect([...lastSpans(record)]).toEqual(expect.arrayContaining(['GATHER_F', 'UPDATE_HOST']));
+    await expectReplayed(record);
+  },
+);
+
+function expectNearGolden(metrics: readonly { readonly loss: number }[]): void {
+  const expected = jsonLines(goldenFile('gpt2-tiny/expected.jsonl')) as CommitRecord[];
+  expect(metrics).toHaveLength(expected.length);
+  for (const [step, { loss }] of expected.entries())
+    expect(Math.abs((metrics[step]?.loss ?? Number.NaN) / loss - 1), `step ${step}`).toBeLessThan(1e-2);
+}
+
+/** Gradient sums and values as int8 codes. */
+test.runIf(isSeldomDue)(
+  '[WI34] [WI36] with codes and replicas a kill, a join and a server that dies cost no committed step',
+  async () => {
+    const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, precision: { state: 'int8' } }));
+    const report = join(temporaryFolder(), 'report.json');
+    const script = 'kill:1@4,join@7,server-kill@12';
+    const { metrics } = await runSwarm(
+      ...[run, '--donors', '3', '--stages', '1', '--replicas', '1', '--chaos', script, '--report', report],
+    );
+    expectNearGolden(metrics);
+    const { rollbacks, chaos: fired } = JSON.parse(readFileSync(report, 'utf8'));
+    expect(rollbacks).toEqual([]);
+    for (const { entry, firedAtStep } of fired) expect(firedAtStep, entry).not.toBeNull();
+  },
+);

@@ -1,6 +1,7 @@
 /**
- * Swarms of every shape, against the oracle: one case of each kind at every change, all random plans in the long lane, the
- * whole grid with SHOAL_GRID=all (`SHOAL_GRID=all npx vitest run --project e2e e2e/fidelityGrid.spec.ts`: an hour on two cores).
+ * Swarms of every shape, against the oracle: one case of each kind in the long lane, the whole grid with SHOAL_GRID=all
+ * (`SHOAL_GRID=all npx vitest run --project e2e e2e/fidelityGrid.spec.ts`: an hour on two cores). On Dawn without tabs every
+ * schedule is trained at every change, and some of the random plans, in the long lane all (gridPlans.gpu.test.ts).
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,15 +12,14 @@ import { peers } from '../swarm/plan/plan.ts';
 import { isLayered, WAYS, waysOf } from '../swarm/testing/gridPlans.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
 import { factsOf, type GridCase, optionsOf, SOME, wholeGrid } from './fidelityGrid.ts';
-import { goldenFile, runSwarm, type Swarm, temporaryFolder } from './product.ts';
+import { goldenFile, isSeldomDue, runSwarm, type Swarm, temporaryFolder } from './product.ts';
+import { isOverServers } from './twoServers.ts';
 
 const isWhole = process.env.SHOAL_GRID === 'all';
-/** By several servers the few are enough. */
-const isLong = process.env.SHOAL_LONG === '1' && process.env.SHOAL_SERVERS === undefined;
 /** Of the repetition. */
 const SOME_STEPS = 5;
 
-/** The whole grid repeats everything but what follows messages; at every change those of no shape of two donors do it. */
+/** The whole grid repeats everything but what follows messages; else those of no shape of two donors do it. */
 const isRepeated = ({ plan, donors, options }: GridCase): boolean =>
   isWhole ? !options.includes('eager') && !options.includes('varuna') : plan !== null && donors === 2;
 
@@ -73,9 +73,10 @@ test('the random plans of the whole grid have everything in them, and some have 
   expect(SOME.some(({ plan }) => plan && isLayered(plan))).toBe(true);
 });
 
-describe('fidelity', () => {
-  const random = isLong ? wholeGrid().filter(({ plan }) => plan !== null) : [];
-  const few = SOME.filter(({ plan }) => (isLong ? plan === null : plan && isLayered(plan)));
-  const grid = isWhole ? wholeGrid() : [...few, ...random];
+/** By several servers one is enough. */
+const few = SOME.filter(({ plan }) => !isOverServers || (plan && isLayered(plan)));
+
+describe.runIf(isWhole || isSeldomDue)('fidelity', () => {
+  const grid = isWhole ? wholeGrid() : few;
   test.each(grid.map((one) => [one.name, one] as const))('%s', (_, one) => expectFidelity(one));
 });

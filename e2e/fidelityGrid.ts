@@ -84,7 +84,7 @@ export function factsOf(run: string): GoldenFacts {
 
 const readRun = (run: string): RunFile => runFileAt(goldenFile(`${run}/run.json`));
 
-/** What every change has to pass: one of each kind. Lanes unlike from stage to stage, stages held twice, orders that follow messages, odd sizes, no shape. */
+/** One of each kind. Lanes unlike from stage to stage, stages held twice, orders that follow messages, odd sizes, no shape. */
 export const SOME: readonly GridCase[] = [
   splitCase('gpt2-tiny', 3, '1f1b', 2),
   scheduleCase('llama-tiny', 2, ['chimera'], 2),

@@ -8,10 +8,17 @@ import { findFirefox, noFirefox } from '../signaling-server/headless/findBrowser
 import { openFirefox } from '../signaling-server/headless/firefox.ts';
 import { invariant } from '../swarm/base.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { atTestEnd, copyOfRun, goldenFile, runSwarm, startServer, temporaryFolder, withSteps } from './product.ts';
+import {
+  atTestEnd,
+  copyOfRun,
+  goldenFile,
+  IS_LONG,
+  runSwarm,
+  startServer,
+  temporaryFolder,
+  withSteps,
+} from './product.ts';
 import { expectUnusual } from './unusual.ts';
-
-const IS_LONG = process.env.SHOAL_LONG === '1';
 
 const PATIENCE_MS = 120_000;
 const GOLDEN = goldenFile('gpt2-tiny/run.json');

@@ -1,14 +1,13 @@
 /** Home networks, emulated: real tabs behind lines of their own, with late packets and lost ones. */
 import { spawnSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import { RunningCommand } from './product.ts';
+import { IS_LONG, RunningCommand } from './product.ts';
 
 /** Of activations and their gradients: 8,192 positions of width 32, there and back, by four bytes each. */
 const F32_BYTES = 2 * 8_192 * 32 * 4;
 /** Sixteen messages of 1,024 tiles: 26 words for five of them, 21 for the last four. */
 const INT4_BYTES = 16 * (204 * 26 + 21) * 4;
 
-const IS_LONG = process.env.SHOAL_LONG === '1';
 const hasCoturn = spawnSync('turnserver', ['--help']).error === undefined;
 const hasHomes =
   process.platform === 'linux' &&
@@ -69,8 +68,8 @@ test.skipIf(!hasHomes).each(NAT_PAIRS)(
   },
 );
 
-// Skipped without homes, and where there is no coturn, which the set-up installs as root on Debian. Long: turn.spec.ts goes
-// through one at every change.
+// Skipped without homes, and where there is no coturn, which the set-up installs as root on Debian. Long: connections.spec.ts
+// goes through one at every change.
 test.skipIf(!hasHomes || !hasCoturn || !IS_LONG)(
   '[WP9] homes whose routers translate by destination meet directly by a TURN server',
   async () => {

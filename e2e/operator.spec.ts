@@ -1,9 +1,9 @@
 /** The dashboard as operators use it: every part and control on a real run, readable by everyone, hard to fool. */
-
+import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { INITIAL_ALERT_LIMITS } from '../swarm/messages/watch.ts';
-import { type Donor, type Operator, openDonor, openOperator } from './browser.ts';
+import { type Donor, type Operator, openBrowser, openDonor, openOperator } from './browser.ts';
 import { walkCrowd } from './crowd.ts';
 import {
   chooseLines,
@@ -20,7 +20,7 @@ import {
   writeSamples,
 } from './dashboardControls.ts';
 import { byKeyboard, expectAccessible } from './pageChecks.ts';
-import { beside, copyOfRun, expectReplayed, startServer, withSteps } from './product.ts';
+import { beside, copyOfRun, expectReplayed, IS_LONG, RunningCommand, startServer, withSteps } from './product.ts';
 
 const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
 const WINDOW = { width: 1440, height: 900 };
@@ -309,3 +309,161 @@ test('[OP12] operators read, steer, draft, go back, let go and change the run; t
   await server.stop();
   await expectReplayed(record);
 });
+
+interface Notices {
+  readonly notices: string[];
+}
+
+/** Every notification that the page has the browser show, as title and text; shown all the same. */
+const noteNotices = (page: Page): Promise<void> =>
+  page.evaluate(() => {
+    const notices: string[] = [];
+    const Shown = Notification;
+    Object.assign(globalThis, {
+      notices,
+      Notification: class extends Shown {
+        constructor(title: string, options?: NotificationOptions) {
+          super(title, options);
+          notices.push(`${title} | ${options?.body ?? ''}`);
+        }
+      },
+    });
+  });
+
+/** On a busy machine an alert of the run's speed may come between: that is another one. */
+const noticesOf = (page: Page): Promise<string[]> =>
+  page.evaluate(() => (globalThis as unknown as Notices).notices.filter((text) => /a test|donors/.test(text)));
+
+const AT_LEAST = 'Donors at work, at least';
+const TOO_FEW = /^Shoal: gpt2-long \| Too few donors: \d training, and you want at least [27]\.$/;
+
+/** Alerts that reach people: what a browser is asked to notify of while its dashboard is open. */
+test.runIf(IS_LONG)(
+  '[OP65] who wants notices in this browser gets a test, and each alert once when it begins; who does not gets none',
+  async () => {
+    const server = await startServer(copyOfRun('gpt2-long', withSteps(4_000)));
+    const [operator] = await Promise.all([openOperator(server), openDonor(server.url)]);
+    const { page } = operator;
+    await operator.until(({ phase }) => phase === 'training');
+    await noteNotices(page);
+    await page.getByText('How to reach you').click();
+    const box = page.getByLabel('Notify me in this browser while this tab is open');
+    // Headless browsers say no to who asks.
+    await box.click();
+    await page.getByText(/^✕ This browser does not allow notifications from this address\./).waitFor();
+    expect(await box.isChecked()).toBe(false);
+
+    await page.context().grantPermissions(['notifications'], { origin: server.url });
+    await box.click();
+    await expect.poll(() => box.isChecked()).toBe(true);
+    await page.getByRole('button', { name: 'Send a test' }).click();
+    await page.getByText(/^This browser was asked to show a test\./).waitFor();
+    expect(await noticesOf(page)).toEqual(['Shoal: gpt2-long | This is a test. Alerts of this run look like this.']);
+
+    await page.getByText('When to alert').click();
+    const atLeast = async (donors: string): Promise<void> => {
+      await page.getByLabel(AT_LEAST).fill(donors);
+      await page.getByRole('button', { name: 'Keep these limits' }).click();
+    };
+    await atLeast('2');
+    await expect.poll(() => noticesOf(page), POLL).toEqual([expect.anything(), expect.stringMatching(TOO_FEW)]);
+    await operator.untilFurther(5);
+    // Still the same alert, which was told.
+    expect((await noticesOf(page)).length).toBe(2);
+    await atLeast('1');
+    await page.getByText('you want at least 2.').waitFor({ state: 'detached' });
+    await box.click();
+    await expect.poll(() => box.isChecked()).toBe(false);
+    await atLeast('7');
+    await page.getByText('you want at least 7.').waitFor();
+    await operator.untilFurther(3);
+    expect((await noticesOf(page)).length).toBe(2);
+  },
+);
+
+const REHEARSALS = '.card:has(> #rehearsals)';
+
+/** By the panel's own controls; resolves with the cells of its row when it is over. */
+async function rehearse(page: Page, what: string, seconds?: number): Promise<string[]> {
+  const card = page.locator(REHEARSALS);
+  const before = await card.locator('tbody tr').count();
+  await card.getByLabel('What').selectOption(what);
+  if (seconds !== undefined) await card.getByLabel('Seconds').fill(String(seconds));
+  await card.getByRole('button', { name: 'Rehearse' }).click();
+  await card.getByRole('button', { name: 'Yes, rehearse' }).click();
+  // With what the panel says: a refusal tells why.
+  const seen = async () => ({
+    rows: await card.locator('tbody tr').count(),
+    says: await card.locator('.answer').textContent(),
+  });
+  await expect
+    .poll(seen, { timeout: 10_000 })
+    .toEqual({ rows: before + 1, says: 'Begun. The table says what it costs.' });
+  const row = card.locator('tbody tr').first();
+  await row.getByText('Over').waitFor();
+  return row.locator('td, th').allTextContents();
+}
+
+const SECONDS = expect.stringMatching(/^\d+\.\d s$/);
+/** Of a fault that was noticed and got over, without a step that was given up. */
+const lossless = (what: string) => [
+  ...[expect.stringMatching(/^\S{6}$/), what, expect.stringMatching(/^\d+$/), expect.stringContaining('Over')],
+  ...[SECONDS, SECONDS, '0', expect.stringMatching(/B$/)],
+];
+
+test.runIf(IS_LONG)(
+  '[RE45] an operator freezes and kills donors of the server’s own: no step is given up, a viewer reads the table',
+  async () => {
+    const runFile = copyOfRun('gpt2-long', withSteps(5_000));
+    const report = beside(runFile, 'report.json');
+    const swarm = new RunningCommand(['swarm', runFile, '--donors', '4', '--report', report]);
+    const operatorUrl = await swarm.printed(/its dashboard: (\S+)/, 'stderr');
+    const operator = await openOperator({ operatorUrl });
+    const { page } = operator;
+    await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 4);
+    await operator.untilFurther(3);
+    await go(page, 'Swarm');
+    const frozen = await rehearse(page, 'freeze', 8);
+    expect(frozen).toEqual(lossless('freeze it for 8 s'));
+    // It came back by itself.
+    await operator.until(({ donors }) => donors.length === 4);
+    const killed = await rehearse(page, 'kill');
+    expect(killed).toEqual(lossless('kill its tab'));
+    await operator.until(({ donors }) => donors.length === 3);
+    await expectAccessible(page, 'Swarm');
+
+    const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' };
+    const newLink = async (): Promise<string> => {
+      const token = await page.evaluate(
+        async (init) => (await (await fetch('/api/operator/viewer', init)).json()).token,
+        asked,
+      );
+      return `${new URL(operatorUrl).origin}/operator#token=${token}`;
+    };
+    const { context } = await openBrowser({ webGpu: false });
+    const viewer = await context.newPage();
+    const link = await newLink();
+    await viewer.goto(link);
+    await go(viewer, 'Swarm');
+    await expect.poll(() => viewer.locator(REHEARSALS).locator('tbody tr').count()).toBe(2);
+    expect(await viewer.locator(REHEARSALS).getByRole('button').count()).toBe(0);
+    // A link opened in a tab that shows the dashboard: a used one says so, after a log-out a new one logs in.
+    await viewer.goto(link);
+    await viewer.getByText('used before').waitFor();
+    expect(viewer.url()).not.toContain('token');
+    await viewer.getByRole('button', { name: 'Log out' }).click();
+    await viewer.getByLabel('Operator token').waitFor();
+    await expect.poll(() => viewer.title()).toBe('Shoal: operator');
+    await viewer.goto(await newLink());
+    await viewer.getByText('Viewer: looks only').waitFor();
+
+    await swarm.stop();
+    const { faults, rollbacks } = JSON.parse(readFileSync(report, 'utf8'));
+    const given = { stepsGivenUp: 0, detectedSeconds: expect.any(Number), resumedSeconds: expect.any(Number) };
+    expect(faults).toMatchObject([
+      { entry: expect.stringMatching(/^freeze:\d@\d+\+8s$/), ...given },
+      { entry: expect.stringMatching(/^kill:\d@\d+$/), ...given },
+    ]);
+    expect(rollbacks).toEqual([]);
+  },
+);

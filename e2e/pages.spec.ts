@@ -1,11 +1,13 @@
 /** Both pages as a person meets them: nothing starts by itself, each failure has its sentence, everyone can use them. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { devices, type Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { type Donor, type Operator, openBrowser, openDonor, openOperator, untilState } from './browser.ts';
 import { curveFaults } from './fidelity.ts';
 import { complaintsOf, expectAccessible, NARROW, walkByKeyboard } from './pageChecks.ts';
-import { copyOfRun, goldenFile, startServer, withSteps } from './product.ts';
+import { atTestEnd, copyOfRun, goldenFile, IS_LONG, startServer, withSteps } from './product.ts';
 
 const FACTS = ['What runs', 'For whom', 'What it costs', 'What others see', 'What it never does', 'How to stop'];
 const TINY = goldenFile('gpt2-tiny/run.json');
@@ -218,5 +220,157 @@ test('the operator’s page wants the token that was printed last, once', async 
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.locator('[aria-invalid="true"]').waitFor();
   await page.getByText('this token was used before or is unknown').waitFor();
+  await expectAccessible(page);
+});
+
+/** What a person finds again: after a reload, in the tab's title, and when the server is gone. */
+test.runIf(IS_LONG)(
+  'a reload forgets neither a snooze nor what was given; titles say the state, and old numbers that they are old',
+  async () => {
+    const server = await startServer(copyOfRun('gpt2-long', withSteps(400)));
+    const operator = await openOperator(server);
+    const { page, press, until } = await openDonor(server.url);
+    const given = page.locator('.stat', { hasText: 'You contributed' });
+    await given.filter({ hasText: /[1-9][\d,]* ?tokens, / }).waitFor();
+    await expect.poll(() => page.title()).toMatch(/Training · gpt2-long$/);
+    await expect.poll(() => operator.page.title(), { timeout: 60_000 }).toMatch(/Training · Shoal: operator$/);
+    await press('Pause');
+    await until('paused');
+    const tokens = await given.textContent();
+    await page.reload();
+    // Paused it was, and paused it is: nothing is connected.
+    await until('paused');
+    await expect.poll(() => page.title()).toMatch(/Paused/);
+    await operator.until(({ donors }) => donors.length === 0);
+    await press('Resume');
+    await until('computing');
+    await page.getByRole('button', { name: 'Snooze 15 minutes' }).click();
+    await page.getByText(/Your GPU rests until .*\. Then it goes on by itself\./).waitFor();
+    await until('paused');
+    await page.reload();
+    await page.getByText(/Your GPU rests until .*\. Then it goes on by itself\./).waitFor();
+    await press('Resume');
+    await until('computing');
+    // At least what was given before: it goes on.
+    const number = (text: string | null): number =>
+      Number(/contributed([\d,]+)/.exec(text ?? '')?.[1]?.replaceAll(',', ''));
+    expect(number(await given.textContent())).toBeGreaterThanOrEqual(number(tokens));
+    expect(number(tokens)).toBeGreaterThan(0);
+
+    await server.kill();
+    await operator.page
+      .getByText(/The server has not answered since .*\. Everything below is as it was then\./)
+      .waitFor();
+    await operator.page
+      .getByText(/Last seen: /)
+      .first()
+      .waitFor();
+    await operator.page.getByRole('heading', { name: 'When last seen' }).waitFor();
+    expect(await operator.page.getByText('Nothing to worry about.').count()).toBe(0);
+    expect(
+      await operator.page
+        .getByText('left', { exact: false })
+        .filter({ hasText: /^about .* left$/ })
+        .count(),
+    ).toBe(0);
+    await expect.poll(() => operator.page.title()).toMatch(/Reconnecting/);
+    await until('reconnecting');
+    await expect.poll(() => page.title()).toMatch(/Reconnecting/);
+    await expectAccessible(operator.page);
+  },
+);
+
+/** A site of its own that shows this address in a frame. */
+async function siteWith(address: () => string): Promise<string> {
+  const site = createServer((_request, response) => {
+    response.setHeader('content-type', 'text/html');
+    response.end(
+      `<!doctype html><title>A blog</title><iframe title="Run" src="${address()}" width="360" height="420">`,
+    );
+  });
+  await new Promise<void>((resolve) => site.listen(0, 'localhost', resolve));
+  atTestEnd(() => {
+    site.closeAllConnections();
+    site.close();
+  });
+  return `http://localhost:${(site.address() as AddressInfo).port}`;
+}
+
+/** How often a school of fish was moved from now on. */
+async function movesOf(page: Page): Promise<() => Promise<number>> {
+  await page.evaluate(() => {
+    const kept = { moves: 0 };
+    Object.assign(globalThis, { kept });
+    const shoal = document.querySelector('.shoal');
+    if (shoal)
+      new MutationObserver((all) => {
+        kept.moves += all.filter(({ target }) => (target as Element).matches('.school')).length;
+      }).observe(shoal, { attributes: true, subtree: true });
+  });
+  return () => page.evaluate(() => (globalThis as unknown as { kept: { moves: number } }).kept.moves);
+}
+
+/** A run on other people's sites, and its donors as fish: what moves, and for whom nothing does. */
+test.runIf(IS_LONG)(
+  '[OP52] [DO11] a run is framed by the site that is named and by no other; a donor is a fish, which moves with steps unless no motion is wanted',
+  async () => {
+    let embed = '';
+    const [named, other] = [await siteWith(() => embed), await siteWith(() => embed)];
+    const server = await startServer(copyOfRun('gpt2-long', withSteps(400)), { embedOn: named });
+    embed = `${server.url}/embed`;
+    const operator = await openOperator(server);
+    const still = await openDonor(server.url, {
+      prepare: (page) => void page.emulateMedia({ reducedMotion: 'reduce' }),
+    });
+    await still.until('computing');
+    await still.page.locator('.shoal .training.own').waitFor();
+    const { context } = await openBrowser({ webGpu: false });
+    const site = await context.newPage();
+    await site.goto(named);
+    const frame = site.frameLocator('iframe');
+    await frame.getByText('1 GPU training.').waitFor();
+    const donate = frame.getByRole('link', { name: /^Donate/ });
+    expect([await donate.getAttribute('target'), await donate.getAttribute('href')]).toEqual(['_blank', '/']);
+    const elsewhere = await context.newPage();
+    await elsewhere.goto(other);
+    await expect.poll(() => elsewhere.frames().some((each) => each.url() === embed)).toBe(false);
+    await elsewhere.goto(embed);
+    await elsewhere.getByText('1 GPU training.').waitFor();
+    await expectAccessible(elsewhere);
+
+    const [moved, stood] = [await movesOf(elsewhere), await movesOf(still.page)];
+    await operator.untilFurther(3);
+    await expect.poll(moved, { timeout: 60_000 }).toBeGreaterThan(0);
+    expect(await stood()).toBe(0);
+  },
+);
+
+/** Two islands of six steps. */
+const ROUND_STEPS = 12;
+
+test.runIf(IS_LONG)('islands are curves with their mean, boxes on the map, and a meeting on the timeline', async () => {
+  const server = await startServer(copyOfRun('islands-f32', withSteps(2 * ROUND_STEPS)));
+  const operator = await openOperator(server);
+  const { page } = operator;
+  await openDonor(server.url);
+  await operator.until(({ phase }) => phase === 'finished');
+  const keys = page.locator('section', { has: page.locator('#chart-loss') }).locator('.keys li');
+  await keys.filter({ hasText: 'mean' }).waitFor();
+  expect(await keys.locator('span').allTextContents()).toEqual(['island 1', 'island 2', 'mean', 'on unseen text']);
+
+  await page.getByRole('link', { name: 'Swarm', exact: true }).click();
+  const group = page.getByRole('region', { name: 'Islands 1 and 2, by turns' });
+  const boxes = group.getByRole('listitem').filter({ hasText: 'steps' });
+  await boxes.first().waitFor();
+  const words = (await boxes.allTextContents()).map((text) => text.replace(/\s+/g, ' '));
+  expect(words).toHaveLength(2);
+  for (const text of words) expect(text).toContain('6 of 6 steps');
+  // The first round's last step, and the one that ended island 1's turn in it.
+  const step = page.getByLabel('Step', { exact: true });
+  await step.fill(String(ROUND_STEPS));
+  await page.getByText(/Then the islands met: .* at the donor that took longest/).waitFor();
+  await page.getByText('the islands’ meeting').waitFor();
+  await step.fill(String(ROUND_STEPS / 2));
+  await page.getByText(/Then came the next island’s turn/).waitFor();
   await expectAccessible(page);
 });

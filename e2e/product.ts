@@ -20,6 +20,11 @@ const STOP_LIMIT_MS = 60_000;
 /** Of each command's log, where a test fails. */
 const SHOWN_LINES = 200;
 
+/** `npm test -- --long`. */
+export const IS_LONG = process.env.SHOAL_LONG === '1';
+/** What the lanes without browsers show at every change on a smaller scale: in the long lane, and over several servers. */
+export const isSeldomDue = IS_LONG || isOverServers;
+
 type Release = () => unknown;
 const releases: Release[] = [];
 const living = new Set<ChildProcess>();

@@ -4,8 +4,18 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults, weightFaults } from './fidelity.ts';
-import { copyOfRun, goldenFile, RunningCommand, runSwarm, temporaryFolder } from './product.ts';
+import {
+  copyOfRun,
+  goldenFile,
+  IS_LONG,
+  isSeldomDue,
+  RunningCommand,
+  runSwarm,
+  shoal,
+  temporaryFolder,
+} from './product.ts';
 import { isOverServers } from './twoServers.ts';
+import { expectUnusual } from './unusual.ts';
 
 const each = (metrics: readonly CommitRecord[], field: keyof CommitRecord) =>
   new Set(metrics.map((line) => line[field]));
@@ -36,17 +46,6 @@ test.skipIf(isOverServers)(
   },
 );
 
-test.each([
-  ['odd-gpt2', 3],
-  ['odd-llama', 2],
-])('%s with %i donors: sizes that no tile divides', async (name, donors) => {
-  const folder = join(temporaryFolder(), 'export');
-  const runFile = goldenFile(`${name}/run.json`);
-  const { metrics } = await runSwarm(runFile, '--donors', String(donors), '--export', folder);
-  expect(curveFaults(name, 5, metrics)).toEqual([]);
-  expect(weightFaults(name, folder)).toEqual([]);
-});
-
 /** None of them holds the model alone; two do, with layers computed again; the one that joins does by itself. */
 const SMALL = Array.from({ length: 3 }, () => ['--donor', 'memory=4MiB']).flat();
 
@@ -62,4 +61,34 @@ test('planned by auto: one of three small donors is killed, then a large one joi
   const { chaos, rollbacks } = JSON.parse(readFileSync(report, 'utf8'));
   for (const { entry, firedAtStep } of chaos) expect(firedAtStep, entry).not.toBeNull();
   expect(rollbacks.length).toBeLessThanOrEqual(1);
+});
+
+const TINY = goldenFile('gpt2-tiny/run.json');
+
+test.runIf(isSeldomDue)(
+  '[LI3] [LI4] memory caps shape the plan; what does not fit ends with the memory that is missing',
+  async () => {
+    const small = ['--donor', 'memory=4MiB,speed=0.9', '--donor', 'memory=64MiB,upload=4MB/s', '--steps', '2'];
+    const { metrics } = await runSwarm(TINY, ...small);
+    expect(metrics.map(({ donors }) => donors)).toEqual([2, 2]);
+    const uneven = await shoal('swarm', TINY, '--donor', 'memory=64MiB', '--donor', 'memory=1MiB', '--steps', '2');
+    expect(uneven.code).toBe(1);
+    expect(uneven.stderr).toMatch(
+      /does not fit these donors: about [\d.]+ \w+ of memory is missing\. donor 1 gives 1.0 MiB/,
+    );
+    const faulty = await shoal('swarm', TINY, '--donor', 'memory=1MiB', '--chaos', 'kill:0@1,join@2');
+    expect(faulty.code).toBe(1);
+    expect(faulty.stderr).toMatch(
+      /does not fit these donors: about [\d.]+ \w+ of memory is missing\. donor 0 gives 1.0 MiB/,
+    );
+  },
+);
+
+// What is finite is committed, however unusual it is. In Firefox: firefox.spec.ts.
+test.runIf(IS_LONG && !isOverServers).each([
+  ['dashes', 'four donors that are planned for', ['--donors', '4', '--schedule', 'auto']],
+  ['islands', 'two islands', ['--donors', '2']],
+  ['repeats', 'two donors', ['--donors', '2']],
+] as const)('[CO54] %s, %s: no step is done twice', async (name, _who, options) => {
+  await expectUnusual(name, ...options);
 });

@@ -99,7 +99,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },
   // A NATS of its own, as the product starts one.
   {
-    files: /^e2e\/(servers\.spec|siteRuns\.spec|twoServers)\.ts$/,
+    files: /^e2e\/(servers\.spec|twoServers)\.ts$/,
     may: [/^signaling-server\/site\/natsServer\.ts$/],
   },
   // Donors in namespaces, and a store that is looked into.

@@ -1,6 +1,6 @@
 /**
  * The random plans of the grid on Dawn, their peers in one process: the golden curve, and memory to the byte as predicted.
- * Some in CI, all forty in the long lane, where tabs have them too (`e2e/fidelityGrid.spec.ts`).
+ * Some in CI, all forty in the long lane, where tabs have two of them (`e2e/fidelityGrid.spec.ts`).
  */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
