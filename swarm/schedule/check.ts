@@ -3,12 +3,12 @@
  * end? The last is found by a dry run without durations: whoever can go on does, and if nobody can before all is done,
  * the lists wait for each other, whatever the durations. See SPEC.md, rules SC.
  */
-import { at, outside, type PeerId } from '../base.ts';
+import { at, type PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan, Problem } from '../plan/plan.ts';
 import { type Action, formatAction, isTransfer, isTurnEnd, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
-import { type WorkGraph, workGraph, workOf } from './graph.ts';
+import { type WorkGraph, walk, workGraph, workOf } from './graph.ts';
 import { grid, type Mark } from './grid.ts';
 import { forwardOnly, lower } from './lower.ts';
 import { before, wiring } from './order.ts';
@@ -107,7 +107,7 @@ function expectedWork(plan: Plan, schedule: Schedule, kind: ScheduleKind): Map<P
 /** What is wrong with a schedule of all the plan's work, each once: do its lists wait for each other? */
 export function deadlock(graph: WorkGraph, schedule: Schedule): Problem[] {
   const { wires } = graph;
-  const reached = dryRun(graph);
+  const reached = walk(graph, () => {});
   const done = (work: Work): boolean => {
     const number = wires.find(work);
     return number !== -1 && number < at(reached, at(graph.peerOf, number));
@@ -122,27 +122,4 @@ export function deadlock(graph: WorkGraph, schedule: Schedule): Problem[] {
   });
   if (marks.every(([, { note }]) => note === 'done')) return [];
   return [{ rule: 'SC9', text: `peers wait for each other:\n${grid(schedule, new Map(marks))}` }];
-}
-
-/** Every peer goes on as far as it can, again whenever something that it waited for is done: how far each one came. */
-function dryRun({ peers, peerOf, listFrom, needs, dependants, dependantsFrom }: WorkGraph): Int32Array {
-  const reached = listFrom.slice(0, peers.length);
-  const open = needs.slice();
-  const awake = peers.map((_, index) => index);
-  for (let peer = awake.pop(); peer !== undefined; peer = awake.pop()) {
-    const to = at(listFrom, peer + 1);
-    let work = at(reached, peer);
-    for (; work < to && open[work] === 0; work++) {
-      reached[peer] = work + 1;
-      const last = at(dependantsFrom, work + 1);
-      for (let arrow = at(dependantsFrom, work); arrow < last; arrow++) {
-        const dependant = dependants[arrow] ?? outside(dependants, arrow);
-        const other = peerOf[dependant] ?? outside(peerOf, dependant);
-        const left = (open[dependant] ?? outside(open, dependant)) - 1;
-        open[dependant] = left;
-        if (left === 0 && other !== peer && reached[other] === dependant) awake.push(other);
-      }
-    }
-  }
-  return reached;
 }

@@ -3,7 +3,7 @@
  * numbered through the schedule list by list, so that a peer's list is a range of numbers; what each one needs is asked
  * once and kept as plain arrays.
  */
-import { got, outside, type PeerId } from '../base.ts';
+import { got, int, outside, type PeerId } from '../base.ts';
 import { type Action, OP_INDEX, type Schedule, type Work } from './action.ts';
 import { type NeedsListener, tellNeeds, type Wiring } from './order.ts';
 
@@ -96,4 +96,33 @@ function doubled(list: Int32Array): Int32Array<ArrayBuffer> {
 export function workOf({ peers, actions, peerOf }: WorkGraph, number: number): Work {
   const place = peerOf[number] ?? outside(peerOf, number);
   return { peer: peers[place] ?? outside(peers, place), action: actions[number] ?? outside(actions, number) };
+}
+
+/**
+ * Goes along all lists at once, as far as they can be run: each piece of work comes after those before it in its list and
+ * all that it needs. Answers how far each list was gone along: to its end, or to what waits in a circle.
+ */
+export function walk(
+  { peers, peerOf, listFrom, needs, dependants, dependantsFrom }: WorkGraph,
+  visit: (work: number, peer: number) => void,
+): Int32Array {
+  const reached = listFrom.slice(0, peers.length);
+  const open = needs.slice();
+  const awake = peers.map((_, index) => index);
+  for (let peer = awake.pop(); peer !== undefined; peer = awake.pop()) {
+    const to = int(listFrom, peer + 1);
+    for (let work = int(reached, peer); work < to && open[work] === 0; work++) {
+      visit(work, peer);
+      reached[peer] = work + 1;
+      const last = int(dependantsFrom, work + 1);
+      for (let arrow = int(dependantsFrom, work); arrow < last; arrow++) {
+        const dependant = int(dependants, arrow);
+        const other = int(peerOf, dependant);
+        const left = int(open, dependant) - 1;
+        open[dependant] = left;
+        if (left === 0 && other !== peer && reached[other] === dependant) awake.push(other);
+      }
+    }
+  }
+  return reached;
 }

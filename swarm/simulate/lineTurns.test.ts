@@ -7,7 +7,7 @@ import { addTransfers, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
 import { randomPlan } from '../testing/randomPlan.ts';
 import { isSend, lineTurns, turnsOf, turnText } from './lineTurns.ts';
-import { simulateColumns } from './simulate.ts';
+import { simulateEnds } from './simulate.ts';
 
 const said = (plan: Plan): string[][] =>
   lineTurns(plan).map((messages) => messages.map(({ from, action }) => `${from} ${turnText(action)}`));
@@ -72,7 +72,7 @@ test('[PL63] of random plans all that leaves a home has its turn, once, and no o
     expect(turns.map((messages) => messages.toSorted())).toEqual(expected.map((messages) => messages.toSorted()));
     // Whatever the work and the messages take: in this order all of it is done (else the simulator says who is stuck).
     const seconds = () => random();
-    simulateColumns(graph, {
+    simulateEnds(graph, {
       ...{ forwardSeconds: seconds, backwardSeconds: seconds },
       lines: lineTurns(plan).map((messages) => ({
         ...{ sharing: 'turns', bytesPerSecond: 0.1 + random(), order: messages.map(({ from }) => from) },

@@ -11,8 +11,9 @@ import type { Action, MicroAction } from '../schedule/action.ts';
 import { workGraph } from '../schedule/graph.ts';
 import { addTransfers, build } from '../schedule/lower.ts';
 import { wiring } from '../schedule/order.ts';
+import type { Costs } from './clock.ts';
 import type { LinkCost } from './links.ts';
-import { type Costs, simulateColumns } from './simulate.ts';
+import { simulateEnds } from './simulate.ts';
 
 interface LineMessage {
   readonly from: PeerId;
@@ -63,7 +64,7 @@ function ordered(plan: Plan, lines: readonly (readonly PeerId[])[]): LineMessage
     const from = at(graph.peers, at(graph.peerOf, work));
     return isSend(action) ? { from, action, line: lineFor(from, action) } : null;
   });
-  const { endSeconds } = simulateColumns(graph, evenCosts(plan, lines.length, sent, lineFor));
+  const { endSeconds } = simulateEnds(graph, evenCosts(plan, lines.length, sent, lineFor));
   const byEnd = [...sent.entries()].sort(([a], [b]) => at(endSeconds, a) - at(endSeconds, b) || a - b);
   return lines.map((_, line) =>
     byEnd.flatMap(([, one]) => (one?.line === line ? [{ from: one.from, action: one.action }] : [])),

@@ -26,19 +26,3 @@ export function linkRate({ latencySeconds, bytesPerSecond, windowBytes, streams 
   const windowed = (streams * windowBytes) / (2 * latencySeconds);
   return bytesPerSecond === null ? windowed : Math.min(bytesPerSecond, windowed);
 }
-
-/** Answers when each message arrives. Messages are handed over in the order they are produced; peers are numbers. */
-export function linkQueues(peers: number) {
-  const directions = new Map<number, { freeSeconds: number }>();
-  return (from: number, to: number, bytes: number, cost: LinkCost, now: number): number => {
-    if (cost.bytesPerSecond === null) return now + cost.latencySeconds;
-    const key = from * peers + to;
-    let direction = directions.get(key);
-    if (direction === undefined) {
-      direction = { freeSeconds: 0 };
-      directions.set(key, direction);
-    }
-    direction.freeSeconds = Math.max(now, direction.freeSeconds) + bytes / cost.bytesPerSecond;
-    return direction.freeSeconds + cost.latencySeconds;
-  };
-}

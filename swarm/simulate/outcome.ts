@@ -1,16 +1,17 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { at, invariant, type Result, refusal, success } from '../base.ts';
+import { at, float, int, invariant, type Result, refusal, success } from '../base.ts';
 import { formatAction, type MicroAction } from '../schedule/action.ts';
 import { deadlock } from '../schedule/check.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { wiring } from '../schedule/order.ts';
-import { peerLoads, type TimelineColumns } from '../timeline/columns.ts';
+import { inStartOrder, peerLoads, type TimelineColumns } from '../timeline/columns.ts';
+import type { Costs } from './clock.ts';
 import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { pipelinesOf } from './pipelines.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
 import type { LineCost } from './sharedLine.ts';
-import { type Costs, simulateColumns } from './simulate.ts';
+import { simulateEnds } from './simulate.ts';
 
 export interface Outcome {
   readonly makespanSeconds: number;
@@ -43,7 +44,7 @@ export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
   // The lists of a policy have no order to be judged.
   const [wrong] = policy ? [] : deadlock(graph, schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
-  const outcome = summary(problem.microBatches, graph, simulateColumns(graph, costsOf(problem), policy));
+  const outcome = summary(problem.microBatches, graph, simulateEnds(graph, costsOf(problem), policy));
   return Number.isFinite(outcome.makespanSeconds) ? success(outcome) : refusal('the times are too long to add up');
 }
 
@@ -57,18 +58,14 @@ export function outcomeDocument(outcome: Outcome) {
   return { makespanSeconds, bubbleRatio, peers, timeline };
 }
 
-function barList<T>(
-  { work: { microBatches, actions, peerOf, order, startSeconds, endSeconds } }: Outcome,
-  bar: (peer: number, action: MicroAction, start: number, end: number) => T,
-): T[] {
-  const bars: T[] = [];
-  for (const number of order) {
+function barList<T>({ work }: Outcome, bar: (peer: number, action: MicroAction, start: number, end: number) => T): T[] {
+  const { microBatches, actions, peerOf, startSeconds, endSeconds } = work;
+  return inStartOrder(work).map((number) => {
     const action = actions[number];
     invariant(action && 'microBatch' in action, 'a problem has work on micro-batches alone');
     const own = { ...action, microBatch: action.microBatch % microBatches };
-    bars.push(bar(at(peerOf, number), own, at(startSeconds, number), at(endSeconds, number)));
-  }
-  return bars;
+    return bar(int(peerOf, number), own, float(startSeconds, number), float(endSeconds, number));
+  });
 }
 
 /** Also for planners that try a problem's costs on orders of their own. */
@@ -144,5 +141,7 @@ function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumn
   const busy = peers.reduce((sum, { busySeconds }) => sum + busySeconds, 0);
   const bubbleRatio = makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan));
   const { actions, peerOf } = graph;
-  return { makespanSeconds: makespan, bubbleRatio, peers, work: { microBatches, actions, peerOf, ...columns } };
+  const { startSeconds, endSeconds } = columns;
+  const work = { microBatches, actions, peerOf, startSeconds, endSeconds };
+  return { makespanSeconds: makespan, bubbleRatio, peers, work };
 }

@@ -4,7 +4,8 @@ import { equalSplit } from '../planner/equalSplit.ts';
 import { formatAction } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
-import { type Costs, simulate } from './simulate.ts';
+import type { Costs } from './clock.ts';
+import { simulate } from './simulate.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
 const model = outlineModel(2, false);

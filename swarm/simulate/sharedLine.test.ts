@@ -6,22 +6,22 @@ import { chain, run, upTo } from '../testing/chain.ts';
 import { outcomeDocument } from './outcome.ts';
 import { sharedLine } from './sharedLine.ts';
 
-/** When each message is through, by the event that names it: `messages` are [from, at, bytes, neededAt]. */
+/** When each message is through, by the number of its work: `messages` are [from, at, seconds, neededAt]. */
 function through(sharing: 'mixed' | 'turns', messages: readonly (readonly [number, number, number, number])[]) {
-  const line = sharedLine({ sharing, bytesPerSecond: 1 });
+  const line = sharedLine(sharing);
   const ends = messages.map(() => Number.NaN);
   const instants = new Set(messages.map(([, at]) => at));
   for (let now = 0; now < Infinity; now = Math.min(line.nextSeconds(), ...instants)) {
     if (instants.delete(now))
-      for (const [event, [from, at, bytes, neededAt]] of messages.entries())
-        if (at === now) line.add(from, { bytes, neededAt, latencySeconds: 0, event });
-    for (const { event } of line.goOn(now)) ends[event] = now;
+      for (const [work, [from, at, seconds, neededAt]] of messages.entries())
+        if (at === now) line.add(from, { work, seconds, neededAt });
+    for (const work of line.goOn(now)) ends[work] = now;
   }
   return ends;
 }
 
 describe('a shared line', () => {
-  // At 1 byte a second: until 2 alone, until 6 two by half (2 bytes each), then the rest alone.
+  // Until 2 alone, until 6 two by half (2 seconds of the line each), then the rest alone.
   test('[SI15] mixed: what is under way has equal parts', () => {
     expect(
       through('mixed', [
@@ -32,7 +32,7 @@ describe('a shared line', () => {
   });
 
   test('[SI15] mixed: a sender has one message under way, however many it has', () => {
-    // Two by half until 4 (2 bytes each), again until 8, and the last one alone.
+    // Two by half until 4 (2 seconds of the line each), again until 8, and the last one alone.
     expect(
       through('mixed', [
         [0, 0, 2, 0],

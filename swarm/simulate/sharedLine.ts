@@ -5,7 +5,11 @@
  * own messages go in the order produced. See SPEC.md, SI15 and PL63.
  */
 import { at, type PeerId } from '../base.ts';
-import { instantEnd } from './events.ts';
+
+/** Times closer than this, as a share of the time itself, are one instant: sums in another order differ in their last bits. */
+const INSTANT = 1e-12;
+/** The last time that is one instant with this one. */
+export const instantEnd = (seconds: number): number => seconds * (1 + INSTANT);
 
 type Sharing = 'mixed' | 'turns';
 
@@ -17,12 +21,12 @@ export interface LineCost {
 }
 
 interface Message {
-  readonly bytes: number;
+  /** Whose input it is. */
+  readonly work: number;
+  /** What it takes with the line to itself. */
+  readonly seconds: number;
   /** Less: sooner. */
   readonly neededAt: number;
-  readonly latencySeconds: number;
-  /** Its arrival. */
-  readonly event: number;
 }
 
 interface Sender {
@@ -30,44 +34,43 @@ interface Sender {
   readonly queue: Message[];
   /** Place in the queue of what goes next, or goes now. */
   next: number;
-  /** Which is through when every message under way has been given so many bytes; null: nothing of this sender goes. */
-  endBytes: number | null;
+  /** Which is through when every message under way has been given so much of the line; null: nothing of this sender goes. */
+  endGiven: number | null;
 }
 
 export type SharedLine = ReturnType<typeof sharedLine>;
 
 /** `order`: the senders' numbers. */
-export function sharedLine({ sharing, bytesPerSecond }: LineCost, order?: readonly number[]) {
+export function sharedLine(sharing: Sharing, order?: readonly number[]) {
   const senders = new Map<number, Sender>();
   let busy: Sender[] = [];
-  /** To each message under way, since one went alone. */
-  let givenBytes = 0;
+  /** Seconds of the line to each message under way, since one went alone. */
+  let given = 0;
   let reachedSeconds = 0;
   /** Messages that have begun. */
   let begun = 0;
 
-  const leastEndBytes = (): number =>
-    busy.reduce((least, { endBytes }) => Math.min(least, endBytes ?? least), Infinity);
+  const leastEnd = (): number => busy.reduce((least, { endGiven }) => Math.min(least, endGiven ?? least), Infinity);
   const nextSeconds = (): number =>
-    busy.length === 0 ? Infinity : reachedSeconds + ((leastEndBytes() - givenBytes) * busy.length) / bytesPerSecond;
+    busy.length === 0 ? Infinity : reachedSeconds + (leastEnd() - given) * busy.length;
 
-  /** Takes out what is through by now. */
-  function through(now: number): Message[] {
+  /** Takes out what is through by now, and answers whose input it is. */
+  function through(now: number): number[] {
     if (busy.length === 0) return [];
     // At the end of a message exactly what it had left has been given, however the sums of times are rounded.
-    if (now >= nextSeconds()) givenBytes = leastEndBytes();
-    else givenBytes += ((now - reachedSeconds) * bytesPerSecond) / busy.length;
-    const done = busy.filter(({ endBytes }) => (endBytes ?? Infinity) <= instantEnd(givenBytes));
-    for (const sender of done) sender.endBytes = null;
-    busy = busy.filter(({ endBytes }) => endBytes !== null);
-    return done.map((sender) => at(sender.queue, sender.next++));
+    if (now >= nextSeconds()) given = leastEnd();
+    else given += (now - reachedSeconds) / busy.length;
+    const done = busy.filter(({ endGiven }) => (endGiven ?? Infinity) <= instantEnd(given));
+    for (const sender of done) sender.endGiven = null;
+    busy = busy.filter(({ endGiven }) => endGiven !== null);
+    return done.map((sender) => at(sender.queue, sender.next++).work);
   }
 
   function begin(): void {
-    if (busy.length === 0) givenBytes = 0;
+    if (busy.length === 0) given = 0;
     else if (sharing === 'turns') return;
     const waiting = [...senders.values()].filter(
-      ({ queue, next, endBytes }) => endBytes === null && next < queue.length,
+      ({ queue, next, endGiven }) => endGiven === null && next < queue.length,
     );
     const first = order
       ? waiting.find(({ from }) => from === order[begun])
@@ -75,7 +78,7 @@ export function sharedLine({ sharing, bytesPerSecond }: LineCost, order?: readon
     if (first === undefined) return;
     begun++;
     for (const sender of sharing === 'mixed' ? waiting : [first]) {
-      sender.endBytes = givenBytes + head(sender).bytes;
+      sender.endGiven = given + head(sender).seconds;
       busy.push(sender);
     }
   }
@@ -83,12 +86,12 @@ export function sharedLine({ sharing, bytesPerSecond }: LineCost, order?: readon
   return {
     /** All messages of one instant are added before the line goes on. */
     add(from: number, message: Message): void {
-      const sender = senders.get(from) ?? { from, queue: [], next: 0, endBytes: null };
+      const sender = senders.get(from) ?? { from, queue: [], next: 0, endGiven: null };
       senders.set(from, sender);
       sender.queue.push(message);
     },
-    /** Answers what is through by now, and begins with what waits: after each addition, and at `nextSeconds`. */
-    goOn(now: number): Message[] {
+    /** Answers whose input is through by now, and begins with what waits: after each addition, and at `nextSeconds`. */
+    goOn(now: number): number[] {
       const done = through(now);
       reachedSeconds = now;
       begin();

@@ -11,7 +11,8 @@ import { slots } from '../schedule/slots.ts';
 import { peakInFlight } from '../testing/peakInFlight.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { bubbleRatio, busySeconds, makespanSeconds, spansByPeer, type Timeline } from '../timeline/timeline.ts';
-import { type Costs, simulate } from './simulate.ts';
+import type { Costs } from './clock.ts';
+import { simulate } from './simulate.ts';
 
 const FREE: Costs = {
   forwardSeconds: () => 1,
