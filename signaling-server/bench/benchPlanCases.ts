@@ -2,7 +2,7 @@
 import { at, type PeerId } from '../../swarm/base.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
-import { judge, planOf } from '../../swarm/planner/draft.ts';
+import { judgeDraft, planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import type { Draft } from '../../swarm/planner/layout.ts';
 import { ownedPlan } from '../../swarm/planner/otherOrders.ts';
@@ -65,7 +65,7 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
     { name: 'pair', groups: [[first], [third]], microBatches: samples / 4, schedule: '1f1b' },
   ];
   const drafted = kinds.flatMap(({ name, groups, microBatches, schedule }) => {
-    const draft = judge(costs, { groups, microBatches, schedule })?.draft;
+    const draft = judgeDraft(costs, { groups, microBatches, schedule })?.draft;
     const made = draft && planOf(costs, draft);
     return made ? { name, plan: made.plan } : [];
   });
@@ -79,7 +79,7 @@ export function namedPlans(costs: ClusterCosts, donors: readonly PeerId[]): Name
 
 /** One stage whose donors gather its blocks from one another, each block once a micro-batch, and once for all of a pass. */
 function gatheringPlans(costs: ClusterCosts, places: readonly number[]): NamedPlan[] {
-  const draft = judge(costs, { groups: [places], microBatches: 2 * places.length, schedule: 'gpipe' })?.draft;
+  const draft = judgeDraft(costs, { groups: [places], microBatches: 2 * places.length, schedule: 'gpipe' })?.draft;
   const made = draft && planOf(costs, draft)?.plan;
   if (!made || places.length < 2) return [];
   const gathered = { ...made, stages: made.stages.map((stage) => ({ ...stage, gathered: 1 as const })) };
@@ -93,7 +93,7 @@ function gatheringPlans(costs: ClusterCosts, places: readonly number[]): NamedPl
 /** The same donors in every order: a stage each, or what the order asks for; as many micro-batches, so that all can be compared. */
 function orderedPlans(costs: ClusterCosts, places: readonly number[]): NamedPlan[] {
   const groups = places.map((place) => [place]);
-  const draft = judge(costs, { groups, microBatches: 2 * places.length, schedule: '1f1b' })?.draft;
+  const draft = judgeDraft(costs, { groups, microBatches: 2 * places.length, schedule: '1f1b' })?.draft;
   const made = draft && planOf(costs, draft)?.plan;
   if (!made) return [];
   const again = made.stages.slice(0, -1).flatMap(({ layers }) => firstLayers(layers));

@@ -11,7 +11,7 @@ import { parsePlannedRun, planIslands } from '../../swarm/planner/islandPlan.ts'
 import { orderText } from '../../swarm/planner/otherOrders.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replicas.ts';
-import { type Progress, quickWork } from '../../swarm/planner/search.ts';
+import { quickWork, type SearchProgress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
@@ -104,8 +104,8 @@ const withWeightsThere = async (run: RunFile, path: string): Promise<Result<RunF
  * Until the time is up. However short, the first plan is waited for, and those that split everything evenly are among what
  * it is chosen from.
  */
-function patience(seconds: number | undefined, peers: number): (progress: Progress) => boolean {
-  const isQuick = ({ work }: Progress): boolean => work < quickWork(peers);
+function patience(seconds: number | undefined, peers: number): (progress: SearchProgress) => boolean {
+  const isQuick = ({ work }: SearchProgress): boolean => work < quickWork(peers);
   if (seconds === undefined) return isQuick;
   const end = performance.now() + 1000 * seconds;
   return (progress) => {

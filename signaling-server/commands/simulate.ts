@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { counted, secondsText } from '../../swarm/quantityText.ts';
 import { drawTimeline } from '../../swarm/simulate/drawing.ts';
-import { type Outcome, outcomeDocument, outcomeOf } from '../../swarm/simulate/outcome.ts';
+import { outcomeDocument, outcomeOf, type SimulationOutcome } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../../swarm/simulate/problem.ts';
 import { SCHEDULE_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
@@ -45,7 +45,7 @@ async function simulateCommand(path: string, options: SimulateOptions): Promise<
 const title = ({ schedule, stages, microBatches, pipelines }: SimulateProblem): string =>
   `${schedule}, ${pipelines > 1 ? `${pipelines} pipelines of ` : ''}${counted(stages.length, 'peer')}, ${microBatches} micro-batches`;
 
-function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: Outcome): string {
+function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: SimulationOutcome): string {
   const rows = [
     ['peer', 'busy', 'idle', 'most in flight'],
     ...peers.map((peer, index) => [

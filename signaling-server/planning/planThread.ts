@@ -10,7 +10,7 @@ import type { Found, SearchBudget } from '../../swarm/autoplan/replannerState.ts
 import { invariant, type Result, success } from '../../swarm/base.ts';
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, planCluster, planning } from '../../swarm/planner/clusterPlan.ts';
-import type { Progress } from '../../swarm/planner/search.ts';
+import type { SearchProgress } from '../../swarm/planner/search.ts';
 import { COMMAND_FILE, IS_BUILT } from '../files/projectRoot.ts';
 
 const COMMAND = 'plan-thread';
@@ -142,7 +142,7 @@ const LOOKS = 4;
 
 const until =
   (most: number) =>
-  ({ work }: Progress): boolean =>
+  ({ work }: SearchProgress): boolean =>
     work < most;
 
 /** Where there is no plan yet it is looked for to the end of the search: a refusal stops a run. */

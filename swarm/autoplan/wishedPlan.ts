@@ -4,7 +4,7 @@
  */
 import { type PeerId, type Result, refusal, success } from '../base.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from '../planner/clusterCosts.ts';
-import { type ClusterPlan, predictedOf } from '../planner/clusterPlan.ts';
+import { type ClusterPlan, predictionOf } from '../planner/clusterPlan.ts';
 import { memoryOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
 import { orderText } from '../planner/otherOrders.ts';
@@ -35,7 +35,7 @@ export function wishedPlan(problem: ClusterProblem, wishes: PlanWishes): Result<
   ];
   return success({
     plan,
-    predicted: predictedOf(costs, predicted, memory),
+    predicted: predictionOf(costs, predicted, memory),
     idle: everyone
       .filter((peer) => !memory.has(peer))
       .map((peer) => ({ peer, reason: `no ${plan.schedule} plan that has a part for it was found to fit` })),

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { at, invariant, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
-import { chainsOf, type GroupsAsked, scaleOf } from './chains.ts';
+import { chainsOf, type GroupsAsked, Scale } from './chains.ts';
 import { parseCluster } from './cluster.ts';
 import { clusterCosts } from './clusterCosts.ts';
-import { judge } from './draft.ts';
+import { judgeDraft } from './draft.ts';
 
 const made = modelFromConfig({
   ...{ model_type: 'gpt2', n_layer: 4, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256 },
@@ -36,11 +36,11 @@ const nobody = () => Number.POSITIVE_INFINITY;
 
 /** Whole steps of a pipeline in a round. */
 function stepsOf(asked: GroupsAsked, places: readonly number[]): number {
-  const scale = scaleOf(asked, nobody);
+  const scale = new Scale(asked, nobody);
   const [layers, ownSeconds] = [scale.layers(places), scale.ownSeconds(places)];
   if (ownSeconds === null) return 0;
   const sketch = { groups: places.map((place) => [place]), layers, microBatches: asked.costs.batch.samples };
-  const found = judge(asked.costs, { ...sketch, schedule: '1f1b', warmup: 'overlap' });
+  const found = judgeDraft(asked.costs, { ...sketch, schedule: '1f1b', warmup: 'overlap' });
   return found === null || found.missingBytes > 0 ? 0 : Math.floor(ownSeconds / found.seconds);
 }
 
@@ -83,14 +83,20 @@ describe('pipelines by what they really take', () => {
 
   test.each([1, 2, 3])('[IS31] the walk along a pipeline is what its draft is judged by: cluster %d', (seed) => {
     const asked = { ...askedOf(seed, 6), roundSeconds: 1000 };
-    const scale = scaleOf(asked, nobody);
+    const scale = new Scale(asked, nobody);
     const { samples, sequence } = asked.costs.batch;
     let compared = 0;
     for (const places of orders([0, 1, 2]).concat(orders([3, 4, 5]), orders([1, 4]), orders([0, 1, 3, 5]))) {
       const layers = scale.layers(places);
       if (layers.length === 0) continue;
       const groups = places.map((place) => [place]);
-      const found = judge(asked.costs, { groups, layers, microBatches: samples, schedule: '1f1b', warmup: 'overlap' });
+      const found = judgeDraft(asked.costs, {
+        groups,
+        layers,
+        microBatches: samples,
+        schedule: '1f1b',
+        warmup: 'overlap',
+      });
       const steps = (scale.ownSeconds(places) ?? 0) / (found?.seconds ?? Number.NaN);
       // What is left of a last step counts by its third power.
       const whole = Math.floor(steps) + (steps % 1) ** 3;
@@ -102,15 +108,15 @@ describe('pipelines by what they really take', () => {
 
   test('[IS31] no stage takes longer to send than is waited for, and who receives late has less of a round', () => {
     const { meets, ...rest } = askedOf(1, 4);
-    const whole = scaleOf({ ...rest, meets }, nobody);
+    const whole = new Scale({ ...rest, meets }, nobody);
     const [before = 0, after = 0] = whole.layers([0, 1]);
     // The embedding's table and positions; the last norm and the head's table.
     const most = Math.max(before * LAYER + 256 * 64 + 64 * 64, after * LAYER + 2 * 64 + 256 * 64);
     // Lines of 2 to 6 MB a second.
-    const none = scaleOf({ ...rest, meets: { ...meets, waitedSeconds: (0.06 * LAYER) / 6e6 } }, nobody);
+    const none = new Scale({ ...rest, meets: { ...meets, waitedSeconds: (0.06 * LAYER) / 6e6 } }, nobody);
     expect(whole.ownSeconds([0, 1])).not.toBeNull();
     expect(none.ownSeconds([0, 1])).toBeNull();
-    const late = scaleOf({ ...rest, meets: { ...meets, received: 20 } }, nobody).ownSeconds([0, 1]);
+    const late = new Scale({ ...rest, meets: { ...meets, received: 20 } }, nobody).ownSeconds([0, 1]);
     expect(late).toBeCloseTo(ROUND_SECONDS - ((20 * most) / 1e7 - ROUND_SECONDS / 12), 9);
   });
 });

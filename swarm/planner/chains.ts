@@ -19,7 +19,7 @@ import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model, parameters } from '../model/model.ts';
 import { SESSION_SECONDS } from './cluster.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
-import { fitStage, type Order, orderOf } from './layout.ts';
+import { fitStage, type Order, workOrder } from './layout.ts';
 import { partOf, secondsOf, writtenOut } from './stepTime.ts';
 
 /** A donor alone, or of lanes, may take so much of a round to receive its part of a meeting; whom it takes longer begins the next one late. */
@@ -91,7 +91,7 @@ export function meetsOf(
 }
 
 /** What a donor's line carries both ways. */
-export const lineOf = ({ upload, download }: PlannedPeer): number => Math.min(upload, download);
+export const rateBothWays = ({ upload, download }: PlannedPeer): number => Math.min(upload, download);
 
 /** Elements of a layer, and those that a stage of layers computes with. */
 const layerElements = ({ blocks }: Model): number => blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1;
@@ -129,7 +129,7 @@ export interface Chain {
 
 /** `from`: pipelines that were found for the same with another caution. */
 export function chainsOf(asked: GroupsAsked, alone: (place: number) => number, from: readonly Chain[] = []): Chain[] {
-  const scale = scaleOf(asked, alone);
+  const scale = new Scale(asked, alone);
   const isBegun = from.length > 0;
   const begun = isBegun ? from.map(({ places }) => places) : beginning(asked, scale);
   const chains = withOthers(asked.costs, begun);
@@ -151,7 +151,7 @@ function annealed(
   hottest: number,
 ): Places[] {
   const random = seededRandom(1);
-  const { next } = moves(costs, scale, random, chains);
+  const moves = new Moves(costs, scale, random, chains);
   const last = chains.length - 1;
   /** Of all that is done, what each group more costs: a meeting is longer for it. */
   const share = meets.groupSeconds / (roundSeconds + meets.waitedSeconds);
@@ -173,7 +173,7 @@ function annealed(
       weigh = weighedBy(scale.worth);
       [best, most] = [[...chains], total * (1 - groups * share)];
     }
-    const move = next();
+    const move = moves.next();
     if (move === null) continue;
     const { a, b, one, other } = move;
     const [hasOne, hasOther] = [a !== last && one.length > 0, b !== a && b !== last && other.length > 0];
@@ -211,112 +211,129 @@ interface Move {
   readonly make: () => void;
 }
 
-/** Between donors whose lines are about as good more often than between others: nobody waits for either then. */
-function moves(
-  { peers, model }: ClusterCosts,
-  { roomy, useful }: Scale,
-  random: Random,
-  chains: Places[],
-): { readonly next: () => Move | null } {
-  const line = (place: number): number => lineOf(at(peers, place));
-  const byLine = useful.toSorted((a, b) => line(a) - line(b) || a - b);
-  const rank = new Int32Array(peers.length);
-  for (const [index, place] of byLine.entries()) rank[place] = index;
-  const chainOf = new Int32Array(peers.length);
-  for (const [index, places] of chains.entries()) for (const place of places) chainOf[place] = index;
-  const far = Math.log(byLine.length);
-  const near = (place: number): number => {
-    const distance = Math.floor(Math.exp(random() * far)) * (random() < 0.5 ? 1 : -1);
-    return at(byLine, Math.min(byLine.length - 1, Math.max(0, int(rank, place) + distance)));
-  };
-  const make = (index: number, places: Places): void => {
-    chains[index] = places;
-    for (const place of places) chainOf[place] = index;
-  };
-  const moved = (a: number, b: number, one: Places, other: Places): Move => ({
-    ...{ a, b, one, other },
-    make: () => {
-      make(a, one);
-      if (a !== b) make(b, other);
-    },
-  });
-  const idle = chains.length - 1;
-  const without = (places: Places, place: number): number[] => places.filter((own) => own !== place);
-  const instead = (places: Places, one: number, other: number): number[] =>
-    places.map((own) => (own === one ? other : own));
-  const into = (places: Places, place: number): number[] => places.toSpliced(pick(random, places.length + 1), 0, place);
-  /** A place for a pipeline; -1: there is none. */
-  const empty = (): number => chains.findIndex(({ length }, index) => length === 0 && index !== idle);
+/** Random moves of donors from pipeline to pipeline, of which the last one is of those without any. */
+class Moves {
+  readonly #peers: ClusterCosts['peers'];
+  readonly #scale: Scale;
+  readonly #random: Random;
+  readonly #chains: Places[];
+  readonly #idle: number;
+  /** Layers that the donors of a new pipeline shall have room for. */
+  readonly #layers: number;
+  readonly #byLine: readonly number[];
+  readonly #rank: Int32Array;
+  readonly #chainOf: Int32Array;
+
+  constructor({ peers, model }: ClusterCosts, scale: Scale, random: Random, chains: Places[]) {
+    this.#peers = peers;
+    this.#scale = scale;
+    this.#random = random;
+    this.#chains = chains;
+    this.#idle = chains.length - 1;
+    this.#layers = FIRST_LAYERS * model.layers;
+    const line = (place: number): number => rateBothWays(at(peers, place));
+    this.#byLine = scale.useful.toSorted((a, b) => line(a) - line(b) || a - b);
+    this.#rank = new Int32Array(peers.length);
+    for (const [index, place] of this.#byLine.entries()) this.#rank[place] = index;
+    this.#chainOf = new Int32Array(peers.length);
+    for (const [index, places] of chains.entries()) for (const place of places) this.#chainOf[place] = index;
+  }
+
+  next(): Move | null {
+    const random = this.#random;
+    const place = at(this.#byLine, pick(random, this.#byLine.length));
+    const a = int(this.#chainOf, place);
+    const from = at(this.#chains, a);
+    const kind = random();
+    if (kind < ALONE) return this.#alone(place, a);
+    if (kind < ALONE + WITHIN && a !== this.#idle) {
+      if (from.length < 2) return null;
+      const left = this.#into(without(from, place), place);
+      return this.#moved(a, a, left, left);
+    }
+    const mate = this.#near(place);
+    const b = int(this.#chainOf, mate);
+    if (a === b) return null;
+    const to = at(this.#chains, b);
+    if (a !== this.#idle && b !== this.#idle && random() < LAST_STAGES) {
+      const [here, there] = [from.indexOf(place), to.indexOf(mate)];
+      return this.#moved(
+        ...([a, b] as const),
+        [...from.slice(0, here), ...to.slice(there)],
+        [...to.slice(0, there), ...from.slice(here)],
+      );
+    }
+    return b !== this.#idle && random() < GOES
+      ? this.#moved(a, b, without(from, place), this.#into(to, place))
+      : this.#moved(a, b, instead(from, place, mate), instead(to, mate, place));
+  }
+
+  /** One leaves its pipeline, or begins one. */
+  #alone(place: number, a: number): Move | null {
+    const from = at(this.#chains, a);
+    const isSplit = this.#random() < 0.5;
+    if (a === this.#idle && !isSplit) return this.#opened(place);
+    const b = isSplit ? this.#empty() : this.#idle;
+    return b < 0 || a === b || (isSplit && from.length === 1 && a !== this.#idle)
+      ? null
+      : this.#moved(a, b, without(from, place), [...at(this.#chains, b), place]);
+  }
+
   /** Of those who have no pipeline: as many of about the same lines as hold the model, the roomiest first. */
-  const opened = (place: number): Move | null => {
-    const b = empty();
+  #opened(place: number): Move | null {
+    const b = this.#empty();
     if (b < 0) return null;
+    const { roomy } = this.#scale;
     const found = [place];
     let layers = int(roomy, place);
-    const all = at(chains, idle);
-    for (let tries = 0; layers < FIRST_LAYERS * model.layers && tries < 2 * MOST_STAGES; tries++) {
-      const mate = near(place);
-      if (int(chainOf, mate) !== idle || found.includes(mate) || int(roomy, mate) === 0) continue;
+    for (let tries = 0; layers < this.#layers && tries < 2 * MOST_STAGES; tries++) {
+      const mate = this.#near(place);
+      if (int(this.#chainOf, mate) !== this.#idle || found.includes(mate) || int(roomy, mate) === 0) continue;
       found.push(mate);
       layers += int(roomy, mate);
     }
-    const left = all.filter((own) => !found.includes(own));
-    return moved(idle, b, left, roomiestFirst(peers, found));
-  };
-  const next = (): Move | null => {
-    const place = at(byLine, pick(random, byLine.length));
-    const a = int(chainOf, place);
-    const from = at(chains, a);
-    const kind = random();
-    if (kind < ALONE) {
-      const isSplit = random() < 0.5;
-      if (a === idle && !isSplit) return opened(place);
-      const b = isSplit ? empty() : idle;
-      return b < 0 || a === b || (isSplit && from.length === 1 && a !== idle)
-        ? null
-        : moved(a, b, without(from, place), [...at(chains, b), place]);
-    }
-    if (kind < ALONE + WITHIN && a !== idle) {
-      if (from.length < 2) return null;
-      const left = into(without(from, place), place);
-      return moved(a, a, left, left);
-    }
-    const mate = near(place);
-    const b = int(chainOf, mate);
-    if (a === b) return null;
-    const to = at(chains, b);
-    if (a !== idle && b !== idle && random() < LAST_STAGES) {
-      const [here, there] = [from.indexOf(place), to.indexOf(mate)];
-      return moved(a, b, [...from.slice(0, here), ...to.slice(there)], [...to.slice(0, there), ...from.slice(here)]);
-    }
-    return b !== idle && random() < GOES
-      ? moved(a, b, without(from, place), into(to, place))
-      : moved(a, b, instead(from, place, mate), instead(to, mate, place));
-  };
-  return { next };
+    const left = at(this.#chains, this.#idle).filter((own) => !found.includes(own));
+    return this.#moved(this.#idle, b, left, roomiestFirst(this.#peers, found));
+  }
+
+  /** A donor whose line is about as good more often than another: nobody waits for either then. */
+  #near(place: number): number {
+    const distance =
+      Math.floor(Math.exp(this.#random() * Math.log(this.#byLine.length))) * (this.#random() < 0.5 ? 1 : -1);
+    return at(this.#byLine, Math.min(this.#byLine.length - 1, Math.max(0, int(this.#rank, place) + distance)));
+  }
+
+  /** A place for a pipeline; -1: there is none. */
+  #empty(): number {
+    return this.#chains.findIndex(({ length }, index) => length === 0 && index !== this.#idle);
+  }
+
+  #into(places: Places, place: number): number[] {
+    return places.toSpliced(pick(this.#random, places.length + 1), 0, place);
+  }
+
+  #moved(a: number, b: number, one: Places, other: Places): Move {
+    return {
+      ...{ a, b, one, other },
+      make: () => {
+        this.#make(a, one);
+        if (a !== b) this.#make(b, other);
+      },
+    };
+  }
+
+  #make(index: number, places: Places): void {
+    this.#chains[index] = places;
+    for (const place of places) this.#chainOf[place] = index;
+  }
 }
+
+const without = (places: Places, place: number): number[] => places.filter((own) => own !== place);
+const instead = (places: Places, one: number, other: number): number[] =>
+  places.map((own) => (own === one ? other : own));
 
 /** Tokens a second times the chance that a pipeline lives, where that counts; 0 where it is none. */
 type Weigh = (chain: Places) => number;
-
-interface Scale {
-  /** No more than this. */
-  readonly bound: Weigh;
-  /** By the formula it is hardly more than this, and about this. */
-  readonly hope: Weigh;
-  readonly about: Weigh;
-  readonly worth: Weigh;
-  /** Empty where they have no room for the model. */
-  readonly layers: (chain: Places) => readonly number[];
-  /** Donors who may be in a pipeline. */
-  readonly useful: readonly number[];
-  /** Layers of the middle that each donor has room for, with a few micro-batches in flight. */
-  readonly roomy: Int32Array;
-  /** Layers that a donor has room for with so many micro-batches in flight. */
-  readonly most: (place: number, first: boolean, last: boolean, inFlight: number) => number;
-  /** Seconds that it has for steps in a round; null where it is no pipeline. */
-  readonly ownSeconds: (chain: Places) => number | null;
-}
 
 /** Of a donor at an end or in the middle, with so many micro-batches in flight. */
 interface StageRoom {
@@ -328,89 +345,179 @@ interface StageRoom {
   readonly recomputed: readonly (readonly number[])[];
 }
 
-/** `alone`: seconds of a step of a donor without others; Infinity where it has no room. */
-export function scaleOf(asked: GroupsAsked, alone: (place: number) => number): Scale {
-  const { costs, roundSeconds, meets, caution } = asked;
-  const { model, peers, sampleBytes } = costs;
-  const { samples, sequence } = costs.batch;
-  const known: (StageRoom | undefined)[] = [];
-  const roomOf = (place: number, first: boolean, last: boolean, inFlight: number): StageRoom => {
-    const slots = Math.min(samples, inFlight);
-    const key = (place * (2 * MOST_STAGES) + slots) * 4 + (first ? 1 : 0) + (last ? 2 : 0);
-    const found = known[key] ?? stageRoom(asked, place, first, last, slots);
-    known[key] = found;
-    return found;
-  };
-  const most = (place: number, first: boolean, last: boolean, inFlight: number) =>
-    roomOf(place, first, last, inFlight).most;
-  const rooms: StageRoom[] = [];
-  const layers = new Int32Array(MOST_STAGES);
-  const speeds = Float64Array.from(peers, (peer) => 1 / costs.slowness(peer));
-  const lines = Float64Array.from(peers, ({ upload }) => sampleBytes / upload);
-  const roomiest = Int32Array.from(peers, (_, place) =>
-    Math.max(
-      most(place, false, false, 1),
-      most(place, true, false, 1),
-      most(place, false, true, 1),
-      most(place, true, true, 1),
-    ),
-  );
-  const worthAlone = new Float64Array(peers.length).fill(-1);
-  const aloneOf = (place: number): number => {
-    if (float(worthAlone, place) < 0) {
-      const late = Math.max(0, (meets.received * parameters(model)) / at(peers, place).download - meets.waitedSeconds);
-      worthAlone[place] = tokens([place], wholeSteps(Math.max(0, roundSeconds - late) / alone(place)));
+/** What pipelines are worth. Arrays of the pipeline that was cut last serve the next one. */
+export class Scale {
+  /** By the formula a pipeline is hardly worth more than this, and about this. */
+  readonly hope = this.#weighedBy((chain) => SHORTER * this.#stepSeconds(chain));
+  readonly about = this.#weighedBy((chain) => LONGER * this.#stepSeconds(chain));
+  readonly worth = this.#weighedBy((chain) => this.#walk(chain, this.#layers, this.#rooms));
+  /** Donors who may be in a pipeline. */
+  readonly useful: readonly number[];
+  /** Layers of the middle that each donor has room for, with a few micro-batches in flight. */
+  readonly roomy: Int32Array;
+  readonly #asked: GroupsAsked;
+  readonly #alone: (place: number) => number;
+  readonly #walk: ReturnType<typeof walkOf>;
+  /** Ticks from a stage to the next one. */
+  readonly #hops: number;
+  readonly #known: (StageRoom | undefined)[] = [];
+  readonly #rooms: StageRoom[] = [];
+  readonly #layers = new Int32Array(MOST_STAGES);
+  readonly #speeds: Float64Array;
+  readonly #lines: Float64Array;
+  readonly #roomiest: Int32Array;
+  readonly #worthAlone: Float64Array;
+  readonly #alive: Float64Array;
+
+  /** `alone`: seconds of a step of a donor without others; Infinity where it has no room. */
+  constructor(asked: GroupsAsked, alone: (place: number) => number) {
+    const { costs, roundSeconds, caution, overlaps } = asked;
+    const { peers, sampleBytes, batch } = costs;
+    this.#asked = asked;
+    this.#alone = alone;
+    this.#walk = walkOf(asked);
+    this.#hops = overlaps ? 2 : 1;
+    this.#speeds = Float64Array.from(peers, (peer) => 1 / costs.slowness(peer));
+    this.#lines = Float64Array.from(peers, ({ upload }) => sampleBytes / upload);
+    const ends = [true, false].flatMap((first) => [true, false].map((last) => [first, last] as const));
+    this.#roomiest = Int32Array.from(peers, (_, place) =>
+      Math.max(...ends.map(([first, last]) => this.most(place, first, last, 1))),
+    );
+    this.#worthAlone = new Float64Array(peers.length).fill(-1);
+    this.#alive = Float64Array.from(peers, ({ sessionSeconds }) => caution * roundSeconds * riskOf(sessionSeconds));
+    this.roomy = Int32Array.from(peers, (_, place) => this.most(place, false, false, FIRST_IN_FLIGHT));
+    const sends = (place: number): boolean => (batch.samples - 1) * float(this.#lines, place) < roundSeconds;
+    this.useful = [...peers.keys()].filter(
+      (place) => this.#aloneOf(place) > 0 || (int(this.#roomiest, place) > 0 && sends(place)),
+    );
+  }
+
+  /** Layers that a donor has room for with so many micro-batches in flight. */
+  most(place: number, first: boolean, last: boolean, inFlight: number): number {
+    return this.#roomOf(place, first, last, inFlight).most;
+  }
+
+  /** Empty where they have no room for the model. */
+  layers(chain: Places): readonly number[] {
+    return this.#cut(chain) ? [...this.#layers.subarray(0, chain.length)] : [];
+  }
+
+  /** Seconds that a pipeline has for steps in a round; null where it is none. */
+  ownSeconds(chain: Places): number | null {
+    return this.#cut(chain) ? this.#ownSeconds(chain) : null;
+  }
+
+  /** A pipeline is worth no more than this. */
+  bound(chain: Places): number {
+    const { costs, roundSeconds } = this.#asked;
+    const { model, batch } = costs;
+    const last = chain.length - 1;
+    if (last < 0 || last >= MOST_STAGES) return 0;
+    if (last === 0) return this.#aloneOf(at(chain, 0));
+    let [speed, slowest, line, way, room] = [0, Number.POSITIVE_INFINITY, 0, 0, 0];
+    for (let stage = 0; stage <= last; stage++) {
+      const place = at(chain, stage);
+      const isEnd = stage === 0 || stage === last;
+      room += int(this.#roomiest, place);
+      speed += float(this.#speeds, place);
+      slowest = Math.min(slowest, float(this.#speeds, place));
+      const own = float(this.#lines, place) * (isEnd ? 1 : 2);
+      line = Math.max(line, own);
+      way += own;
     }
-    return float(worthAlone, place);
-  };
-  const alive = Float64Array.from(peers, ({ sessionSeconds }) => caution * roundSeconds * riskOf(sessionSeconds));
-  const tokens = (chain: Places, steps: number): number => {
+    if (room < model.layers) return 0;
+    const pace = Math.max(line, 1 / slowest, model.layers / speed);
+    return this.#tokens(chain, wholeSteps(roundSeconds / (SHORTER * ((batch.samples - 1) * pace + way))));
+  }
+
+  #weighedBy(seconds: Weigh): Weigh {
+    return (chain) => {
+      if (chain.length === 1) return this.#aloneOf(at(chain, 0));
+      const own = this.#cut(chain) ? this.#ownSeconds(chain) : 0;
+      return own > 0 ? this.#tokens(chain, wholeSteps(own / seconds(chain))) : 0;
+    };
+  }
+
+  #aloneOf(place: number): number {
+    if (float(this.#worthAlone, place) < 0) {
+      const { costs, meets, roundSeconds } = this.#asked;
+      const { download } = at(costs.peers, place);
+      const late = Math.max(0, (meets.received * parameters(costs.model)) / download - meets.waitedSeconds);
+      this.#worthAlone[place] = this.#tokens(
+        [place],
+        wholeSteps(Math.max(0, roundSeconds - late) / this.#alone(place)),
+      );
+    }
+    return float(this.#worthAlone, place);
+  }
+
+  #tokens(chain: Places, steps: number): number {
+    const { costs, roundSeconds } = this.#asked;
+    const { samples, sequence } = costs.batch;
     let risk = 0;
-    for (const place of chain) risk += float(alive, place);
+    for (const place of chain) risk += float(this.#alive, place);
     return (steps * samples * sequence * Math.exp(-risk)) / roundSeconds;
-  };
+  }
+
+  #roomOf(place: number, first: boolean, last: boolean, inFlight: number): StageRoom {
+    const slots = Math.min(this.#asked.costs.batch.samples, inFlight);
+    const key = (place * (2 * MOST_STAGES) + slots) * 4 + (first ? 1 : 0) + (last ? 2 : 0);
+    const found = this.#known[key] ?? stageRoom(this.#asked, place, first, last, slots);
+    this.#known[key] = found;
+    return found;
+  }
+
   /** As many layers to each as make the slowest as fast as can be; false where they have no room. */
-  const cut = (chain: Places): boolean => {
-    if (chain.length === 0 || chain.length > Math.min(MOST_STAGES, model.layers)) return false;
+  #cut(chain: Places): boolean {
+    const { layers: all } = this.#asked.costs.model;
+    if (chain.length === 0 || chain.length > Math.min(MOST_STAGES, all)) return false;
     const last = chain.length - 1;
     let [room, speed] = [0, 0];
     for (let stage = 0; stage <= last; stage++) {
-      const own = roomOf(at(chain, stage), stage === 0, stage === last, hops * (last - stage) + 1);
+      const own = this.#roomOf(at(chain, stage), stage === 0, stage === last, this.#hops * (last - stage) + 1);
       if (own.most === 0) return false;
-      rooms[stage] = own;
+      this.#rooms[stage] = own;
       room += own.most;
-      speed += float(speeds, at(chain, stage));
+      speed += float(this.#speeds, at(chain, stage));
     }
-    if (room < model.layers) return false;
-    // The slowest takes no less than this, so that what takes no longer is certainly theirs.
-    const least = model.layers / speed;
-    let left = model.layers;
-    for (let stage = 0; stage <= last; stage++) {
+    if (room < all) return false;
+    this.#dealLayers(chain, all / speed);
+    return true;
+  }
+
+  /** The slowest takes no less than `least`, so that what takes no longer is certainly theirs; the others one at a time. */
+  #dealLayers(chain: Places, least: number): void {
+    const [rooms, layers] = [this.#rooms, this.#layers];
+    let left = this.#asked.costs.model.layers;
+    for (let stage = 0; stage < chain.length; stage++) {
       const { most: full, seconds } = at(rooms, stage);
-      let own = Math.min(full, Math.max(1, Math.floor(least * float(speeds, at(chain, stage)))));
+      let own = Math.min(full, Math.max(1, Math.floor(least * float(this.#speeds, at(chain, stage)))));
       while (own > 1 && float(seconds, own) > least) own--;
       layers[stage] = own;
       left -= own;
     }
     for (; left > 0; left--) {
       let [best, soonest] = [-1, Number.POSITIVE_INFINITY];
-      for (let stage = 0; stage <= last; stage++) {
+      for (let stage = 0; stage < chain.length; stage++) {
         const after = int(layers, stage) + 1;
         const { most: full, seconds } = at(rooms, stage);
         if (after <= full && float(seconds, after) < soonest) [best, soonest] = [stage, float(seconds, after)];
       }
       layers[best] = int(layers, best) + 1;
     }
-    return true;
-  };
-  const stepSeconds = (chain: Places): number => {
+  }
+
+  /** Of a pipeline that was just cut, by a formula. */
+  #stepSeconds(chain: Places): number {
+    const { costs } = this.#asked;
+    const { peers, sampleBytes, batch } = costs;
     const last = chain.length - 1;
     const sharedBy = (stage: number): number => (stage === 0 || stage === last ? 1 : 2);
     let [way, pace] = [0, 0];
     for (let stage = last; stage >= 0; stage--) {
-      const work = float(at(rooms, stage).seconds, int(layers, stage));
+      const work = float(at(this.#rooms, stage).seconds, int(this.#layers, stage));
       way += work;
-      pace = Math.max(pace, work, way / Math.min(samples, hops * (last - stage) + 1));
+      pace = Math.max(pace, work, way / Math.min(batch.samples, this.#hops * (last - stage) + 1));
       if (stage === 0) break;
       const [a, b] = [at(chain, stage - 1), at(chain, stage)];
       const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
@@ -422,59 +529,20 @@ export function scaleOf(asked: GroupsAsked, alone: (place: number) => number): S
       pace = Math.max(pace, there, home, (ours * sampleBytes) / one.upload, (theirs * sampleBytes) / other.upload);
       way += there + home + 2 * latencySeconds;
     }
-    return (samples - 1) * pace + way;
-  };
-  /** Of a chain that was just cut. Who takes longer to receive than is waited for begins late. */
-  const ownSeconds = (chain: Places): number => {
+    return (batch.samples - 1) * pace + way;
+  }
+
+  /** Of a pipeline that was just cut. Who takes longer to receive than is waited for begins late. */
+  #ownSeconds(chain: Places): number {
+    const { costs, meets, roundSeconds } = this.#asked;
     let late = 0;
     for (let stage = 0; stage < chain.length; stage++) {
-      const { download } = at(peers, at(chain, stage));
-      const own = float(at(rooms, stage).elements, int(layers, stage));
+      const { download } = at(costs.peers, at(chain, stage));
+      const own = float(at(this.#rooms, stage).elements, int(this.#layers, stage));
       late = Math.max(late, (meets.received * own) / download - meets.waitedSeconds);
     }
     return Math.max(0, roundSeconds - late);
-  };
-  const bound = (chain: Places): number => {
-    const last = chain.length - 1;
-    if (last < 0 || last >= MOST_STAGES) return 0;
-    if (last === 0) return aloneOf(at(chain, 0));
-    let [speed, slowest, line, way, room] = [0, Number.POSITIVE_INFINITY, 0, 0, 0];
-    for (let stage = 0; stage <= last; stage++) {
-      const place = at(chain, stage);
-      const isEnd = stage === 0 || stage === last;
-      room += int(roomiest, place);
-      speed += float(speeds, place);
-      slowest = Math.min(slowest, float(speeds, place));
-      const own = float(lines, place) * (isEnd ? 1 : 2);
-      line = Math.max(line, own);
-      way += own;
-    }
-    if (room < model.layers) return 0;
-    const pace = Math.max(line, 1 / slowest, model.layers / speed);
-    return tokens(chain, wholeSteps(roundSeconds / (SHORTER * ((samples - 1) * pace + way))));
-  };
-  const hops = asked.overlaps ? 2 : 1;
-  const walk = walkOf(asked);
-  const weighedBy =
-    (seconds: Weigh): Weigh =>
-    (chain) => {
-      if (chain.length === 1) return aloneOf(at(chain, 0));
-      const own = cut(chain) ? ownSeconds(chain) : 0;
-      return own > 0 ? tokens(chain, wholeSteps(own / seconds(chain))) : 0;
-    };
-  return {
-    bound,
-    hope: weighedBy((chain) => SHORTER * stepSeconds(chain)),
-    about: weighedBy((chain) => LONGER * stepSeconds(chain)),
-    worth: weighedBy((chain) => walk(chain, layers, rooms)),
-    layers: (chain) => (cut(chain) ? [...layers.subarray(0, chain.length)] : []),
-    useful: [...peers.keys()].filter(
-      (place) => aloneOf(place) > 0 || (int(roomiest, place) > 0 && (samples - 1) * float(lines, place) < roundSeconds),
-    ),
-    roomy: Int32Array.from(peers, (_, place) => most(place, false, false, FIRST_IN_FLIGHT)),
-    most,
-    ownSeconds: (chain) => (cut(chain) ? ownSeconds(chain) : null),
-  };
+  }
 }
 
 /** Seconds of a step of a chain that was just cut, by the walk that drafts are judged by. */
@@ -490,7 +558,7 @@ function walkOf({ costs, overlaps }: GroupsAsked) {
     const draft = { ...way, groups: members.map(({ group }) => group), layers: [...layers.subarray(0, length)] };
     const layout = partOf(costs, draft);
     if (layout === null) return Number.POSITIVE_INFINITY;
-    const order = orders[length] ?? orderOf(layout, draft);
+    const order = orders[length] ?? workOrder(layout, draft);
     const written = order.list ? order : { ...order, list: writtenOut(layout, order) };
     orders[length] = written;
     return secondsOf(costs, draft, [layout, written], {
@@ -557,7 +625,7 @@ function roomiestFirst(peers: ClusterCosts['peers'], places: Places): Places {
 /** Those of the best lines together, each with as many as hold the model; the roomiest first, for it has most in flight. */
 function beginning({ costs }: GroupsAsked, scale: Scale): Places[] {
   const { peers, model } = costs;
-  const line = (place: number): number => lineOf(at(peers, place));
+  const line = (place: number): number => rateBothWays(at(peers, place));
   const chains: Places[] = [];
   let left: number[] = [];
   for (const place of peers.keys()) {

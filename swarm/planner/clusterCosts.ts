@@ -2,7 +2,7 @@
  * What a piece of the model costs each peer of a cluster: seconds and bytes. A peer's measured times win over any peak
  * rate (estimates from peak rates were found 69 % off, Sailor on FlashFlex); only what was not measured, the embedding
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
- * What goes from peer to peer costs by the lines of both (Flow), which several peers may share.
+ * What goes from peer to peer costs by the lines of both (ByteFlow), which several peers may share.
  */
 import { at, got, invariant, type PeerId, peerId } from '../base.ts';
 import {
@@ -129,7 +129,7 @@ export interface StageShape {
 export type ClusterCosts = ReturnType<typeof clusterCosts>;
 
 /** What was worked out for a cluster already, by a number or a list that stands for all that it depends on beside. */
-export function remembered<T>() {
+export function memo<T>() {
   const known = new WeakMap<ClusterCosts, Map<number, T>>();
   return (costs: ClusterCosts, key: number, make: () => T): T => {
     const own = known.get(costs) ?? new Map<number, T>();
@@ -166,64 +166,34 @@ const flops = (rows: readonly Operation[], sequence: number): number =>
   rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
 
 export function clusterCosts(problem: ClusterProblem) {
-  const { model, batch, cluster, shares, computes, serverSeconds, mainMemory, without, planeBytes = 0 } = problem;
+  const { model, batch, cluster, without, planeBytes = 0 } = problem;
   const { sequence, wire = 'f32' } = batch;
-  const layerFlops = Math.max(1, flops(model.layer(0), sequence));
-  const wholeShare = 1 - flops(endOf(model.layer(0)), sequence) / layerFlops;
-  const headLayers = flops(model.head, sequence) / layerFlops;
-  const embeddingLayers = (2 * model.width * sequence) / layerFlops;
   const buffers = largestBuffers(model, batch, cluster.peers);
-  const peers = cluster.peers.map(
-    (peer): PlannedPeer => ({
-      ...plannedPeer(
-        buffers.relevant(peer),
-        layerFlops,
-        shares?.get(peer.id),
-        computes?.get(peer.id),
-        serverSeconds?.get(peer.id),
-      ),
-      mainMemory: mainMemory?.get(peer.id) ?? ASSUMED_SPEED,
-    }),
-  );
+  const peers = cluster.peers.map((peer) => plannedPeer(problem, buffers.relevant(peer)));
   const bufferLimits = limitsOf(peers);
-  const linkAt = linkTable(cluster);
-  const placeOf = new Map(peers.map(({ id }, place) => [id, place]));
-  const rates: Float64Array[] = [];
-  const aheadShares: number[] = [];
-  const memory = stageMemory(model, batch);
   /** Whose state a peer can keep in main memory. */
   const isWhole = batch.islands !== undefined || batch.stateWire !== undefined;
   const isOnGpu = isWhole || planeBytes > 0 || without === 'mainMemory';
   const hostElements = (peer: PlannedPeer): number => (isOnGpu ? 0 : Math.floor(peer.hostBytes / HOST_ELEMENT_BYTES));
-
-  /** What a stage takes forward, in layers. The head's backward runs with its forward, where the logits still are. */
-  const forwardSeconds = (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
-    const forward = time(peer.forward, samples);
-    const head = last ? headLayers * (forward + time(peer.backward, samples)) : 0;
-    return forward * (layers + (first ? embeddingLayers : 0)) + head;
-  };
+  const memory = new StageMemory(model, batch);
   return {
-    model,
-    batch,
-    peers,
-    planeBytes,
+    ...{ model, batch, peers, planeBytes, memory, bufferLimits, hostElements },
+    ...workCosts(problem),
+    ...linkCosts(cluster, peers),
     /** Does any plan leave some of those out who share a line? With islands others of it may be in another plan. */
     hasLines: batch.islands === undefined && planeBytes === 0 && peers.some(({ line }) => line !== null),
-    memory,
     /** Bytes that the largest buffer of a stage has past what this peer's GPU takes in one, on micro-batches of so many samples. */
     excessBytes(peer: PlannedPeer, shape: StageShape, samples: number): number {
       const found = isLimited(peer) ? excess(buffers.ofStage(shape, samples), peer.buffers) : null;
       return found ? found.bytes - found.limit : 0;
     },
-    bufferLimits,
     /** A buffer that this plan has with a peer whose GPU takes none so large; null: none. */
     oversized: (plan: Plan) => oversized(model, batch, plan, bufferLimits),
     /** May stages gather their layers? With islands, and where sums and values go as codes, they are whole. */
     gathers: !isWhole && without !== 'gathering',
-    hostElements,
     givesMainMemory: peers.some((peer) => hostElements(peer) > 0),
     /** Layers a second there and back, a sample at a time; of each peer by its place. */
-    speeds: peers.map((peer) => 1 / Math.max(1e-12, time(peer.forward, 1) + time(peer.backward, 1))),
+    speeds: peers.map((peer) => 1 / Math.max(1e-12, passSeconds(peer, 1))),
     /** Bytes of an activation, or its gradient, of one sample on its way; with `auto` the fewest that the plan may choose. */
     sampleBytes: packedBytes(tightestWire(wire), sequence * model.width),
     /** The same over the links of a plan. */
@@ -234,46 +204,10 @@ export function clusterCosts(problem: ClusterProblem) {
     },
     /** Bytes of an element of a gradient sum, or of a value, on its way. */
     stateElementBytes: packedBytes(batch.stateWire ?? 'f32', INT8_BLOCK) / INT8_BLOCK,
-    forwardSeconds,
-    backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
-      time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
-    layerSeconds: (peer: PlannedPeer, samples: number): number => time(peer.forward, samples),
-    /** Of a layer that is computed again ahead of its backward: what goes by runs of rows is done in that. */
-    aheadShare: (samples: number): number => {
-      const found = aheadShares[samples] ?? (runRowsOf(model, samples * sequence, batch.compute) > 0 ? wholeShare : 1);
-      aheadShares[samples] = found;
-      return found;
-    },
-    /** Forward and backward of a stage take as long as so many layers take there and back. */
-    stageLayers: ({ first, last, layers }: StageShape): number =>
-      layers + (first ? embeddingLayers : 0) + (last ? headLayers : 0),
-    /** A layer there and back. */
-    passSeconds: (peer: PlannedPeer, samples: number): number =>
-      time(peer.forward, samples) + time(peer.backward, samples),
-    /** As it was measured, over the share of its time that the GPU gives; else by its FLOPs. */
-    updateSeconds: ({ mainMemory: { onGpuSeconds }, rest, forward }: PlannedPeer, elements: number): number =>
-      onGpuSeconds === undefined
-        ? (UPDATE_FLOPS * elements * time(forward, 1)) / layerFlops
-        : (onGpuSeconds * elements) / (1 - rest),
-    /** What elements in main memory take before the commit, and after it. */
-    hostSumSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.sumSeconds * elements,
-    hostUpdateSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.updateSeconds * elements,
-    /** A sample through a whole layer, there and back. */
-    slowness: (peer: PlannedPeer): number => time(peer.forward, 1) + time(peer.backward, 1),
-    placeOf: (id: PeerId): number => placeOf.get(id) ?? -1,
     /** Whether one of them may keep float32 masters beside what it computes with: halves, or what codes add up to. */
     hasMasters: (places: readonly number[]): boolean =>
       batch.stateWire !== undefined ||
       (batch.compute === 'f16' && places.some((place) => peers[place]?.compute !== 'f32')),
-    /** Between two peers by their places. */
-    linkAt,
-    /** Bytes a second from this place to every other; Infinity: unlimited. For whoever looks at all of them. */
-    ratesFrom(place: number): Float64Array {
-      const found = rates[place] ?? Float64Array.from(peers, (_, to) => linkAt(place, to).bytesPerSecond ?? Infinity);
-      rates[place] = found;
-      return found;
-    },
-    link: (a: PeerId, b: PeerId): ClusterLink => linkAt(placeOf.get(a) ?? -1, placeOf.get(b) ?? -1),
     /** Bytes that a peer says its activations take beyond what the stage allocates for them. */
     extraBytes: (
       peer: PlannedPeer,
@@ -288,6 +222,75 @@ export function clusterCosts(problem: ClusterProblem) {
   };
 }
 
+const layerFlopsOf = ({ model, batch: { sequence } }: ClusterProblem): number =>
+  Math.max(1, flops(model.layer(0), sequence));
+
+/** A layer there and back. */
+const passSeconds = (peer: PlannedPeer, samples: number): number =>
+  time(peer.forward, samples) + time(peer.backward, samples);
+
+/** Seconds of work: on micro-batches, and on the state. */
+function workCosts(problem: ClusterProblem) {
+  const { model, batch } = problem;
+  const { sequence } = batch;
+  const layerFlops = layerFlopsOf(problem);
+  const wholeShare = 1 - flops(endOf(model.layer(0)), sequence) / layerFlops;
+  const headLayers = flops(model.head, sequence) / layerFlops;
+  const embeddingLayers = (2 * model.width * sequence) / layerFlops;
+  const aheadShares: number[] = [];
+  return {
+    passSeconds,
+    /** The head's backward runs with its forward, where the logits still are. */
+    forwardSeconds: (peer: PlannedPeer, { first, last, layers }: StageShape, samples: number): number => {
+      const forward = time(peer.forward, samples);
+      const head = last ? headLayers * (forward + time(peer.backward, samples)) : 0;
+      return forward * (layers + (first ? embeddingLayers : 0)) + head;
+    },
+    backwardSeconds: (peer: PlannedPeer, { first, layers }: StageShape, samples: number): number =>
+      time(peer.backward, samples) * (layers + (first ? embeddingLayers : 0)),
+    layerSeconds: (peer: PlannedPeer, samples: number): number => time(peer.forward, samples),
+    /** Of a layer that is computed again ahead of its backward: what goes by runs of rows is done in that. */
+    aheadShare: (samples: number): number => {
+      const found = aheadShares[samples] ?? (runRowsOf(model, samples * sequence, batch.compute) > 0 ? wholeShare : 1);
+      aheadShares[samples] = found;
+      return found;
+    },
+    /** Forward and backward of a stage take as long as so many layers take there and back. */
+    stageLayers: ({ first, last, layers }: StageShape): number =>
+      layers + (first ? embeddingLayers : 0) + (last ? headLayers : 0),
+    /** As it was measured, over the share of its time that the GPU gives; else by its FLOPs. */
+    updateSeconds: ({ mainMemory: { onGpuSeconds }, rest, forward }: PlannedPeer, elements: number): number =>
+      onGpuSeconds === undefined
+        ? (UPDATE_FLOPS * elements * time(forward, 1)) / layerFlops
+        : (onGpuSeconds * elements) / (1 - rest),
+    /** What elements in main memory take before the commit, and after it. */
+    hostSumSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.sumSeconds * elements,
+    hostUpdateSeconds: ({ mainMemory }: PlannedPeer, elements: number): number => mainMemory.updateSeconds * elements,
+    /** A sample through a whole layer, there and back. */
+    slowness: (peer: PlannedPeer): number => passSeconds(peer, 1),
+  };
+}
+
+/** Where peers are in the list, and what is between them. */
+function linkCosts(cluster: Cluster, peers: readonly PlannedPeer[]) {
+  const linkAt = linkTable(cluster);
+  const places = new Map(peers.map(({ id }, place) => [id, place]));
+  const placeOf = (id: PeerId): number => places.get(id) ?? -1;
+  const rates: Float64Array[] = [];
+  return {
+    placeOf,
+    /** Between two peers by their places. */
+    linkAt,
+    link: (a: PeerId, b: PeerId): ClusterLink => linkAt(placeOf(a), placeOf(b)),
+    /** Bytes a second from this place to every other; Infinity: unlimited. For whoever looks at all of them. */
+    ratesFrom(place: number): Float64Array {
+      const found = rates[place] ?? Float64Array.from(peers, (_, to) => linkAt(place, to).bytesPerSecond ?? Infinity);
+      rates[place] = found;
+      return found;
+    },
+  };
+}
+
 const isLimited = ({ buffers: { bufferBytes, bindingBytes } }: PlannedPeer): boolean =>
   Math.min(bufferBytes, bindingBytes) < Number.POSITIVE_INFINITY;
 const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
@@ -296,17 +299,12 @@ const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, curveAt(curve, samples));
 
-function plannedPeer(
-  peer: ClusterPeer,
-  layerFlops: number,
-  share = 1,
-  compute: Compute | null = null,
-  serverSeconds = 0,
-): Omit<PlannedPeer, 'mainMemory'> {
-  const { measured } = peer;
-  const single = measured ? 0 : layerFlops / (peer.flopsPerSecond ?? 1);
+function plannedPeer(problem: ClusterProblem, peer: ClusterPeer): PlannedPeer {
+  const { shares, computes, serverSeconds, mainMemory } = problem;
+  const { id, measured } = peer;
+  const single = measured ? 0 : layerFlopsOf(problem) / (peer.flopsPerSecond ?? 1);
   return {
-    id: peerId(peer.id),
+    id: peerId(id),
     memoryBytes: peer.memoryBytes,
     hostBytes: peer.hostBytes ?? 0,
     buffers: bufferLimitOf(peer),
@@ -319,9 +317,10 @@ function plannedPeer(
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
     backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
-    compute,
-    serverSeconds,
-    rest: 1 - share,
+    compute: computes?.get(id) ?? null,
+    serverSeconds: serverSeconds?.get(id) ?? 0,
+    mainMemory: mainMemory?.get(id) ?? ASSUMED_SPEED,
+    rest: 1 - (shares?.get(id) ?? 1),
   };
 }
 
@@ -329,109 +328,125 @@ type StageWork = Pick<StageSize, 'samples' | 'slots' | 'keepsMade'> & { readonly
 const PRECISION_FLAG = { either: 0, f32: 4, f16: 8 } as const;
 const [KEEPS_FLAG, ALL_FLAGS] = [12, 24];
 
+/** Bytes of a stage: a part that does not depend on the slots, and what each slot takes. */
+interface Size {
+  readonly fixed: number;
+  readonly slot: number;
+}
+
+interface Kept {
+  readonly compute: Compute | null;
+  readonly wires: readonly WireEncoding[];
+  readonly keepsMade: boolean;
+}
+
+/** `start` and so many times what `b` has more than `a`. */
+const line = (start: Size, a: Size, b: Size, times: number): Size => ({
+  fixed: start.fixed + times * (b.fixed - a.fixed),
+  slot: start.slot + times * (b.slot - a.slot),
+});
+
 /**
  * Bytes of a stage on one peer: a fixed part and one a slot. Layers are alike, so both are lines in the number of layers
  * and of those recomputed (from the first one on, which brings the shared place): a few stages say all of them.
  */
-function stageMemory(model: Model, batch: ClusterProblem['batch']) {
-  const { sequence, wire = 'f32', compute: asked, stateWire } = batch;
-  const either = asked === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
-  interface Size {
-    readonly fixed: number;
-    readonly slot: number;
+class StageMemory {
+  readonly #model: Model;
+  readonly #batch: ClusterProblem['batch'];
+  /** Of a peer of which is not known how it computes. */
+  readonly #either: readonly Compute[];
+  readonly #sought: readonly WireEncoding[];
+  readonly #known = new Map<number, Size>();
+
+  constructor(model: Model, batch: ClusterProblem['batch']) {
+    this.#model = model;
+    this.#batch = batch;
+    this.#either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : ['f32'];
+    this.#sought = [tightestWire(batch.wire ?? 'f32')];
   }
-  interface Kept {
-    readonly compute: Compute | null;
-    readonly wires: readonly WireEncoding[];
-    readonly keepsMade: boolean;
+
+  /** `wires`: of the links of its peer; absent: as a plan is sought for. */
+  stageBytes(
+    shape: StageShape,
+    { samples, slots, recomputed, keepsMade = false }: StageWork,
+    compute: Compute | null,
+    wires = this.#sought,
+  ): number {
+    const { fixed, slot } = this.#size(shape, samples, recomputed, { compute, wires, keepsMade });
+    return fixed + slots * slot;
   }
-  type SizeOf = (shape: StageShape, samples: number, recomputed: number, kept: Kept) => Size;
-  const sought = [tightestWire(wire)];
-  const known = new Map<number, Size>();
-  const measure: SizeOf = ({ first, last, layers }, samples, recomputed, { compute: own, wires, keepsMade }) => {
-    // A middle stage of all layers, which is asked for as a measure, has the first one's bytes where there is no other room.
-    const from = first ? 0 : last ? model.layers - layers : Math.min(1, model.layers - layers);
-    invariant(from + layers <= model.layers, 'a stage has layers of the model');
-    const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
-    const bytes = (slots: number, compute: Compute) =>
-      stageBuffers(model, {
-        layers: [from, from + layers],
-        ...{ samples, sequence, slots, recompute, wires, compute, keepsMade },
-        ...(stateWire && { stateWire }),
-      }).reduce((sum, buffer) => sum + buffer.bytes, 0);
-    const most = (of: (compute: Compute) => number): number => Math.max(...(own ? [own] : either).map(of));
-    return {
-      fixed: most((compute) => bytes(0, compute)),
-      slot: most((compute) => bytes(1, compute) - bytes(0, compute)),
-    };
-  };
-  const size: SizeOf = (shape, samples, recomputed, kept) => {
+
+  /** Of the layer that is computed again ahead of its backward, where others come between. */
+  aheadBytes(samples: number, compute: Compute | null): number {
+    const size = { layers: [0, 1] as const, samples, sequence: this.#batch.sequence, slots: 0, recompute: [0] };
+    const bytes = (own: Compute, recomputesAhead: boolean): number =>
+      bytesOf(stageBuffers(this.#model, { ...size, compute: own, recomputesAhead }));
+    return this.#most(compute, (own) => bytes(own, true) - bytes(own, false));
+  }
+
+  /** Activations of one layer and one micro-batch in flight. */
+  layerSlotBytes(samples: number, compute: Compute | null): number {
+    const { layers } = this.#model;
+    const kept = { compute, wires: this.#sought, keepsMade: true };
+    const whole = this.#size({ first: true, last: true, layers }, samples, 0, kept).slot;
+    if (layers < 2) return whole;
+    return (whole - this.#size({ first: true, last: false, layers: 1 }, samples, 0, kept).slot) / (layers - 1);
+  }
+
+  #size(shape: StageShape, samples: number, recomputed: number, kept: Kept): Size {
     const flags =
       (shape.first ? 1 : 0) +
       (shape.last ? 2 : 0) +
       PRECISION_FLAG[kept.compute ?? 'either'] +
       (kept.keepsMade ? KEEPS_FLAG : 0);
     const written = kept.wires.reduce((sum, each) => sum + ALL_FLAGS * 2 ** WIRE_ENCODINGS.indexOf(each), 0);
-    const most = model.layers + 1;
+    const most = this.#model.layers + 1;
     const key = ((samples * most + shape.layers) * most + recomputed) * ALL_FLAGS * 2 ** WIRE_ENCODINGS.length;
-    const found = known.get(key + written + flags) ?? workOut(shape, samples, recomputed, kept);
-    known.set(key + written + flags, found);
+    const found = this.#known.get(key + written + flags) ?? this.#workOut(shape, samples, recomputed, kept);
+    this.#known.set(key + written + flags, found);
     return found;
-  };
-  const workOut: SizeOf = (shape, samples, recomputed, kept) => {
-    const whole = shape.first && shape.last;
+  }
+
+  #workOut(shape: StageShape, samples: number, recomputed: number, kept: Kept): Size {
     if (recomputed > 2) {
-      const one = size(shape, samples, 1, kept);
-      return line(one, one, size(shape, samples, 2, kept), recomputed - 1);
+      const one = this.#size(shape, samples, 1, kept);
+      return line(one, one, this.#size(shape, samples, 2, kept), recomputed - 1);
     }
-    if (whole || shape.layers <= 2) return measure(shape, samples, recomputed, kept);
+    const isWhole = shape.first && shape.last;
+    if (isWhole || shape.layers <= 2) return this.#measured(shape, samples, recomputed, kept);
     const two = { ...shape, layers: 2 };
     return line(
-      size(two, samples, recomputed, kept),
-      size({ ...shape, layers: 1 }, samples, 0, kept),
-      size(two, samples, 0, kept),
+      this.#size(two, samples, recomputed, kept),
+      this.#size({ ...shape, layers: 1 }, samples, 0, kept),
+      this.#size(two, samples, 0, kept),
       shape.layers - 2,
     );
-  };
-  /** `start` and so many times what `b` has more than `a`. */
-  const line = (start: Size, a: Size, b: Size, times: number): Size => ({
-    fixed: start.fixed + times * (b.fixed - a.fixed),
-    slot: start.slot + times * (b.slot - a.slot),
-  });
-  return {
-    /** `wires`: of the links of its peer; absent: as a plan is sought for. */
-    stageBytes(
-      shape: StageShape,
-      { samples, slots, recomputed, keepsMade = false }: StageWork,
-      compute: Compute | null,
-      wires: readonly WireEncoding[] = sought,
-    ): number {
-      const { fixed, slot } = size(shape, samples, recomputed, { compute, wires, keepsMade });
-      return fixed + slots * slot;
-    },
-    /** Of the layer that is computed again ahead of its backward, where others come between. */
-    aheadBytes(samples: number, compute: Compute | null): number {
-      const size = { layers: [0, 1] as const, samples, sequence, slots: 0, recompute: [0] };
-      const bytes = (own: Compute): number => {
-        const sum = (recomputesAhead: boolean): number =>
-          stageBuffers(model, { ...size, compute: own, recomputesAhead }).reduce(
-            (all, buffer) => all + buffer.bytes,
-            0,
-          );
-        return sum(true) - sum(false);
-      };
-      return Math.max(...(compute ? [compute] : either).map(bytes));
-    },
-    /** Activations of one layer and one micro-batch in flight. */
-    layerSlotBytes(samples: number, compute: Compute | null): number {
-      const most = model.layers;
-      const kept = { compute, wires: sought, keepsMade: true };
-      const whole = size({ first: true, last: true, layers: most }, samples, 0, kept).slot;
-      if (most < 2) return whole;
-      return (whole - size({ first: true, last: false, layers: 1 }, samples, 0, kept).slot) / (most - 1);
-    },
-  };
+  }
+
+  #measured({ first, last, layers }: StageShape, samples: number, recomputed: number, kept: Kept): Size {
+    const { layers: all } = this.#model;
+    const { sequence, stateWire } = this.#batch;
+    const { wires, keepsMade } = kept;
+    // A middle stage of all layers, which is asked for as a measure, has the first one's bytes where there is no other room.
+    const from = first ? 0 : last ? all - layers : Math.min(1, all - layers);
+    invariant(from + layers <= all, 'a stage has layers of the model');
+    const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
+    const size = { layers: [from, from + layers] as const, samples, sequence, recompute, wires, keepsMade };
+    const bytes = (slots: number, compute: Compute): number =>
+      bytesOf(stageBuffers(this.#model, { ...size, slots, compute, ...(stateWire && { stateWire }) }));
+    return {
+      fixed: this.#most(kept.compute, (compute) => bytes(0, compute)),
+      slot: this.#most(kept.compute, (compute) => bytes(1, compute) - bytes(0, compute)),
+    };
+  }
+
+  #most(compute: Compute | null, bytes: (compute: Compute) => number): number {
+    return Math.max(...(compute ? [compute] : this.#either).map(bytes));
+  }
 }
+
+const bytesOf = (buffers: ReturnType<typeof stageBuffers>): number =>
+  buffers.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** As a cluster file says it: who does not say what it binds binds whole buffers. */
 export const bufferLimitOf = ({
@@ -461,7 +476,7 @@ function largestBuffers(model: Model, batch: Batch, peers: readonly ClusterPeer[
   };
 }
 
-export interface Flow {
+export interface ByteFlow {
   readonly add: (from: number, to: number, bytes: number) => void;
   /** By the peer at the other end. */
   readonly from: (place: number) => ReadonlyMap<number, number>;
@@ -474,7 +489,7 @@ export interface Flow {
 
 const NOTHING: ReadonlyMap<number, number> = new Map();
 
-export function flow(): Flow {
+export function flow(): ByteFlow {
   const outgoing = new Map<number, Map<number, number>>();
   const incoming = new Map<number, Map<number, number>>();
   const put = (table: Map<number, Map<number, number>>, own: number, other: number, bytes: number): void => {
@@ -507,7 +522,7 @@ export function flow(): Flow {
  * Until this peer has sent and received what it has to: over one link after the other, as DT-FM has it, so that a slow link
  * costs what it carries although fast ones stand beside it. The two directions are apart. Of its caps one part of `parts`.
  */
-export function flowSeconds(costs: ClusterCosts, place: number, sent: Flow, parts = 1): number {
+export function flowSeconds(costs: ClusterCosts, place: number, sent: ByteFlow, parts = 1): number {
   const own = costs.peers[place];
   const along = (
     bytesOf: ReadonlyMap<number, number>,
@@ -529,7 +544,7 @@ export function flowSeconds(costs: ClusterCosts, place: number, sent: Flow, part
 export function arrivedSeconds(
   costs: ClusterCosts,
   place: number,
-  sent: Flow,
+  sent: ByteFlow,
   begin: ReadonlyMap<number, number>,
 ): number {
   const own = at(costs.peers, place);
@@ -591,7 +606,7 @@ export function withoutTurns({ lines, ...plan }: Plan): Plan {
 }
 
 /** The plan with those who share a line, of whose stream some leaves it, taking turns. Null: there are none; with islands too, since others of a line may be in another one. */
-export function withTurns(costs: ClusterCosts, plan: Plan, pipeline: Flow): Plan | null {
+export function withTurns(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow): Plan | null {
   if (costs.batch.islands !== undefined || !takesTurns(plan.schedule)) return null;
   const groups = new Map<string, PeerId[]>();
   for (const peer of peers(plan)) {
@@ -605,7 +620,7 @@ export function withTurns(costs: ClusterCosts, plan: Plan, pipeline: Flow): Plan
 }
 
 /** To whom a peer hands something on that is not behind its router. */
-function outside({ peers: all }: ClusterCosts, place: number, pipeline: Flow): number[] {
+function outside({ peers: all }: ClusterCosts, place: number, pipeline: ByteFlow): number[] {
   const own = all[place]?.line?.name;
   return [...pipeline.from(place).keys()].filter((other) => own === undefined || all[other]?.line?.name !== own);
 }
@@ -617,7 +632,7 @@ interface SharedLines {
 }
 
 /** At the rate of the whole line, or where nobody knows of one at the best that one of them reaches others with. */
-export function turnLines(costs: ClusterCosts, { lines = [], ...plan }: Plan, pipeline: Flow): SharedLines {
+export function turnLines(costs: ClusterCosts, { lines = [], ...plan }: Plan, pipeline: ByteFlow): SharedLines {
   const order = lineTurns({ lines, ...plan });
   const lineOf = new Map<number, { line: number; mates: ReadonlySet<number> }>();
   const found = lines.map((line: PlanLine, index): LineCost => {

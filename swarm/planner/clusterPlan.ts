@@ -17,7 +17,7 @@ import { regrouped } from './moves.ts';
 import { orderReason, orderSentence, orderText, otherOrders } from './otherOrders.ts';
 import type { Reason } from './reason.ts';
 import { replicated, withoutReplicas } from './replicas.ts';
-import { type Candidate, type Progress, Search } from './search.ts';
+import { type Candidate, Search, type SearchProgress } from './search.ts';
 import { whatFits } from './whatIf.ts';
 
 /** Idle peers for whom drafts with them are judged, beside those that the search found. */
@@ -48,7 +48,7 @@ export interface ClusterPlan {
  */
 export function* planning(
   problem: ClusterProblem,
-  goOn: (progress: Progress) => boolean,
+  goOn: (progress: SearchProgress) => boolean,
   explain: (problem: ClusterProblem, search: Search) => Iterable<string> = shortage,
 ): Generator<void, Result<ClusterPlan>> {
   const search = new Search(problem);
@@ -119,7 +119,7 @@ export function planCluster(...how: Parameters<typeof planning>): Result<Cluster
 }
 
 /** Of a plan that takes this long and so much memory; `ids`: its peers, in the order of the answer. */
-export function predictedOf(
+export function predictionOf(
   costs: ClusterCosts,
   { stepSeconds, peers }: Forecast,
   memory: ReadonlyMap<PeerId, number>,
@@ -145,7 +145,7 @@ function answer(search: Search, best: Candidate, chosen: readonly Reason[]): Clu
   const used = costs.peers.filter(({ id }) => best.memory.has(id));
   return {
     plan: best.plan,
-    predicted: predictedOf(costs, best.forecast, best.memory),
+    predicted: predictionOf(costs, best.forecast, best.memory),
     idle: idleReasons(search, best),
     reasons: [
       ...[...planReasons(search, best), ...gatherReasons(search, best), ...hostReasons(search, best)].map((text) => ({

@@ -3,7 +3,7 @@ import { at, below, evenRanges, invariant, seededRandom } from '../base.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
 import { steadyCase } from '../testing/steadyClusters.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { judge, memoryOf, planOf, type Sketch } from './draft.ts';
+import { judgeDraft, memoryOf, planOf, type Sketch } from './draft.ts';
 import { forecast } from './forecast.ts';
 import type { Draft } from './layout.ts';
 
@@ -36,7 +36,7 @@ describe('a draft is judged', () => {
       const peers = problem.cluster.peers.map((peer) => ({ ...peer, memoryBytes: 1e10 }));
       const shares = new Map(peers.map(({ id }) => [id, share] as const));
       const costs = clusterCosts({ ...problem, shares, cluster: { ...problem.cluster, peers } });
-      const found = judge(costs, randomSketch(problem, seed));
+      const found = judgeDraft(costs, randomSketch(problem, seed));
       if (found === null) continue;
       const drafted = planOf(costs, found.draft);
       invariant(drafted, 'a plan');
@@ -54,7 +54,7 @@ describe('a draft is judged', () => {
     for (let seed = 1; seed <= 150; seed++) {
       const problem = { model: SMALL_MODEL, batch: SMALL_BATCH, cluster: smallCluster(seededRandom(seed), 5) };
       const costs = clusterCosts(problem);
-      const found = judge(costs, randomSketch(problem, seed));
+      const found = judgeDraft(costs, randomSketch(problem, seed));
       if (found === null) continue;
       if (found.missingBytes > 0) {
         seen.lacks++;
@@ -81,7 +81,7 @@ describe('a draft is judged', () => {
       batch: { ...problem.batch, samples: 4096 },
       cluster: { ...problem.cluster, peers },
     });
-    const found = judge(costs, { groups, microBatches: 4096, schedule: '1f1b' });
+    const found = judgeDraft(costs, { groups, microBatches: 4096, schedule: '1f1b' });
     const drafted = found && planOf(costs, found.draft);
     invariant(drafted, 'a plan');
     expect(Math.abs(found.seconds / forecast(costs, drafted.plan).stepSeconds - 1)).toBeLessThan(tolerance);
@@ -106,9 +106,9 @@ describe('a draft is judged', () => {
       const whole = times === 1 ? sketch : { ...sketch, microBatches: samples, schedule: '1f1b' as const };
       const used = new Set(whole.groups.flat());
       const keepers = [...costs.peers.keys()].filter((place) => !used.has(place)).slice(0, seed % 3);
-      const found = judge(costs, { ...whole, keepers });
+      const found = judgeDraft(costs, { ...whole, keepers });
       if (found === null || found.missingBytes > 0) continue;
-      const again = judge(costs, { ...whole, keepers }, { limit: found.seconds * (1 + tolerance) });
+      const again = judgeDraft(costs, { ...whole, keepers }, { limit: found.seconds * (1 + tolerance) });
       expect(again?.seconds, `seed ${seed}`).toBe(found.seconds);
       seen++;
     }
@@ -132,7 +132,7 @@ describe('a draft is judged', () => {
             return costs.forwardSeconds(peer, shape, 1) + costs.backwardSeconds(peer, shape, 1);
           }),
         );
-      const cut = judge(costs, { groups, microBatches: SMALL_BATCH.samples, schedule: '1f1b' })?.draft.layers;
+      const cut = judgeDraft(costs, { groups, microBatches: SMALL_BATCH.samples, schedule: '1f1b' })?.draft.layers;
       const all = [
         [2, 1, 1],
         [1, 2, 1],
@@ -152,7 +152,7 @@ describe('a draft is judged', () => {
         memoryBytes: index === 0 ? memoryBytes : 1e10,
       }));
       const costs = clusterCosts({ model: SMALL_MODEL, batch: SMALL_BATCH, cluster: { ...cluster, peers } });
-      return judge(costs, { groups: [[0], [1]], microBatches: 8, schedule: '1f1b' });
+      return judgeDraft(costs, { groups: [[0], [1]], microBatches: 8, schedule: '1f1b' });
     };
     const [roomy, tight] = [judged(1e10), judged(3e6)];
     expect(roomy?.draft.layers).toEqual([3, 1]);

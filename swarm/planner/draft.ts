@@ -36,9 +36,9 @@ import {
   layoutOf,
   mostLayers,
   type Order,
-  orderOf,
   type Shares,
   shapesOf,
+  workOrder,
 } from './layout.ts';
 import { inMainMemory } from './mainMemory.ts';
 import { type Fit, leastSeconds, partOf, secondsOf, wholeOf } from './stepTime.ts';
@@ -84,7 +84,7 @@ const MOST_IN_FLIGHT = 1_024;
  * Null where the sketch makes no draft: too few layers or samples, or too many micro-batches at once. What certainly takes
  * longer than `limit` is not looked at closer; null too.
  */
-export function judge(
+export function judgeDraft(
   all: ClusterCosts,
   sketch: Sketch,
   { mayGather = all.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
@@ -99,7 +99,7 @@ export function judge(
   const layout = partOf(costs, draft);
   const whole = layout && wholeOf(costs, draft, layout);
   if (layout === null || whole === null || isHopeless(costs, draft, whole, { mayGather, limit })) return null;
-  const laid = [layout, orderOf(layout, sketch)] as const;
+  const laid = [layout, workOrder(layout, sketch)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers && !fit.hasExcess)
     [draft, fit] = withinMemory(costs, draft, laid, fit, mayGather ? Number.POSITIVE_INFINITY : limit);
@@ -124,7 +124,7 @@ function together(costs: ClusterCosts, { warmup: _, ...draft }: Draft): (readonl
   const layered: Draft = { ...draft, schedule: 'gpipe', layered: true };
   const layout = layoutOf(costs, layered);
   const isAny = layout?.stages.some(({ carried }) => carried.some((count) => count > 1));
-  return layout && isAny ? [[layered, [layout, orderOf(layout, layered)]]] : [];
+  return layout && isAny ? [[layered, [layout, workOrder(layout, layered)]]] : [];
 }
 
 /** Null: it takes longer than `limit`. */
@@ -255,7 +255,7 @@ export function planOf(all: ClusterCosts, draft: Draft): Drafted | null {
   const costs = sharedAmong(all, [...draft.groups.flat(), ...(draft.keepers ?? [])]);
   const layout = layoutOf(costs, draft);
   if (layout === null || !hasFastLinks(costs, draft, layout)) return null;
-  const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, orderOf(layout, draft)]);
+  const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, workOrder(layout, draft)]);
   const batches = batchesOf(layout.sizes);
   let from = 0;
   const stages = layout.stages.map(({ places, laneOf }, stage): PlanStage => {
@@ -465,7 +465,7 @@ function stateByPeer(plan: Plan): Map<PeerId, BlockState[]> {
  * The draft that a plan is of, or the nearest one, which has one stage a peer and an order of drafts; null: somebody is not
  * here, or has links too slow for it.
  */
-export function sketchOf(costs: ClusterCosts, plan: Plan): Sketch | null {
+export function planSketch(costs: ClusterCosts, plan: Plan): Sketch | null {
   if (peersOf(plan).some((peer) => costs.placeOf(peer) < 0)) return null;
   const { layers, groups } = isOwned(plan) ? seatedOnce(costs, plan) : asPlanned(costs, plan);
   const sizes = plan.microBatches.map(({ samples: [from, to] }) => to - from);

@@ -32,9 +32,9 @@ import { type Interval, lengthSeconds, type Span, type Timeline } from '../timel
 import { packedBytes } from '../wire.ts';
 import {
   arrivedSeconds,
+  type ByteFlow,
   type ClusterCosts,
   downloadFrom,
-  type Flow,
   flow,
   flowSeconds,
   type PlannedPeer,
@@ -144,7 +144,7 @@ export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = buil
 
 /** All that goes from peer to peer in a step. */
 interface StepFlows extends ReturnType<typeof stateExchange> {
-  readonly pipeline: Flow;
+  readonly pipeline: ByteFlow;
   readonly gathers: Gathers;
 }
 
@@ -236,7 +236,7 @@ const sizesOf = ({ microBatches }: Plan): Map<number, number> =>
   new Map(microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
 
 /** Who hands activations and gradients to whom. */
-function pipelineFlow(costs: ClusterCosts, plan: Plan): Flow {
+function pipelineFlow(costs: ClusterCosts, plan: Plan): ByteFlow {
   const owners = plan.stages.map(({ members }) => {
     const own = new Map<number, number>();
     for (const { peer, microBatches } of members) for (const id of microBatches) own.set(id, costs.placeOf(peer));
@@ -276,7 +276,12 @@ function layersAgain(costs: ClusterCosts, plan: Plan, gathers: Gathers) {
 }
 
 /** Each link, and the lines on which what a peer hands on takes turns. */
-function linkCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Pick<Costs, 'lines' | 'link'> {
+function linkCosts(
+  costs: ClusterCosts,
+  plan: Plan,
+  pipeline: ByteFlow,
+  gathers: Gathers,
+): Pick<Costs, 'lines' | 'link'> {
   const links = new Map<number, LinkCost>();
   // Caps are shared by all to whom a peer hands something; those with whom it gathers are one more.
   const partners = (place: number): number => pipeline.partners(place) + (gathers.sent.partners(place) > 0 ? 1 : 0);
@@ -322,7 +327,7 @@ function linkCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gat
   };
 }
 
-function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: Flow, gathers: Gathers): Costs {
+function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow, gathers: Gathers): Costs {
   const sizes = sizesOf(plan);
   const size = (id: number): number => got(sizes, id);
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));

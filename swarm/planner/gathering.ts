@@ -19,7 +19,14 @@ import { type BlockUse, block, layerBlock } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';
 import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
-import { type ClusterCosts, type Flow, flow, flowSeconds, type PlannedPeer, type StageShape } from './clusterCosts.ts';
+import {
+  type ByteFlow,
+  type ClusterCosts,
+  flow,
+  flowSeconds,
+  type PlannedPeer,
+  type StageShape,
+} from './clusterCosts.ts';
 import { aloneBytes } from './equalSplit.ts';
 
 /** Of an element of a shard: value, moments, sum of gradients. */
@@ -166,9 +173,9 @@ export function passSeconds(pieces: readonly Piece[], gathered: Gathered): numbe
 /** A block, or two, that come together. */
 interface Unit {
   /** Of one gather by every member. */
-  readonly values: Flow;
+  readonly values: ByteFlow;
   /** Of its gradients. */
-  readonly slices: Flow;
+  readonly slices: ByteFlow;
   readonly gather: number;
   readonly reduce: number;
 }
@@ -197,7 +204,7 @@ export interface Gathers {
   /** By stage; null: its members keep their blocks whole. */
   readonly stages: readonly (StageGathers | null)[];
   /** Of a step. */
-  readonly sent: Flow;
+  readonly sent: ByteFlow;
 }
 
 /**
@@ -207,7 +214,7 @@ export interface Gathers {
  *
  * `pipeline`: what the same peers hand on as activations, over the same caps.
  */
-export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: Flow): Gathers {
+export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow): Gathers {
   const sent = flow();
   const stages = plan.stages.map((stage, index) => {
     if (!stage.gathered) return null;
@@ -224,7 +231,7 @@ function unitsAt(
   plan: Plan,
   { layers, members }: PlanStage,
   ends: Pick<StageShape, 'first' | 'last'>,
-  pipeline: Flow,
+  pipeline: ByteFlow,
 ): Units {
   const places = members.map(({ peer }) => costs.placeOf(peer));
   const units = unitsOf(costs.model, layers, ends.first);
@@ -241,7 +248,7 @@ function unitOf(
   plan: Plan,
   places: readonly number[],
   uses: readonly BlockUse[],
-  pipeline: Flow,
+  pipeline: ByteFlow,
 ): Unit {
   const [values, slices] = [flow(), flow()];
   for (const { block, ranges } of uses)
@@ -258,13 +265,13 @@ function unitOf(
         for (const keeper of keepers) if (place !== keeper) slices.add(place, keeper, bytes);
       }
     }
-  const slowest = (of: Flow): number =>
+  const slowest = (of: ByteFlow): number =>
     Math.max(0, ...places.map((place) => flowSeconds(costs, place, of, 1 + pipeline.partners(place))));
   return { values, slices, gather: slowest(values), reduce: slowest(slices) };
 }
 
 /** Gathers of a micro-batch, or of all that pass together: every layer twice, the embedding and the head once; gradients of each once. */
-function addSent(costs: ClusterCosts, stage: PlanStage, units: Units, sent: Flow): void {
+function addSent(costs: ClusterCosts, stage: PlanStage, units: Units, sent: ByteFlow): void {
   const { members, layers } = stage;
   const count = layers[1] - layers[0];
   for (const member of members) {

@@ -20,9 +20,26 @@ import {
 import { blocksOfStage } from '../model/model.ts';
 import { type Plan, peers as peersOf, problems } from '../plan/plan.ts';
 import { FLOAT_BYTES, STATE_KINDS, savedKinds, stateKinds } from '../plan/stateKinds.ts';
-import { type Chain, chainsOf, type GroupsAsked, lineOf, MEETING_PART, stageElements, weightOf } from './chains.ts';
+import {
+  type Chain,
+  chainsOf,
+  type GroupsAsked,
+  MEETING_PART,
+  rateBothWays,
+  stageElements,
+  weightOf,
+} from './chains.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, type PlannedPeer } from './clusterCosts.ts';
-import { type Judged, judge, memoryOf, planOf, roomyBytes, type Sketch, withConnections, withLinks } from './draft.ts';
+import {
+  type Judged,
+  judgeDraft,
+  memoryOf,
+  planOf,
+  roomyBytes,
+  type Sketch,
+  withConnections,
+  withLinks,
+} from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { DRAFT_SCHEDULES } from './layout.ts';
 
@@ -44,7 +61,7 @@ interface Grouping {
 }
 
 /** `from`: pipelines that were found with another caution. */
-export function groupsOf(asked: GroupsAsked, from: readonly Chain[] = []): Grouping {
+export function plannedGroups(asked: GroupsAsked, from: readonly Chain[] = []): Grouping {
   const known = new Map<number, Group | null>();
   const alone = (place: number): Group | null => {
     const found = known.get(place);
@@ -85,7 +102,7 @@ function bestOf({ costs, overlaps }: GroupsAsked, drafts: Iterable<Sketch>): Jud
   let found: Judged | null = null;
   for (const sketch of drafts) {
     if (sketch.warmup === 'overlap' && !overlaps) continue;
-    const judged = judge(costs, sketch, { mayGather: false, limit: found?.seconds ?? Number.POSITIVE_INFINITY });
+    const judged = judgeDraft(costs, sketch, { mayGather: false, limit: found?.seconds ?? Number.POSITIVE_INFINITY });
     if (judged === null || judged.missingBytes > 0) continue;
     if (found === null || judged.seconds < found.seconds) found = judged;
   }
@@ -134,7 +151,7 @@ function orders({ peers }: ClusterCosts, members: readonly number[]): number[][]
     const sorted = members.toSorted((a, b) => size(at(peers, b)) - size(at(peers, a)) || a - b);
     return [...sorted.slice(1), ...sorted.slice(0, 1)];
   };
-  const slowestFirst = by((peer) => -lineOf(peer));
+  const slowestFirst = by((peer) => -rateBothWays(peer));
   return [slowestFirst, by((peer) => peer.memoryBytes)];
 }
 
@@ -208,11 +225,11 @@ export function teamOf(costsFor: CostsFor, group: Group, turns: number): Team | 
 }
 
 /** How they meet: ranges have owners, or every primary sends its packets to every group. */
-export type Way = 'owned' | 'toAll';
+export type MeetingWay = 'owned' | 'toAll';
 /** Of gradients there is a plane that is no kind of state. */
 const UPDATED_BYTES = FLOAT_BYTES * (STATE_KINDS.length + 1);
 /** Bytes an element beside value, gradient and moments. */
-const planeBytes = ({ exchange, publish }: MeetingSettings, turns: number, way: Way): number =>
+const planeBytes = ({ exchange, publish }: MeetingSettings, turns: number, way: MeetingWay): number =>
   FLOAT_BYTES * (1 + stateKinds({ count: turns, exchange, publish }, undefined, way === 'owned').length) -
   UPDATED_BYTES;
 
@@ -220,7 +237,7 @@ const planeBytes = ({ exchange, publish }: MeetingSettings, turns: number, way: 
 export function othersOf(
   { peers, model, planeBytes: planes }: ClusterCosts,
   count: number | 'auto',
-  way: Way,
+  way: MeetingWay,
 ): number | null {
   if (way === 'owned') return null;
   const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
@@ -230,7 +247,7 @@ export function othersOf(
 }
 
 /** `kept` bytes of each element stay free while groups are sought. */
-export function costsIn(problem: ClusterProblem, asked: MeetingSettings, way: Way, kept: number): CostsFor {
+export function costsIn(problem: ClusterProblem, asked: MeetingSettings, way: MeetingWay, kept: number): CostsFor {
   const known = new Map<number, ReturnType<CostsFor>>();
   return (turns) => {
     const found = known.get(turns);
@@ -261,7 +278,7 @@ export interface Part {
   readonly free: number;
 }
 
-export interface Meeting {
+export interface MeetingSeconds {
   /** Until all ranges are sent by their owners, or all packets to every group. */
   readonly sendingSeconds: number;
   /** Latencies and CPU work beside sending and receiving. */
@@ -291,7 +308,11 @@ export const missingForOwners = (costs: ClusterCosts, parts: readonly Part[]): n
  *
  * Null where nobody has room for what owners keep, or no line carries anything.
  */
-export function meetingOf(costs: ClusterCosts, settings: MeetingSettings, parts: readonly Part[]): Meeting | null {
+export function meetingOf(
+  costs: ClusterCosts,
+  settings: MeetingSettings,
+  parts: readonly Part[],
+): MeetingSeconds | null {
   const model = elementsOf(costs);
   const lines = parts.map(({ place, primary, held, free }) => ({
     ...ownerLine(settings, at(costs.peers, place), primary, held),
@@ -340,7 +361,11 @@ export const meetSoonerOwned = (costs: ClusterCosts, settings: MeetingSettings, 
   );
 
 /** Without owners. */
-export function meetingOfAll(costs: ClusterCosts, settings: MeetingSettings, groups: readonly Parted[]): Meeting {
+export function meetingOfAll(
+  costs: ClusterCosts,
+  settings: MeetingSettings,
+  groups: readonly Parted[],
+): MeetingSeconds {
   const parts = groups.flatMap((group) => group.parts);
   // The outer step of all that it keeps, beside its packets.
   const worked = parts.map(({ primary, held }) => primary + held);

@@ -13,27 +13,27 @@ import { type Islands, parseRunFile, type RunFile } from '../run/runFile.ts';
 import { type Chain, chanceOfAll, meetsOf } from './chains.ts';
 import type { Cluster } from './cluster.ts';
 import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
-import { type ClusterPlan, predictedOf } from './clusterPlan.ts';
+import { type ClusterPlan, predictionOf } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import {
   costsIn,
   exact,
   type Group,
   groupOf,
-  groupsOf,
   type IslandSave,
   islandSave,
-  type Meeting,
+  type MeetingSeconds,
+  type MeetingWay,
   meetingOf,
   meetingOfAll,
   meetSoonerOwned,
   missingForOwners,
   othersOf,
   type Part,
+  plannedGroups,
   secondsToAll,
   type Team,
   teamOf,
-  type Way,
 } from './islandGroups.ts';
 import type { Reason } from './reason.ts';
 
@@ -122,7 +122,7 @@ export function planGroups(
 }
 
 /** To every group only where these groups do not meet clearly sooner with owners, which also take less memory. */
-function inBestWay(asked: IslandsAsked, found: (way: Way) => Result<Sought>): Result<Sought> {
+function inBestWay(asked: IslandsAsked, found: (way: MeetingWay) => Result<Sought>): Result<Sought> {
   if (!mayOwn(asked)) return found('toAll');
   const owned = found('owned');
   if (owned.ok && owned.value.isSoonerOwned) return owned;
@@ -168,7 +168,7 @@ function planned(problem: ClusterProblem, asked: IslandsAsked): Result<Sought> {
 function plannedKeeping(
   problem: ClusterProblem,
   asked: IslandsAsked,
-  way: Way,
+  way: MeetingWay,
   kept: number,
   overlaps: boolean,
 ): Result<Sought> {
@@ -185,7 +185,7 @@ function plannedKeeping(
     const searched = { costs, overlaps, roundSeconds, meets };
     let chains: readonly Chain[] = [];
     const groupings = (overlaps ? CAUTIONS : [1]).map((caution) => {
-      const found = groupsOf({ ...searched, caution }, chains);
+      const found = plannedGroups({ ...searched, caution }, chains);
       chains = found.chains;
       return found.groups;
     });
@@ -286,7 +286,7 @@ function sharedOut(teamFor: TeamFor, groups: readonly Group[], count: number): R
 function whole(
   costs: ClusterCosts,
   asked: IslandsAsked,
-  way: Way,
+  way: MeetingWay,
   teams: readonly Team[],
   rounds: Rounds,
 ): Result<Sought> {
@@ -317,7 +317,7 @@ function whole(
         Array<PlannedIsland>(team.turns).fill({
           plan: team.plan,
           predicted: {
-            ...predictedOf(costs, team.forecast, team.memory, peersOf(team.plan)),
+            ...predictionOf(costs, team.forecast, team.memory, peersOf(team.plan)),
             stepsPerRound: at(round.steps, i) / team.turns,
           },
         }),
@@ -349,7 +349,7 @@ interface Round {
  * Steps as long as the time lasts; the round is over when the last of them ends. Whom a meeting's outcome reaches later than
  * the others begins late: how many are waited for is what makes most steps a second.
  */
-function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: number): Round {
+function timedRound(teams: readonly Team[], meeting: MeetingSeconds, stepsSeconds: number): Round {
   const after = (waiting: number): Round => {
     const meetingSeconds = waiting + meeting.besideSeconds;
     const left = teams.map(({ group }) => Math.max(0, stepsSeconds - Math.max(0, group.receiving - waiting)));
@@ -371,19 +371,19 @@ function timedRound(teams: readonly Team[], meeting: Meeting, stepsSeconds: numb
 }
 
 /** Steps go on beside the meeting (IS80), whose outcome all of them wait for before they meet again. */
-function besideMeeting(round: Round, teams: readonly Team[], meeting: Meeting): Round {
+function besideMeeting(round: Round, teams: readonly Team[], meeting: MeetingSeconds): Round {
   const receiving = Math.max(...teams.map(({ group }) => group.receiving));
   const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
   return { ...round, seconds: Math.max(round.seconds, meetingSeconds), meetingSeconds };
 }
 
 /** Nobody waits for it, nor for what comes of it. */
-const AT_ONCE: Meeting = { sendingSeconds: 0, besideSeconds: 0, shares: [] };
+const AT_ONCE: MeetingSeconds = { sendingSeconds: 0, besideSeconds: 0, shares: [] };
 const withoutReceiving = (teams: readonly Team[]): Team[] =>
   teams.map((team) => ({ ...team, group: { ...team.group, receiving: 0 } }));
 
 /** The slowest group is waited for. */
-function countedRound(teams: readonly Team[], meeting: Meeting, innerSteps: number): Round {
+function countedRound(teams: readonly Team[], meeting: MeetingSeconds, innerSteps: number): Round {
   const receiving = Math.max(...teams.map(({ group }) => group.receiving));
   const meetingSeconds = Math.max(meeting.sendingSeconds, receiving) + meeting.besideSeconds;
   const steps = teams.map(({ turns }) => turns * innerSteps);
@@ -402,14 +402,14 @@ interface Rounds {
 /** Teams that have steps in a round, with it and its meeting. */
 interface Met {
   readonly teams: readonly Team[];
-  readonly meeting: Meeting;
+  readonly meeting: MeetingSeconds;
   readonly round: Round;
 }
 
 function metBy(
   costs: ClusterCosts,
   asked: MeetingSettings,
-  way: Way,
+  way: MeetingWay,
   all: readonly Team[],
   rounds: Rounds,
 ): Result<Met> {
@@ -420,7 +420,7 @@ function metBy(
       `what these peers have left over does not hold what owners keep for the meetings of islands: ${groupedText(Math.ceil(missingForOwners(costs, parts)))} bytes of memoryBytes or hostBytes are missing, of any of them`,
     );
   const teams = way === 'owned' ? all : receivingAll(costs, asked, all);
-  const roundOf = (met: readonly Team[], held: Meeting): Round =>
+  const roundOf = (met: readonly Team[], held: MeetingSeconds): Round =>
     rounds.innerSteps === undefined
       ? timedRound(met, held, rounds.roundSeconds ?? 0)
       : countedRound(met, held, rounds.innerSteps);
@@ -463,7 +463,7 @@ const MOST_IN_VAIN = 8;
  * The round without as many groups as is worth most. To every group, all wait for the slowest line; owners publish to every
  * group, so that one of few steps may cost the others more than it does. With a number of islands all are needed.
  */
-function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, way: Way, all: Met, rounds: Rounds): Met {
+function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, way: MeetingWay, all: Met, rounds: Rounds): Met {
   if (rounds.innerSteps !== undefined) return all;
   const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
   const worth = all.teams.map(({ group }, index) => (way === 'owned' ? at(all.round.steps, index) : -group.receiving));

@@ -12,7 +12,7 @@ import { type Block, type BlockName, parameters } from '../model/model.ts';
 import type { Gathered, WarmUp } from '../plan/plan.ts';
 import { STATE_KINDS } from '../plan/stateKinds.ts';
 import { clockPlaces, hopTicks, type Lanes } from '../schedule/oneForwardOneBackward.ts';
-import { type ClusterCosts, type PlannedPeer, remembered, type StageShape } from './clusterCosts.ts';
+import { type ClusterCosts, memo, type PlannedPeer, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
 import { extended, type PeerCosts, sizeGroup } from './sizing.ts';
 
@@ -36,7 +36,7 @@ export interface Layout {
 /** In which order everyone works. */
 export interface Order {
   /** Of 1F1B; null: gpipe's. */
-  readonly clock: Clock | null;
+  readonly clock: Ticks | null;
   /** Micro-batches in flight at once, of each stage's lanes. */
   readonly slots: readonly Int32Array[];
   /** The work one piece after the other (stepTime.ts), where it is written out already: for many drafts of the same shape. */
@@ -44,7 +44,7 @@ export interface Order {
 }
 
 /** The clock of 1F1B (oneForwardOneBackward.ts), and the micro-batches by their places on it. */
-export interface Clock {
+export interface Ticks {
   /** Ticks from a stage to the next one. */
   readonly hop: number;
   /** Between neighbouring places. */
@@ -127,7 +127,7 @@ function lanesOf(costs: ClusterCosts, group: readonly number[], sizes: Int32Arra
   return lanes;
 }
 
-const knownSizes = remembered<Int32Array>();
+const knownSizes = memo<Int32Array>();
 
 /** As equal as can be; of a part of the step's micro-batches each the largest. */
 const evenSizes = (costs: ClusterCosts, microBatches: number, count: number): Int32Array => {
@@ -184,7 +184,7 @@ function withSums(stage: Lanes & Pick<StageLanes, 'places'>, sizes: Int32Array):
   return { ...stage, largest, carried, samples, next };
 }
 
-export function orderOf({ sizes, stages }: Layout, { schedule, warmup }: Pick<Draft, 'schedule' | 'warmup'>): Order {
+export function workOrder({ sizes, stages }: Layout, { schedule, warmup }: Pick<Draft, 'schedule' | 'warmup'>): Order {
   if (schedule === 'gpipe') return { clock: null, slots: stages.map(({ carried }) => carried) };
   const { places, perPlace } = clockPlaces(sizes.length, stages);
   const hop = hopTicks(warmup) * perPlace;
@@ -542,7 +542,7 @@ interface StateNeeds {
   readonly beside: number;
 }
 
-const knownNeeds = remembered<StateNeeds>();
+const knownNeeds = memo<StateNeeds>();
 
 function stateNeeds(
   costs: ClusterCosts,

@@ -222,8 +222,8 @@ const stageMoves = regrouping(({ random }, groups) => {
 const stagesJoin = regrouping(({ random }, groups) => {
   if (groups.length < 2) return null;
   const stage = 1 + below(random, groups.length - 1);
-  const joined = [...at(groups, stage - 1), ...at(groups, stage)];
-  return replaced(groups, stage - 1, joined).filter((_, index) => index !== stage);
+  const spliced = [...at(groups, stage - 1), ...at(groups, stage)];
+  return replaced(groups, stage - 1, spliced).filter((_, index) => index !== stage);
 });
 
 const stageSplits = regrouping(({ random }, groups) => {
@@ -400,7 +400,7 @@ export function* starts(
 }
 
 /** The first stages of one draft and the last ones of another, both cut near the same layer; who is in both, in the first. */
-export function joined(costs: ClusterCosts, one: Draft, other: Draft, random: Random): Sketch | null {
+export function spliced(costs: ClusterCosts, one: Draft, other: Draft, random: Random): Sketch | null {
   const cut = random() * costs.model.layers;
   const isBefore = ({ layers }: Draft, stage: number): boolean =>
     layers.slice(0, stage).reduce((sum, own) => sum + own, at(layers, stage) / 2) < cut;

@@ -10,11 +10,11 @@
 import { at, below, type PeerId, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, withoutTurns } from './clusterCosts.ts';
-import { type Judged, judge, memoryWithin, planOf, type Sketch, sketchOf } from './draft.ts';
+import { type Judged, judgeDraft, memoryWithin, planOf, planSketch, type Sketch } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
 import type { Draft } from './layout.ts';
-import { type Around, around, exchanges, joined, neighbour, regionsOf, starts, usefulOrder } from './moves.ts';
+import { type Around, around, exchanges, neighbour, regionsOf, spliced, starts, usefulOrder } from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 
 /** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more, up to so many. */
@@ -51,7 +51,7 @@ export interface Candidate {
 }
 
 /** What one step of the search came to: the best plan so far, and how many drafts were judged. */
-export interface Progress {
+export interface SearchProgress {
   readonly best: Candidate | null;
   readonly work: number;
 }
@@ -103,7 +103,7 @@ export class Search {
     const before = this.#judged.get(key);
     // Random moves come by the same drafts again: about half of all, and nearly all where peers are few.
     if (before && (before.found !== null || most <= before.limit)) return before.found;
-    const found = judge(this.costs, sketch, { mayGather: this.#isGathering, limit: most });
+    const found = judgeDraft(this.costs, sketch, { mayGather: this.#isGathering, limit: most });
     if (this.#judged.size >= MOST_REMEMBERED) this.#judged.clear();
     this.#judged.set(key, { found, limit: most });
     if (found !== null) this.#note(found, known);
@@ -124,7 +124,7 @@ export class Search {
     if (isShorter(found, known)) this.byStages.set(found.draft.groups.length, found);
   }
 
-  *progress(): Generator<Progress, void> {
+  *progress(): Generator<SearchProgress, void> {
     yield* this.#begun();
     for (let round = 0; this.#best !== null || this.#work < quickWork(this.#order.length) / 4; round++) {
       // A draft that gathers is gone on from with the best others, and in every second round while it is not much longer.
@@ -144,15 +144,15 @@ export class Search {
     }
   }
 
-  get #soFar(): Progress {
+  get #soFar(): SearchProgress {
     return { best: this.#best, work: this.#work };
   }
 
   /** The plan in force, then simple drafts: few peers come first, for many at once are a bad beginning, unless it takes so many. */
-  *#begun(): Generator<Progress, void> {
+  *#begun(): Generator<SearchProgress, void> {
     const [costs, order] = [this.costs, this.#order];
     this.#isGathering = this.#mayGather;
-    const known = this.#inForce ? sketchOf(costs, this.#inForce) : null;
+    const known = this.#inForce ? planSketch(costs, this.#inForce) : null;
     const draft = known && this.judge(known)?.draft;
     if (this.#inForce && draft) this.#best = fitting(costs, this.#inForce, draft);
     if (this.#best !== null) yield this.#soFar;
@@ -176,7 +176,7 @@ export class Search {
   }
 
   /** Cooled drafts among so many peers; the better half of what comes of them goes on, down to one. */
-  *#cooled(from: readonly Judged[], peers: number): Generator<Progress, void> {
+  *#cooled(from: readonly Judged[], peers: number): Generator<SearchProgress, void> {
     const [costs, random] = [this.costs, this.#random];
     for (let field = from; field.length > 0; ) {
       const found: Judged[] = [];
@@ -193,11 +193,11 @@ export class Search {
   }
 
   /** The first stages of one of the best drafts with the last ones of another, a few times, and what comes of that. */
-  *#joined(): Generator<Progress, void> {
+  *#joined(): Generator<SearchProgress, void> {
     const [costs, random, kept] = [this.costs, this.#random, () => at(this.#kept, below(random, this.#kept.length))];
     for (let turn = 0; turn < JOINED; turn++) {
       const [one, other] = [kept(), kept()];
-      const sketch = joined(costs, one.draft, other.draft, random);
+      const sketch = spliced(costs, one.draft, other.draft, random);
       const start = (sketch && this.judge(sketch)) ?? one;
       const members = start.draft.groups.reduce((sum, { length }) => sum + length, 0);
       const order = around(costs, this.#order, start.draft, Math.max(FEW_PEERS, 2 * members));
@@ -210,7 +210,7 @@ export class Search {
     start: Judged,
     scene: Around,
     { tries: most, hottest, mostIdle }: typeof COOLING,
-  ): Generator<Progress, { readonly here: Judged; readonly shortest: Judged }> {
+  ): Generator<SearchProgress, { readonly here: Judged; readonly shortest: Judged }> {
     let [here, shortest] = [start, start];
     for (let tries = 0, idle = 0; tries < most && idle < mostIdle; tries++, idle++) {
       if (tries % RESTS_EVERY === 0) yield this.#soFar;
@@ -227,7 +227,7 @@ export class Search {
   }
 
   /** The best exchange, as long as there is one: among many a random move seldom finds it. */
-  *#descended(from: Judged, scene: Around): Generator<Progress, Judged> {
+  *#descended(from: Judged, scene: Around): Generator<SearchProgress, Judged> {
     const order = scene.order.slice(0, MOST_EXCHANGED);
     let here = from;
     for (let before: Judged | null = null; before !== here && this.#isNear(here); ) {
@@ -246,7 +246,7 @@ export class Search {
   }
 
   /** What comes of a draft by random moves that make it shorter, changed a little and climbed from again a few times. */
-  *#climbed(start: Judged, scene: Around): Generator<Progress, Judged> {
+  *#climbed(start: Judged, scene: Around): Generator<SearchProgress, Judged> {
     let here = start;
     for (let climb = 0; climb < CLIMBS; climb++) {
       const found = yield* this.#annealed(climb === 0 ? start : this.#changed(here, scene), scene, CLIMB);

@@ -7,7 +7,7 @@ import {
   microBatchesWithin,
   peerCosts,
   peerTimeMs,
-  type Rooms,
+  type RoomTable,
   roomGiB,
   roomiestPlacement,
   type SizingProblem,
@@ -98,7 +98,7 @@ describe('the cost model', () => {
 
 describe('a batch on peers so that the most room is left', () => {
   /** Rooms that fall with the samples, with holes and jumps in them; at least one entry. */
-  function randomRooms(random: Random, most: number): Rooms {
+  function randomRooms(random: Random, most: number): RoomTable {
     const length = 2 + Math.floor(random() * most);
     const start = random() * 20;
     const fall = random() * 2;
@@ -110,7 +110,7 @@ describe('a batch on peers so that the most room is left', () => {
   }
 
   /** Dynamic programming over everything. */
-  function greatestRoom(peers: readonly Rooms[], batch: number): number {
+  function greatestRoom(peers: readonly RoomTable[], batch: number): number {
     let best = [0];
     for (const rooms of peers) {
       const next: number[] = [];
@@ -127,7 +127,7 @@ describe('a batch on peers so that the most room is left', () => {
   }
 
   interface Case {
-    readonly peers: readonly Rooms[];
+    readonly peers: readonly RoomTable[];
     readonly batch: number;
     readonly greatest: number;
   }
@@ -140,7 +140,7 @@ describe('a batch on peers so that the most room is left', () => {
     return { peers, batch, greatest: greatestRoom(peers, batch) };
   }
 
-  const roomOf = (peers: readonly Rooms[], samples: readonly number[]): number =>
+  const roomOf = (peers: readonly RoomTable[], samples: readonly number[]): number =>
     samples.reduce((sum, taken, peer) => sum + (peers[peer]?.[taken] ?? Number.NaN), 0);
   const sum = (list: readonly number[]): number => list.reduce((total, value) => total + value, 0);
 

@@ -216,7 +216,7 @@ function largestWithin(curve: Curve, spaceGiB: number): number {
 }
 
 /** The room that a peer has left when it takes b samples, b from 0 on; −Infinity where it cannot take b. */
-export type Rooms = Float64Array;
+export type RoomTable = Float64Array;
 
 interface Placement {
   /** Of each peer, in the order given. */
@@ -254,7 +254,7 @@ const ROUNDING = 1e-9;
  * The roomiest placement; with `enough`, the first one found that leaves so much, or none.
  */
 export function roomiestPlacement(
-  peers: readonly Rooms[],
+  peers: readonly RoomTable[],
   batch: number,
   enough?: number,
   mostWork = MOST_WORK,
@@ -296,7 +296,7 @@ interface Segment {
 }
 
 /** The least bound, its slacks and its solution; null where no placement can have this sum. */
-function relax(peers: readonly Rooms[], batch: number): Relaxed | null {
+function relax(peers: readonly RoomTable[], batch: number): Relaxed | null {
   const path: number[] = [];
   const segments: Segment[] = [];
   for (const [peer, rooms] of peers.entries()) {
@@ -337,7 +337,7 @@ function relax(peers: readonly Rooms[], batch: number): Relaxed | null {
 }
 
 /** The samples at the corners of the least concave function above the rooms, ascending. */
-function hull(rooms: Rooms): number[] {
+function hull(rooms: RoomTable): number[] {
   const corners: number[] = [];
   for (let samples = 0; samples < rooms.length; samples++) {
     const room = float(rooms, samples);
@@ -552,7 +552,7 @@ function sizingWithin(
 
 /** For each number of samples that a peer ends within a time: its roomiest micro-batch, and the room left. */
 interface Offer {
-  readonly rooms: Rooms;
+  readonly rooms: RoomTable;
   readonly sizes: Int32Array;
 }
 

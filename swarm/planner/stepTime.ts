@@ -9,19 +9,19 @@ import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { block, layerBlock } from '../model/model.ts';
 import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
-import { type ClusterCosts, downloadFrom, remembered, uploadTo } from './clusterCosts.ts';
+import { type ClusterCosts, downloadFrom, memo, uploadTo } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
 import {
   backwardAfter,
-  type Clock,
   column,
   type Draft,
   type Layout,
   layoutOf,
   type Order,
-  orderOf,
   type Shares,
   type StageLanes,
+  type Ticks,
+  workOrder,
 } from './layout.ts';
 
 /** A longer walk, of so many forwards, is cut short. */
@@ -80,7 +80,7 @@ interface Pace {
   readonly order: Int32Array;
 }
 
-const knownPaces = remembered<Pace>();
+const knownPaces = memo<Pace>();
 
 /** With room for so many stages, lanes, links and forwards. */
 function paceFor(costs: ClusterCosts, ...counts: readonly number[]): Pace {
@@ -137,7 +137,7 @@ export function secondsOf(
   const part = Math.ceil(most / PARTS);
   const short = layoutOf(costs, draft, part);
   if (short === null) return Number.POSITIVE_INFINITY;
-  const early = workEnds(short, orderOf(short, draft), paceOf(costs, draft, short, fit.recomputed)).slice();
+  const early = workEnds(short, workOrder(short, draft), paceOf(costs, draft, short, fit.recomputed)).slice();
   const late = workEnds(layout, order, paceOf(costs, draft, layout, fit.recomputed));
   const times = (count - most) / (most - part);
   let [first, next] = [0, 0];
@@ -400,7 +400,7 @@ function orderByStage(count: number, stages: number, order: Int32Array): void {
 }
 
 /** Tick by tick; of one tick the backwards come first. */
-function orderByClock({ hop, perPlace, places }: Clock, count: number, stages: number, order: Int32Array): void {
+function orderByClock({ hop, perPlace, places }: Ticks, count: number, stages: number, order: Int32Array): void {
   let most = 0;
   for (let id = 0; id < count; id++) most = Math.max(most, int(places, id));
   // Micro-batches by their places, sorted by counting.
@@ -443,7 +443,7 @@ interface Traffic {
   readonly inLatency: Float64Array;
 }
 
-const knownTraffic = remembered<Traffic>();
+const knownTraffic = memo<Traffic>();
 
 /** Zeros for these peers. */
 function trafficOf(costs: ClusterCosts, places: readonly number[]): Traffic {
@@ -632,7 +632,7 @@ function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper:
   inLatency[keeper] = Math.max(float(inLatency, keeper), latencySeconds);
 }
 
-const knownSizes = remembered<{ layer: number; embedding: number; head: number; table: number }>();
+const knownSizes = memo<{ layer: number; embedding: number; head: number; table: number }>();
 
 const blockSizes = (costs: ClusterCosts) =>
   knownSizes(costs, 0, () => {

@@ -9,7 +9,7 @@ import type { Plan, Problem } from '../plan/plan.ts';
 import { type Action, formatAction, isTransfer, isTurnEnd, type Schedule, type Work } from './action.ts';
 import { gpipe } from './gpipe.ts';
 import { type WorkGraph, walk, workGraph, workOf } from './graph.ts';
-import { grid, type Mark } from './grid.ts';
+import { type GridMark, grid } from './grid.ts';
 import { forwardOnly, lower } from './lower.ts';
 import { before, wiring } from './order.ts';
 
@@ -51,7 +51,7 @@ function workProblems(plan: Plan, schedule: Schedule, kind: ScheduleKind): Probl
     [...expected].flatMap(([peer, actions]) => [...actions.keys()].map((text) => [text, peer] as const)),
   );
   const found: Problem[] = [];
-  const report = (rule: Problem['rule'], sentence: string, peer: PeerId, mark: Mark): void => {
+  const report = (rule: Problem['rule'], sentence: string, peer: PeerId, mark: GridMark): void => {
     const list = new Map([[peer, schedule.get(peer) ?? []]]);
     found.push({ rule, text: `${sentence}:\n${grid(list, new Map([[peer, mark]]))}` });
   };
@@ -112,7 +112,7 @@ export function deadlock(graph: WorkGraph, schedule: Schedule): Problem[] {
     const number = wires.find(work);
     return number !== -1 && number < at(reached, at(graph.peerOf, number));
   };
-  const marks = graph.peers.map((peer, index): readonly [PeerId, Mark] => {
+  const marks = graph.peers.map((peer, index): readonly [PeerId, GridMark] => {
     const [from, to] = [at(graph.listFrom, index), at(graph.listFrom, index + 1)];
     const stuck = at(reached, index);
     if (stuck === to) return [peer, { index: to - from, note: 'done' }];

@@ -9,7 +9,7 @@ import { at, got, invariant, type PeerId } from '../base.ts';
 import type { MicroAction } from './action.ts';
 import type { WorkGraph } from './graph.ts';
 import { microBatchQueue } from './messageDriven.ts';
-import { NOTHING, type Policy } from './policy.ts';
+import { NO_WORK, type Policy } from './policy.ts';
 import { freedBy } from './slots.ts';
 
 /** `bounds`: micro-batches that a peer may have in flight in each of its stages. */
@@ -52,7 +52,7 @@ export const eager =
           const isLower = chosen === null || microBatchOf(graph, forward) < microBatchOf(graph, chosen.forward);
           if (isLower) chosen = { of, forward };
         }
-        if (chosen === null) return NOTHING;
+        if (chosen === null) return NO_WORK;
         chosen.of.forwards.remove(chosen.forward);
         chosen.of.inFlight++;
         return chosen.forward;

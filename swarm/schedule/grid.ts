@@ -2,7 +2,7 @@
 import type { PeerId } from '../base.ts';
 import { type Action, formatAction, type Schedule } from './action.ts';
 
-export interface Mark {
+export interface GridMark {
   /** Of the action in the peer's list; past its end, nothing is in brackets. */
   readonly index: number;
   readonly note: string;
@@ -11,10 +11,10 @@ export interface Mark {
 /** Actions shown on either side of a mark. */
 const AROUND = 12;
 
-export const grid = (schedule: Schedule, marks: ReadonlyMap<PeerId, Mark>): string =>
+export const grid = (schedule: Schedule, marks: ReadonlyMap<PeerId, GridMark>): string =>
   [...schedule].map(([peer, actions]) => `${peer}: ${line(actions, marks.get(peer))}`.trimEnd()).join('\n');
 
-function line(actions: readonly Action[], mark: Mark | undefined): string {
+function line(actions: readonly Action[], mark: GridMark | undefined): string {
   const middle = mark?.index ?? 0;
   const from = Math.max(0, Math.min(middle - AROUND, actions.length - 2 * AROUND - 1));
   const to = Math.min(actions.length, from + 2 * AROUND + 1);

@@ -5,13 +5,12 @@
  */
 import type { PeerId } from '../base.ts';
 import type { Turn } from '../islands/rounds.ts';
-import { keepersOf, owner, type Plan, type ScheduleName } from '../plan/plan.ts';
+import { keepersOf, owner, type Plan, peers, type ScheduleName } from '../plan/plan.ts';
 import type { Train } from '../run/runFile.ts';
 import type { Action, MicroAction, Schedule, StateAction, TurnEnd } from './action.ts';
 import { breadthFirst } from './breadthFirst.ts';
 import { chimera } from './chimera.ts';
 import { gpipe } from './gpipe.ts';
-import { heldOut } from './heldOut.ts';
 import { interleaved } from './interleaved.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 
@@ -49,6 +48,27 @@ export const turnEnd = (
 
 /** The lists that peers run in an evaluation: forwards and their transfers. */
 export const forwardOnly = (plan: Plan): Schedule => addTransfers(plan, heldOut(plan));
+
+/**
+ * Forwards alone: nothing is kept for a backward, so what a stage leaves lies there only until the next forward. Where the
+ * next stage is the same peer's it follows at once. So the order over all work is by the first of such stages in a row,
+ * then by micro-batch, then by stage: needs only point back, and no two lists wait for each other.
+ */
+function heldOut(plan: Plan): Schedule {
+  const work: { readonly row: number; readonly action: MicroAction }[] = [];
+  for (const { id: microBatch } of plan.microBatches) {
+    let row = 0;
+    for (const stage of plan.stages.keys()) {
+      const isSame = stage > 0 && owner(plan, stage, microBatch) === owner(plan, stage - 1, microBatch);
+      if (!isSame) row = stage;
+      work.push({ row, action: { op: 'F', stage, microBatch } });
+    }
+  }
+  work.sort((a, b) => a.row - b.row || a.action.microBatch - b.action.microBatch || a.action.stage - b.action.stage);
+  const lists = new Map(peers(plan).map((peer): [typeof peer, MicroAction[]] => [peer, []]));
+  for (const { action } of work) lists.get(owner(plan, action.stage, action.microBatch))?.push(action);
+  return lists;
+}
 
 /** A recompute before each backward of a member that recomputes layers of the stage. */
 export function addRecompute(plan: Plan, schedule: Schedule): Schedule {

@@ -9,7 +9,7 @@ import { eager } from './eager.ts';
 import { workGraph } from './graph.ts';
 import { build } from './lower.ts';
 import { wiring } from './order.ts';
-import { NOTHING, type Policy } from './policy.ts';
+import { NO_WORK, type Policy } from './policy.ts';
 import { slots } from './slots.ts';
 import { varuna, varunaWork } from './varuna.ts';
 
@@ -58,7 +58,7 @@ export function ownOrder(plan: Plan, policy: Policy, peer: PeerId): OwnOrder {
   return {
     next() {
       const work = chooser.next(place);
-      if (work === NOTHING) return null;
+      if (work === NO_WORK) return null;
       begun(work);
       return at(graph.actions, work) as ComputeAction; // F, R and B alone
     },

@@ -5,7 +5,7 @@
 import { outside } from '../base.ts';
 import type { WorkGraph } from './graph.ts';
 
-export const NOTHING = -1;
+export const NO_WORK = -1;
 
 /** Work is named by its number in the graph, a peer by its place there. */
 export interface Chooser {
@@ -13,18 +13,18 @@ export interface Chooser {
   readonly ready: (work: number) => void;
   readonly started?: (work: number) => void;
   readonly ended?: (work: number) => void;
-  /** What the free peer starts now, or NOTHING. It is asked again when something of the peer's has changed. */
+  /** What the free peer starts now, or NO_WORK. It is asked again when something of the peer's has changed. */
   readonly next: (peer: number) => number;
 }
 
 /** How many needs of each piece of work are open, kept up to date; `wake` asks a peer again. */
-export interface Progress {
+export interface WorkProgress {
   readonly graph: WorkGraph;
   readonly open: Int32Array;
   readonly wake: (peer: number) => void;
 }
 
-export type Policy = (floor: Progress) => Chooser;
+export type Policy = (floor: WorkProgress) => Chooser;
 
 /** Each peer runs its list in order. */
 export const inListOrder: Policy = ({ graph: { listFrom, peers }, open }) => {
@@ -33,7 +33,7 @@ export const inListOrder: Policy = ({ graph: { listFrom, peers }, open }) => {
     ready: () => {},
     next(peer) {
       const work = reached[peer] ?? outside(reached, peer);
-      if (work >= (listFrom[peer + 1] ?? outside(listFrom, peer + 1)) || open[work] !== 0) return NOTHING;
+      if (work >= (listFrom[peer + 1] ?? outside(listFrom, peer + 1)) || open[work] !== 0) return NO_WORK;
       reached[peer] = work + 1;
       return work;
     },

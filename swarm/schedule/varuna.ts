@@ -10,7 +10,7 @@ import { owner, type Plan } from '../plan/plan.ts';
 import type { MicroOp, Schedule } from './action.ts';
 import type { WorkGraph } from './graph.ts';
 import { microBatchQueue, type Queue } from './messageDriven.ts';
-import { NOTHING, type Policy, type Progress } from './policy.ts';
+import { NO_WORK, type Policy, type WorkProgress } from './policy.ts';
 import { freedBy } from './slots.ts';
 
 /** Whether a peer computes a stage's layers again when the next stage begins its backward. The last stage waits for none. */
@@ -53,7 +53,7 @@ interface PeerState {
   readonly stages: ReadonlyMap<number, InFlight>;
   /** Whose place is free after a backward. */
   readonly freed: ReturnType<typeof freedBy>;
-  /** The backward that has its activation recomputed and waits for its gradient, or NOTHING. */
+  /** The backward that has its activation recomputed and waits for its gradient, or NO_WORK. */
   recomputed: number;
   readonly backwards: Queue;
   readonly recomputes: Queue;
@@ -82,7 +82,7 @@ export const varuna =
         if (opOf(work) !== 'B') return;
         stateOf(work).owed.remove(work);
         const recompute = partner(graph, work, 'R', -1);
-        if (recompute === NOTHING) return;
+        if (recompute === NO_WORK) return;
         if (at(progress.open, recompute) !== 0) return void early.add(recompute);
         stateOf(recompute).recomputes.add(recompute);
         progress.wake(at(graph.peerOf, recompute));
@@ -104,37 +104,37 @@ function startingState(graph: WorkGraph, place: number, bounds: ReadonlyMap<numb
       [...bounds].map(([stage, bound]) => [stage, { bound, count: 0, forwards: microBatchQueue(graph) }]),
     ),
     freed: freedBy(list),
-    recomputed: NOTHING,
+    recomputed: NO_WORK,
     backwards: microBatchQueue(graph),
     recomputes: microBatchQueue(graph),
     owed: microBatchQueue(graph),
   };
 }
 
-function nextOf(state: PeerState, { graph, open }: Progress, most: number | null): number {
+function nextOf(state: PeerState, { graph, open }: WorkProgress, most: number | null): number {
   const { backwards, recomputes, owed } = state;
   const backward = backwards.first();
   if (backward !== undefined) {
-    if (state.recomputed === backward) state.recomputed = NOTHING;
+    if (state.recomputed === backward) state.recomputed = NO_WORK;
     return taken(backwards, backward);
   }
   const recompute = recomputes.first();
-  if (recompute !== undefined && state.recomputed === NOTHING) {
+  if (recompute !== undefined && state.recomputed === NO_WORK) {
     state.recomputed = partner(graph, recompute, 'B');
     return taken(recomputes, recompute);
   }
   const next = owed.first();
   // All but its recompute is there.
   const gradientHere =
-    next !== undefined && next !== state.recomputed && open[next] === 1 && partner(graph, next, 'R') !== NOTHING;
-  let [chosen, of]: [number, InFlight | null] = [NOTHING, null];
+    next !== undefined && next !== state.recomputed && open[next] === 1 && partner(graph, next, 'R') !== NO_WORK;
+  let [chosen, of]: [number, InFlight | null] = [NO_WORK, null];
   for (const stage of state.stages.values()) {
     const forward = stage.forwards.first();
     const opportune = !gradientHere && (most === null || stage.count < most);
     if (forward === undefined || (stage.count >= stage.bound && !opportune)) continue;
     if (of === null || microBatchOf(graph, forward) < microBatchOf(graph, chosen)) [chosen, of] = [forward, stage];
   }
-  if (of === null) return NOTHING;
+  if (of === null) return NO_WORK;
   of.count++;
   owed.add(partner(graph, chosen, 'B'));
   return taken(of.forwards, chosen);
@@ -147,19 +147,19 @@ function taken(queue: Queue, work: number): number {
 
 function stageOf({ stages }: PeerState, { actions }: WorkGraph, work: number): InFlight {
   const action = at(actions, work);
-  return got(stages, 'stage' in action ? action.stage : NOTHING);
+  return got(stages, 'stage' in action ? action.stage : NO_WORK);
 }
 
 function microBatchOf({ actions }: WorkGraph, work: number): number {
   const action = at(actions, work);
-  return 'microBatch' in action ? action.microBatch : NOTHING;
+  return 'microBatch' in action ? action.microBatch : NO_WORK;
 }
 
-/** The same micro-batch's work of another kind, some stages on; NOTHING where there is none. */
+/** The same micro-batch's work of another kind, some stages on; NO_WORK where there is none. */
 function partner({ actions, wires }: WorkGraph, work: number, op: MicroOp, stagesOn = 0): number {
   const action = at(actions, work);
-  if (!('microBatch' in action)) return NOTHING;
+  if (!('microBatch' in action)) return NO_WORK;
   const { stage, microBatch } = action;
-  if (stage + stagesOn < 0) return NOTHING;
+  if (stage + stagesOn < 0) return NO_WORK;
   return wires.number(op, stage + stagesOn, microBatch);
 }

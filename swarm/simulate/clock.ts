@@ -61,7 +61,7 @@ interface Messages {
   readonly shared: ReadonlySet<number>;
 }
 
-export interface Clock {
+export interface SimulationClock {
   readonly graph: WorkGraph;
   readonly rest: Rest | undefined;
   readonly messages: Messages;
@@ -76,7 +76,7 @@ export interface Clock {
   readonly restedSeconds: Float64Array;
 }
 
-export function clockOf(graph: WorkGraph, costs: Costs): Clock {
+export function clockOf(graph: WorkGraph, costs: Costs): SimulationClock {
   const count = graph.actions.length;
   return {
     graph,
@@ -182,7 +182,7 @@ interface Listener {
 }
 
 /** The peer starts this work now: it is free, and what the work needs is here. */
-export function start(clock: Clock, work: number, peer: number, now: number, listener: Listener): void {
+export function start(clock: SimulationClock, work: number, peer: number, now: number, listener: Listener): void {
   const { graph, messages, startSeconds, endSeconds, freeSeconds } = clock;
   const { dependants, dependantsFrom, opOf } = graph;
   // A receive is awaited from the moment the peer comes to it.
@@ -208,7 +208,7 @@ const restSeconds = (rest: Rest, graph: WorkGraph, work: number, seconds: number
 };
 
 /** Until when this peer rests, after work that takes so long with its rest and begins now. */
-function rested({ restedSeconds, rest }: Clock, peer: number, now: number, seconds: number): number {
+function rested({ restedSeconds, rest }: SimulationClock, peer: number, now: number, seconds: number): number {
   const until = Math.max(float(restedSeconds, peer), now - (rest?.slackSeconds ?? 0)) + seconds;
   restedSeconds[peer] = until;
   return until;
@@ -224,7 +224,7 @@ function through({ channel, heldSeconds, freeSeconds }: Messages, work: number, 
 }
 
 /** When the message for this work is here, which leaves its channel now. */
-export function arrival({ messages, graph, endSeconds }: Clock, work: number, now: number): number {
+export function arrival({ messages, graph, endSeconds }: SimulationClock, work: number, now: number): number {
   const seconds = now + float(messages.latencySeconds, work);
   const sender = int(messages.sender, work);
   if (isSend(graph.opOf[sender] ?? NONE)) endSeconds[sender] = seconds;

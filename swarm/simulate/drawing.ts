@@ -5,7 +5,7 @@
  */
 import { rounded } from '../base.ts';
 import { formatAction, type MicroAction } from '../schedule/action.ts';
-import { type Bar, barsOf, type Outcome } from './outcome.ts';
+import { type Bar, barsOf, type SimulationOutcome } from './outcome.ts';
 
 /** All in pixels. */
 const ROW = 26;
@@ -25,7 +25,7 @@ const HUES: Readonly<
   B: { hue: 152, lightness: 58, name: 'backward' },
 };
 
-export function drawTimeline(outcome: Outcome, title: string): string {
+export function drawTimeline(outcome: SimulationOutcome, title: string): string {
   const { makespanSeconds, peers } = outcome;
   const bars = barsOf(outcome);
   const scale = pixelsPerSecond(makespanSeconds, bars);
@@ -52,7 +52,7 @@ export function drawTimeline(outcome: Outcome, title: string): string {
   ].join('\n');
 }
 
-function heading({ makespanSeconds, bubbleRatio }: Outcome, bars: readonly Bar[], title: string): string[] {
+function heading({ makespanSeconds, bubbleRatio }: SimulationOutcome, bars: readonly Bar[], title: string): string[] {
   const whole = `${rounded(makespanSeconds, 4)} s, ${Number((100 * bubbleRatio).toFixed(2))} % idle`;
   const ops = (['F', 'R', 'B'] as const).filter((op) => bars.some(({ action }) => action.op === op));
   return [

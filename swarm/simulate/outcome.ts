@@ -1,19 +1,18 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { at, float, int, invariant, type Result, refusal, success } from '../base.ts';
-import { formatAction, type MicroAction } from '../schedule/action.ts';
+import { at, float, int, invariant, normal, type Result, refusal, seededRandom, success } from '../base.ts';
+import { type Action, formatAction, MICRO_OPS, type MicroAction } from '../schedule/action.ts';
 import { deadlock } from '../schedule/check.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { wiring } from '../schedule/order.ts';
 import { inStartOrder, peerLoads, type TimelineColumns } from '../timeline/columns.ts';
 import type { Costs } from './clock.ts';
-import { jitterSeconds } from './jitter.ts';
 import { type LinkCost, linkRate } from './links.ts';
-import { pipelinesOf } from './pipelines.ts';
+import { problemPipelines } from './pipelines.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
 import type { LineCost } from './sharedLine.ts';
 import { simulateEnds } from './simulate.ts';
 
-export interface Outcome {
+export interface SimulationOutcome {
   readonly makespanSeconds: number;
   readonly bubbleRatio: number;
   readonly peers: readonly {
@@ -38,8 +37,8 @@ export interface Bar {
 }
 
 /** What the problem comes to, or why it cannot run. */
-export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
-  const { plan, schedule, policy } = pipelinesOf(problem);
+export function outcomeOf(problem: SimulateProblem): Result<SimulationOutcome> {
+  const { plan, schedule, policy } = problemPipelines(problem);
   const graph = workGraph(wiring({ tied: false }, plan, schedule), schedule);
   // The lists of a policy have no order to be judged.
   const [wrong] = policy ? [] : deadlock(graph, schedule);
@@ -49,16 +48,19 @@ export function outcomeOf(problem: SimulateProblem): Result<Outcome> {
 }
 
 /** By start, then peer. */
-export const barsOf = (outcome: Outcome): Bar[] =>
+export const barsOf = (outcome: SimulationOutcome): Bar[] =>
   barList(outcome, (peer, action, start, end): Bar => ({ peer, action, start, end }));
 
-export function outcomeDocument(outcome: Outcome) {
+export function outcomeDocument(outcome: SimulationOutcome) {
   const { makespanSeconds, bubbleRatio, peers } = outcome;
   const timeline = barList(outcome, (peer, action, start, end) => ({ peer, action: formatAction(action), start, end }));
   return { makespanSeconds, bubbleRatio, peers, timeline };
 }
 
-function barList<T>({ work }: Outcome, bar: (peer: number, action: MicroAction, start: number, end: number) => T): T[] {
+function barList<T>(
+  { work }: SimulationOutcome,
+  bar: (peer: number, action: MicroAction, start: number, end: number) => T,
+): T[] {
   const { microBatches, actions, peerOf, startSeconds, endSeconds } = work;
   return inStartOrder(work).map((number) => {
     const action = actions[number];
@@ -130,7 +132,7 @@ const hopCost = (limits: ProblemLink): LinkCost => ({
 /** Neighbours i and i + 1 are joined by link i, the last peer and the first one by the last link. */
 const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) === 1 ? Math.min(a, b) : peers - 1);
 
-function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumns): Outcome {
+function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumns): SimulationOutcome {
   const makespan = columns.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
   const peers = peerLoads(graph, columns).map((own) => ({
     busySeconds: own.busySeconds,
@@ -144,4 +146,32 @@ function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumn
   const { startSeconds, endSeconds } = columns;
   const work = { microBatches, actions, peerOf, startSeconds, endSeconds };
   return { makespanSeconds: makespan, bubbleRatio, peers, work };
+}
+
+type Delayed = 'computing' | 'travelling';
+
+/**
+ * Seeded delays: |N(0, 1)| times so many seconds, zero for work of no micro-batch. Each is a function of the seed and of what
+ * it delays, never of the order in which things happen, so that two schedules of one problem meet with the same weather.
+ */
+function jitterSeconds(seed: number, what: Delayed, action: Action, seconds: number): number {
+  if (seconds === 0 || !('microBatch' in action)) return 0;
+  let hash = mix(seed);
+  // A seed may have more than 32 bits.
+  for (const part of [
+    Math.floor(seed / 2 ** 32),
+    MICRO_OPS.indexOf(action.op) * 2 + (what === 'travelling' ? 1 : 0),
+    action.stage,
+    action.microBatch,
+  ])
+    hash = mix(hash ^ mix(part + 1));
+  return Math.abs(normal(seededRandom(hash))) * seconds;
+}
+
+/** Spreads 32 bits over 32 bits (MurmurHash3's finalizer). */
+function mix(value: number): number {
+  let bits = (value ^ (value >>> 16)) + 0x9e3779b9;
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return (bits ^ (bits >>> 16)) >>> 0;
 }

@@ -14,7 +14,7 @@ import { addRecompute } from '../schedule/lower.ts';
 import { microBatchQueue } from '../schedule/messageDriven.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
-import { NOTHING, type Policy } from '../schedule/policy.ts';
+import { NO_WORK, type Policy } from '../schedule/policy.ts';
 import { withRecompute } from '../schedule/recompute.ts';
 import { slots } from '../schedule/slots.ts';
 import { chain, makespan, run, upTo } from '../testing/chain.ts';
@@ -307,7 +307,7 @@ describe('orders that follow messages, in jitter', () => {
           const peer = peers[at];
           const forward = peer && peer.inFlight < peer.bound ? peer.F.first() : undefined;
           const work = forward ?? peer?.B.first();
-          if (!peer || work === undefined) return NOTHING;
+          if (!peer || work === undefined) return NO_WORK;
           if (forward !== undefined) peer.inFlight++;
           peer[isForward(work) ? 'F' : 'B'].remove(work);
           return work;

@@ -25,7 +25,7 @@ interface Pipeline {
 }
 
 /** In list order, where there is no policy. */
-export function pipelinesOf(problem: SimulateProblem): Pipeline & { readonly policy: Policy | undefined } {
+export function problemPipelines(problem: SimulateProblem): Pipeline & { readonly policy: Policy | undefined } {
   const { pipelines, microBatches, stages, warmup, maxInFlight } = problem;
   const each = Array.from({ length: pipelines }, (_, pipeline) => {
     const peers = stages.map((_, index) => peerId(String(pipeline * stages.length + index)));

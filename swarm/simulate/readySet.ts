@@ -5,17 +5,17 @@
  */
 import { at, float, got, int, invariant, type PeerId } from '../base.ts';
 import { isTransfer } from '../schedule/action.ts';
-import { type Chooser, NOTHING, type Policy } from '../schedule/policy.ts';
-import { arrival, type Clock, start } from './clock.ts';
+import { type Chooser, NO_WORK, type Policy } from '../schedule/policy.ts';
+import { arrival, type SimulationClock, start } from './clock.ts';
 import { instantEnd, type LineCost, type SharedLine, sharedLine } from './sharedLine.ts';
 
 interface Run {
-  readonly clock: Clock;
+  readonly clock: SimulationClock;
   readonly chooser: Chooser;
   readonly coming: ReturnType<typeof byTime>;
   /** Needs of each piece of work that are not met. */
   readonly open: Int32Array;
-  /** What each peer is at, or NOTHING. */
+  /** What each peer is at, or NO_WORK. */
   readonly busyWith: Int32Array;
   /** 1: something of this peer has changed. */
   readonly awake: Uint8Array;
@@ -27,7 +27,7 @@ interface Run {
 }
 
 /** Answers when the last of it was. */
-export function runByTime(clock: Clock, costs: readonly LineCost[], policy: Policy): number {
+export function runByTime(clock: SimulationClock, costs: readonly LineCost[], policy: Policy): number {
   const run = begin(clock, costs, policy);
   const { coming, moved } = run;
   choose(run);
@@ -47,7 +47,7 @@ export function runByTime(clock: Clock, costs: readonly LineCost[], policy: Poli
   return run.now;
 }
 
-function begin(clock: Clock, costs: readonly LineCost[], policy: Policy): Run {
+function begin(clock: SimulationClock, costs: readonly LineCost[], policy: Policy): Run {
   const { graph, messages } = clock;
   const open = graph.needs.slice();
   const awake = new Uint8Array(graph.peers.length).fill(1);
@@ -68,7 +68,7 @@ function begin(clock: Clock, costs: readonly LineCost[], policy: Policy): Run {
     ...{ clock, chooser, open, awake },
     // Each arrow comes once, and has its line move on at most once more.
     coming: byTime(2 * graph.dependants.length + graph.peers.length),
-    busyWith: new Int32Array(graph.peers.length).fill(NOTHING),
+    busyWith: new Int32Array(graph.peers.length).fill(NO_WORK),
     lines: new Map(lines),
     moved: new Set(),
     now: 0,
@@ -80,9 +80,9 @@ function choose(run: Run): void {
   const { awake, busyWith, chooser } = run;
   for (let peer = awake.lastIndexOf(1); peer >= 0; peer = awake.lastIndexOf(1)) {
     awake[peer] = 0;
-    while (busyWith[peer] === NOTHING) {
+    while (busyWith[peer] === NO_WORK) {
       const work = chooser.next(peer);
-      if (work === NOTHING) break;
+      if (work === NO_WORK) break;
       startNow(run, work, peer);
     }
   }
@@ -122,7 +122,7 @@ function handle(run: Run, event: number): void {
   } else if (peer < 0) meet(run, event);
   else if (line < 0) {
     chooser.ended?.(int(busyWith, peer));
-    busyWith[peer] = NOTHING;
+    busyWith[peer] = NO_WORK;
     awake[peer] = 1;
   } else moved.add(line);
 }

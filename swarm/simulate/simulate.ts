@@ -13,7 +13,7 @@ import { wiring } from '../schedule/order.ts';
 import { inListOrder, type Policy } from '../schedule/policy.ts';
 import { timelineOf } from '../timeline/columns.ts';
 import type { Timeline } from '../timeline/timeline.ts';
-import { type Clock, type Costs, clockOf, start } from './clock.ts';
+import { type Costs, clockOf, type SimulationClock, start } from './clock.ts';
 import { runByTime } from './readySet.ts';
 
 /** Runs a schedule that has no scheduleProblems, lowered or not. Time 0 is the step's start. */
@@ -30,7 +30,7 @@ export const simulateGraph = (graph: WorkGraph, costs: Costs, policy?: Policy): 
   timelineOf(graph, simulateEnds(graph, costs, policy));
 
 /** The same as columns, by the number of the work: for timelines of millions. */
-export function simulateEnds(graph: WorkGraph, costs: Costs, policy?: Policy): Omit<Clock, 'messages'> {
+export function simulateEnds(graph: WorkGraph, costs: Costs, policy?: Policy): Omit<SimulationClock, 'messages'> {
   const clock = clockOf(graph, costs);
   const isFixed = policy === undefined && clock.messages.shared.size === 0;
   const lastSeconds = isFixed ? runInOrder(clock) : runByTime(clock, costs.lines ?? [], policy ?? inListOrder);
@@ -43,7 +43,7 @@ export function simulateEnds(graph: WorkGraph, costs: Costs, policy?: Policy): O
   return clock;
 }
 
-function runInOrder(clock: Clock): number {
+function runInOrder(clock: SimulationClock): number {
   const { graph, freeSeconds } = clock;
   /** When what each piece of work needs is here, as far as that is known. */
   const hereSeconds = new Float64Array(graph.actions.length);

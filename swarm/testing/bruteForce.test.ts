@@ -4,13 +4,13 @@ import { peerId, seededRandom } from '../base.ts';
 import type { ScheduleName } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { loopedPlan } from '../schedule/placement.ts';
-import { barsOf, type Outcome } from '../simulate/outcome.ts';
+import { barsOf, type SimulationOutcome } from '../simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../simulate/problem.ts';
 import { fixedOrderEnds, messageDrivenEnds } from './bruteForce.ts';
 import { run, upTo } from './chain.ts';
 import { timelineProblems } from './checkTimeline.ts';
 
-const ends = (outcome: Outcome): Map<string, number> =>
+const ends = (outcome: SimulationOutcome): Map<string, number> =>
   new Map(barsOf(outcome).map(({ action, end }) => [formatAction(action), end]));
 
 /** Whole numbers, so that sums are exact in any order. */

@@ -3,7 +3,7 @@
  * 2 s, so that a closed form can be worked out by hand; and the outcome of a problem that is known to be a right one.
  */
 import type { ScheduleName } from '../plan/plan.ts';
-import { type Outcome, outcomeOf } from '../simulate/outcome.ts';
+import { outcomeOf, type SimulationOutcome } from '../simulate/outcome.ts';
 import { parseSimulateProblem, type SimulateProblem } from '../simulate/problem.ts';
 
 export const ONE_TWO = { forwardSeconds: 1, backwardSeconds: 2 };
@@ -17,7 +17,7 @@ export function chain(schedule: ScheduleName, peers: number, microBatches: numbe
   return parsed.value;
 }
 
-export function run(given: SimulateProblem): Outcome {
+export function run(given: SimulateProblem): SimulationOutcome {
   const outcome = outcomeOf(given);
   if (!outcome.ok) throw new Error(outcome.reason);
   return outcome.value;

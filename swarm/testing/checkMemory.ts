@@ -5,7 +5,7 @@
 import type { PeerId } from '../base.ts';
 import type { Problem } from '../plan/plan.ts';
 import type { Action, Schedule } from '../schedule/action.ts';
-import { grid, type Mark } from '../schedule/grid.ts';
+import { type GridMark, grid } from '../schedule/grid.ts';
 
 interface MemoryUse {
   /** What one micro-batch keeps there from forward to backward. */
@@ -16,7 +16,7 @@ interface MemoryUse {
 
 /** Each peer that runs out, with the first forward that does not fit. */
 export function memoryProblems(schedule: Schedule, use: MemoryUse): Problem[] {
-  const marks = [...schedule].flatMap(([peer, actions]): [PeerId, Mark][] => {
+  const marks = [...schedule].flatMap(([peer, actions]): [PeerId, GridMark][] => {
     const mark = overrun(peer, actions, use);
     return mark ? [[peer, mark]] : [];
   });
@@ -24,7 +24,7 @@ export function memoryProblems(schedule: Schedule, use: MemoryUse): Problem[] {
   return [{ rule: 'LI3', text: `micro-batches in flight do not fit:\n${grid(schedule, new Map(marks))}` }];
 }
 
-function overrun(peer: PeerId, actions: readonly Action[], { bytesInFlight, bytesFree }: MemoryUse): Mark | null {
+function overrun(peer: PeerId, actions: readonly Action[], { bytesInFlight, bytesFree }: MemoryUse): GridMark | null {
   const free = bytesFree(peer);
   let held = 0;
   for (const [index, action] of actions.entries()) {

@@ -6,7 +6,7 @@ import type { PeerId } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan, Problem } from '../plan/plan.ts';
 import { formatAction, isTransfer, type Schedule, workKey } from '../schedule/action.ts';
-import { grid, type Mark } from '../schedule/grid.ts';
+import { type GridMark, grid } from '../schedule/grid.ts';
 import { before, wiring } from '../schedule/order.ts';
 import type { Span, Timeline } from '../timeline/timeline.ts';
 
@@ -19,7 +19,7 @@ export function timelineProblems(model: Pick<Model, 'tied'>, plan: Plan, timelin
   for (const spans of own.values()) spans.sort((a, b) => a.startSeconds - b.startSeconds);
   const schedule: Schedule = new Map([...own].map(([peer, spans]) => [peer, spans.map(({ action }) => action)]));
   const early = tooEarly(model, plan, timeline, schedule);
-  const marks = [...own].flatMap(([peer, spans]): [PeerId, Mark][] => {
+  const marks = [...own].flatMap(([peer, spans]): [PeerId, GridMark][] => {
     const mark = conflict(spans) ?? firstOf(spans, early);
     return mark ? [[peer, mark]] : [];
   });
@@ -27,7 +27,7 @@ export function timelineProblems(model: Pick<Model, 'tied'>, plan: Plan, timelin
 }
 
 /** The first of a peer's spans, by start, that begins while another is going on. */
-function conflict(spans: readonly Span[]): Mark | null {
+function conflict(spans: readonly Span[]): GridMark | null {
   let last: Span | null = null;
   for (const [index, span] of spans.entries()) {
     if (isTransfer(span.action)) continue;
@@ -60,7 +60,7 @@ function tooEarly(model: Pick<Model, 'tied'>, plan: Plan, timeline: Timeline, sc
   return found;
 }
 
-function firstOf(spans: readonly Span[], early: ReadonlyMap<string, string>): Mark | null {
+function firstOf(spans: readonly Span[], early: ReadonlyMap<string, string>): GridMark | null {
   const index = spans.findIndex((span) => early.has(workKey(span)));
   const span = spans[index];
   return span ? { index, note: early.get(workKey(span)) ?? '' } : null;

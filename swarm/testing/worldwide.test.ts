@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { invariant, type Random, seededRandom } from '../base.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
-import { judge, planOf } from '../planner/draft.ts';
+import { judgeDraft, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
 import type { Draft } from '../planner/layout.ts';
 import { worldwideProblem } from './worldwide.ts';
@@ -36,7 +36,7 @@ it('64 peers in eight regions of the world: who shares a stage is near, and the 
     });
     const { microBatches } = found.value.plan;
     const schedule = found.value.plan.schedule === 'gpipe' ? 'gpipe' : '1f1b';
-    const judged = judge(costs, { groups: byChance, microBatches: microBatches.length, schedule });
+    const judged = judgeDraft(costs, { groups: byChance, microBatches: microBatches.length, schedule });
     const drafted = judged && planOf(costs, judged.draft);
     return drafted && drafted.missingBytes === 0 ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;
   };
