@@ -15,10 +15,17 @@ export function statementsOf(database: DatabaseSyncInstance): Statements {
     statements.set(sql, statement);
     return statement;
   };
-  const one = <R>(sql: string, ...values: Value[]): R | null => (prepared(sql).get(...values) as R | undefined) ?? null;
+  // SQLite's rows have no prototype, and would be told apart from other plain data.
+  const one = <R>(sql: string, ...values: Value[]): R | null => {
+    const row = prepared(sql).get(...values);
+    return row === undefined ? null : ({ ...row } as R);
+  };
   return {
     one,
-    many: <R>(sql: string, ...values: Value[]) => prepared(sql).all(...values) as R[],
+    many: <R>(sql: string, ...values: Value[]) =>
+      prepared(sql)
+        .all(...values)
+        .map((row) => ({ ...row }) as R),
     run: (sql, ...values) => {
       prepared(sql).run(...values);
     },

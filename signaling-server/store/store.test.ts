@@ -53,6 +53,15 @@ const commit = (step: number): CommitRecord => ({
 });
 
 describe('store', () => {
+  it('reads rows as plain data, which decisions record', () => {
+    const store = opened();
+    store.addRun('a', 'hash', '{}', 'zero', 0);
+    store.addEvent('a', 'joined', '{}', 7);
+    store.saveCheckpoint('a', 0, '{}');
+    for (const row of [...store.history('a', 0, 1), store.newestCheckpoint('a')])
+      expect(Object.getPrototypeOf(row)).toBe(Object.prototype);
+  });
+
   it('keeps commits, ledger and evaluations over a restart', () => {
     const first = opened();
     first.addRun('a', 'hash', '{}', 'zero', 0);
