@@ -38,7 +38,7 @@ const [MOST_KEPT, JOINED] = [10, 8];
 const [NEAR, MOST_EXCHANGED] = [1.03, 48];
 /** Whoever asks has other things to do: after so many drafts it rests. */
 const RESTS_EVERY = 20;
-/** Drafts that are remembered, some 100 MB of them, before all are forgotten. */
+/** Drafts that are remembered before all are forgotten. */
 const MOST_REMEMBERED = 200_000;
 /** A gain less than this part is none: sums in another order differ. */
 const GAIN = 1e-9;

@@ -125,11 +125,11 @@ export function secondsOf(
 ): number {
   const { microBatches: count } = draft;
   const most = mostWalked(draft);
-  const pace = paceOf(costs, draft, layout, fit.recomputed);
+  const whole = wholeOf(costs, draft, layout);
+  if (whole === null) return Number.POSITIVE_INFINITY;
+  const pace = paceOf(costs, draft, whole, fit.recomputed);
   if (limit < Number.POSITIVE_INFINITY) {
-    const whole = wholeOf(costs, draft, layout);
-    if (whole === null) return Number.POSITIVE_INFINITY;
-    const { ends, seconds } = leastEnds(whole, whole === layout ? pace : paceOf(costs, draft, whole, fit.recomputed));
+    const { ends, seconds } = leastEnds(whole, pace);
     if (exchangeSeconds(costs, draft, whole, fit, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
   }
   const step = (ends: Float64Array): number => exchangeSeconds(costs, draft, layout, fit, ends);
@@ -227,6 +227,7 @@ function paceOf(
     const together = draft.layered ? sizes.length / places.length : 1;
     for (let index = 0; index < places.length; index++, lane++) {
       const peer = at(costs.peers, at(places, index));
+      // Lanes of the whole that its part does not have yet compute nothing twice.
       const twice = recomputed === undefined ? 0 : (at(recomputed, stage)[index] ?? 0);
       rest[lane] = peer.rest;
       for (let last = 0; last < 2; last++) {
