@@ -216,7 +216,7 @@ describe('sortTokens', () => {
     expect(Array.from(segments)).toEqual([3, 2, 0, 3, 7, 3, 5, 9, 5, 6, ...Array(9).fill(0)]);
   });
 
-  test('[MO7] rows of the padding id are in no segment', () => {
+  test('rows of the padding id are in no segment', () => {
     const { order, segments, count } = sortTokens([7, 2, 7, 2, 2, 9], 7);
     expect(count).toBe(2);
     expect(Array.from(order)).toEqual([1, 3, 4, 0, 2, 5]);

@@ -78,7 +78,7 @@ describe('swarm/SPEC.md', () => {
 
   test('has every rule that the code, its tests or a document names', () => {
     const areas = [...new Set(rules.map((id) => id.slice(0, 2)))].join('|');
-    const rule = new RegExp(`\\b(?:${areas})\\d{1,2}\\b`, 'g');
+    const rule = new RegExp(`\\b(?:${areas})\\d{1,3}\\b`, 'g');
     const texts = FILES.filter((file) => /\.(tsx?|mjs|wgsl|md)$/.test(file));
     const missing = texts.flatMap((file) => {
       const named = readFileSync(join(ROOT, file), 'utf8').match(rule) ?? [];

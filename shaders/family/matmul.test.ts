@@ -131,7 +131,7 @@ describe('a weight gradient in slices', () => {
     }
   });
 
-  it('[ST6] is cut where a GPU has too little to do, into slices that have room and are long enough', () => {
+  it('is cut where a GPU has too little to do, into slices that have room and are long enough', () => {
     const cut = (family: AdapterFamily, M: number, N: number, K: number, roomBytes: number) =>
       weightGradientSlices({ M, N, K }, true, { family, roomBytes });
     const room = Number.POSITIVE_INFINITY;
@@ -149,7 +149,7 @@ describe('a weight gradient in slices', () => {
     }
   });
 
-  it('[ST6] is not cut for a CPU, whose products use no workgroup memory and wait at no barrier', () => {
+  it('is not cut for a CPU, whose products use no workgroup memory and wait at no barrier', () => {
     const cutter = { family: 'gpu', gpuClass: 'cpu', roomBytes: 2 ** 40 } as const;
     expect(weightGradientSlices({ M: 128, N: 128, K: 4096 }, false, cutter).count).toBe(1);
     expect(inputGradientSlices({ M: 64, N: 64, K: 50_257 }, cutter).count).toBe(1);
@@ -160,7 +160,7 @@ describe('a weight gradient in slices', () => {
     }
   });
 
-  it('[ST6] is cut further for GPUs of many registers: until there are 1,024 tiles of 64×64', () => {
+  it('is cut further for GPUs of many registers: until there are 1,024 tiles of 64×64', () => {
     const wide = (M: number, N: number, K: number) =>
       weightGradientSlices({ M, N, K }, false, { family: 'gpu', gpuClass: 'wide', roomBytes: 2 ** 40 }).count;
     expect(wide(768, 3072, 4096)).toBe(2); // 576 tiles

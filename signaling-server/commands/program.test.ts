@@ -327,7 +327,7 @@ describe('bad input', () => {
     captured.clear();
     await refuses(sample, /config\.json: model_type must be "gpt2"/);
     captured.clear();
-    // [MO6] With the dropout that published models were trained with, the next thing to be missing is the weights.
+    // With the dropout that published models were trained with, the next thing to be missing is the weights.
     writeFileSync(join(weights, 'config.json'), JSON.stringify({ ...RUN.model, attn_pdrop: 0.1 }));
     await refuses(sample, /weights has neither model\.safetensors nor/);
     captured.clear();

@@ -129,7 +129,7 @@ it('[IS22] in a run without islands no turn ends', () => {
   expect(shown(1)).toEqual([WORK]);
 });
 
-it('[ST22] a report’s sends stand with its step, its update with the step before, and nobody else’s', () => {
+it('a report’s sends stand with its step, its update with the step before, and nobody else’s', () => {
   const { history, shown } = runOf(null, {
     ...PLAN,
     state: [{ block: 'x', shards: [{ peer: A, range: [0, 4], replicas: [] }] }],

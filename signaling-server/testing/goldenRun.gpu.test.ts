@@ -49,7 +49,7 @@ describe('a stage trains as the float64 trainer does', () => {
     ['padded-llama', 2, [0], LOGITS_BYTES],
   ] as const;
   test.each(cases)(
-    '[ST1] [MO7] %s in %i micro-batches, layers %j computed again, at most %i bytes of logits',
+    '[ST1] %s in %i micro-batches, layers %j computed again, at most %i bytes of logits',
     async (name, microBatches, recompute, logitsBytes, runBytes: number = RUN_BYTES) => {
       if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
       const device: DawnDevice = dawn.value;

@@ -183,7 +183,7 @@ describe('[FI12] the head of a tied model', () => {
     expect(await refused(part('neither', rest), tied)).toContain(`lacks the model's tensor ${table.name}`);
   });
 
-  test('[MO6] the published config of GPT-2 has dropout, which matters only for training', async () => {
+  test('the published config of GPT-2 has dropout, which matters only for training', async () => {
     const published = modelOf({ ...CONFIG, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1 }, 'inference');
     const tensors = tensorsOf(published);
     expect((await opened(part('tied', tensors), published)).found).toBe(published);

@@ -40,7 +40,7 @@ it('one end cannot make a link better than one that nobody measured, or than the
   expect(lines.get(a)?.upload).toBe(1.5e7);
 });
 
-it('[AP55] what a line carries beyond its windows nobody knows', () => {
+it('what a line carries beyond its windows nobody knows', () => {
   const windowed = { ...way(b, 80, 2.5e5), windowBytes: 20_000 };
   const { pairs, lines } = known([a, said([windowed], 2.5e5)], [b, said([way(a, 80, 3e5)], 3e5)]);
   expect(pairs).toEqual([{ between: ['a', 'b'], latencySeconds: 0.04, bytesPerSecond: 5e6, windowBytes: 20_000 }]);
@@ -100,7 +100,7 @@ describe('no receiver alone makes another one’s line slow', () => {
   });
 });
 
-it('[AP55] a window with room for more than the link carries is not believed', () => {
+it('a window with room for more than the link carries is not believed', () => {
   const pair = (windowBytes: number, streams = 1) => {
     const { pairs, lines } = known(
       [a, said([{ ...way(b, 80, 2.5e5), windowBytes, ...(streams > 1 && { streams }) }])],

@@ -7,7 +7,7 @@ import { CONFIG, PlannedRun, profile } from '../testing/plannedRun.ts';
 import { UNMEASURED_LINK } from './lines.ts';
 import { connected, predictedMeetingSeconds } from './predicting.ts';
 
-it('[AP55] a link whose window limits it carries what the connections of the plan do', () => {
+it('a link whose window limits it carries what the connections of the plan do', () => {
   const pair = { between: ['a', 'b'] as [string, string], latencySeconds: 0.04, bytesPerSecond: 5e6 };
   const other = { between: ['a', 'c'] as [string, string], bytesPerSecond: 1e6 };
   const links = { default: { latencySeconds: 0.01 }, regions: [], pairs: [{ ...pair, windowBytes: 20_000 }, other] };

@@ -45,7 +45,7 @@ describe('spans of a report', () => {
     expect(workDone(plan, A, spans).map(({ seconds }) => seconds)).toEqual([1.5, 2]);
   });
 
-  it('[ST8] of a recompute are none of the backward, which computes all layers but one again', () => {
+  it('of a recompute are none of the backward, which computes all layers but one again', () => {
     const firstTwo = plan.stages.flatMap(({ layers: [from] }) => [from, from + 1]);
     const [work] = workDone(recomputing(plan, firstTwo), A, [span('0R0', 10, 12), span('0B0', 11, 15)]);
     expect(work).toEqual({

@@ -23,7 +23,7 @@ test('an empty config is GPT-2 small, 124,439,808 parameters', () => {
 });
 
 test.each(['gelu_pytorch_tanh', 'gelu_fast'])(
-  '[MO1] %s is gelu_new by another name of transformers',
+  '%s is gelu_new by another name of transformers',
   (activation_function) => {
     expect(reason({ ...tiny, activation_function })).toBe('accepted');
   },
@@ -134,11 +134,11 @@ test.each<[Record<string, unknown>, string]>([
   [{ scale_attn_by_inverse_layer_idx: true }, 'scale_attn_by_inverse_layer_idx must be false, not true'],
   [{ reorder_and_upcast_attn: true }, 'reorder_and_upcast_attn must be false, not true'],
   [{ add_cross_attention: true }, 'add_cross_attention must be false, not true'],
-])('[MO1] %j is refused', (change, sentence) => {
+])('%j is refused', (change, sentence) => {
   expect(reason({ ...tiny, ...change })).toBe(sentence);
 });
 
-test('[MO1] what changes no arithmetic is ignored', () => {
+test('what changes no arithmetic is ignored', () => {
   expect(reason({ ...tiny, resid_pdrop: 0, attn_pdrop: 0.0, summary_first_dropout: 0.1, use_cache: true })).toBe(
     'accepted',
   );

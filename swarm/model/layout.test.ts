@@ -9,7 +9,7 @@ const rows = blockOf('layer.0', [
   { name: 'o', shape: [3, 5], initial: 'normal' },
 ]);
 
-test('[MO5] a tensor begins at a multiple of 64 floats, a joined one right behind the one before', () => {
+test('a tensor begins at a multiple of 64 floats, a joined one right behind the one before', () => {
   const whole = arena(rows, [[0, rows.elements]]);
   expect(whole.segments.map(({ tensor, at, length }) => [tensor.name, at, length])).toEqual([
     ['norm', 0, 3],

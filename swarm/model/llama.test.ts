@@ -38,7 +38,7 @@ test('an empty config is Llama 7B, 6,738,415,616 parameters', () => {
   expect(seven).toMatchObject({ positions: 2048, vocabulary: 32_000, initializerRange: 0.02 });
 });
 
-test('[MO3] tensors stand in the order and with the names of Hugging Face, matrices of one input joined', () => {
+test('tensors stand in the order and with the names of Hugging Face, matrices of one input joined', () => {
   const table = model(tiny);
   expect(table.blocks.map(({ name, tensors }) => [name, tensors.length])).toEqual([
     ['embedding', 1],
@@ -79,7 +79,7 @@ test('absent and null sizes follow from the others', () => {
 const padding = (id?: unknown): unknown =>
   paddingOf(model({ ...tiny, ...(id === undefined ? {} : { pad_token_id: id }) }));
 
-test('[MO7] the padding row is pad_token_id, counted from the end below 0 as torch’s nn.Embedding has it, or none', () => {
+test('the padding row is pad_token_id, counted from the end below 0 as torch’s nn.Embedding has it, or none', () => {
   expect([padding(), padding(null), padding(0), padding(39), padding(-1), padding(-40)]).toEqual([
     ...[null, null, 0, 39, 39, 0],
   ]);
@@ -96,7 +96,7 @@ test('rotary theta: 10000, or where either place says it', () => {
   expect(theta({ rope_scaling: { rope_type: 'default' }, rope_theta: 7 })).toBe(7);
 });
 
-test('[MO1] other names of the same arithmetic, as transformers has them, are taken', () => {
+test('other names of the same arithmetic, as transformers has them, are taken', () => {
   expect(reason({ hidden_act: 'swish', attention_bias: null, mlp_bias: null })).toBe('accepted');
 });
 
@@ -138,11 +138,11 @@ test.each<[Record<string, unknown>, string]>([
   [{ pad_token_id: -41 }, "pad_token_id must be null or a token's id, from -40 to 39, not -41"],
   [{ pad_token_id: 0.5 }, 'pad_token_id must be an integer or null, not 0.5'],
   [{ tie_word_embeddings: 'no' }, 'tie_word_embeddings must be true or false, not "no"'],
-])('[MO1] %j is refused', (change, sentence) => {
+])('%j is refused', (change, sentence) => {
   expect(reason(change)).toBe(sentence);
 });
 
-test('[MO1] what changes no arithmetic is ignored', () => {
+test('what changes no arithmetic is ignored', () => {
   const extras = {
     use_cache: true,
     pretraining_tp: 1,

@@ -123,12 +123,12 @@ test.each<[string, object, number]>([
   ['TinyLlama-1.1B', TINY_LLAMA, 1_100_048_384],
   ['TinyLlama-1.1B, saved by transformers 5', TINY_LLAMA_SAVED_ANEW, 1_100_048_384],
   ['SmolLM-135M', SMOLLM_135M, 134_515_008],
-])('[MO6] %s is read for inference as it is', (_, config, size) => {
+])('%s is read for inference as it is', (_, config, size) => {
   const model = modelFromConfig(config, 'inference');
   expect(model.ok ? parameters(model.value) : model.reason).toBe(size);
 });
 
-test('[MO6] for training dropout has to be 0, and one sentence says in which fields', () => {
+test('for training dropout has to be 0, and one sentence says in which fields', () => {
   expect(modelFromConfig(GPT2)).toEqual({
     ok: false,
     reason:
@@ -142,7 +142,7 @@ test.each([
   ['a mixture of experts', QWEN_MOE, 'model_type'],
   ['a rotary scaling that is not computed', { ...TINY_LLAMA, rope_scaling: YARN }, 'rope_scaling'],
   ['attention biases', { ...TINY_LLAMA, attention_bias: true }, 'attention_bias'],
-])('[MO1] %s is refused by name for inference too', (_, config, field) => {
+])('%s is refused by name for inference too', (_, config, field) => {
   const model = modelFromConfig(config, 'inference');
   expect(model.ok ? '' : model.reason).toContain(`${field} must be`);
 });

@@ -31,7 +31,7 @@ function attended(keyValueHeads: number, qkv: Float64Array, dy: Float64Array) {
   return { y, dqkv };
 }
 
-test('[MO4] heads that share keys and values are heads that each have a copy; a gradient is the sum over the copies', () => {
+test('heads that share keys and values are heads that each have a copy; a gradient is the sum over the copies', () => {
   const random = seededRandom(1);
   const draw = (length: number) => Float64Array.from({ length }, () => normal(random));
   const [qkv_NED, dy_NHD] = [draw(N * (H + 2 * K) * D), draw(N * H * D)];

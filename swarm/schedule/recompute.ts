@@ -39,7 +39,7 @@ export const recomputing = (plan: Plan, layers: readonly number[]): Plan => ({
 
 /**
  * Of the layers that a member recomputes, so many are R's: the one whose backward comes first. What is computed again has
- * room for one layer, so the backward does the others, each when its turn comes. See SPEC.md, ST8.
+ * room for one layer, so the backward does the others, each when its turn comes.
  */
 export const againAhead = (recompute: readonly number[]): number => Math.min(1, recompute.length);
 export const againInBackward = (recompute: readonly number[]): number => recompute.length - againAhead(recompute);

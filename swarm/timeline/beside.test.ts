@@ -14,7 +14,7 @@ const PLAN: Plan = {
 };
 const said = (...actions: string[]) => actions.map((action) => ({ action, start: 1, end: 2 }));
 
-test('[ST22] every word is read as it is written', () => {
+test('every word is read as it is written', () => {
   const words = ['1SEND_F3', '1SEND_B3', '0GATHER_F3', '0GATHER_B3', '0REDUCE', '0GATHER'];
   for (const word of [...words, 'UPDATE', 'UPDATE_HOST', 'SEND_V', 'SWITCH', 'MEET']) {
     const action = readBeside(word);
@@ -24,7 +24,7 @@ test('[ST22] every word is read as it is written', () => {
     expect(readBeside(word)).toBeNull();
 });
 
-test('[ST22] of what a donor says the plan’s alone counts, of no impossible length', () => {
+test('of what a donor says the plan’s alone counts, of no impossible length', () => {
   const texts = (peer: typeof A, spans: Parameters<typeof besideSpans>[2]): string[] =>
     besideSpans(PLAN, peer, spans).map(({ action }) => besideText(action));
   expect(texts(A, said('0GATHER_F0', '0GATHER_F1', '1REDUCE', '0REDUCE', 'UPDATE', '0F0'))).toEqual([
@@ -37,7 +37,7 @@ test('[ST22] of what a donor says the plan’s alone counts, of no impossible le
   for (const end of [0, 3_602]) expect(texts(A, [{ action: 'UPDATE', start: 1, end }])).toEqual([]);
 });
 
-test('[ST22] rows keep work, turns’ ends and what stands beside apart', () => {
+test('rows keep work, turns’ ends and what stands beside apart', () => {
   const beside = besideSpans(PLAN, A, said('0GATHER_F0', 'UPDATE_HOST', 'MEET'));
   const work = { peer: A, action: { op: 'F', stage: 0, microBatch: 0 } as const, startSeconds: 0, endSeconds: 1 };
   const rows = rowsOf([work], beside);

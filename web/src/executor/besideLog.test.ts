@@ -31,7 +31,7 @@ const heard = async (): Promise<void> => {
   for (let turn = 0; turn < 4; turn++) await Promise.resolve();
 };
 
-test('[ST22] parts of one hand-over are one span, told once all of them are over, and once', async () => {
+test('parts of one hand-over are one span, told once all of them are over, and once', async () => {
   const { log, at } = logAt();
   const [first, second] = [later(), later()];
   at(1);
@@ -49,7 +49,7 @@ test('[ST22] parts of one hand-over are one span, told once all of them are over
   expect(told(log)).toEqual([]);
 });
 
-test('[ST22] what outlasts its step is told as it ends, with what was over by then', async () => {
+test('what outlasts its step is told as it ends, with what was over by then', async () => {
   const { log, at } = logAt();
   const [values, update] = [later(), later()];
   log.until({ op: 'SEND_V' }, values.promise);
@@ -66,7 +66,7 @@ test('[ST22] what outlasts its step is told as it ends, with what was over by th
   expect(heardOf).toEqual(['SEND_V', 'UPDATE']);
 });
 
-test('[ST22] what is sent is named by the stage that made it, each gather is a span, and what fails is none', async () => {
+test('what is sent is named by the stage that made it, each gather is a span, and what fails is none', async () => {
   const { log, at } = logAt();
   log.sent({ kind: 'activation', stage: 1, index: 3 }, Promise.resolve());
   log.sent({ kind: 'gradient', stage: 1, index: 3 }, Promise.resolve());

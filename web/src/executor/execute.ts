@@ -352,7 +352,7 @@ export class StepRun {
     this.#around.report(stepReport(this.#role, this.#around, told));
   }
 
-  /** Of replicas too: with the sums comes the proof that the GPU drops no work (ST9). */
+  /** Of replicas too: with the sums comes the proof that the GPU drops no work. */
   async #norms(): Promise<readonly ShardNorm[]> {
     let norms: Promise<readonly ShardNorm[]> = Promise.resolve([]);
     const submit = (): void => {

@@ -197,7 +197,7 @@ test('[IS22] a meeting is told with the next report, until one was, and stands i
   expect(meter.behind).toBeNull();
 });
 
-test('[ST22] an update that ends while the next step goes is told with its report, and no later', () => {
+test('an update that ends while the next step goes is told with its report, and no later', () => {
   const meter = new Meter(
     () => 0,
     () => undefined,

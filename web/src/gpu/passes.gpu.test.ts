@@ -49,7 +49,7 @@ test.each([
   ['B0', 1],
   ['norms', 1],
   ['update', 2],
-] as const)('[ST9] a step whose %s the GPU drops fails at step %i', async (label, failing) => {
+] as const)('a step whose %s the GPU drops fails at step %i', async (label, failing) => {
   const dawn = await dawnDevice();
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const random = seededRandom(2);

@@ -62,7 +62,7 @@ test('[CO70] a stage that was warmed up compiles its own check alone; nothing is
 const lossOf = async (stage: GpuStage): Promise<Float32Array> =>
   (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());
 
-test('[ST9] a GPU that drops a pass silently is found at the next reading', async () => {
+test('a GPU that drops a pass silently is found at the next reading', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   const stage = await stageOn(dawn.value);
@@ -128,7 +128,7 @@ test('[AD5] a stage whose launches and submits are cut for a slow device makes t
   learnRates(dawn.value.device, dawn.value.family, 1e6, 1);
 });
 
-test('[ST6] a weight gradient in slices is the one of a stage that cuts none', async () => {
+test('a weight gradient in slices is the one of a stage that cuts none', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   // Rows enough for two slices of the few weights.

@@ -72,7 +72,7 @@ test('[AP4] a line that is always full is measured by its words alone, though pi
   expect(Math.abs((meter.bytesPerSecond ?? 0) / 2_500_000 - 1)).toBeLessThan(0.02); // one frame of 64 seems to take no time
 });
 
-test('[AP55] a window limits where nothing on the way waits for the line', () => {
+test('a window limits where nothing on the way waits for the line', () => {
   const meter = new WindowMeter();
   for (let index = 0; index < 7; index++) meter.sample(20_000);
   expect(meter.limiting(1, 250_000, 80)).toBeNull(); // too few
