@@ -161,7 +161,7 @@ test.skipIf(noTurn)('[WP9] frames go through the TURN server of --ice-servers', 
 });
 
 test.skipIf(noTurn || !IS_LONG)(
-  '[WP56] a TURN server that refuses its credentials is told of: donors read it, and the operator how many say so',
+  'a TURN server that refuses its credentials is told of: donors read it, and the operator how many say so',
   async () => {
     const turn = await startTurnServer(address ?? '', { ...SECRET, credential: 'cod' });
     const server = await startServer(copyOfRun('gpt2-long', withSteps(400)), {

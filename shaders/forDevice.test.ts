@@ -24,7 +24,7 @@ test('a unit multiplies what the run computes with, or is left alone', () => {
   expect(code).toContain('b: array<vec4h>');
 });
 
-test('[MP10] what is loaded ahead of halves stays so until it is staged, and floats are multiplied', () => {
+test('what is loaded ahead of halves stays so until it is staged, and floats are multiplied', () => {
   const code = (compute: 'f32' | 'f16', layout: 'NN' | 'NT' | 'TN', N: number): string =>
     textOf(forDevice({ units: [] }, compute, matmul({ layout })), { ...dims, N }, GPU);
   for (const layout of ['NN', 'NT', 'TN'] as const) {

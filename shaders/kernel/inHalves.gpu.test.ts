@@ -38,7 +38,7 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
 
   const wide = GPU_TILES.wide.filter(({ ownRows, ownColumns }) => ownRows * ownColumns === 64);
   test.each(wide.flatMap((gpu) => gpu.layouts.map((layout) => ({ gpu, layout }))))(
-    '[MP10] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each',
+    '$layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each',
     async ({ layout, gpu }) => {
       const tried = { gpu: { ...gpu, depth: 12 } };
       const kernel = forDevice({ units: [] }, 'f16', matmul({ layout, tried }));

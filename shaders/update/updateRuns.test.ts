@@ -55,7 +55,7 @@ describe.each([
   const model = modelFromConfig(config);
   if (!model.ok) throw new Error(model.reason);
 
-  test.each(['f32', 'f16'] as const)('[MP5] whole blocks and parts of them, for %s', (compute) => {
+  test.each(['f32', 'f16'] as const)('whole blocks and parts of them, for %s', (compute) => {
     const random = seededRandom(3);
     for (const block of model.value.blocks) {
       const cut = Math.floor(random() * block.elements);

@@ -168,7 +168,7 @@ test('[SV34] of snapshots that come before one is read it gets the newest alone,
   expect(socket.sent).toHaveLength(2);
 });
 
-test('[WP54] the way to a donor and back is the least that an answer to a question took', () => {
+test('the way to a donor and back is the least that an answer to a question took', () => {
   const began = performance.now();
   let passedMs = 80;
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => began + passedMs);

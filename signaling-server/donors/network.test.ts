@@ -21,7 +21,7 @@ afterEach(() => servers.close());
 const serve = (options: Partial<ServerOptions>): Promise<Server> => servers.serve(options);
 
 describe('a run by invitation', () => {
-  it('[WP11] refuses whose link does not carry it, and nobody else', async () => {
+  it('refuses whose link does not carry it, and nobody else', async () => {
     const server = await serve({ invite: 'sesame', expectedDonors: 9 });
     for (const invite of [undefined, '', 'sesam', 'sesame!']) {
       const stranger = new ScriptedDonor(server.url, { invite });
@@ -115,7 +115,7 @@ it('[WP45] carries a signal between partners, without addresses that are nobody�
   expect(JSON.parse((await b.hears('signal')).data)).toEqual(told('10.0.0.7'));
 });
 
-it('[WP16] knows the ways between donors who have a part, as each measured its own with its last report', () => {
+it('knows the ways between donors who have a part, as each measured its own with its last report', () => {
   const model = outlineModel(2, true);
   const network = new Network({}, { model, sequence: 5, wire: 'f32', asked: 'f32', rounds: 0 });
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(peerId);
@@ -145,7 +145,7 @@ it('[WP16] knows the ways between donors who have a part, as each measured its o
   expect(network.links()).toEqual([]);
 });
 
-it('[WP57] counts by server and code how many donors’ last reports have a TURN server of its own that fails', () => {
+it('counts by server and code how many donors’ last reports have a TURN server of its own that fails', () => {
   const model = outlineModel(2, true);
   const [own, other] = ['turn:t.example', 'turns:t.example?transport=tcp'];
   const iceServers = [{ urls: 'stun:s.example' }, { urls: [own, other], username: 'u', credential: 'c' }];
@@ -194,7 +194,7 @@ it('serves https with a certificate, and says so in its address', async () => {
   expect(status).toBe(200);
 });
 
-it('[WP13] a page of another site gets no donor socket', async () => {
+it('a page of another site gets no donor socket', async () => {
   const server = await serve({ access: { publicUrl: 'https://shoal.example.org' } });
   const open = (origin: string) =>
     new Promise<string>((resolve) => {

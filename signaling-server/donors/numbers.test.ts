@@ -31,7 +31,7 @@ async function commitsGoOn(honest: ScriptedDonor): Promise<void> {
   expect(honest.received.filter(({ type }) => type === 'refused')).toEqual([]);
 }
 
-test('[SV2] [WP19] every number of every message replaced: the server lives, and an honest donor steps on', async () => {
+test('[SV2] [WP3] every number of every message replaced: the server lives, and an honest donor steps on', async () => {
   const honest = await ScriptedDonor.joined(server.url);
   const says = async ({ type }: PeerMessage, text: string): Promise<void> => {
     const stranger = new ScriptedDonor(server.url, { greets: type !== 'hello' });
@@ -47,7 +47,7 @@ test('[SV2] [WP19] every number of every message replaced: the server lives, and
 
 // A run each: those who come for a moment one after the other would have to wait (CO101).
 test.each(['0.5', '-1', '1e300', '1e999', '8796093022209', 'null', '"1"'])(
-  '[SV2] [WP19] a member of the plan whose report has %s is refused as malformed, and the step is done without it',
+  '[SV2] [WP3] a member of the plan whose report has %s is refused as malformed, and the step is done without it',
   async (value) => {
     const honest = await ScriptedDonor.joined(server.url);
     const example = PEER_EXAMPLES.find(({ type }) => type === 'report');
@@ -66,7 +66,7 @@ test.each(['0.5', '-1', '1e300', '1e999', '8796093022209', 'null', '"1"'])(
   },
 );
 
-test('[WP19] a profile that has one size of micro-batch twice says no time of a layer: it is refused', async () => {
+test('[WP3] a profile that has one size of micro-batch twice says no time of a layer: it is refused', async () => {
   const honest = await ScriptedDonor.joined(server.url);
   const example = PEER_EXAMPLES.find(({ type }) => type === 'measured');
   if (example?.type !== 'measured') throw new Error('there is an example');

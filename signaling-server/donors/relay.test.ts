@@ -85,7 +85,7 @@ describe('Relay', () => {
     expect(relay.accept(ALICE, frame(BOB, 1))).toBe('tooManyMessages');
   });
 
-  test('[WP24] a donor that does not read holds up what is for it alone, within the windows', () => {
+  test('[WP10] a donor that does not read holds up what is for it alone, within the windows', () => {
     const { relay, port, frame } = relayed(ALICE, BOB, CAROL);
     for (let i = 0; i < 4; i++) for (const from of [ALICE, CAROL]) relay.accept(from, frame(BOB));
     for (let i = 0; i < 4; i++) relay.accept(BOB, frame(ALICE));

@@ -140,7 +140,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(told().reduce((sum, { frames }) => sum + frames, 0)).toBe(3);
   });
 
-  test('[WP24] [NA68] a receiver that does not read holds up what is for it alone', async () => {
+  test('[WP10] [NA68] a receiver that does not read holds up what is for it alone', async () => {
     const { alice, bob, carol, frame } = three(where);
     for (let sent = 0; sent < 4; sent++) frame(BOB);
     await vi.waitFor(() => expect(bob.of('frame')).toHaveLength(4));

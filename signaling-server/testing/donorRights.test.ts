@@ -36,7 +36,7 @@ const MAY_REACH: Readonly<Record<Speaker, readonly Listener[]>> = {
   ...{ connected: [], greeted: [], spare: [], member: ['next', 'last'] },
 };
 
-describe('[WP40] [WP41] what one donor sends another', () => {
+describe('[WP41] what one donor sends another', () => {
   const cells = Object.keys(SPEAKERS).flatMap((from) =>
     Object.keys(LISTENERS).map((to) => [from as Speaker, to as Listener] as const),
   );

@@ -120,7 +120,7 @@ describe('replicas', () => {
     await golden.weights.close();
   });
 
-  test('[RE12] [MP6] in a run that asks for f16 too', async () => {
+  test('[RE12] [WI10] in a run that asks for f16 too', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const without = await trained(0, 'f16', 2);
     const { curve, states } = await trained(2, 'f16', 2);

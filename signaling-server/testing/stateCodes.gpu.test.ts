@@ -77,7 +77,7 @@ describe('state as int8', () => {
     ['two lanes', lanes, 20],
     ['lanes, a keeper and replicas', (model: Model) => planWith(model, 2), 6],
     ['the same, partly in main memory', (model: Model) => inMainMemory(planWith(model, 1)), 4],
-  ] as const)('[WI30] [WI31] [WI35] %s: near the golden curve, the same bits twice', async (_, planOf, steps) => {
+  ] as const)('[WI30] [WI31] %s: near the golden curve, the same bits twice', async (_, planOf, steps) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('gpt2-tiny');
     const exact = planOf(golden.model);

@@ -72,7 +72,7 @@ describe('a packed wire', () => {
     ['odd-llama', 'int8', 1e-3],
     ['odd-llama', 'int4', 3e-2],
     ['odd-llama', 'auto', 3e-2],
-  ] as const)('[WI10] [WI15] %s, %s: the golden curve within %d, the same bits twice', async (name, wire, bound) => {
+  ] as const)('[WI10] [PL25] %s, %s: the golden curve within %d, the same bits twice', async (name, wire, bound) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase(name);
     const steps = golden.expected.length;
@@ -92,7 +92,7 @@ describe('a packed wire', () => {
   test.each([
     ['f32', 2e-6],
     ['f16', 1e-2],
-  ] as const)('[MP2] [MP6] two donors in a run that asks for f16, the wire in %s', async (wire, exact) => {
+  ] as const)('[MP2] [WI10] two donors in a run that asks for f16, the wire in %s', async (wire, exact) => {
     if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     const done = await trained(golden, wire, 5, 'f16');
@@ -129,7 +129,7 @@ describe('a packed wire', () => {
   });
 
   test.each(['f16', 'int8', 'int4'] as const)(
-    '[WI8] %s is packed by the work that makes it: what is left is a copy',
+    '%s is packed by the work that makes it: what is left is a copy',
     async (wire) => {
       if (!dawn.ok || !gpu) return console.warn(dawn.ok ? 'skipped' : `skipped: ${dawn.reason}`);
       const golden = await openGoldenCase('odd-llama');
@@ -155,7 +155,7 @@ describe('a packed wire', () => {
     },
   );
 
-  test.each(['f16', 'int8', 'int4'] as const)('[WI1] %s: an evaluation has the packed stream too', async (wire) => {
+  test.each(['f16', 'int8', 'int4'] as const)('%s: an evaluation has the packed stream too', async (wire) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     const pair = await pairOf(golden, wire, 2);
@@ -167,7 +167,7 @@ describe('a packed wire', () => {
     await golden.weights.close();
   });
 
-  test('[WI7] [WI15] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
+  test('[PL25] bytes and memory are those of the packed stream; sums and values stay float32', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('odd-llama');
     const { model, run } = golden;

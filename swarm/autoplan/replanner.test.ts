@@ -162,7 +162,7 @@ test('donors of whom nobody measured anything are taken for equals', () => {
   expect(run.state.appraisal?.predictedSeconds).toBeNull();
 });
 
-test('[MP4] each donor is planned with as it computes', () => {
+test('each donor is planned with as it computes', () => {
   const config: PlanningConfig = { ...CONFIG, batch: { ...batch, compute: 'f16' } };
   const admitted = { limits: NO_LIMITS, profile: profile(0.01), rememberedAs: null, remembered: null };
   const donors = [A, B].map((peer) =>

@@ -127,7 +127,7 @@ describe('deadlines', () => {
 });
 
 describe('faults', () => {
-  it('[WP17] what a donor says of one, as long as may be, is told to the others in a message that they understand', () => {
+  it('what a donor says of one, as long as may be, is told to the others in a message that they understand', () => {
     const swarm = training();
     swarm.say('a', { ...fault(1, 'internal'), detail: 'x'.repeat(2_000) });
     swarm.settle();

@@ -121,7 +121,7 @@ describe('halves', () => {
     return new Map(specs.map(({ name, bytes }) => [name, bytes]));
   };
 
-  test('[MP1] [MP5] activations and the values that are computed with take half; what is summed, and the masters, do not', () => {
+  test('[MP1] activations and the values that are computed with take half; what is summed, and the masters, do not', () => {
     const [floats, halves] = [buffers('f32'), buffers('f16')];
     const layer = model.blocks.find(({ name }) => name === 'layer.2');
     invariant(layer, 'a layer');
@@ -139,14 +139,14 @@ describe('halves', () => {
     }
   });
 
-  test('[MP4] a plan holds what a donor needs with halves and without', () => {
+  test('a plan holds what a donor needs with halves and without', () => {
     const of = (compute: Compute) => predictedBytes(model, plan, alone, 16, 'f32', compute);
     expect(plannedBytes(model, plan, alone, { sequence: 16, compute: 'f16' })).toBe(Math.max(of('f32'), of('f16')));
     expect(plannedBytes(model, plan, alone, { sequence: 16 })).toBe(of('f32'));
   });
 });
 
-test('[WI11] a stage has a place for one packed stream where a neighbour is elsewhere, for what int8 gradients left over, and for what int4 ones are drawn by', () => {
+test('a stage has a place for one packed stream where a neighbour is elsewhere, for what int8 gradients left over, and for what int4 ones are drawn by', () => {
   const buffers = (layers: readonly [number, number], ...wires: readonly WireEncoding[]) => {
     const specs = stageBuffers(model, { layers, samples: 2, sequence: 16, slots: 3, wires });
     return specs.flatMap(({ name, bytes }) => ([WIRE, WIRE_KEY, WIRE_RESIDUAL].includes(name) ? [[name, bytes]] : []));

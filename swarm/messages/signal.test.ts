@@ -94,7 +94,7 @@ describe('[WP45] a signal', () => {
     });
   });
 
-  test('[WP49] of who hides its address tells nothing but a TURN server’s', () => {
+  test('of who hides its address tells nothing but a TURN server’s', () => {
     const lines = [
       candidate('10.0.0.1'),
       candidate(NAME),

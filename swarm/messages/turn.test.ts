@@ -3,7 +3,7 @@ import { PEER_EXAMPLES } from '../testing/messageExamples.ts';
 import { decodePeerMessage } from './messages.ts';
 import { MOST_TURN_ERRORS, TURN_URL_LIMIT, turnUrls } from './turn.ts';
 
-test('[WP56] TURN servers are named by their URLs alone, so many and so long at most, and so much fits a report', () => {
+test('TURN servers are named by their URLs alone, so many and so long at most, and so much fits a report', () => {
   const url = `turn:${'t'.repeat(TURN_URL_LIMIT - 5)}`;
   const odd = [{}, { urls: 7 }, { urls: ['stun:s', url, url, `${url}t`, 'turns:t'] }];
   expect(turnUrls(odd)).toEqual([url, 'turns:t']);

@@ -19,7 +19,7 @@ const INT8 = { stateWire: 'int8' } as const;
 const SIZE = { sequence: 5, wire: 'f32' } as const;
 const names = (count: number): PeerId[] => Array.from({ length: count }, (_, i) => peerId(`p${i}`));
 
-test('[WI30] [WI35] two lanes: a scale for each 64 elements of a piece, and a byte an element, filled up to words', () => {
+test('[WI30] two lanes: a scale for each 64 elements of a piece, and a byte an element, filled up to words', () => {
   const model = outlineModel(1, false);
   const plan = withStateWire(equalSplit(model, 6, names(2), { stages: 1 }), INT8);
   const bytes = plan.state.reduce(
@@ -123,7 +123,7 @@ test('[WI30] a plan that sends its state in another way than the run file says i
   expect(problems(model, { samples: 6 }, withStateWire(plan, INT8))).toMatchObject([{ rule: 'WI30' }]);
 });
 
-test('[WI35] what the planner has each peer send is what a step sends, for up to six donors and two replicas', () => {
+test('what the planner has each peer send is what a step sends, for up to six donors and two replicas', () => {
   const model = modelFromConfig({
     ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 33 },
     tie_word_embeddings: true,

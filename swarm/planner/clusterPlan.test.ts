@@ -97,7 +97,7 @@ describe('a plan for a cluster', () => {
       expect([streams, [from, to].toSorted().join()]).toEqual([8, expect.not.stringMatching('a,b')]);
   });
 
-  it.each(['f16', 'int8'] as const)('[WI7] %s: a packed stream is planned and predicted as it is sent', (wire) => {
+  it.each(['f16', 'int8'] as const)('%s: a packed stream is planned and predicted as it is sent', (wire) => {
     const cluster = smallCluster(seededRandom(7), 3);
     const problem = { ...problemOf(cluster), batch: { ...batch, wire } };
     const found = planCluster(problem, ({ work }) => work < 1_000);
@@ -118,7 +118,7 @@ describe('a plan for a cluster', () => {
     expect(sent(problemOf(cluster)) - sent(problem)).toBe(2 * 2 * batch.samples * less);
   });
 
-  it('[MP4] counts the memory of each peer as it computes, and of one that is not known both ways', () => {
+  it('counts the memory of each peer as it computes, and of one that is not known both ways', () => {
     const cluster = smallCluster(seededRandom(7), 4);
     const ids = cluster.peers.map(({ id }) => id);
     const computes = new Map<string, Compute>(ids.slice(0, 3).map((id, index) => [id, index === 1 ? 'f32' : 'f16']));
@@ -139,7 +139,7 @@ describe('a plan for a cluster', () => {
     expect(memoryOf(costs, split).size).toBe(4);
   });
 
-  it('[MP4] leaves room for the masters of one that computes with halves', () => {
+  it('leaves room for the masters of one that computes with halves', () => {
     const [one] = smallCluster(seededRandom(7), 1).peers;
     invariant(one, 'a cluster of one peer');
     const drafted = (memoryBytes: number) => {

@@ -76,7 +76,7 @@ describe('wire "auto"', () => {
     expect(mixed).toBeGreaterThan(0);
   });
 
-  test('[WI15] [WI7] memory and bytes are those of each link’s own encoding', () => {
+  test('[PL25] memory and bytes are those of each link’s own encoding', () => {
     const problem = problemOf([2e4, 2e5, 2e6]);
     const { plan, predicted } = planned(problem);
     const { sequence } = batch;

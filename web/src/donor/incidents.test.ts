@@ -33,7 +33,7 @@ test('[SV11] a wall clock that is set meanwhile is no sleep', () => {
   }
 });
 
-test('[WP57] a TURN server that fails is told of once a visit, and again when it fails otherwise', () => {
+test('a TURN server that fails is told of once a visit, and again when it fails otherwise', () => {
   const measured = (atMs: number, ...turnErrors: readonly TurnError[]): DonorEvent => ({
     ...{ type: 'linksMeasured', atMs },
     measured: { links: [], ...(turnErrors.length > 0 && { turnErrors }) },

@@ -8,7 +8,7 @@ const browser = (states: Readonly<Record<string, PermissionState>>) => async (na
   return state;
 };
 
-describe('[WP50] the local network', () => {
+describe('the local network', () => {
   test.each([
     [{ 'local-network-access': 'prompt' }, 'asks'],
     [{ 'local-network': 'denied' }, 'refused'],

@@ -168,7 +168,7 @@ test('[CO22] a committed step is updated and its values sent, though the step is
   ]);
 });
 
-test('[WP27] what a report says was sent is counted by the way that the step began with', async () => {
+test('what a report says was sent is counted by the way that the step began with', async () => {
   const sent = async (route: 'direct' | 'relayed' | null) => {
     const link = { peer: B, roundTripMs: null, bytesPerSecond: null };
     let bytes: readonly number[] = [];

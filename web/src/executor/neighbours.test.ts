@@ -53,7 +53,7 @@ test('[WP29] a link opens beside the step; what measures it waits for the stepâ€
   expect(said).toEqual([{ type: 'probed', peer: B, roundTripMs: 4, bytesPerSecond: null }]);
 });
 
-test('[WP30] where no link opens, nothing is sent and nothing is said', async () => {
+test('[WP29] where no link opens, nothing is sent and nothing is said', async () => {
   const { log, said, parts, endStep } = tab(false);
   endStep();
   await probeLink(ASKED, parts);

@@ -1,4 +1,4 @@
-/** [WP40] What peers really send and await, for random plans, is what the list of the plan's tensors says, key by key. */
+/** What peers really send and await, for random plans, is what the list of the plan's tensors says, key by key. */
 import { describe, expect, test } from 'vitest';
 import { at, below, type PeerId, peerId, type Range, seededRandom } from '../../../swarm/base.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
@@ -100,7 +100,7 @@ function randomCase(seed: number) {
 
 const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
 
-describe('[WP40] [WI15] the plan’s list of tensors', () => {
+describe('[PL25] the plan’s list of tensors', () => {
   test.each(SEEDS)('is what a step and a round of an evaluation send (seed %d)', async (seed) => {
     const { model, sizes, plan, role } = randomCase(seed);
     const [step, round] = [new Seen(), new Seen()];
@@ -159,7 +159,7 @@ describe('[WP40] [WI15] the plan’s list of tensors', () => {
   });
 });
 
-test('[WP40] partners are who send each other something, and nobody else', () => {
+test('partners are who send each other something, and nobody else', () => {
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map(peerId);
   if (!a || !b || !c || !d) throw new Error('four peers');
   const model = outlineModel(3, false);

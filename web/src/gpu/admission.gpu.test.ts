@@ -110,7 +110,7 @@ test('[AD8] memory is allocated, written and freed, time and again', async () =>
     expect(await probeMemory(device, 100_000_000, 1_000_000, () => 0)).toBe(100_000_000);
 });
 
-test('[AD2] [WI40] a kernel whose results differ from its reference refuses the GPU by name', async () => {
+test('[AD2] a kernel whose results differ from its reference refuses the GPU by name', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
   const cases = kernelCases(

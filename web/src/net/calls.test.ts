@@ -50,7 +50,7 @@ async function byPort() {
   return { fake, channel, heard };
 }
 
-test('[WP55] by a port a channel opens, carries both ways and counts what it holds, and what is on its way to it', async () => {
+test('by a port a channel opens, carries both ways and counts what it holds, and what is on its way to it', async () => {
   const { fake, channel, heard } = await byPort();
   expect(() => channel.send(new ArrayBuffer(8))).toThrow('the channel is connecting');
   fake.become('open');
@@ -74,7 +74,7 @@ test('[WP55] by a port a channel opens, carries both ways and counts what it hol
   expect(heard).toEqual(['open', 'low', '77 bytes', 'word']);
 });
 
-test('[WP55] what comes too late for a channel is lost with it, and later nothing can be sent', async () => {
+test('what comes too late for a channel is lost with it, and later nothing can be sent', async () => {
   const { fake, channel } = await byPort();
   fake.become('open');
   await carried();
@@ -131,7 +131,7 @@ const channels = () => {
   return { frames, quick, heartbeat };
 };
 
-test('[WP55] a worker’s calls are its page’s: channels themselves where they may go, else ports; signals and ends of each alone', () => {
+test('a worker’s calls are its page’s: channels themselves where they may go, else ports; signals and ends of each alone', () => {
   for (const canMove of [true, false]) {
     const { worker, dialled } = calls(canMove);
     const [one, other] = [listener(), listener()];
@@ -161,7 +161,7 @@ test('[WP55] a worker’s calls are its page’s: channels themselves where they
   }
 });
 
-test('[WP56] what a call’s TURN servers answered is heard after its end, too', () => {
+test('what a call’s TURN servers answered is heard after its end, too', () => {
   const { worker, dialled, turn } = calls(true);
   const called = worker.dial(CALL, listener().events);
   dialled[0]?.events.turnAnswered?.([{ url: 'turn:a', code: null }]);
@@ -173,7 +173,7 @@ test('[WP56] what a call’s TURN servers answered is heard after its end, too',
   ]);
 });
 
-test('[WP55] a page that ends its worker ends all calls', () => {
+test('a page that ends its worker ends all calls', () => {
   const { page, worker, dialled } = calls(true);
   for (let call = 0; call < 3; call++) worker.dial(CALL, listener().events);
   dialled[1]?.events.closed('gone');

@@ -44,7 +44,7 @@ const kindOf = (message: ArrayBuffer): FrameKind => at(FRAME_KINDS, at(new Uint8
 const messages = (count: number): ArrayBuffer[] => Array.from({ length: count }, () => new ArrayBuffer(MESSAGE_BYTES));
 
 describe('Flow', () => {
-  test('[WP31] never has more than 1 MiB and a message on the channel, whatever is asked at once', async () => {
+  test('never has more than 1 MiB and a message on the channel, whatever is asked at once', async () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     const all = messages(400);
@@ -55,7 +55,7 @@ describe('Flow', () => {
     expect(channel.sent).toEqual(all);
   });
 
-  test('[WP31] keeps the order in which sends were asked, also across the gate', async () => {
+  test('keeps the order in which sends were asked, also across the gate', async () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     const all = messages(60);
@@ -67,7 +67,7 @@ describe('Flow', () => {
     expect(order).toEqual(all.map((_, i) => i));
   });
 
-  test('[WP31] waits at the high mark and goes on at the low mark, not before', () => {
+  test('waits at the high mark and goes on at the low mark, not before', () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     for (const message of messages(20)) void flow.send(message);
@@ -78,7 +78,7 @@ describe('Flow', () => {
     expect(channel.sent).toHaveLength(20);
   });
 
-  test('[WP31] closing rejects who waits and who comes later, and lets go of the channel', async () => {
+  test('closing rejects who waits and who comes later, and lets go of the channel', async () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     const outcomes = Promise.allSettled(messages(18).map((message) => flow.send(message)));
@@ -89,7 +89,7 @@ describe('Flow', () => {
     expect(channel.listeners.size).toBe(0);
   });
 
-  test('[WP31] a channel that throws rejects that message only', async () => {
+  test('a channel that throws rejects that message only', async () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     channel.broken = true;
@@ -98,7 +98,7 @@ describe('Flow', () => {
     await expect(flow.send(new ArrayBuffer(1))).resolves.toBeUndefined();
   });
 
-  test('[WP31] refuses to queue without bound for a sender that does not await', async () => {
+  test('refuses to queue without bound for a sender that does not await', async () => {
     const flow = new Flow(new FakeChannel());
     const asked = messages(1_100).map((message) => flow.send(message));
     for (const send of asked) send.catch(() => {});
@@ -106,7 +106,7 @@ describe('Flow', () => {
     flow.close('done');
   });
 
-  test('[WP53] of what waits the stream goes first, then gradients and values, then state, then probes', () => {
+  test('of what waits the stream goes first, then gradients and values, then state, then probes', () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     for (let index = 0; index < 16; index++) void flow.send(frame('activation'));
@@ -116,7 +116,7 @@ describe('Flow', () => {
     expect(channel.sent.slice(16).map(kindOf)).toEqual(['gradient', 'activation', 'values', 'slice', 'state', 'probe']);
   });
 
-  test('[WP53] of anything but the stream the channel takes a quarter, so that the stream overtakes the rest', () => {
+  test('of anything but the stream the channel takes a quarter, so that the stream overtakes the rest', () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     for (let index = 0; index < 8; index++) void flow.send(frame('state'));
@@ -125,7 +125,7 @@ describe('Flow', () => {
     expect(channel.sent.map(kindOf)).toEqual([...Array(4).fill('state'), 'activation']);
   });
 
-  test('[WP53] while state waits it has a tenth of what goes out', () => {
+  test('while state waits it has a tenth of what goes out', () => {
     const channel = new FakeChannel();
     const flow = new Flow(channel);
     for (let index = 0; index < 16; index++) void flow.send(frame('activation'));

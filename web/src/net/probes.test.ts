@@ -45,7 +45,7 @@ for (const [spare, member] of [
   });
 }
 
-test('[WP30] a link that does not open is not measured, and never relayed', async () => {
+test('[WP29] a link that does not open is not measured, and never relayed', async () => {
   const { tab, clock, links, server } = swarm(ALICE, BOB);
   for (const peer of [ALICE, BOB]) tab(peer).mesh.allow(new Set());
   server.swallow = true;
@@ -76,7 +76,7 @@ test('[WP18] a plan that wants the link takes it over; one that does not closes 
   expect(await tab(ALICE).mesh.openDirect(BOB, 3)).toBe(false);
 });
 
-test('[WP18] [WP30] a plan has the link from when it is told: the end that is slow to connect does not close it', async () => {
+test('[WP18] [WP29] a plan has the link from when it is told: the end that is slow to connect does not close it', async () => {
   const { tab, clock, links } = swarm(ALICE, BOB);
   for (const peer of [ALICE, BOB]) tab(peer).mesh.allow(new Set());
   await probe((peer) => tab(peer).mesh, ALICE, BOB, 2);

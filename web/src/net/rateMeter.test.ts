@@ -16,7 +16,7 @@ function line(bytesPerMs: number) {
   };
 }
 
-test('[WP30] a lone stretch tells of the link’s rate where it took three round trips or more', () => {
+test('[WP29] a lone stretch tells of the link’s rate where it took three round trips or more', () => {
   expect(loneRate(60_000, 300, 100)).toBe(300_000);
   expect(loneRate(60_000, 299, 100)).toBeNull();
   expect(loneRate(60_000, 20, 0)).toBe(3_000_000);
@@ -110,7 +110,7 @@ test('[AP4] from the receiving end a line’s rate is that between the frames of
   expect(meter.bytesPerSecond).toBeCloseTo(1_250_000, 3);
 });
 
-test('[WP16] whoever has frames or words come at almost one moment gets nobody’s report refused', () => {
+test('whoever has frames or words come at almost one moment gets nobody’s report refused', () => {
   const meter = new LineMeter();
   for (let index = 0; index < 4; index++) meter.arrived(FRAME, 0, 1e-9 * (index + 1), { leastMs: 0, typicalMs: 0 });
   expect([meter.bytesPerSecond, loneRate(FRAME, 1e-9, 0)]).toEqual([1e12, 1e12]);

@@ -66,7 +66,7 @@ describe('Relay', () => {
     await expect(other.relay.send(BOB, frame())).rejects.toThrow('no connection');
   });
 
-  test('[WP16] answers a ping, times its own, measures the rate by the credits', () => {
+  test('answers a ping, times its own, measures the rate by the credits', () => {
     const { relay, sent, clock, credit } = relayed();
     relay.ping(BOB);
     clock.nowMs = 30;

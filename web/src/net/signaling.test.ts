@@ -196,7 +196,7 @@ describe('Signaling', () => {
     expect(states.at(-1)).toMatchObject({ kind: 'refused', reason: 'wrongProtocol' });
   });
 
-  test('[WP4] after a refusal there is no further connection, also where the server says when to ask again', async () => {
+  test('after a refusal there is no further connection, also where the server says when to ask again', async () => {
     const { states, sockets, last, sleep } = conversation();
     last().onopen?.(new Event('open'));
     last().say({ type: 'refused', reason: 'serverFull', detail: 'full', retrySeconds: 30 });
@@ -207,7 +207,7 @@ describe('Signaling', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  test('[WP4] comes back for ever, with growing jittered pauses from 0.5 s to 15 s', async () => {
+  test('comes back for ever, with growing jittered pauses from 0.5 s to 15 s', async () => {
     const { sockets, states, last, sleep } = conversation();
     for (let i = 0; i < 12; i++) {
       last().onclose?.(CLOSE);
@@ -223,7 +223,7 @@ describe('Signaling', () => {
     }
   });
 
-  test('[WP4] begins with the short pause again after a connection that lived', async () => {
+  test('begins with the short pause again after a connection that lived', async () => {
     const { states, last, join, sleep } = conversation();
     for (let i = 0; i < 5; i++) {
       last().onclose?.(CLOSE);
@@ -248,7 +248,7 @@ describe('Signaling', () => {
     expect(states.map(({ kind }) => kind)).toEqual(['connecting', 'open', 'closed', 'open']);
   });
 
-  test('[WP4] greets again on the next connection', async () => {
+  test('greets again on the next connection', async () => {
     const { signaling, messages, last, join, sleep } = conversation();
     join();
     last().onclose?.(CLOSE);
@@ -337,7 +337,7 @@ describe('Signaling', () => {
     });
   });
 
-  test('[WP4] gives up a connection that does not open', async () => {
+  test('gives up a connection that does not open', async () => {
     const { sockets, last, sleep } = conversation();
     const first = last();
     await sleep(OPEN_LIMIT_MS);
@@ -347,7 +347,7 @@ describe('Signaling', () => {
     expect(sockets).toHaveLength(2);
   });
 
-  test('[WP4] after close there are no events and no connections', async () => {
+  test('after close there are no events and no connections', async () => {
     const { signaling, sockets, states, last, join, sleep } = conversation();
     join();
     const before = states.length;
@@ -359,7 +359,7 @@ describe('Signaling', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  test('[WP4] the pause never leaves its bounds', () => {
+  test('the pause never leaves its bounds', () => {
     const random = seededRandom(7);
     for (let failures = 0; failures < 2_000; failures++) {
       const pause = retryMs(failures, random);

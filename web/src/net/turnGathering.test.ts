@@ -22,7 +22,7 @@ const fails = (url: string, errorCode: number) => (of: TurnGathering) => of.fail
 const relays = (url?: string) => (of: TurnGathering) => of.found({ type: 'relay', ...(url && { url }) });
 const complete = (of: TurnGathering) => of.answers('complete', 1_200);
 
-test('[WP56] a server that refuses is named as in the welcome, with its code; a STUN server, and any other, is not', () => {
+test('a server that refuses is named as in the welcome, with its code; a STUN server, and any other, is not', () => {
   const events = [fails(BY_UDP, 401), fails(BY_TLS, 486), fails(BY_TCP, 701), fails('stun:s.example:3478', 701)];
   expect(complete(gathering(...events, fails('turn:t.example:9?transport=udp', 401)))).toEqual([
     { url: UDP, code: 401 },
@@ -31,7 +31,7 @@ test('[WP56] a server that refuses is named as in the welcome, with its code; a 
   ]);
 });
 
-test('[WP56] one interface without an answer is nothing where another got an address, in whatever order', () => {
+test('one interface without an answer is nothing where another got an address, in whatever order', () => {
   for (const events of [
     [fails(BY_UDP, 701), relays(BY_UDP)],
     [relays(BY_UDP), fails(BY_UDP, 701)],
@@ -46,7 +46,7 @@ test('[WP56] one interface without an answer is nothing where another got an add
   expect(complete(gathering(fails(BY_UDP, 701), candidate))).toEqual([{ url: UDP, code: 701 }]);
 });
 
-test('[WP56] each has one code, what it answered before that it did not', () => {
+test('each has one code, what it answered before that it did not', () => {
   for (const codes of [
     [701, 401, 701],
     [401, 701],
@@ -56,7 +56,7 @@ test('[WP56] each has one code, what it answered before that it did not', () => 
     expect(complete(gathering(fails(BY_UDP, code)))).toEqual([{ url: UDP, code: 701 }]);
 });
 
-test('[WP56] a search that is cut off tells of silence after 15 s, and before only what was answered', () => {
+test('a search that is cut off tells of silence after 15 s, and before only what was answered', () => {
   const events = [fails(BY_UDP, 701), fails(BY_TLS, 403)];
   const end = 1_000 + TURN_SILENCE_MS;
   expect(gathering(...events).answers('cut', end - 1)).toEqual([{ url: TLS, code: 403 }]);
@@ -71,7 +71,7 @@ test('[WP56] a search that is cut off tells of silence after 15 s, and before on
   expect(new TurnGathering(ICE_SERVERS).answers('cut', 1e9)).toEqual([]); // the other end never began
 });
 
-test('[WP56] a connection that is there needs no answer of a server, but what one refused stands', () => {
+test('a connection that is there needs no answer of a server, but what one refused stands', () => {
   const connected = (of: TurnGathering) => of.connected();
   const of = gathering(fails(BY_UDP, 701), fails(BY_TLS, 401), connected);
   for (const end of ['complete', 'cut'] as const) expect(of.answers(end, 1e9)).toEqual([{ url: TLS, code: 401 }]);

@@ -66,7 +66,7 @@ describe('what holds a step up', () => {
   });
 });
 
-describe('[WP28] links between stages', () => {
+describe('links between stages', () => {
   test('both directions are one: the slower rate, relayed where either is', () => {
     const links = [
       link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 9e6 }),

@@ -245,7 +245,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     },
   },
   {
-    title: '[WP31] carries the smallest and the largest of a burst, more than the gate lets through at once',
+    title: 'carries the smallest and the largest of a burst, more than the gate lets through at once',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
       const sizes = Array.from({ length: 120 }, (_, i) => (i % 3 === 0 ? 40 : FRAME_BYTES));
