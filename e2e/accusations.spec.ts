@@ -86,7 +86,7 @@ test('[CO51] losses that are no number end no run', options, async () => {
 });
 
 test(
-  '[CO54] gradients a thousand times too large, as all report them, are committed, and cost nobody its place',
+  'gradients a thousand times too large, as all report them, are committed, and cost nobody its place',
   options,
   async () => {
     let isThere = false;

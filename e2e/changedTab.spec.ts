@@ -73,7 +73,7 @@ const changedBy =
 const changes = (worker: Worker | undefined): Promise<unknown> | undefined =>
   worker?.evaluate(() => Reflect.get(globalThis, 'changes'));
 
-test('[CO54] gradients a thousand times too large cost nobody its place', async () => {
+test('gradients a thousand times too large cost nobody its place', async () => {
   const honest = await honestTabs();
   const hostile = await openDonor(honest.server.url, { prepare: changedBy('1_000', 'unseen') });
   await honest.operator.until((now) => computing(now).length > HONEST);
@@ -141,7 +141,7 @@ const saysItWaits =
       });
     });
 
-test('[CO98] in an evaluation who says on and on that it waits for the first stage goes, nobody else', {
+test('[CO94] in an evaluation who says on and on that it waits for the first stage goes, nobody else', {
   timeout: 600_000,
 }, async () => {
   const honest = await honestTabs({ evaluationEverySteps: 40 });

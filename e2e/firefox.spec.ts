@@ -60,13 +60,10 @@ test('[BR5] a swarm of Firefox and Chromium computes what one trainer in float64
   expect(new Set(metrics.map(({ stages }) => stages))).toEqual(new Set([2]));
 });
 
-test.runIf(IS_LONG)(
-  '[CO54] [BR5] Chromium beside Firefox learns dashes by heart, and verse after them',
-  async (context) => {
-    await needsFirefox(context);
-    await expectUnusual('dashes', '--donor', 'browser=chromium', '--donor', 'browser=firefox');
-  },
-);
+test.runIf(IS_LONG)('[BR5] Chromium beside Firefox learns dashes by heart, and verse after them', async (context) => {
+  await needsFirefox(context);
+  await expectUnusual('dashes', '--donor', 'browser=chromium', '--donor', 'browser=firefox');
+});
 
 test.runIf(IS_LONG)('[BR5] [BR6] Firefox alone, frozen in between: the same curve', async (context) => {
   await needsFirefox(context);

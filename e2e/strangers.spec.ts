@@ -116,7 +116,7 @@ const crowd =
     await Promise.all(visits);
   };
 
-test('[CO101] beside newcomers who stay for seconds the donors at work do at least half of what they do alone', {
+test('beside newcomers who stay for seconds the donors at work do at least half of what they do alone', {
   timeout: 2 * HANG_MS,
 }, async () => {
   const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: 60 });

@@ -89,6 +89,6 @@ test.runIf(IS_LONG && !isOverServers).each([
   ['dashes', 'four donors that are planned for', ['--donors', '4', '--schedule', 'auto']],
   ['islands', 'two islands', ['--donors', '2']],
   ['repeats', 'two donors', ['--donors', '2']],
-] as const)('[CO54] %s, %s: no step is done twice', async (name, _who, options) => {
+] as const)('%s, %s: no step is done twice', async (name, _who, options) => {
   await expectUnusual(name, ...options);
 });

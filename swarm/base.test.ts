@@ -13,7 +13,7 @@ test('a key that the map lacks is a broken invariant that names it', () => {
   expect(() => got(counts, 'b')).toThrow('invariant violated: nothing for b among 1');
 });
 
-test('[DA15] a seed counts whole, above 2^32 too', () => {
+test('a seed counts whole, above 2^32 too', () => {
   const seeds = [7, 7 + 2 ** 32, 7 + 2 ** 33, 7 + 2 ** 52, Number.MAX_SAFE_INTEGER, 2 ** 32 - 1];
   expect(new Set(seeds.map((seed) => seededRandom(seed)())).size).toBe(seeds.length);
 });

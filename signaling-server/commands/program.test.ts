@@ -305,7 +305,7 @@ describe('bad input', () => {
     if (data.ok) data.value.close();
   });
 
-  it('[FI6] names the weight that is no number, by tensor and element', async () => {
+  it('names the weight that is no number, by tensor and element', async () => {
     const weights = join(folder, 'weights');
     const model = modelFromConfig(RUN.model);
     if (!model.ok) throw new Error(model.reason);

@@ -45,7 +45,7 @@ test('[SV2] [WP3] every number of every message replaced: the server lives, and 
   await commitsGoOn(honest);
 });
 
-// A run each: those who come for a moment one after the other would have to wait (CO101).
+// A run each: those who come for a moment one after the other would have to wait.
 test.each(['0.5', '-1', '1e300', '1e999', '8796093022209', 'null', '"1"'])(
   '[SV2] [WP3] a member of the plan whose report has %s is refused as malformed, and the step is done without it',
   async (value) => {

@@ -141,7 +141,7 @@ describe('[OP3] runs', () => {
     expect(await errorOf(await ask({ cluster: small }))).toEqual([409, expect.stringMatching(missing)]);
   });
 
-  it('[CO26] go back to a checkpoint that is kept, also when they are finished', async () => {
+  it('go back to a checkpoint that is kept, also when they are finished', async () => {
     await operated.serve(null);
     const { post } = await operated.logIn();
     const donor = await finished();

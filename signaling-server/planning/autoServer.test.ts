@@ -26,7 +26,7 @@ async function serve(): Promise<{ readonly server: Server; readonly data: DataDi
   return { server: await servers.serve({ auto: true }), data: await servers.data() };
 }
 
-test('[CO25] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {
+test('[CO70] a newcomer that makes a step shorter is taken in without a roll-back, with reasons; a slow one is spare', async () => {
   const { server, data } = await serve();
   // 8 samples through 4 layers, forward and backward: their spans say what their profiles do.
   const first = new ScriptedDonor(server.url, { profile: profile(0.005), stepMs: 480 });

@@ -112,7 +112,7 @@ describe('a run', () => {
     expect(server.run.committedSteps).toBe(STEPS);
   });
 
-  it('[CO91] has no part for who paused before or during a stop, until it resumes', async () => {
+  it('has no part for who paused before or during a stop, until it resumes', async () => {
     const server = await serve();
     const donor = await ScriptedDonor.joined(server.url);
     await donor.hears('committed', ({ step }) => step === 1);

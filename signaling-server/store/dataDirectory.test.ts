@@ -75,7 +75,7 @@ test('[DA1] [DA6] a run with a tokenizer keeps its ids, its order and its tokeni
   expect(factsOf(document())).toMatchObject({ order: { type: 'shuffled', seed: 5 } });
 });
 
-test('[FI7] it is exported with its tokenizer, also after the files are gone, and sampled with it', async () => {
+test('it is exported with its tokenizer, also after the files are gone, and sampled with it', async () => {
   expect(await reason(writeRun())).toBe('accepted');
   rmSync(join(folder, 'words.json'));
   data.close();
@@ -101,7 +101,7 @@ test('[FI7] it is exported with its tokenizer, also after the files are gone, an
   tokenizer.value.close();
 });
 
-test('[FI8] a run that is given again is known by the bytes of its files', async () => {
+test('a run that is given again is known by the bytes of its files', async () => {
   const path = writeRun();
   expect(await reason(path)).toBe('accepted');
   const works: string[] = [];
@@ -119,7 +119,7 @@ test('[FI8] a run that is given again is known by the bytes of its files', async
   expect(await reason(path)).toBe('DIR/run.json: DIR/text.txt: there is no such file');
 });
 
-test('[DA10] a tokenizer that does not fit is refused in one sentence', async () => {
+test('[DA6] a tokenizer that does not fit is refused in one sentence', async () => {
   expect(await reason(writeRun({ model: { ...model, vocab_size: 2_456 } }))).toBe(
     'DIR/run.json: data.tokenizer DIR/words.json has 2457 ids, but model.vocab_size is 2456: expected at most as many',
   );
@@ -157,7 +157,7 @@ test('[DA10] a tokenizer that does not fit is refused in one sentence', async ()
   );
 });
 
-test('[FI6] an init file with a number that is none is refused by the tensor, and the run is not there', async () => {
+test('an init file with a number that is none is refused by the tensor, and the run is not there', async () => {
   const names: readonly [string, readonly number[]][] = [
     ['wte.weight', [2_460, 4]],
     ['wpe.weight', [16, 4]],

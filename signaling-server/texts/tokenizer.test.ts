@@ -255,7 +255,7 @@ describe('[DA6] ids of a text in pieces are those of the whole text', () => {
     expect(await encode(text)).toEqual(await whole(golden, text));
   });
 
-  test('[DA10] byte pairs without an unknown token lose no text without a word', async () => {
+  test('[DA6] byte pairs without an unknown token lose no text without a word', async () => {
     const { unk_token: _, ...model } = lettersModel;
     const json = { ...words(model), pre_tokenizer: { type: 'Whitespace' }, normalizer: { type: 'Strip', strip_left: true, strip_right: true } }; // biome-ignore format: one line
     const { encode } = await opened(json);
@@ -348,7 +348,7 @@ describe('openTokenizer', () => {
   });
 
   test.each([1, 3, 100])(
-    '[DA10] ids are those that the library gives out, whatever id the file says: %i',
+    '[DA6] ids are those that the library gives out, whatever id the file says: %i',
     async (id) => {
       const model = { type: 'WordLevel', vocab: { a: 0, b: 1, c: 2 }, unk_token: 'c' };
       const token = {
@@ -366,7 +366,7 @@ describe('openTokenizer', () => {
     },
   );
 
-  test('[DA14] what takes longer than its size is worth is ended in one sentence, and nothing waits for it', async () => {
+  test('what takes longer than its size is worth is ended in one sentence, and nothing waits for it', async () => {
     const path = join(folder, 'tokenizer.json');
     writeFileSync(path, JSON.stringify(golden));
     const opening = openTokenizer(path, -60_000);

@@ -33,7 +33,7 @@ const ALWAYS = {
   model_max_length: 64,
 };
 
-test('[FI11] a lone tokenizer.json gets the class that reads it as it stands, and the special tokens of the model', () => {
+test('a lone tokenizer.json gets the class that reads it as it stands, and the special tokens of the model', () => {
   expect(config({ tokenizer: { model: {} } })).toEqual(ALWAYS);
   expect(config({ model: { bos_token_id: 1, eos_token_id: [2, 1] } })).toEqual({
     ...ALWAYS,
@@ -41,12 +41,12 @@ test('[FI11] a lone tokenizer.json gets the class that reads it as it stands, an
   });
 });
 
-test('[FI11] a token that is not special in the tokenizer.json does not become one', () => {
+test('a token that is not special in the tokenizer.json does not become one', () => {
   const model = { bos_token_id: 3, eos_token_id: 9, pad_token_id: 77 };
   expect(config({ model })).toEqual({ ...ALWAYS, unk_token: '<unk>', add_prefix_space: true });
 });
 
-test('[FI11] what a file beside it says goes first, but not its class, its spaces or its length', () => {
+test('what a file beside it says goes first, but not its class, its spaces or its length', () => {
   const given = {
     ...{ tokenizer_class: 'LlamaTokenizerFast', clean_up_tokenization_spaces: true, model_max_length: 1e30 },
     ...{ bos_token: { content: '<b>' }, eos_token: null, chat_template: '{{ x }}', add_prefix_space: false },

@@ -15,7 +15,7 @@ test('[FI3] bfloat16 and float32 as they are', () => {
   expect([...elementsOf('F32', new Uint8Array(Float32Array.of(1, -2.5).buffer))]).toEqual([1, -2.5]);
 });
 
-test('[FI6] what is no number is found', () => {
+test('what is no number is found', () => {
   expect(firstNonFinite(Float32Array.of(1, -3e38))).toBe(-1);
   expect([NaN, Infinity, -Infinity].map((value) => firstNonFinite(Float32Array.of(1, value, value)))).toEqual([
     1, 1, 1,

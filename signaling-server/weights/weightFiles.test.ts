@@ -110,7 +110,7 @@ const steps = (of: Model, ulp: number): number[] =>
     tensors.flatMap(({ elements }) => Array.from({ length: elements }, (_, i) => 1 + (i % 100) * ulp)),
   );
 
-describe('[FI1] a model is one file, an index of parts, or a folder with either', () => {
+describe('a model is one file, an index of parts, or a folder with either', () => {
   test.each([
     ['F32', 2 ** -23],
     ['F16', 2 ** -10],
@@ -143,7 +143,7 @@ describe('[FI1] a model is one file, an index of parts, or a folder with either'
   });
 });
 
-describe('[FI5] what does not fit is refused in one sentence', () => {
+describe('what does not fit is refused in one sentence', () => {
   const tensors = tensorsOf(model);
   const half = (tensor: Tensor): string => (tensors.indexOf(tensor) < 8 ? 'a.safetensors' : 'b.safetensors');
   const first = 'transformer.wte.weight';
@@ -199,7 +199,7 @@ describe('[FI5] what does not fit is refused in one sentence', () => {
     );
   });
 
-  test('[FI6] NaN and infinity, by the name of their tensor, while checkpoint 0 is made', async () => {
+  test('NaN and infinity, by the name of their tensor, while checkpoint 0 is made', async () => {
     const blobs = await openBlobs(join(folder, 'blobs'));
     for (const dtype of ['F32', 'F16', 'BF16'] as const)
       for (const [bits, word] of [
@@ -241,7 +241,7 @@ test('checkpoint 0 is in pieces of bounded size, and reads as the weights do', a
     expect(same(await read('embedding', from, to), await weights.readBlock('embedding', from, to))).toBe(true);
 });
 
-test('[FI5] whatever the bytes, there is a reason or there are weights', async () => {
+test('whatever the bytes, there is a reason or there are weights', async () => {
   const good = safetensors(tensorsOf(model));
   const headerEnd = 8 + Number(good.readBigUInt64LE());
   const change = fc.oneof(
@@ -267,7 +267,7 @@ test('[FI5] whatever the bytes, there is a reason or there are weights', async (
   );
 });
 
-test('[FI5] whatever the index, there is a reason or there are weights', async () => {
+test('whatever the index, there is a reason or there are weights', async () => {
   const index = writeParts(tensorsOf(model), (_, i) => `${i % 2}.safetensors`);
   const names = tensorsOf(model).map(({ name }) => name);
   const part = fc.oneof(fc.constantFrom('0.safetensors', '1.safetensors', '.', '..', '', 'a/b'), fc.string());

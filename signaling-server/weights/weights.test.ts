@@ -259,7 +259,7 @@ describe('exportFolder', () => {
     expect(header.value.metadata).toEqual({ format: 'pt', step: '5' });
   });
 
-  test("[FI4] names are the init file's, an empty folder is taken, a full one refused", async () => {
+  test("names are the init file's, an empty folder is taken, a full one refused", async () => {
     const golden = fileURLToPath(new URL('../../e2e/golden/untied-gpt2', import.meta.url));
     const untied = modelOf(JSON.parse(readFileSync(join(golden, 'run.json'), 'utf8')).model);
     const opened = await openWeights(join(golden, 'init.safetensors'), untied);

@@ -70,7 +70,7 @@ const anyWords = fc.record({
   ...{ upload: rates, links: fc.tuple(link(a), link(b)), isFirst: fc.boolean() },
 });
 
-it('[CO77] whatever one donor says of itself and of its links, no deadline is beyond a factor of what the next one says', () => {
+it('whatever one donor says of itself and of its links, no deadline is beyond a factor of what the next one says', () => {
   const honest = [a, b].map((peer) => donor(peer, { layerSeconds: 2, links: [way(peer === a ? b : a, 20, 6e6, 6e6)] }));
   // A layer there and back of 16 samples takes the honest ones 96 s; four layers, one after the other, and what is sent.
   const [worstMs, mostMs] = [1_000 * 4 * 96 * ALONE_FACTOR, 1_000 * 60];
@@ -85,7 +85,7 @@ it('[CO77] whatever one donor says of itself and of its links, no deadline is be
   );
 });
 
-it('[CO77] where the others are quick all that one says leaves every deadline at its floor', () => {
+it('where the others are quick all that one says leaves every deadline at its floor', () => {
   const honest = [a, b].map((peer) => donor(peer));
   const without = deadlines(predicted(...honest));
   fc.assert(
@@ -98,7 +98,7 @@ it('[CO77] where the others are quick all that one says leaves every deadline at
   );
 });
 
-it('[CO77] what two networks say counts, and two donors of one network are one', () => {
+it('what two networks say counts, and two donors of one network are one', () => {
   const slow = { layerSeconds: 60 };
   const [one, other] = [donor(c, { ...slow, address: 'x' }), donor(d, { ...slow, address: 'x' })];
   const agreeing = predicted(donor(a), donor(b), donor(c, slow), donor(d, slow)).stepMs ?? 0;
@@ -107,20 +107,20 @@ it('[CO77] what two networks say counts, and two donors of one network are one',
   expect(together).toBeLessThan(agreeing / 100);
 });
 
-it('[CO77] what this server opened or saw itself counts as it is', () => {
+it('what this server opened or saw itself counts as it is', () => {
   const said = (words: Words) => predicted(donor(a), donor(b), donor(c, words)).stepMs ?? 0;
   const claimed = said({ layerSeconds: 1 });
   expect(said({ layerSeconds: 1, isOwn: true })).toBeGreaterThan(20 * claimed);
   expect(said({ slowdown: 100 })).toBeGreaterThan(20 * said({}));
 });
 
-it('[CO77] alone in a run a donor lifts no ceiling', () => {
+it('alone in a run a donor lifts no ceiling', () => {
   const alone = (words: Words): number => stepAllowedMs(NO_STEP, predicted(donor(a, words)));
   expect(alone({ layerSeconds: 600 })).toBe(600_000);
   expect(alone({ layerSeconds: 600, isOwn: true })).toBe(3_600_000);
 });
 
-it('[CO77] a slow link counts as far as both its ends say so', () => {
+it('a slow link counts as far as both its ends say so', () => {
   const slow = UNMEASURED_LINK.bytesPerSecond / 1_000;
   const told = (...ends: readonly (readonly LinkReport[])[]) =>
     predicted(donor(a, { links: ends[0] ?? [] }), donor(b, { links: ends[1] ?? [] })).movingMs ?? 0;

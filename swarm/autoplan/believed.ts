@@ -2,7 +2,7 @@
  * What deadlines take of donors' claims. Plans take a slow donor at its word, as it costs it only work; but a deadline is
  * what everybody waits for, and one who says that it is slow, and then does nothing, must not hold the others for an hour.
  * So what one network alone says counts no worse than a factor beyond what the next one says, or beyond a link that nobody
- * measured; what both ends of a link say alike counts as it is, and what this server saw itself. Rule CO77.
+ * measured; what both ends of a link say alike counts as it is, and what this server saw itself. See SPEC.md, CO73.
  */
 import { peerId } from '../base.ts';
 import type { LinkReport } from '../messages/profile.ts';

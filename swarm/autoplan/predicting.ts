@@ -73,7 +73,7 @@ export function predictedMeetingSeconds(state: ReplannerState, plans: readonly P
   return Math.max(...seconds);
 }
 
-/** For deadlines (CO77). `inForce`: whose members have the state; null: the server has it. */
+/** For deadlines (believed.ts). `inForce`: whose members have the state; null: the server has it. */
 export function predictedOf(state: ReplannerState, plan: Plan, inForce: Plan | null): Predicted {
   const costs = believedCosts(state, plan, peersOf(plan));
   const involved = inForce && [...new Set([...peersOf(inForce), ...peersOf(plan)])];

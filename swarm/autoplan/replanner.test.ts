@@ -62,7 +62,7 @@ test('a newcomer who does not pay for the change is told that the plan stays', (
   expect(run.state.appraisal?.verdict).toMatch(/b joins: the plan stays/);
 });
 
-test('[CO37] newcomers are told their number in the queue at once, however long the search takes', () => {
+test('newcomers are told their number in the queue at once, however long the search takes', () => {
   const run = new PlannedRun();
   run.joins(A, profile(0.0001));
   expect(run.queue).toEqual([]);

@@ -36,7 +36,7 @@ function waiting(...names: string[]) {
 }
 
 describe('a change of plan that nothing forces', () => {
-  it('[CO25] a newcomer waits for a plan, which takes over at the next boundary without a roll-back', () => {
+  it('[CO70] a newcomer waits for a plan, which takes over at the next boundary without a roll-back', () => {
     const swarm = training('a');
     swarm.join('b');
     expect(swarm.trace()).toEqual(['plan wanted arrival: a b']);
@@ -57,7 +57,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.run.store).toMatchObject({ generation: 0, epoch: 2 });
   });
 
-  it('[CO25] it may leave a member out, who hands over and is spare', () => {
+  it('[CO70] it may leave a member out, who hands over and is spare', () => {
     const swarm = training('a');
     swarm.answer(planOf('a'));
     swarm.join('b');
@@ -67,7 +67,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.trace().slice(-2)).toEqual(['a < standby spare', 'b < start e2 step 1']);
   });
 
-  it('[CO37] that the plan stays tells those whom it does not use', () => {
+  it('that the plan stays tells those whom it does not use', () => {
     const swarm = training('a');
     swarm.join('b');
     swarm.trace();
@@ -78,7 +78,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.run.store.epoch).toBe(1);
   });
 
-  it('[CO37] whoever hands over is let go when that is done, not when the next plan is found to stay', () => {
+  it('whoever hands over is let go when that is done, not when the next plan is found to stay', () => {
     const swarm = training('a');
     swarm.join('b');
     swarm.answer(planOf('b'));
@@ -90,7 +90,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.trace()).toEqual(['a < standby spare', 'b < start e2 step 1']);
   });
 
-  it('[CO37] whoever hands over and asks to go is let go when that is done', () => {
+  it('whoever hands over and asks to go is let go when that is done', () => {
     for (const [button, state] of [
       ['pause', 'paused'],
       ['leave', 'left'],
@@ -107,7 +107,7 @@ describe('a change of plan that nothing forces', () => {
     }
   });
 
-  it('[CO25] one that names someone who has gone since is none', () => {
+  it('[CO70] one that names someone who has gone since is none', () => {
     const swarm = training('a');
     swarm.join('b');
     swarm.answer(planOf('a', 'b'));
@@ -117,7 +117,7 @@ describe('a change of plan that nothing forces', () => {
     expect(swarm.run.store.epoch).toBe(1);
   });
 
-  it('[CO25] whoever leaves is replaced by it where it fits those who stay', () => {
+  it('[CO70] whoever leaves is replaced by it where it fits those who stay', () => {
     for (const [proposed, next] of [
       [['b'], 'epoch 3 b: a is leaving'],
       [['a', 'c'], 'epoch 3 b c: a is leaving'],
@@ -133,7 +133,7 @@ describe('a change of plan that nothing forces', () => {
     }
   });
 
-  it('[CO25] nobody proposes anything to a run without a plan', () => {
+  it('[CO70] nobody proposes anything to a run without a plan', () => {
     const swarm = script({ ...OPTIONS, expectedDonors: 2 });
     swarm.join('a');
     swarm.answer(planOf('a'));
@@ -144,7 +144,7 @@ describe('a change of plan that nothing forces', () => {
 });
 
 describe('plans that take their time', () => {
-  it('[CO27] where nothing can go on without a plan the run waits for it, and says so', () => {
+  it('where nothing can go on without a plan the run waits for it, and says so', () => {
     const swarm = waiting('a');
     expect(swarm.trace()).toEqual(['plan wanted now: a']);
     expect(swarm.run.state.phase.name).toBe('planning');
@@ -170,7 +170,7 @@ describe('plans that take their time', () => {
     ]);
   });
 
-  it('[CO38] an answer for donors that are others by now is passed over; it was asked anew', () => {
+  it('an answer for donors that are others by now is passed over; it was asked anew', () => {
     const swarm = waiting('a', 'b');
     expect(swarm.trace()).toEqual(['plan wanted now: a', 'plan wanted now: a b']);
     swarm.answer(planOf('a'), 0);
@@ -188,7 +188,7 @@ describe('plans that take their time', () => {
     expect(swarm.run.state.phase).toEqual({ name: 'waiting', lack: { of: 'donor' } });
   });
 
-  it('[CO7] [CO27] steps go on until it is known who takes over from a donor that wants to go', () => {
+  it('[CO7] steps go on until it is known who takes over from a donor that wants to go', () => {
     const swarm = waiting('a', 'b');
     swarm.answer(planOf('a', 'b'), 1);
     swarm.settle('* report');
@@ -202,7 +202,7 @@ describe('plans that take their time', () => {
     expect(swarm.trace().slice(-2)).toEqual(['epoch 2 b: a is leaving', 'b a < prepare e2 step 2 handed over']);
   });
 
-  it('[CO7] [CO27] where nobody can take over, the state is saved first', () => {
+  it('[CO7] where nobody can take over, the state is saved first', () => {
     const swarm = waiting('a');
     swarm.answer(planOf('a'), 0);
     swarm.settle('* report');
@@ -220,7 +220,7 @@ describe('plans that take their time', () => {
     expect(swarm.run.state.phase.name).toBe('waiting');
   });
 
-  it('[CO23] [CO27] those who have the state wait for another plan where a newcomer is lost on the way, and else go on with their own', () => {
+  it('[CO23] those who have the state wait for another plan where a newcomer is lost on the way, and else go on with their own', () => {
     for (const [answer, epoch] of [
       [planOf('a'), 'epoch 3 a: b is gone'],
       [{ answer: 'none', reason: 'nothing fits' } as const, 'epoch 3 a: b is gone'],
@@ -251,7 +251,7 @@ describe('plans that take their time', () => {
     }
   });
 
-  it('[CO24] the step that waited for a newcomer waits until it is known whether a plan uses it', () => {
+  it('the step that waited for a newcomer waits until it is known whether a plan uses it', () => {
     for (const [answer, epoch] of [
       [planOf('a', 'b'), 2],
       [STAYS, 1],
@@ -270,7 +270,7 @@ describe('plans that take their time', () => {
     }
   });
 
-  it('[CO17] [CO27] a pause while a plan is looked for takes effect at once', () => {
+  it('a pause while a plan is looked for takes effect at once', () => {
     const swarm = waiting('a');
     swarm.operator('pause');
     expect(swarm.run.state.phase.name).toBe('paused');
@@ -290,7 +290,7 @@ describe('donors who go one after the other', () => {
     return swarm;
   }
 
-  it('[CO74] cost one plan together, made when nobody has gone for half a second', () => {
+  it('cost one plan together, made when nobody has gone for half a second', () => {
     const swarm = computing();
     for (const name of ['a', 'c', 'e', 'g']) {
       swarm.vanish(name);
@@ -306,7 +306,7 @@ describe('donors who go one after the other', () => {
     expect(epochs(swarm.trace())).toEqual(['epoch 9 b d f h: a is gone']);
   });
 
-  it('[CO74] are not waited for longer than two seconds', () => {
+  it('are not waited for longer than two seconds', () => {
     const swarm = computing();
     const before = swarm.run.state.departures;
     expect(before).toBeNull();
@@ -317,7 +317,7 @@ describe('donors who go one after the other', () => {
     expect(epochs(swarm.trace())).toEqual(['epoch 9 g h: a is gone']);
   });
 
-  it('[CO74] leave the last one to go on at once', () => {
+  it('leave the last one to go on at once', () => {
     const swarm = script({ steps: 6 });
     swarm.join('a', 'b');
     swarm.settle('* report');

@@ -206,7 +206,7 @@ describe('a step that is not finite', () => {
   });
 });
 
-describe('[CO54] what is finite is committed, however unusual it is', () => {
+describe('what is finite is committed, however unusual it is', () => {
   const upTo = (swarm: Script, steps: number): void => {
     while (swarm.run.state.committedSteps < steps) swarm.settleOne();
   };

@@ -14,7 +14,7 @@ const fault = (epoch: number, reason: 'linkLost' | 'internal' | 'badFrame' | 'de
   ({ type: 'fault', epoch, reason, detail: '' }) as const;
 
 describe('deadlines', () => {
-  it('[CO10] refuses who is not ready in time, and plans without them', () => {
+  it('[CO31] refuses who is not ready in time, and plans without them', () => {
     const swarm = script({ expectedDonors: 2 });
     swarm.join('a', 'b');
     expect(swarm.run.state.phase).toMatchObject({ deadline: 1_000 + 120_000 });
@@ -108,7 +108,7 @@ describe('deadlines', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO35] refuses whose shards are not in when the run waits for them', () => {
+  it('refuses whose shards are not in when the run waits for them', () => {
     const swarm = script({ expectedDonors: 2, steps: 1 });
     swarm.join('a', 'b');
     swarm.settle('b uploaded');
@@ -271,7 +271,7 @@ describe('checkpoints and evaluations', () => {
       shards: swarm.shardsOf(name).map((shard) => ({ ...shard, hash: step.toString(16).padStart(64, '0') })),
     });
 
-  it('[CO34] trains on while shards are uploaded, for half an interval', () => {
+  it('trains on while shards are uploaded, for half an interval', () => {
     const swarm = training({ steps: 20, checkpointEverySteps: 6 });
     swarm.settle('b uploaded');
     expect(swarm.run.state.phase).toMatchObject({ name: 'holding', awaits: 'checkpoint' });
@@ -314,7 +314,7 @@ describe('checkpoints and evaluations', () => {
     expect(swarm.trace()).toContain('refuse b tooLate');
   });
 
-  it('[CO35] refuses whose upload the next step waited for in vain', () => {
+  it('refuses whose upload the next step waited for in vain', () => {
     const swarm = training({ steps: 9, checkpointEverySteps: 1 });
     swarm.settle('b uploaded');
     swarm.trace();
@@ -328,7 +328,7 @@ describe('checkpoints and evaluations', () => {
     ]);
   });
 
-  it('[CO35] asks for another checkpoint where one lacks the shards of a donor that left', () => {
+  it('asks for another checkpoint where one lacks the shards of a donor that left', () => {
     const swarm = training({ steps: 20, checkpointEverySteps: 4 });
     swarm.settle('b uploaded');
     expect(swarm.run.state.committedSteps).toBe(6);

@@ -111,7 +111,7 @@ it('[CO76] who is quiet is so for longer than heartbeats come late, for less tha
   }
 });
 
-it('[CO90] who takes a little longer in each step buys no time: a deadline is bound by the fastest step, and by the prediction', () => {
+it('[CO11] who takes a little longer in each step buys no time: a deadline is bound by the fastest step, and by the prediction', () => {
   const dawdled = (predictedMs: number | null): number => {
     const predicted = predictedMs === null ? null : { stepMs: predictedMs, movingMs: null };
     let pace = paceAfter(paceOf(null), 2_000);

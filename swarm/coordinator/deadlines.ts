@@ -1,9 +1,9 @@
 /**
  * How long everything may take, in one table: what it is predicted to take times a factor, at least a floor that slow
  * machines bear, at most a ceiling. What the plan's forecast says lifts the ceiling, to an hour: over home lines a step or
- * the way of the state may take long. Nothing that a donor does lifts it, and what one says alone hardly (CO77). Where nothing
- * is predicted there is a time of its own. Predictions are what this server saw of the same thing before, and what the plan's
- * forecast says.
+ * the way of the state may take long. Nothing that a donor does lifts it, and what one network says alone hardly
+ * (autoplan/believed.ts). Where nothing is predicted there is a time of its own. Predictions are what this server saw of the
+ * same thing before, and what the plan's forecast says. See SPEC.md, CO73.
  */
 import { median } from '../base.ts';
 import type { Predicted } from './events.ts';

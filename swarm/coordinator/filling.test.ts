@@ -94,7 +94,7 @@ describe('copies that are made beside the steps', () => {
     expect(swarm.trace()[0]).toMatch(/^roll back/);
   });
 
-  it('[CO72] where the next plan leaves one out who was not told to get ready, copies first are no short hand-over', () => {
+  it('[CO71] where the next plan leaves one out who was not told to get ready, copies first are no short hand-over', () => {
     const terms = rehearsalTerms({ layers: 3, steps: 40, lateBytes: 0 });
     const makePlan: typeof terms.makePlan = (peers, ...rest) =>
       terms.makePlan(peers.length < 3 ? peers : peers.filter((peer) => peer !== 'b'), ...rest);

@@ -31,7 +31,7 @@ describe('a run with islands', () => {
     expect(numbers).toEqual([0, 2, 1, 3, 4, 6, 5, 7, 8, 9]);
   });
 
-  it('[CO21] its snapshot says who computes which island, and how far each is', () => {
+  it('its snapshot says who computes which island, and how far each is', () => {
     const swarm = swarmOf();
     swarm.join('a', 'b');
     while (swarm.run.state.committedSteps < 7) swarm.settleOne();

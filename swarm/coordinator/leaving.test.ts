@@ -20,7 +20,7 @@ describe('a donor that goes', () => {
     }
   });
 
-  it('[CO7] [CO29] lets a donor pause when its shards are safe, and takes it back in its old place', () => {
+  it('[CO7] lets a donor pause when its shards are safe, and takes it back in its old place', () => {
     const swarm = script({ steps: 9 });
     swarm.join('a', 'b');
     swarm.settle('* report');
@@ -41,7 +41,7 @@ describe('a donor that goes', () => {
     expect(swarm.trace().slice(-2)).toEqual(['epoch 4 a b: a joins', 'a b < prepare e4 step 2 handed over']);
   });
 
-  it('[CO99] says that state lies in main memory no longer, and that it does again', () => {
+  it('says that state lies in main memory no longer, and that it does again', () => {
     const terms = rehearsalTerms({ steps: 9 });
     const makePlan: typeof terms.makePlan = (offer, caps) => {
       const plan = terms.makePlan(offer, caps);
@@ -161,7 +161,7 @@ describe('a donor that goes', () => {
     expect(swarm.run.state.generation).toBe(0);
   });
 
-  it('[CO30] does not miss a member whose shards are in when the run only waits for the others', () => {
+  it('does not miss a member whose shards are in when the run only waits for the others', () => {
     const swarm = script({ steps: 1, expectedDonors: 2 });
     swarm.join('a', 'b');
     swarm.settle('a uploaded');

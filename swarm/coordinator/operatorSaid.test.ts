@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { script } from '../testing/script.ts';
 
 describe('an operator who steers', () => {
-  it('[CO17] pauses after the commit and its checkpoint, and resumes without a roll-back', () => {
+  it('pauses after the commit and its checkpoint, and resumes without a roll-back', () => {
     const swarm = script({ steps: 3 });
     swarm.join('a');
     swarm.settle('a report');
@@ -21,7 +21,7 @@ describe('an operator who steers', () => {
     ]);
   });
 
-  it('[CO17] a pause survives a restart', () => {
+  it('a pause survives a restart', () => {
     const swarm = script({});
     swarm.operator('pause');
     swarm.restart();
@@ -30,7 +30,7 @@ describe('an operator who steers', () => {
     expect(swarm.run.state.phase.name).toBe('paused');
   });
 
-  it('[CO17] stops where everything is saved, and at once where no step is in progress', () => {
+  it('stops where everything is saved, and at once where no step is in progress', () => {
     const swarm = script({ steps: 3 });
     swarm.join('a');
     swarm.settle('a report');
@@ -49,7 +49,7 @@ describe('an operator who steers', () => {
     }
   });
 
-  it('[CO17] once stopped, shows who comes and goes, and who leaves is let go at once', () => {
+  it('once stopped, shows who comes and goes, and who leaves is let go at once', () => {
     const swarm = script({});
     swarm.join('a');
     swarm.operator('stop');
@@ -65,7 +65,7 @@ describe('an operator who steers', () => {
     expect(swarm.run.state.phase.name).toBe('stopped');
   });
 
-  it('[CO91] who pauses or resumes while the run is stopped is told so at once', () => {
+  it('who pauses or resumes while the run is stopped is told so at once', () => {
     const swarm = script({});
     swarm.join('a');
     swarm.operator('stop');
@@ -77,7 +77,7 @@ describe('an operator who steers', () => {
     expect(swarm.run.state.phase.name).toBe('stopped');
   });
 
-  it('[CO17] stops at once while a plan is prepared from its checkpoint', () => {
+  it('stops at once while a plan is prepared from its checkpoint', () => {
     const swarm = script({});
     swarm.join('a');
     swarm.operator('stop');

@@ -220,7 +220,7 @@ it('[CO31] who waits for a late one is not late, neither the second nor the thir
   expect(swarm.trace().filter((line) => line.startsWith('refuse'))).toEqual(['refuse b tooLate']);
 });
 
-it('[CO96] who only waits for another to get ready stays; who waits for one that is ready is seen to as in a step', () => {
+it('[CO76] who only waits for another to get ready stays; who waits for one that is ready is seen to as in a step', () => {
   const prepared = () => {
     const swarm = training({ steps: 9 });
     while (swarm.run.state.committedSteps === 0) swarm.settleOne();

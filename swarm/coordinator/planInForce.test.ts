@@ -24,7 +24,7 @@ describe('a run of donors', () => {
     ]);
   });
 
-  it('[CO6] takes newcomers in at the next boundary, all with one plan, without a roll-back', () => {
+  it('[CO70] takes newcomers in at the next boundary, all with one plan, without a roll-back', () => {
     const swarm = script({ layers: 3, steps: 4 });
     swarm.join('a');
     swarm.settle('a report');
@@ -73,7 +73,7 @@ describe('a run of donors', () => {
     ]);
   });
 
-  it('[CO24] holds the last step until the donor that is awaited is here, and takes it in first', () => {
+  it('holds the last step until the donor that is awaited is here, and takes it in first', () => {
     const swarm = script({ steps: 2 });
     swarm.hold('lastStep');
     swarm.join('a');
@@ -90,7 +90,7 @@ describe('a run of donors', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO24] no step starts while a newcomer is measured; the one in progress is committed', () => {
+  it('no step starts while a newcomer is measured; the one in progress is committed', () => {
     const swarm = script({ steps: 4 });
     swarm.join('a');
     swarm.settle('a report');
@@ -111,7 +111,7 @@ describe('a run of donors', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO24] one who is lost while the last step is held ends the plan as ever', () => {
+  it('one who is lost while the last step is held ends the plan as ever', () => {
     const swarm = script({ steps: 2 });
     swarm.hold('lastStep');
     swarm.join('a', 'b');
@@ -125,7 +125,7 @@ describe('a run of donors', () => {
     ]);
   });
 
-  it('[CO6] keeps whom no plan can use as a spare, who comes in when one is lost', () => {
+  it('[CO70] keeps whom no plan can use as a spare, who comes in when one is lost', () => {
     const swarm = script({ layers: 2, steps: 4 });
     swarm.join('a', 'b');
     swarm.settle('a report');
@@ -139,7 +139,7 @@ describe('a run of donors', () => {
     ]);
   });
 
-  it('[CO6] does not interrupt for a newcomer with whom no larger plan can be made', () => {
+  it('[CO70] does not interrupt for a newcomer with whom no larger plan can be made', () => {
     const terms = rehearsalTerms({ steps: 3 });
     const swarm = script(
       {},
@@ -156,7 +156,7 @@ describe('a run of donors', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO6] says why no plan can be made, and waits', () => {
+  it('[CO70] says why no plan can be made, and waits', () => {
     const swarm = script({}, { ...rehearsalTerms({}), makePlan: () => refusal('the model is too large') });
     swarm.join('a');
     expect(swarm.run.state.phase).toEqual({
@@ -165,7 +165,7 @@ describe('a run of donors', () => {
     });
   });
 
-  it('[CO9] plans anew at once where nothing is committed since the checkpoint', () => {
+  it('plans anew at once where nothing is committed since the checkpoint', () => {
     const swarm = script({});
     swarm.join('a', 'b');
     expect(swarm.trace()).toEqual([
@@ -177,7 +177,7 @@ describe('a run of donors', () => {
     ]);
   });
 
-  it('[CO18] refuses who comes when the run is finished', () => {
+  it('refuses who comes when the run is finished', () => {
     const swarm = script({ steps: 1 });
     swarm.join('a');
     swarm.settle();
@@ -188,7 +188,7 @@ describe('a run of donors', () => {
     expect(swarm.trace()).toEqual(['stopped']);
   });
 
-  it('[CO4] [CO20] goes back to the newest checkpoint after a restart, under a new epoch', () => {
+  it('[CO4] [RE30] goes back to the newest checkpoint after a restart, under a new epoch', () => {
     const swarm = script({ steps: 5, checkpointEverySteps: 2 });
     swarm.join('a');
     while (swarm.run.state.committedSteps < 3) swarm.settleOne();

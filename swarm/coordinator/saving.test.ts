@@ -39,7 +39,7 @@ function saving(...words: readonly Word[]) {
   return swarm;
 }
 
-it('[CO92] who holds up the end of the last step goes after 7 s, with those who wait for it kept, and no step is given up', () => {
+it('[CO76] who holds up the end of the last step goes after 7 s, with those who wait for it kept, and no step is given up', () => {
   const swarm = saving(['a', []], ['b', ['a']], ['c', []]);
   expect(swarm.trace()[0]).toBe('refuse a tooLate');
   expect(swarm.run.state.committedSteps).toBe(1);
@@ -72,13 +72,13 @@ const STAY: readonly (readonly [what: string, words: readonly Word[]])[] = [
     ],
   ],
 ];
-it.each(STAY)('[CO92] not who %s', (_what, words) => {
+it.each(STAY)('[CO76] not who %s', (_what, words) => {
   const swarm = saving(...words);
   expect(swarm.trace()).toEqual([]);
   expect(swarm.run.state.donors).toHaveLength(3);
 });
 
-it('[CO92] when the time for uploads is over, who waits for another late one stays', () => {
+it('[CO76] when the time for uploads is over, who waits for another late one stays', () => {
   const swarm = saving(['a', ['b']], ['b', ['c']], ['c', [], true]);
   expect(swarm.trace()).toEqual([]);
   swarm.expire();
@@ -91,7 +91,7 @@ it.each<readonly [what: string, isBusy: boolean, speaking: string, refused: read
   ['says nothing either, where others do', false, 'ab', ['refuse c tooLate']],
   ['has an upload that is seen to come', true, 'c', []],
   ['says nothing where others do, and has an upload that is seen to come', true, 'ab', []],
-])('[CO97] of the last checkpoint only one part is missing: who %s', (_what, isBusy, speaking, refused) => {
+])('[CO76] of the last checkpoint only one part is missing: who %s', (_what, isBusy, speaking, refused) => {
   const swarm = replicated({ expectedDonors: 3, steps: 1 });
   swarm.join('a', 'b', 'c');
   swarm.settle('c uploaded');
@@ -163,13 +163,13 @@ it.each<readonly [what: string, goes: string, words: readonly Word[]]>([
       ['c', ['b']],
     ],
   ],
-])('[CO93] who %s goes', (_what, goes, words) => {
+])('[CO76] who %s goes', (_what, goes, words) => {
   const swarm = evaluating(...words);
   expect(swarm.trace()[0]).toBe(`refuse ${goes} tooLate`);
   expect(swarm.run.state.committedSteps).toBe(1);
 });
 
-it('[CO98] nobody is refused where all wait for each other: what they send goes through the server, then one rests', () => {
+it('[CO94] nobody is refused where all wait for each other: what they send goes through the server, then one rests', () => {
   const swarm = evaluating(['a', ['c']], ['b', ['a']], ['c', ['b']]);
   let hasRested = false;
   for (let time = 0; time < 4 && !hasRested; time++) {
@@ -190,13 +190,13 @@ it('[CO98] nobody is refused where all wait for each other: what they send goes 
   expect(swarm.run.ended).toBe('finished');
 });
 
-it('[CO93] nobody where who owes its answer has something to do', () => {
+it('[CO76] nobody where who owes its answer has something to do', () => {
   const swarm = evaluating(['a', []], ['b', []], ['c', [], true]);
   expect(swarm.trace()).toEqual([]);
   expect(swarm.run.state.donors).toHaveLength(3);
 });
 
-describe('[CO93] a word that one waits for another, which says that it is done,', () => {
+describe('[CO76] a word that one waits for another, which says that it is done,', () => {
   const words: readonly Word[] = [
     ['a', []],
     ['b', ['a']],

@@ -14,7 +14,7 @@ function trained(steps: number) {
 }
 
 describe('a run that is sent back', () => {
-  it('[CO26] gives up the step under way, and goes on from the checkpoint', () => {
+  it('gives up the step under way, and goes on from the checkpoint', () => {
     const swarm = trained(5);
     const [all = 0] = tokensOf(swarm);
     swarm.trace();
@@ -32,7 +32,7 @@ describe('a run that is sent back', () => {
     expect(swarm.run.store.commits.map(({ step }) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it('[CO26] stays paused where it was paused', () => {
+  it('stays paused where it was paused', () => {
     const swarm = trained(3);
     swarm.operator('pause');
     swarm.settle();
@@ -45,7 +45,7 @@ describe('a run that is sent back', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO26] begins again when it was finished', () => {
+  it('begins again when it was finished', () => {
     const swarm = trained(2);
     swarm.settle();
     expect(swarm.run.ended).toBe('finished');
@@ -55,7 +55,7 @@ describe('a run that is sent back', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO26] is not sent forward', () => {
+  it('is not sent forward', () => {
     const swarm = trained(3);
     swarm.trace();
     swarm.sendBack(3, { name: 'a', tokens: 0 });

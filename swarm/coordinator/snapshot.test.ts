@@ -3,7 +3,7 @@ import { script } from '../testing/script.ts';
 import { snapshot } from './snapshot.ts';
 
 describe('snapshot', () => {
-  it('[CO21] shows who computes what, who waits, and who rests', () => {
+  it('shows who computes what, who waits, and who rests', () => {
     const swarm = script({ layers: 2, expectedDonors: 2 });
     swarm.join('a');
     expect(snapshot(swarm.run.state, 0)).toMatchObject({ phase: 'waiting', donors: [{ state: 'joining' }] });
@@ -22,14 +22,14 @@ describe('snapshot', () => {
     });
   });
 
-  it('[CO21] groups the digits of a long run’s steps', () => {
+  it('groups the digits of a long run’s steps', () => {
     const swarm = script({ steps: 4_000 });
     swarm.join('a');
     swarm.settle('a report');
     expect(snapshot(swarm.run.state, 0).sentence).toBe('1 donor is training step 1 of 4,000.');
   });
 
-  it('[CO21] is announced when it shows something new, and not with each report', () => {
+  it('is announced when it shows something new, and not with each report', () => {
     const swarm = script({ expectedDonors: 2 });
     const announced = () => swarm.published();
     swarm.join('a', 'b');
@@ -43,7 +43,7 @@ describe('snapshot', () => {
     expect(announced()).toBe(1);
   });
 
-  it('[CO21] says that the run will pause, and that it does', () => {
+  it('says that the run will pause, and that it does', () => {
     const swarm = script({});
     swarm.join('a');
     swarm.settle('a report');
@@ -56,7 +56,7 @@ describe('snapshot', () => {
     expect(snapshot(swarm.run.state, 0)).toMatchObject({ phase: 'paused', isStopped: true });
   });
 
-  it('[CO21] shows no loss of steps that were given up', () => {
+  it('shows no loss of steps that were given up', () => {
     const swarm = script({});
     swarm.join('a');
     swarm.settle('a report');
@@ -67,7 +67,7 @@ describe('snapshot', () => {
     expect(snapshot(swarm.run.state, 0)).toMatchObject({ committedSteps: 0, loss: null });
   });
 
-  it('[CO21] shows the speed of the last steps, which sinks while a step takes longer', () => {
+  it('shows the speed of the last steps, which sinks while a step takes longer', () => {
     const swarm = script({});
     swarm.join('a');
     swarm.settle('a report');

@@ -4,7 +4,7 @@ import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { script } from '../testing/script.ts';
 
 describe('the donors that are expected', () => {
-  it('[CO39] starts with fewer donors once nobody waits for the others any more', () => {
+  it('starts with fewer donors once nobody waits for the others any more', () => {
     const swarm = script({ steps: 2, expectedDonors: 3 });
     swarm.gatheringEnded();
     expect(swarm.run.state.phase.name).toBe('waiting');
@@ -17,7 +17,7 @@ describe('the donors that are expected', () => {
     expect(swarm.trace()[0]).toEqual('epoch 1 a: enough donors are here');
   });
 
-  it('[CO19] waits for the expected donors once, and goes on with fewer later', () => {
+  it('waits for the expected donors once, and goes on with fewer later', () => {
     const swarm = script({ expectedDonors: 2 });
     swarm.join('a');
     expect(swarm.trace()).toEqual([]);
@@ -27,7 +27,7 @@ describe('the donors that are expected', () => {
     expect(swarm.trace().slice(-3)).toEqual(['a < abandon e1', 'epoch 2 a: b is gone', 'a < prepare e2 step 0 loaded']);
   });
 
-  it('[CO19] [LI4] every expected donor computes, or none does; once one is lost fewer will do', () => {
+  it('[LI4] every expected donor computes, or none does; once one is lost fewer will do', () => {
     const planned = (expectedDonors: number | null) => {
       const swarm = script({ steps: 9, expectedDonors });
       swarm.join('a', 'b');
@@ -45,7 +45,7 @@ describe('the donors that are expected', () => {
     expect(swarm.trace()[0]).toEqual('epoch 1 a: enough donors are here');
   });
 
-  it('[CO19] a newcomer who does not fit never takes the place of one that was expected', () => {
+  it('a newcomer who does not fit never takes the place of one that was expected', () => {
     const terms = rehearsalTerms({ steps: 9, expectedDonors: 2 });
     const two: typeof terms.makePlan = (peers, caps) =>
       peers.length > 2 ? refusal('two are enough') : terms.makePlan(peers, caps);

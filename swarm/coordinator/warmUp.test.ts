@@ -81,7 +81,7 @@ describe('a plan that may take over', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[CO72] whoever was warm and does not get ready costs no more than a short hand-over', () => {
+  it('[CO71] whoever was warm and does not get ready costs no more than a short hand-over', () => {
     const swarm = trainingBeside('b');
     swarm.settle('b ready');
     const { phase } = swarm.run.state;
@@ -122,7 +122,7 @@ describe('a plan that may take over', () => {
     expect(swarm.trace()[0]).toBe('refuse a outOfOrder');
   });
 
-  it('[CO24] the step that waits for a newcomer waits until it is warm, and no longer than it may take', () => {
+  it('the step that waits for a newcomer waits until it is warm, and no longer than it may take', () => {
     for (const comes of [true, false]) {
       const swarm = script({ steps: 2 });
       swarm.warmUpSlowly();

@@ -43,7 +43,7 @@ function deciding(auto: boolean) {
 }
 const types = (effects: readonly DecisionEffect[]): string[] => effects.map(({ type }) => type);
 
-test('[CO27] what the wishes decide is answered within the same event, and the page is told once', () => {
+test('what the wishes decide is answered within the same event, and the page is told once', () => {
   const { told, state, whole } = deciding(false);
   const effects = told(joins(A));
   expect(types(effects)).toEqual(['log', 'storeEpoch', 'log', 'send', 'log', 'recordPlan', 'publish']);

@@ -15,7 +15,7 @@ test.each([
   ['that never gets warm', stranger('never warm', 1e-5, 0.01)],
   ['that is warm and never gets ready', stranger('never ready', 1e-5, 0.01)],
   ['that reports no step', stranger('mute', 1e-5, 0.01)],
-])('[CO71] [CO72] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
+])('[CO71] beside a stranger %s honest donors commit nearly what they do without it', (_, liar) => {
   const without = commitsIn(two, SECONDS);
   const beside = commitsIn([...two, liar], SECONDS);
   expect(without).toBeGreaterThan(500);
@@ -41,7 +41,7 @@ test('where all are five times as slow as they say, nobody goes for long', () =>
   expect(commitsIn(slow, SECONDS)).toBeGreaterThan(0.8 * commitsIn(frank, SECONDS));
 });
 
-test('[CO77] a member that says it needs a quarter of an hour for a layer, and sends nothing, holds nobody for an hour', () => {
+test('a member that says it needs a quarter of an hour for a layer, and sends nothing, holds nobody for an hour', () => {
   // Plans by the donors alone: it has its part, however slow it says it is.
   const wishes = { auto: false, replicas: 0 };
   const liar = { ...stranger('starves', 900, 0.01), joinsAtMs: 0 };
@@ -55,7 +55,7 @@ const crowd = (fromMs: number, untilMs: number, more: Pick<TimedDonor, 'wasHere'
     ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9, ...more },
   }));
 
-describe('[CO101] beside newcomers who stay for seconds, in a run whose plans have a part for each', () => {
+describe('beside newcomers who stay for seconds, in a run whose plans have a part for each', () => {
   const wishes = { auto: false, replicas: 1 };
   const minutes = 3;
   const late = { ...honest('z'), joinsAtMs: 60_000 };

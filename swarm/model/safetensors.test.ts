@@ -92,7 +92,7 @@ const anyHeader = fc.oneof(
     .map((header) => JSON.stringify(header)),
 );
 
-test('[FI5] whatever the header, there is a reason or tensors that cover the data', () => {
+test('whatever the header, there is a reason or tensors that cover the data', () => {
   fc.assert(
     fc.property(fc.oneof(anyHeader.map(encode), fc.uint8Array()), fc.nat(64), (bytes, dataBytes) => {
       const parsed = parseHeader(bytes, dataBytes);
@@ -103,7 +103,7 @@ test('[FI5] whatever the header, there is a reason or tensors that cover the dat
   );
 });
 
-test('[FI5] whatever the beginning, there is a reason or a length within the file', () => {
+test('whatever the beginning, there is a reason or a length within the file', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 12 }), fc.maxSafeInteger(), (start, fileBytes) => {
       const length = headerBytes(start, Math.abs(fileBytes));

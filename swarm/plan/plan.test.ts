@@ -402,7 +402,7 @@ describe('placesChanged', () => {
     [mainMemoryPlan, layeredPlan, 'layers are gathered from now on, state lies in main memory no longer'],
     [keeperPlan, keeperPlan, null],
     [layeredPlan, layeredPlan, null],
-  ])('[CO99] says what changes, case %#', (before, after, text) => {
+  ])('says what changes, case %#', (before, after, text) => {
     expect(placesChanged(made(before), made(after))).toBe(text);
   });
 });

@@ -108,7 +108,7 @@ describe('generate', () => {
   });
 });
 
-test('[DA15] a block made from a seed is the same alone, has the right spread, and differs by tensor', () => {
+test('a block made from a seed is the same alone, has the right spread, and differs by tensor', () => {
   const { model } = tinyModel(true);
   const first = initialValues(model, 'layer.1', 8);
   expect(initialValues(model, 'layer.1', 8)).toEqual(first);

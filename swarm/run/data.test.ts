@@ -91,7 +91,7 @@ test('[DA4] it is a pure function of seed and epoch, and these numbers do not ch
   `);
 });
 
-test('[DA4] [DA15] seeds and epochs give orders of their own', () => {
+test('[DA4] seeds and epochs give orders of their own', () => {
   const orders = [
     [0, 0],
     [0, 1],
@@ -125,7 +125,7 @@ test('[DA4] every window comes at every place about equally often, and so does e
   }
 });
 
-test('[DA9] a huge number of windows needs no more than a small one', () => {
+test('a huge number of windows needs no more than a small one', () => {
   const n = 2 ** 44 + 1;
   const places = Array.from({ length: 1_000 }, (_, index) => permuted(index, n, 5, 0));
   expect(new Set(places).size).toBe(1_000);

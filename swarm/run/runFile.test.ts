@@ -173,7 +173,7 @@ test.each<[islands: unknown, sentence: string]>([
   expect(reason(changed('train.islands', islands))).toBe(sentence);
 });
 
-test('[DA15] a seed is kept whole up to 2^53 - 1', () => {
+test('a seed is kept whole up to 2^53 - 1', () => {
   for (const seed of [2 ** 32, 2 ** 53 - 1]) {
     const parsed = parseRunFile({ ...minimal, init: { seed }, data: { ...minimal.data, seed } }, 'run.json');
     expect(parsed).toMatchObject({ ok: true, value: { init: { seed }, data: { seed } } });
@@ -224,7 +224,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
     { ...model, n_layer: 256, n_embd: 18_918, vocab_size: 10_000 },
     'model.n_layer is too large, 256: the model would have 1099692783756 elements, at most 1099511627776 were expected',
   ],
-])('[FI10] %s = %j is past what can be had: refused with the bound', (path, value, sentence) => {
+])('%s = %j is past what can be had: refused with the bound', (path, value, sentence) => {
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
 });
 
@@ -359,7 +359,7 @@ const anyValue = fc.oneof(
 );
 const anyChange = fc.tuple(fc.constantFrom(...paths), fc.option(fc.string(), { nil: undefined }), anyValue);
 
-test('[FI9] whatever stands in a run file, there is a run that parses again or one sentence with the file and a field', () => {
+test('whatever stands in a run file, there is a run that parses again or one sentence with the file and a field', () => {
   fc.assert(
     fc.property(fc.array(anyChange, { minLength: 1, maxLength: 3 }), (changes) => {
       const json = changes.reduce<unknown>(
@@ -376,7 +376,7 @@ test('[FI9] whatever stands in a run file, there is a run that parses again or o
   );
 });
 
-test('[FI9] whatever the JSON, there is a reason', () => {
+test('whatever the JSON, there is a reason', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (json) => /^run\.json: ./s.test(reason(json))),
     { seed: 4, numRuns: 500 },

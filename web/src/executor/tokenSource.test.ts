@@ -63,7 +63,7 @@ async function isDone(promise: Promise<unknown>): Promise<boolean> {
 test.each([
   ['in sequence', SEQUENTIAL],
   ['shuffled', SHUFFLED],
-] as const)('[DA7] %s, the tokens are those of the windows, the targets one later', async (_, order) => {
+] as const)('%s, the tokens are those of the windows, the targets one later', async (_, order) => {
   const server = new FakeServer(5);
   const source = sourceOf(server, order);
   expect(source.windows).toBe(9);
@@ -77,7 +77,7 @@ test.each([
   }
 });
 
-test('[DA7] a step whose tokens could have been there waits for none of them', async () => {
+test('a step whose tokens could have been there waits for none of them', async () => {
   // Shuffled, each of these steps reads more shards than are kept.
   const batch = 200;
   const server = new FakeServer(1_000);
@@ -92,7 +92,7 @@ test('[DA7] a step whose tokens could have been there waits for none of them', a
   }
 });
 
-test('[DA7] a step that is done again, or read at both ends of the pipeline, fetches nothing again', async () => {
+test('a step that is done again, or read at both ends of the pipeline, fetches nothing again', async () => {
   const server = new FakeServer(300);
   const source = sourceOf(server, SHUFFLED);
   source.expect(range(0, 100));
@@ -105,7 +105,7 @@ test('[DA7] a step that is done again, or read at both ends of the pipeline, fet
   expect(server.asked.length).toBe(asked);
 });
 
-test('[DA7] in sequence every shard is fetched once', async () => {
+test('in sequence every shard is fetched once', async () => {
   const server = new FakeServer(40);
   const source = sourceOf(server);
   for (let step = 0; step < 15; step++) {

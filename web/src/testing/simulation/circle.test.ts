@@ -110,7 +110,7 @@ const PLANS: readonly (readonly [name: string, makePlan: (seed: number) => MakeP
 ];
 
 describe.each(PLANS)('a donor %s', (_name, makePlan, hostile) => {
-  test.each(TRICKS)('[CO94] [CO95] [CO96] that %s goes, and nobody honest', { timeout: 3_600_000 }, async (trick) => {
+  test.each(TRICKS)('[CO94] [CO95] [CO76] that %s goes, and nobody honest', { timeout: 3_600_000 }, async (trick) => {
     for (let seed = 1; seed <= SEEDS; seed++) {
       const { ending, refused, bad } = await attacked({ seed, trick, hostile, makePlan: makePlan(seed) });
       const honest = refused.filter((peer) => !bad.has(peer));
