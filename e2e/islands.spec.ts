@@ -130,7 +130,7 @@ describe('islands', () => {
 
   // Skipped over several servers, which have no data directory to go on with.
   test.skipIf(isOverServers).each<Golden>(IS_LONG ? ['islands-f32', 'islands-sparse'] : ['islands-f32'])(
-    '[IS10] [IS11] [IS12] %s stopped at a meeting comes out the same to the last digit, and goes on with another number of donors',
+    '[IS11] [IS12] %s stopped at a meeting comes out the same to the last digit, and goes on with another number of donors',
     async (name) => {
       const whole = await train([name, 2, UNDISTURBED]);
       const evaluation = { files: ['held-out.txt'], everySteps: 13 };
@@ -213,7 +213,7 @@ function expectRecorded(path: string, lines: readonly RecordedLine[], bound: num
 const rollbacksOf = (report: string): unknown => JSON.parse(readFileSync(report, 'utf8')).rollbacks;
 
 test.runIf(isSeldomDue)(
-  '[IS85] [IS86] [IS69] a donor is killed and another comes: nothing is given up but its own round, and the losses are those of the rounds',
+  '[IS85] a donor is killed and another comes: nothing is given up but its own round, and the losses are those of the rounds',
   async () => {
     // Who comes late begins within the warm-up, at the rate of its number and not of its island's first step.
     const schedule = { type: 'cosine', warmupSteps: 30, decaySteps: 60, minRatio: 0.1 };
@@ -237,7 +237,7 @@ const SLOW_UPLINKS = ['speed=0.4', ...Array.from({ length: 4 }, () => 'speed=0.2
 ]);
 
 test.runIf(IS_LONG && !isOverServers)(
-  '[IS116] [IS117] [IS118] what islands share lies with owners, as uplinks are slow: one with copies is killed, another comes, and the losses are those of the rounds',
+  '[IS117] what islands share lies with owners, as uplinks are slow: one with copies is killed, another comes, and the losses are those of the rounds',
   async () => {
     const path = slowly('islands-sparse', STEPS, 15, ({ exchange }) => ({
       ...{ count: 'auto', roundSeconds: 2, exchange, publish: 'int8' },
@@ -274,7 +274,7 @@ function expectTakenIn(path: string, lines: readonly Required<Line>[]): void {
 }
 
 test.runIf(isSeldomDue)(
-  '[IS80] [IS81] [IS84] islands that begin their next round while the meeting is under way: the losses of a float64 trainer',
+  '[IS80] [IS81] islands that begin their next round while the meeting is under way: the losses of a float64 trainer',
   async () => {
     const path = overlapping({ count: 'auto', roundSeconds: 2 });
     const { metrics } = await runSwarm(path, '--donor', 'speed=1', '--donor', 'speed=0.5');

@@ -46,7 +46,7 @@ const plan = (train: object, cluster: object, words: readonly string[] = [], pre
     ...['--cluster', write('cluster.json', cluster), ...words],
   ]);
 
-it('[IS33] says what islands do beside one swarm, as one document', async () => {
+it('says what islands do beside one swarm, as one document', async () => {
   const islands = { count: 'auto', roundSeconds: 60 };
   expect(await plan({ islands }, CLUSTER, ['--json'], { wire: 'auto' })).toBe(0);
   expect(command.errors).toBe('');
@@ -85,7 +85,7 @@ it('[IS33] says what islands do beside one swarm, as one document', async () => 
   );
 });
 
-it('[IS33] what donors who leave cost is said of the one swarm as of islands: a step, or a round, is done again', async () => {
+it('what donors who leave cost is said of the one swarm as of islands: a step, or a round, is done again', async () => {
   const peers = CLUSTER.peers.map((peer, place) => ({ ...peer, ...(place === 0 && { meanSessionSeconds: 100 }) }));
   expect(await plan({ islands: { count: 'auto', roundSeconds: 60 } }, { ...CLUSTER, peers }, ['--json'])).toBe(0);
   const { reasons, synchronous, predicted } = JSON.parse(command.out);
@@ -97,7 +97,7 @@ it('[IS33] what donors who leave cost is said of the one swarm as of islands: a 
   expect((Number(times) * Number(expected)) / predicted.expectedTokensPerSecond).toBeCloseTo(1, 2);
 });
 
-it('[IS33] K islands of H steps are K, and a table is for people', async () => {
+it('K islands of H steps are K, and a table is for people', async () => {
   expect(await plan({ islands: { count: 5, innerSteps: 10 } }, CLUSTER, ['--json'])).toBe(0);
   const { islands } = JSON.parse(command.out);
   expect(islands).toHaveLength(5);
@@ -111,7 +111,7 @@ it('[IS33] K islands of H steps are K, and a table is for people', async () => {
   expect(command.out.split('\n')[1]).toMatch(/^Counting that donors leave in the middle of a round, .* are expected/);
 });
 
-it('[IS33] [OP51] the table and the reasons number islands alike, and say of auto that a run makes its groups by itself', async () => {
+it('[OP51] the table and the reasons number islands alike, and say of auto that a run makes its groups by itself', async () => {
   expect(await plan({ islands: { count: 'auto', roundSeconds: 60 } }, CLUSTER)).toBe(0);
   const numbers = (pattern: RegExp): (string | undefined)[] =>
     [...command.out.matchAll(pattern)].map(([, peer, island]) => `${peer} ${island}`);
@@ -128,7 +128,7 @@ it('[IS33] [OP51] the table and the reasons number islands alike, and say of aut
   expect(command.out).toMatch(/: 5 islands of 10 steps each, a round of .* s, beside it the meeting of .* m?s$/m);
 });
 
-it('[IS33] says how the stream between two donors goes, and over how many connections', async () => {
+it('says how the stream between two donors goes, and over how many connections', async () => {
   const peers = ['a', 'b'].map((id) => ({ id, memoryBytes: 6.5e6, flopsPerSecond: 2e9 }));
   // Too slow for a step in a round; it has room for what an owner keeps.
   peers.push({ id: 'c', memoryBytes: 1e8, flopsPerSecond: 1e4 });
@@ -163,12 +163,12 @@ it.each([
   [{ count: 2, roundSeconds: 3 }, 'train.islands.roundSeconds goes only with count "auto"'],
   [{ count: 'auto', exchange: 'f64' }, 'train.islands.exchange must be'],
   [{ count: 'auto', outer: 3 }, 'train.islands.outer must be an object'],
-])('[IS33] refuses islands %j in a sentence', async (islands, sentence) => {
+])('refuses islands %j in a sentence', async (islands, sentence) => {
   expect(await plan({ islands }, CLUSTER)).toBe(2);
   expect(command.errors).toContain(sentence);
 });
 
-it('[IS33] idle donors are told once, and no line is infinite', async () => {
+it('idle donors are told once, and no line is infinite', async () => {
   const idle = ['d', 'e', 'f', 'g', 'h'].map((id) => ({ id, memoryBytes: 1e5, flopsPerSecond: 1e9 }));
   const peers = [...CLUSTER.peers, ...idle];
   expect(
@@ -181,7 +181,7 @@ it('[IS33] idle donors are told once, and no line is infinite', async () => {
   expect(command.out).not.toMatch(/Infinity|e-\d/);
 });
 
-it('[IS33] refuses peers of whom no group has room', async () => {
+it('refuses peers of whom no group has room', async () => {
   const small = { peers: [{ id: 'a', memoryBytes: 1e5, flopsPerSecond: 1e9 }] };
   expect(await plan({ islands: { count: 'auto' } }, small)).toBe(2);
   expect(command.errors).toMatch(

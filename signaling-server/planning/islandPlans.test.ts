@@ -25,7 +25,7 @@ function read(islands: readonly unknown[], count: number | 'auto' = 3) {
   return readPlans(path, MODEL, SAMPLES, count === 'auto' ? autoIslands(10) : islandsOf(count, 2));
 }
 
-test('[IS57] a plan an island: those with the same donors are done by turns', async () => {
+test('a plan an island: those with the same donors are done by turns', async () => {
   const plans = await read([planOf('a'), planOf('b', 'c'), planOf('a')]);
   if (!plans.ok) throw new Error(plans.reason);
   expect(plans.value.map(({ islands, ...plan }) => [islands, peers(plan)])).toEqual([
@@ -44,12 +44,12 @@ test.each<[readonly unknown[], string]>([
   ],
   [[planOf('a'), { ...planOf('b'), islands: [0] }, planOf('c')], 'islands[1]: islands: a plan'],
   [[planOf('a'), { ...planOf('b'), stages: [] }, planOf('c')], 'islands[1]: layer 0 of the model is in no range'],
-])('[IS57] what is wrong is refused with its place: %#', async (islands, reason) => {
+])('what is wrong is refused with its place: %#', async (islands, reason) => {
   const refused = await read(islands);
   expect(!refused.ok && refused.reason).toContain(`${path}: ${reason}`);
 });
 
-test('[IS57] a run that decides by itself how many islands there are takes no plan for each', async () => {
+test('a run that decides by itself how many islands there are takes no plan for each', async () => {
   const refused = await read([planOf('a'), planOf('b')], 'auto');
   expect(!refused.ok && refused.reason).toContain('train.islands.count is "auto": expected a number');
 });

@@ -216,7 +216,7 @@ const effectsOf = (begin: typeof parted, random: Random): number => {
 };
 
 describe('the server of several groups is killed', () => {
-  it('[IS54] [IS55] before any effect: all come back, no step is given up, none is counted twice', () => {
+  it('[IS53] [IS55] before any effect: all come back, no step is given up, none is counted twice', () => {
     const count = effectsOf((killAt, random) => begun(killAt, random, 0), seededRandom(0));
     expect(count).toBeGreaterThan(60);
     for (let killAt = 0; killAt < count; killAt++) {
@@ -231,7 +231,7 @@ describe('the server of several groups is killed', () => {
     }
   });
 
-  it('[IS54] one donor stays away: its group goes on from its replicas, else all go back to the checkpoint', () => {
+  it('[IS53] one donor stays away: its group goes on from its replicas, else all go back to the checkpoint', () => {
     const given = [0, 0];
     for (let killAt = 30; killAt < 70; killAt += 3) {
       const random = seededRandom(killAt);
@@ -249,7 +249,7 @@ describe('the server of several groups is killed', () => {
     expect(given[1]).toBe(0);
   });
 
-  it('[IS54] before groups that parted from a checkpoint have met: what is decided is what is stored', () => {
+  it('[IS53] before groups that parted from a checkpoint have met: what is decided is what is stored', () => {
     const whole = parted(NOWHERE, seededRandom(0));
     toItsEnd(whole, seededRandom(0));
     let apart = 0;
@@ -268,7 +268,7 @@ describe('the server of several groups is killed', () => {
   it.each([
     ['all wait until a meeting is saved', { islands: islandsOf(2, 2), checkpointEverySteps: 1 }],
     ['rounds go on beside meetings', { islands: overlapping(islandsOf(2, 2)), checkpointEverySteps: 8 }],
-  ])('[IS54] [IS83] %s: nobody goes on with what one group did as if it had been all of them', (_, run) => {
+  ])('[IS53] [IS83] %s: nobody goes on with what one group did as if it had been all of them', (_, run) => {
     const config = groupedConfig({ ...ROUNDS, ...run }, 1);
     const begin = (killAt: number, random: Random): KilledRun => begunBy(config, killAt, random);
     const count = effectsOf(begin, seededRandom(0));

@@ -325,7 +325,7 @@ describe('metrics file', () => {
     expect(stepsInFile().map(({ step }) => step)).toEqual([0, 1, 2]);
   });
 
-  it('[IS10] has a round of islands when it is committed, by the numbers of its steps', () => {
+  it('has a round of islands when it is committed, by the numbers of its steps', () => {
     const records = [0, 1, 2].map((step) => ({ ...commit(step), loss: step }));
     const evaluations = new Map([[0, 9]]);
     const path = join(directory, 'islands.jsonl');

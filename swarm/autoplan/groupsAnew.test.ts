@@ -29,16 +29,16 @@ describe('drift of those for whom groups were sought', () => {
     ['a line nobody knew turns out slow', peer('b', 6, 1e6), true],
     ['a line nobody knew turns out as it was taken for', peer('b', 6, 5e6, 4e6), false],
     ['somebody comes', peer('c', 1), false],
-  ])('[IS110] %s: %o', (_, now, expected) => {
+  ])('%s: %o', (_, now, expected) => {
     expect(haveDrifted(before, paces(now))).toBe(expected);
   });
 
-  it('[IS110] nobody has drifted from what they are', () => {
+  it('nobody has drifted from what they are', () => {
     expect(haveDrifted(before, before)).toBe(false);
   });
 });
 
-it('[IS88] links that were measured are those of whom groups are sought of, and no others', () => {
+it('links that were measured are those of whom groups are sought of, and no others', () => {
   const islands = sparseIslands(10);
   const { config } = rehearsalTerms({ layers: 2, islands });
   const { planning: together } = decisionConfig(config, { auto: true, replicas: 0 });

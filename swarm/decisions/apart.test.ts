@@ -15,7 +15,7 @@ function untilCommitted(run: GroupedRun, steps: number) {
 }
 
 describe('two groups of donors', () => {
-  it('[IS50] [IS51] [IS52] train islands of their own, meet after each round, and save together', () => {
+  it('[IS51] [IS52] train islands of their own, meet after each round, and save together', () => {
     const run = new GroupedRun(groupedConfig({ ...TWO_GROUPS, steps: 8, evaluation: { everySteps: 4, windows: 4 } }));
     run.join('a', 'b');
     expect(run.groups).toEqual(['0: a', '1: b']);
@@ -31,7 +31,7 @@ describe('two groups of donors', () => {
     ]);
   });
 
-  it('[IS50] are as many as there are islands, or donors; both are shared out in order', () => {
+  it('are as many as there are islands, or donors; both are shared out in order', () => {
     const run = new GroupedRun(groupedConfig({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 5 }));
     run.join('a', 'b', 'c', 'd', 'e');
     expect(run.groups).toEqual(['0: a b', '1: c d', '2: e']);
@@ -51,7 +51,7 @@ describe('two groups of donors', () => {
     expect(alone.groups).toEqual(['all: a']);
   });
 
-  it('[IS57] under plans that are given, each group has the islands and the donors of its own; with others they are shared out', () => {
+  it('under plans that are given, each group has the islands and the donors of its own; with others they are shared out', () => {
     const { run: config, planning } = groupedConfig({ steps: 6, islands: islandsOf(3, 1), expectedDonors: 3 });
     const model = acceptedModel(planning);
     const planOf = (islands: readonly number[], ...names: string[]) => ({
@@ -70,7 +70,7 @@ describe('two groups of donors', () => {
     expect(run.isFinished).toBe(true);
   });
 
-  it('[IS56] the pages show each group, what it has and how far it is', () => {
+  it('the pages show each group, what it has and how far it is', () => {
     const run = new GroupedRun(groupedConfig({ steps: 8, islands: islandsOf(3, 1), expectedDonors: 2 }));
     run.join('a', 'b');
     const shown = (): unknown[] =>
@@ -99,7 +99,7 @@ describe('two groups of donors', () => {
     expect(shown()[1]).toEqual(['b', 2, null, '2: 0/0']);
   });
 
-  it('[IS50] a newcomer goes where the fewest are, and no step is given up for it', () => {
+  it('a newcomer goes where the fewest are, and no step is given up for it', () => {
     const run = new GroupedRun(groupedConfig(TWO_GROUPS));
     run.join('a', 'b');
     untilCommitted(run, 5);

@@ -37,7 +37,7 @@ const donorsOf = (run: RecordedRun, island: number) => [
 
 describe('groups that are made anew at meetings', () => {
   it.each([false, true])(
-    '[IS86] a newcomer has an island of its own, with the next number, from the round after a meeting (overlap: %s)',
+    'a newcomer has an island of its own, with the next number, from the round after a meeting (overlap: %s)',
     (isOverlapping) => {
       const run = three({ islands: isOverlapping ? overlapping(autoIslands(1)) : autoIslands(1) });
       while (run.commits.length < 50) run.advance();
@@ -55,7 +55,7 @@ describe('groups that are made anew at meetings', () => {
     },
   );
 
-  it('[IS86] where what the meeting came to is not saved before the next one, all wait for it there', () => {
+  it('where what the meeting came to is not saved before the next one, all wait for it there', () => {
     const run = three();
     run.uploadMs = 900;
     while (run.commits.length < 50) run.advance();
@@ -65,7 +65,7 @@ describe('groups that are made anew at meetings', () => {
     expect(donorsOf(run, 3)).toEqual(['d']);
   });
 
-  it('[IS86] an island that lost a member: the others of it begin a new one', () => {
+  it('an island that lost a member: the others of it begin a new one', () => {
     const run = three({ expectedDonors: 4 });
     run.join('d', 30);
     while (run.commits.length < 30) run.advance();
@@ -77,7 +77,7 @@ describe('groups that are made anew at meetings', () => {
     expect(donorsOf(run, 4)).toEqual(['e']);
   });
 
-  it('[IS86] [IS88] a donor that goes, alone on its island: that ends at the meeting, with all that it did, and nobody waits', () => {
+  it('a donor that goes, alone on its island: that ends at the meeting, with all that it did, and nobody waits', () => {
     const run = three();
     while (run.commits.length < 50) run.advance();
     const island = 1;
@@ -93,7 +93,7 @@ describe('groups that are made anew at meetings', () => {
 });
 
 describe('a late island', () => {
-  it('[IS87] is left out of one meeting: its steps are done by others, and its donor begins a new island', () => {
+  it('[IS85] is left out of one meeting: its steps are done by others, and its donor begins a new island', () => {
     const run = three();
     while (run.commits.length < 80) run.advance();
     run.slow('c', 25_000);
@@ -109,7 +109,7 @@ describe('a late island', () => {
     expect([...new Set(epochs(run))]).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 3: c']);
   });
 
-  it('[IS87] who is late by less than a grace is waited for', () => {
+  it('[IS85] who is late by less than a grace is waited for', () => {
     const run = three();
     while (run.commits.length < 80) run.advance();
     run.slow('c', 9_000);
@@ -146,7 +146,7 @@ describe('by what the planner finds', () => {
     return run;
   }
 
-  it('[IS88] two donors without room for the model make an island together; what others have changes by nothing', () => {
+  it('two donors without room for the model make an island together; what others have changes by nothing', () => {
     const run = two();
     for (const name of ['c', 'd']) run.join(name, 20, measured(0.001, SMALL));
     run.finish();
@@ -182,7 +182,7 @@ describe('by what the planner finds', () => {
     },
   );
 
-  it('[IS88] one without room is taken into a group, where it is of use there', () => {
+  it('one without room is taken into a group, where it is of use there', () => {
     const run = two();
     run.join('c', 20, measured(0.001, SMALL));
     run.finish();
@@ -204,7 +204,7 @@ describe('by what the planner finds', () => {
   }
   const group = (...names: string[]) => names.map(peerId);
 
-  it('[IS88] where other groups do enough more an island ends after a meeting, with all that it did, and its donor goes there', () => {
+  it('where other groups do enough more an island ends after a meeting, with all that it did, and its donor goes there', () => {
     const run = found([group('a'), group('b', 'c')], 1.2);
     expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 1: b c']);
     const rounds = [...new Set(run.commits.flatMap(({ island, round }) => (island === 2 ? round : [])))];
@@ -213,12 +213,12 @@ describe('by what the planner finds', () => {
     expect(run.lines.filter((line) => /^(island|checkpoint)/.test(line))).toEqual(['checkpoint 120']);
   });
 
-  it('[IS88] of groups that come together the largest goes on as it is, with its plan until the others are warm', () => {
+  it('of groups that come together the largest goes on as it is, with its plan until the others are warm', () => {
     const run = found([group('a', 'b'), group('c')], 1.2);
     expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c', 'epoch 0: a b']);
   });
 
-  it('[IS88] what gains little, or does not pay for the change in the steps that are left, changes nothing', () => {
+  it('what gains little, or does not pay for the change in the steps that are left, changes nothing', () => {
     for (const run of [found([group('a'), group('b', 'c')], 1.04), found([group('a'), group('b', 'c')], 1.2, 21)])
       expect(epochs(run)).toEqual(['epoch 0: a', 'epoch 1: b', 'epoch 2: c']);
   });
@@ -245,7 +245,7 @@ describe('by what the planner finds', () => {
     return { after: speeds.slice(before), epochs: epochs(run) };
   }
 
-  it('[IS110] a donor that is less than 1 / 1.5 as fast as when groups were sought: they are sought again after a meeting, once', () => {
+  it('a donor that is less than 1 / 1.5 as fast as when groups were sought: they are sought again after a meeting, once', () => {
     const { after, epochs } = drifting(0.6);
     expect(after[0]).toBe(0.6);
     expect(epochs.at(-1)).toBe('epoch 1: b c');
@@ -253,7 +253,7 @@ describe('by what the planner finds', () => {
     expect(after.length).toBeLessThanOrEqual(2);
   });
 
-  it('[IS110] one that is a little slower changes nothing, and nothing is sought', () => {
+  it('one that is a little slower changes nothing, and nothing is sought', () => {
     const { after, epochs } = drifting(0.7);
     expect(after).toEqual([]);
     expect(new Set(epochs)).toEqual(new Set(['epoch 0: a', 'epoch 1: b', 'epoch 2: c']));

@@ -59,7 +59,7 @@ describe('who has what islands share', () => {
     return run;
   }
 
-  it('[IS116] two for each range, who read it of the checkpoint that all began with, and have it from then on', () => {
+  it('two for each range, who read it of the checkpoint that all began with, and have it from then on', () => {
     const run = six(true);
     toMeeting(run);
     const first = ownersNow(run);
@@ -73,7 +73,7 @@ describe('who has what islands share', () => {
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
   });
 
-  it('[IS121] nobody owns more than it has memory for; where all together have too little, they own it all the same', () => {
+  it('nobody owns more than it has memory for; where all together have too little, they own it all the same', () => {
     const owned = (
       memoryBytes: number,
       others = PROFILE.memoryBytes,
@@ -176,7 +176,7 @@ describe('who has what islands share', () => {
     expectWhole(run);
   });
 
-  it('[IS118] who saves is sent all of it; where it is lost while all wait, another one that was sent it does', () => {
+  it('who saves is sent all of it; where it is lost while all wait, another one that was sent it does', () => {
     const run = six(false);
     run.uploadMs = 2_000;
     while (!run.state.groups.some(({ coordinator }) => coordinator.isSavedFirst === true)) run.advance();
@@ -199,7 +199,7 @@ describe('who has what islands share', () => {
     expect(seconds(20_000)).toBeLessThan(seconds(1) + 4 * 20);
   });
 
-  it('[IS118] the group saves that has it uploaded soonest, whoever came first', () => {
+  it('the group saves that has it uploaded soonest, whoever came first', () => {
     const run = runOf({ steps: 400, every: 20 });
     join(run, 'c', 'd', 'e', 'f', 'b');
     const saved: (string | undefined)[] = [];
@@ -213,7 +213,7 @@ describe('who has what islands share', () => {
     expect(run.isFinished).toBe(true);
   });
 
-  it('[IS119] where so many have come that they meet sooner with owners, all begin anew at what is saved', () => {
+  it('where so many have come that they meet sooner with owners, all begin anew at what is saved', () => {
     const run = runOf({ steps: 400 });
     join(run, 'a', 'c');
     while (run.meetings.length < 2) run.advance();
@@ -252,7 +252,7 @@ function chaos(seed: number, isOverlapping: boolean) {
 }
 
 it.each([false, true])(
-  '[IS116] [IS117] [IS118] whatever happens by chance: who is to have something has it, and the run ends (%s)',
+  '[IS117] whatever happens by chance: who is to have something has it, and the run ends (%s)',
   (isOverlapping) => {
     const seeds = process.env.SHOAL_LONG ? 1200 : 10;
     for (let seed = 0; seed < seeds; seed++)

@@ -126,7 +126,7 @@ it('[IS68] one donor alone is one island, and goes on so', () => {
   expect(run.meetings.length).toBeGreaterThanOrEqual(20);
 });
 
-it('[IS67] an island that is new does four steps in its first round', () => {
+it('an island that is new does four steps in its first round', () => {
   const run = runOf({ steps: 10_000, islands: autoIslands(1), expectedDonors: 2, checkpointEverySteps: 10_000 });
   run.join('a', 10);
   run.join('b', 20);

@@ -86,7 +86,7 @@ test('[IS66] no step is given out that would end after the round, but a first on
   expect(mayTake(terms, { stepMs: 1, most: 1 }, { own: 0, all: 1_000 }, 0)).toBe(false);
 });
 
-test('[IS67] a newcomer does a few steps, a hundredth of the round before at most; who did some half as many again', () => {
+test('a newcomer does a few steps, a hundredth of the round before at most; who did some half as many again', () => {
   const first = (before: number) => roundTerms({ roundSeconds: 1 }, 1e6, [], before).first;
   expect([0, 10, 100, 250, 399, 400, 10_000].map(first)).toEqual([4, 1, 1, 2, 3, 4, 4]);
   const terms = { lastsMs: 100, most: 1_000, first: 2 };

@@ -131,7 +131,7 @@ describe('meet', () => {
   test.each<MeetingSettings>([
     { outer: { learningRate: 0.7, momentum: 0.9 }, exchange: 'f32', publish: 'f32' },
     { outer: { learningRate: 1, momentum: 0.5 }, exchange: { top: 6, chunk: 128, feedback: 0.95 }, publish: 'int8' },
-  ])('[IS6] parts of a tensor have the bits that the whole has: %j', (settings) => {
+  ])('[PL22] parts of a tensor have the bits that the whole has: %j', (settings) => {
     const random = seededRandom(7);
     const values = (size: number) => Float32Array.from({ length: 1000 }, () => (random() - 0.5) * size);
     const first = values(1);

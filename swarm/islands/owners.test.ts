@@ -43,7 +43,7 @@ function randomLines(seed: number, count: number): Line[] {
 
 const lengthOf = (owned: readonly Owned[]): number => owned.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
 
-describe('[IS120] ranges of owners', () => {
+describe('ranges of owners', () => {
   test.each([1, 2, 3, 4, 5, 6, 7, 8])('cover the model, each with two donors: seed %d', (seed) => {
     const lines = named(randomLines(seed, 1 + seed * 3));
     const owned = ownersOf(MODEL, SETTINGS, lines);
@@ -121,7 +121,7 @@ describe('[IS120] ranges of owners', () => {
   });
 });
 
-describe('[IS121] shares of owners', () => {
+describe('shares of owners', () => {
   test('are the uplink that packets leave over, in the least time', () => {
     const lines = [3e6, 2e6, 1e6].map((upload, i) => ({
       ...{ upload, download: Number.POSITIVE_INFINITY },

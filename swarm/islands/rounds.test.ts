@@ -111,7 +111,7 @@ test('[IS11] checkpoints and evaluations are due after whole rounds', () => {
   expect(wholeRounds({}, 7)).toBe(7);
 });
 
-test('[IS10] curves go by numbers, those of a run without islands by what they have', () => {
+test('curves go by numbers, those of a run without islands by what they have', () => {
   const steps = [0, 1, 2, 3].map((step) => ({ step, loss: 10 - step }));
   const known = withNumbers({ steps: 4, islands: islandsOf(2, 2) }, steps);
   expect(byNumber(known).map(({ step, loss }) => [step, loss])).toEqual([
@@ -126,7 +126,7 @@ test('[IS10] curves go by numbers, those of a run without islands by what they h
   expect(byNumber(withNumbers({ steps: 4 }, steps))).toBe(steps);
 });
 
-test('[IS10] what stands of the round under way, island by island', () => {
+test('what stands of the round under way, island by island', () => {
   const rounds = { steps: 7, islands: islandsOf(2, 2) };
   const said = (count: number): string => {
     const { round, active, islands } = roundSoFar(rounds, count);
@@ -139,14 +139,14 @@ test('[IS10] what stands of the round under way, island by island', () => {
   ]);
 });
 
-test('[IS50] of a round it is known how many steps of some islands stand: worked out by hand', () => {
+test('of a round it is known how many steps of some islands stand: worked out by hand', () => {
   // Rounds of islands 0 0 1 1 2 2, the last one 0 0 1 1 2.
   const train = { steps: 11, islands: islandsOf(3, 2) };
   expect([0, 1, 2, 5, 6].map((position) => stepsBefore(train, 0, position, [0, 2]))).toEqual([0, 1, 2, 3, 4]);
   expect([6, 9, 11].map((position) => stepsBefore(train, 6, position, [1, 2]))).toEqual([0, 1, 3]);
 });
 
-test('[IS50] after the last step no island has another one', () => {
+test('after the last step no island has another one', () => {
   const train = { steps: 12, islands: islandsOf(2, 2) };
   for (const own of [[0], [1]]) expect(nextStep(train, 12, own)).toBeNull();
 });

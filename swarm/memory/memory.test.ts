@@ -249,7 +249,7 @@ describe('sharded state (ZeRO, Rajbhandari et al. 2020), N peers with all layers
   });
 });
 
-test('[IS47] [IS111] who keeps state in a group has room for a meeting: what comes of it, one value, and all that is said', () => {
+test('[IS111] who keeps state in a group has room for a meeting: what comes of it, one value, and all that is said', () => {
   const peer = peerId('a');
   const plan = equalSplit(model, 1, [peer]);
   const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);

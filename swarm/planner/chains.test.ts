@@ -70,7 +70,7 @@ const orders = (items: readonly number[]): number[][] =>
     : items.flatMap((one) => orders(items.filter((other) => other !== one)).map((rest) => [one, ...rest]));
 
 describe('pipelines by what they really take', () => {
-  test.each([1, 2, 3, 4])('[IS31] end as many whole steps as the best of all there are: cluster %d', (seed) => {
+  test.each([1, 2, 3, 4])('end as many whole steps as the best of all there are: cluster %d', (seed) => {
     const asked = askedOf(seed, 5);
     const best = mostSteps(asked, [0, 1, 2, 3, 4]);
     const chains = chainsOf(asked, nobody);
@@ -81,7 +81,7 @@ describe('pipelines by what they really take', () => {
     expect(new Set(members).size).toBe(members.length);
   });
 
-  test.each([1, 2, 3])('[IS31] the walk along a pipeline is what its draft is judged by: cluster %d', (seed) => {
+  test.each([1, 2, 3])('the walk along a pipeline is what its draft is judged by: cluster %d', (seed) => {
     const asked = { ...askedOf(seed, 6), roundSeconds: 1000 };
     const scale = new Scale(asked, nobody);
     const { samples, sequence } = asked.costs.batch;
@@ -106,7 +106,7 @@ describe('pipelines by what they really take', () => {
     expect(compared).toBeGreaterThan(20);
   });
 
-  test('[IS31] no stage takes longer to send than is waited for, and who receives late has less of a round', () => {
+  test('no stage takes longer to send than is waited for, and who receives late has less of a round', () => {
     const { meets, ...rest } = askedOf(1, 4);
     const whole = new Scale({ ...rest, meets }, nobody);
     const [before = 0, after = 0] = whole.layers([0, 1]);

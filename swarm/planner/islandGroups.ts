@@ -378,7 +378,7 @@ export function meetingOfAll(
 
 /** A checkpoint of what islands share. */
 export interface IslandSave {
-  /** Of the groups the one that has it uploaded soonest, which saves it (IS118). */
+  /** Of the groups the one that has it uploaded soonest, which saves it. */
   readonly group: number;
   readonly uploadSeconds: number;
   readonly bytes: number;

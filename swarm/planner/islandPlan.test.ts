@@ -67,7 +67,7 @@ function randomCluster(seed: number, count: number): Cluster {
   return clusterOf(peers, { bytesPerSecond: 1e6, windowBytes: 1e5 });
 }
 
-describe('[IS32] the plan says how islands meet', () => {
+describe('the plan says how islands meet', () => {
   const line = (uploadBytesPerSecond: number, i: number) => ({
     ...{ id: `q${i}`, memoryBytes: ELEMENTS * 80, flopsPerSecond: 2e9 },
     ...{ uploadBytesPerSecond, downloadBytesPerSecond: 1e6 },
@@ -114,7 +114,7 @@ describe('[IS32] the plan says how islands meet', () => {
 });
 
 describe('islands', () => {
-  test.each(IS_LONG ? [1, 2, 3, 4, 5, 6] : [3, 5, 6])('[IS30] are sound: cluster %d', (seed) => {
+  test.each(IS_LONG ? [1, 2, 3, 4, 5, 6] : [3, 5, 6])('are sound: cluster %d', (seed) => {
     const cluster = randomCluster(seed, 12);
     const found = planned(cluster, {}, 'auto');
     const costs = clusterCosts(problemOf(cluster, 'auto'));
@@ -141,13 +141,13 @@ describe('islands', () => {
     );
   });
 
-  test('[IS30] where a donor stands in the file changes nothing', () => {
+  test('where a donor stands in the file changes nothing', () => {
     const cluster = randomCluster(7, 10);
     const turned = { ...cluster, peers: cluster.peers.toReversed() };
     expect(planned(turned)).toEqual(planned(cluster));
   });
 
-  test('[IS31] count by their chance to live to their meeting, by a power of it, or by their tokens alone', () => {
+  test('count by their chance to live to their meeting, by a power of it, or by their tokens alone', () => {
     const costs = clusterCosts({ ...problemOf(randomCluster(11, 5)), planeBytes: 8 });
     const asked = { costs, roundSeconds: 600, meets: meetsOf(costs, ASKED, 600, null), overlaps: true };
     const weight = (caution: number): number => weightOf({ ...asked, caution }, [0, 1, 3]);
@@ -156,7 +156,7 @@ describe('islands', () => {
     expect(weight(0.5) ** 2).toBeCloseTo(weight(1), 12);
   });
 
-  test.each([11, 12, 13, 14])('[IS31] are worth about as much as the best of all groupings: cluster %d', (seed) => {
+  test.each([11, 12, 13, 14])('are worth about as much as the best of all groupings: cluster %d', (seed) => {
     const cluster = randomCluster(seed, 5);
     const costs = clusterCosts({ ...problemOf(cluster), planeBytes: 8 });
     const asked = {
@@ -176,7 +176,7 @@ describe('islands', () => {
     expect(found).toBeLessThanOrEqual(best * (1 + 1e-9));
   });
 
-  test.each([1, 2])('[IS30] of a model of %i layers, too, where there are more donors than layers', (layers) => {
+  test.each([1, 2])('of a model of %i layers, too, where there are more donors than layers', (layers) => {
     const small = modelWith({ n_layer: layers, n_embd: 64 });
     const donors = ['a', 'b', 'c'].map((id) => ({ id, memoryBytes: 8e9, flopsPerSecond: 1e12 }));
     const found = planIslands({ ...problemOf(clusterOf(donors)), model: small }, ASKED);
@@ -184,7 +184,7 @@ describe('islands', () => {
   });
 
   const roomy = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
-  test('[IS31] who has room is alone, and who has not makes an island with its like', () => {
+  test('who has room is alone, and who has not makes an island with its like', () => {
     const small = { ...roomy, memoryBytes: SMALL };
     const found = planned(
       clusterOf([...'ab'].map((id) => ({ id, ...roomy })).concat([...'cd'].map((id) => ({ id, ...small }))), {
@@ -194,7 +194,7 @@ describe('islands', () => {
     expect(membersOf(found).toSorted()).toEqual([['a'], ['b'], ['c', 'd']]);
   });
 
-  test('[IS31] fast links inside, slow ones between', () => {
+  test('fast links inside, slow ones between', () => {
     const peers = ['a', 'b', 'c', 'd'].map((id, i) => ({
       ...{ id, memoryBytes: SMALL, flopsPerSecond: 2e9, region: i % 2 ? 'eu' : 'us' },
     }));
@@ -216,14 +216,14 @@ describe('islands', () => {
     ]);
   });
 
-  test('[IS32] a round is over when the last step that ends within it has ended', () => {
+  test('a round is over when the last step that ends within it has ended', () => {
     const { islands, predicted } = planned(clusterOf([...'ab'].map((id) => ({ id, ...roomy }))));
     const ends = islands.map(({ predicted: own }) => own.stepsPerRound * own.stepSeconds);
     expect(Math.max(...ends)).toBeLessThan(60);
     expect(predicted.roundSeconds - predicted.meetingSeconds).toBeCloseTo(Math.max(...ends), 9);
   });
 
-  test('[IS32] a line that is too slow costs its own island steps, not the others', () => {
+  test('a line that is too slow costs its own island steps, not the others', () => {
     const late = { id: 'e', ...roomy, downloadBytesPerSecond: 3e4 };
     const found = planned(clusterOf([...crowd(11, roomy, ELEMENTS / 1e2), late]));
     expect(found.islands).toHaveLength(12);
@@ -233,7 +233,7 @@ describe('islands', () => {
     expect(found.predicted.meetingSeconds).toBeLessThan((17 / 16) * (ELEMENTS / 3e4));
   });
 
-  test('[IS32] with K islands of H steps the slowest is waited for, and groups take turns', () => {
+  test('with K islands of H steps the slowest is waited for, and groups take turns', () => {
     const found = planned(
       clusterOf([
         { id: 'a', ...roomy, memoryBytes: ELEMENTS * 90, flopsPerSecond: 4e9 },
@@ -260,7 +260,7 @@ describe('main memory', () => {
   const each = [{ count: 'auto', roundSeconds: 60 } as const, { count: 2, innerSteps: 10 }];
 
   test.each(IS_LONG ? [12, 16, 20, 24, 28, 32, 40, 60] : [12, 16, 60])(
-    '[IS31] more of it is neither refused nor slower: %d bytes a parameter',
+    'more of it is neither refused nor slower: %d bytes a parameter',
     (memory) => {
       for (const rounds of each) {
         const of = (hostBytes: number) =>
@@ -281,7 +281,7 @@ describe('main memory', () => {
     },
   );
 
-  test('[IS30] a refusal says to whom how much is missing, and with so much there is a plan', () => {
+  test('a refusal says to whom how much is missing, and with so much there is a plan', () => {
     const of = (memoryBytes: number) =>
       planIslands(problemOf(clusterOf([{ id: 'a', memoryBytes, flopsPerSecond: 2e9 }])), ASKED);
     const few = of(ELEMENTS * 12);
@@ -299,7 +299,7 @@ describe('main memory', () => {
 const crowd = (count: number, donor: object, uploadBytesPerSecond: number) =>
   Array.from({ length: count }, (_, i) => ({ id: `c${i}`, ...donor, ...(i === 0 ? { uploadBytesPerSecond } : {}) }));
 
-test('[IS32] who would do no step in a round is left out', () => {
+test('who would do no step in a round is left out', () => {
   const fast = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
   const [first] = planned(clusterOf([{ id: 'a', ...fast }])).islands;
   invariant(first, 'an island');
@@ -339,7 +339,7 @@ describe('a meeting', () => {
   const parts = [0, 1].map((place) => ({ place, primary: ELEMENTS, held: ELEMENTS, free: 1e9 }));
   const DENSE = { ...ASKED, exchange: 'f32', publish: 'f32' } as const;
 
-  test('[IS32] takes as long as its owners take to send all of it', () => {
+  test('takes as long as its owners take to send all of it', () => {
     // Two packets of the model each, and half of the model to each of two: 12 bytes an element.
     const even = meetingOf(donors([1e6, 1e6]), DENSE, parts);
     expect(even?.sendingSeconds).toBeCloseTo((12 * ELEMENTS) / 1e6, 6);
@@ -351,7 +351,7 @@ describe('a meeting', () => {
     expect(uneven?.shares[1]).toBeCloseTo(0, 6);
   });
 
-  test('[IS32] nobody owns what it has no room for', () => {
+  test('nobody owns what it has no room for', () => {
     const of = (free: readonly number[]) =>
       meetingOf(
         donors([1e6, 1e6, 1e6]),
@@ -379,7 +379,7 @@ const golden = (name: string): unknown =>
   JSON.parse(readFileSync(fileURLToPath(new URL(`../../e2e/golden/homes/${name}.json`, import.meta.url)), 'utf8'));
 
 test.runIf(IS_LONG).each(['125m', '1b'] as const)(
-  '[IS31] two hundred homes: %s',
+  'two hundred homes: %s',
   (name) => {
     const cluster = parseCluster(golden('cluster'), 'cluster.json');
     const parsed = parsePlannedRun(golden(name), name);
@@ -405,7 +405,7 @@ test.runIf(IS_LONG).each(['125m', '1b'] as const)(
 describe('what a checkpoint of islands takes', () => {
   const part = (place: number, primary: number): Part => ({ place, primary, held: primary, free: 0 });
 
-  it('[IS118] the island that has a checkpoint uploaded soonest saves it, and owners send it what it lacks', () => {
+  it('the island that has a checkpoint uploaded soonest saves it, and owners send it what it lacks', () => {
     const peers = [
       { upload: 100, download: 1_000 },
       { upload: 100, download: 40 },

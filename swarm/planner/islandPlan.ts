@@ -68,7 +68,7 @@ export interface IslandPlan {
     /** Parts of the model, of those donors who own some; empty where nobody does. */
     readonly owners: readonly { readonly peer: PeerId; readonly share: number }[];
   };
-  /** With owners, and these groups would want them were there room for either (IS121). */
+  /** With owners, and these groups would want them were there room for either. */
   readonly isSoonerOwned: boolean;
   readonly idle: ClusterPlan['idle'];
   readonly reasons: readonly Reason[];

@@ -35,7 +35,7 @@ function planned(cluster: Cluster, asked: Partial<IslandsAsked> = {}): IslandPla
   return found.value;
 }
 
-test('[IS32] with K islands of H steps donors whose lines are too slow make none slower', () => {
+test('with K islands of H steps donors whose lines are too slow make none slower', () => {
   const cluster = (count: number): Cluster =>
     clusterOf([
       ...alike(count, { ...roomy, flopsPerSecond: 4e9, uploadBytesPerSecond: 2e3 }),
@@ -46,7 +46,7 @@ test('[IS32] with K islands of H steps donors whose lines are too slow make none
   expect(rate(1)).toBeGreaterThanOrEqual(rate(0));
 });
 
-test('[IS31] with more donors than can send each other their packets islands are of some of them', () => {
+test('with more donors than can send each other their packets islands are of some of them', () => {
   const line = { uploadBytesPerSecond: 1e5, downloadBytesPerSecond: 1e5 };
   const cluster = (count: number): Cluster => clusterOf(alike(count, { ...roomy, ...line }));
   const rate = (count: number): number => planned(cluster(count)).predicted.tokensPerSecond;
@@ -57,7 +57,7 @@ test.each([
   ['with auto', { rounds: { count: 'auto', roundSeconds: 60 } }],
   ['K islands', { rounds: { count: 3, innerSteps: 20 } }],
   ['K islands of few steps', { rounds: { count: 3, innerSteps: 1 } }],
-] as const)('[IS32] with overlap a round is as long as its steps or its meeting: %s', (_, asked) => {
+] as const)('with overlap a round is as long as its steps or its meeting: %s', (_, asked) => {
   const cluster = clusterOf(alike(3, { ...roomy, memoryBytes: ELEMENTS * 44, uploadBytesPerSecond: 1e6 }));
   const [one, apart] = [planned(cluster, { ...asked, overlap: true }), planned(cluster, asked)];
   const { roundSeconds, meetingSeconds, tokensPerSecond } = one.predicted;

@@ -70,7 +70,7 @@ test('[CO100] a cosine may end where it begins, at step 0 too', () => {
     );
 });
 
-test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', () => {
+test('islands: the defaults of docs/run-file.md, by what is exchanged', () => {
   const islands = (value: object) => {
     const parsed = parseRunFile(changed('train.islands', { count: 2, innerSteps: 6, ...value }), 'run.json');
     return parsed.ok ? parsed.value.train.islands : parsed.reason;
@@ -92,7 +92,7 @@ test('[IS1] islands: the defaults of docs/run-file.md, by what is exchanged', ()
   expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
 });
 
-test('[IS1] islands that are as many as there are groups have defaults of their own, and are a run file again', () => {
+test('islands that are as many as there are groups have defaults of their own, and are a run file again', () => {
   const parsed = parseRunFile(changed('train.islands', { count: 'auto' }), 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);
   expect(parsed.value.train.islands).toEqual({
@@ -104,7 +104,7 @@ test('[IS1] islands that are as many as there are groups have defaults of their 
   expect(dense.ok && dense.value.train.islands?.outer).toEqual({ learningRate: 1, momentum: 0.5 });
 });
 
-test('[IS1] a held-out loss of islands that publish int8 is refused in one sentence', () => {
+test('a held-out loss of islands that publish int8 is refused in one sentence', () => {
   const islands = { count: 2, innerSteps: 6, exchange: 'f32', publish: 'int8' };
   const run = changed('train.islands', islands);
   expect(parseRunFile(run, 'run.json')).toMatchObject({ ok: true });
@@ -169,7 +169,7 @@ test.each<[islands: unknown, sentence: string]>([
     { count: 2, innerSteps: 6, outer: { momentum: 1 } },
     'run.json: train.islands.outer.momentum must be a number from 0 to below 1, not 1',
   ],
-])('[IS1] islands %j are refused in one sentence', (islands, sentence) => {
+])('islands %j are refused in one sentence', (islands, sentence) => {
   expect(reason(changed('train.islands', islands))).toBe(sentence);
 });
 

@@ -63,7 +63,7 @@ function spread(rate: number): number {
   return Math.max(...(one ?? []).map((loss, step) => Math.abs(loss / (other?.[step] ?? 0) - 1)));
 }
 
-test('[IS69] at the rate of the golden run a rounding of the weights is more than 1e-5 of a loss in some recorded rounds, at a third of it not', () => {
+test('at the rate of the golden run a rounding of the weights is more than 1e-5 of a loss in some recorded rounds, at a third of it not', () => {
   expect(spread(0.003)).toBeGreaterThan(1e-5);
   expect(spread(0.001)).toBeLessThan(1e-6);
 });

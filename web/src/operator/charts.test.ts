@@ -42,7 +42,7 @@ describe('charts', () => {
     for (const value of line('loss', 'each step', given).slice(1)) expect(value).toBeCloseTo(0.5, 1);
   });
 
-  test('[IS10] a run with islands has a curve for each, smoothed by itself, and their mean where all are as far', () => {
+  test('a run with islands has a curve for each, smoothed by itself, and their mean where all are as far', () => {
     // Two islands of two steps a round; the second has one step still to do.
     const done = [0, 2, 1, 3, 4, 6, 5].map((number, step) =>
       stepAt(step, { number, island: number % 2, loss: number % 2 === 0 ? 4 : 2 }),
@@ -62,7 +62,7 @@ describe('charts', () => {
     expect(line('loss', 'mean', window).filter((value) => value !== null)).toEqual([3]);
   });
 
-  test('[IS10] with islands what is learned goes by numbers, what is done by the order in which it was done', () => {
+  test('with islands what is learned goes by numbers, what is done by the order in which it was done', () => {
     // Island 1's turn of two steps, then island 2's; a donor more came between the two.
     const done = [0, 2, 1, 3].map((number, step) =>
       stepAt(step, { number, island: number % 2, donors: step < 2 ? 1 : 2, learningRate: number }),
@@ -84,7 +84,7 @@ describe('charts', () => {
     ]);
   });
 
-  test('[IS10] of many islands the lowest, the highest and the mean', () => {
+  test('of many islands the lowest, the highest and the mean', () => {
     const done = Array.from({ length: 24 }, (_, step) => stepAt(step, { number: step, island: step % 12, loss: step }));
     const given = { steps: done, islands: Array.from({ length: 12 }, (_, island) => island) };
     expect(chart('loss', given).lines.map(({ label }) => label)).toEqual([
@@ -95,7 +95,7 @@ describe('charts', () => {
     expect(line('loss', 'mean', given)).toEqual([5.5, 17.5]);
   });
 
-  test('[IS10] where islands end and others begin each has its curve, and the mean goes on', () => {
+  test('where islands end and others begin each has its curve, and the mean goes on', () => {
     // Islands 1 and 3 are left; island 2 ended after its first step, and island 3 began then.
     const done = [0, 1, 0, 2, 0, 2].map((island, number) =>
       stepAt(number, { number, island, loss: [4, 2, 8][island] ?? 0 }),

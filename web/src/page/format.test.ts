@@ -14,7 +14,7 @@ import {
 } from './format.ts';
 
 describe('format', () => {
-  test('[IS56] an island’s steps are of so many, or as many as the time allowed', () => {
+  test('an island’s steps are of so many, or as many as the time allowed', () => {
     expect(innerStepsText({ innerStep: 1, innerSteps: 1 })).toBe('1 of 1 step');
     expect(innerStepsText({ innerStep: 1_200, innerSteps: 2_000 })).toBe('1,200 of 2,000 steps');
     expect(innerStepsText({ innerStep: 1, innerSteps: null })).toBe('1 step');
