@@ -67,7 +67,7 @@ test('a port that is taken, a data directory that is in use, a name that it know
 });
 
 test.each([['one server', []], ...(IS_LONG ? ([['two servers', ['--servers', '2']]] as const) : [])] as const)(
-  '[OP69] where an export fails at the end, a data directory stays, and the command that is named exports: %s',
+  'where an export fails at the end, a data directory stays, and the command that is named exports: %s',
   async (_, servers) => {
     const out = join(temporaryFolder(), 'a folder');
     const swarm = new RunningCommand(['swarm', TINY, '--donors', '1', '--export', out, ...servers]);
@@ -89,7 +89,7 @@ test.each([['one server', []], ...(IS_LONG ? ([['two servers', ['--servers', '2'
 const mayMount = process.platform === 'linux' && process.getuid?.() === 0;
 
 test.skipIf(!mayMount)(
-  '[OP69] a disk without room for the weights is refused before training (needs root)',
+  'a disk without room for the weights is refused before training (needs root)',
   async ({ skip }) => {
     const disk = temporaryFolder();
     try {
@@ -146,7 +146,7 @@ async function endsWithNpm(child: ChildProcess, folder: string): Promise<void> {
   expect(processesOf(folder)).toEqual([]);
 }
 
-test.skipIf(process.platform !== 'linux')('[OP68] a server ends with the npm that runs it', async () => {
+test.skipIf(process.platform !== 'linux')('a server ends with the npm that runs it', async () => {
   const folder = temporaryFolder();
   const child = npmRun(folder, 'serve', '--port', '0', '--data-dir', join(folder, 'data'));
   await said(child, /operator token/);
@@ -154,7 +154,7 @@ test.skipIf(process.platform !== 'linux')('[OP68] a server ends with the npm tha
 });
 
 test.skipIf(process.platform !== 'linux')(
-  '[OP68] a swarm ends with the npm that runs it, and so do its browsers',
+  'a swarm ends with the npm that runs it, and so do its browsers',
   async () => {
     const folder = temporaryFolder();
     const child = npmRun(folder, 'swarm', TINY, '--donors', '2', '--data-dir', join(folder, 'data'));

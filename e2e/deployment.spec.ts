@@ -29,7 +29,7 @@ const missing = [
   ...(canUnshare() ? [] : ['root on Linux, with namespaces']),
   ...[...FOREIGN_PROGRAMS, RELAY_CLIENT, 'nsenter', 'setpriv', 'npm'].filter((program) => !has(program)),
 ];
-const title = '[NA10] the site of deploy/ trains with donors through its proxy, and a rolling restart costs no step';
+const title = 'the site of deploy/ trains with donors through its proxy, and a rolling restart costs no step';
 
 test.skipIf(missing.length > 0)(
   missing.length > 0 ? `${title}: skipped without ${missing.join(', ')}` : title,

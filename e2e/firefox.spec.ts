@@ -50,7 +50,7 @@ async function needsFirefox({ skip }: TestContext): Promise<void> {
   if (reason !== null) skip(reason);
 }
 
-test('[BR5] a swarm of Firefox and Chromium computes what one trainer in float64 does', async (context) => {
+test('a swarm of Firefox and Chromium computes what one trainer in float64 does', async (context) => {
   await needsFirefox(context);
   const folder = join(temporaryFolder(), 'export');
   const donors = ['--donor', 'browser=firefox', '--donor', 'browser=chromium'];
@@ -60,19 +60,19 @@ test('[BR5] a swarm of Firefox and Chromium computes what one trainer in float64
   expect(new Set(metrics.map(({ stages }) => stages))).toEqual(new Set([2]));
 });
 
-test.runIf(IS_LONG)('[BR5] Chromium beside Firefox learns dashes by heart, and verse after them', async (context) => {
+test.runIf(IS_LONG)('Chromium beside Firefox learns dashes by heart, and verse after them', async (context) => {
   await needsFirefox(context);
   await expectUnusual('dashes', '--donor', 'browser=chromium', '--donor', 'browser=firefox');
 });
 
-test.runIf(IS_LONG)('[BR5] [BR6] Firefox alone, frozen in between: the same curve', async (context) => {
+test.runIf(IS_LONG)('Firefox alone, frozen in between: the same curve', async (context) => {
   await needsFirefox(context);
   const options = ['--donors', '1', '--browser', 'firefox', '--steps', '8', '--chaos', 'freeze:0@3+1s'];
   const { metrics } = await runSwarm(GOLDEN, ...options);
   expect(curveFaults('gpt2-tiny', 8, metrics)).toEqual([]);
 });
 
-test('[BR5] the donor page in Firefox: joins, pauses, goes on, leaves, and breaks no rule of its own', async (context) => {
+test('the donor page in Firefox: joins, pauses, goes on, leaves, and breaks no rule of its own', async (context) => {
   await needsFirefox(context);
   const server = await startServer(copyOfRun('gpt2-tiny', withSteps(100_000)));
   const { tab, warnings } = await firefox();

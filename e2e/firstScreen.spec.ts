@@ -69,7 +69,7 @@ async function openWatched(
 }
 
 test(
-  '[DO18] with the longest words and a sample it says what it costs and how to stop above the fold, and nothing moves',
+  'with the longest words and a sample it says what it costs and how to stop above the fold, and nothing moves',
   async () => {
     const server = await startServer(copyOfRun('gpt2-long', savedOften), { schedule: 'gpipe' });
     const operator = await openOperator(server);
@@ -99,7 +99,7 @@ test(
   BUSY_MS,
 );
 
-test('[DO18] the button is on the first screen of a page at twice its size, and of a small phone, no word is cut; without WebGPU the reason is in sight in every window', async () => {
+test('the button is on the first screen of a page at twice its size, and of a small phone, no word is cut; without WebGPU the reason is in sight in every window', async () => {
   const server = await startServer(copyOfRun('gpt2-long'));
   const operator = await openOperator(server);
   const { browser } = await openBrowser();
@@ -126,7 +126,7 @@ test('[DO18] the button is on the first screen of a page at twice its size, and 
   }
 });
 
-test('[DO19] whoever is blocked reads so, with the button off, also on the next visit; let in again it may donate', async () => {
+test('whoever is blocked reads so, with the button off, also on the next visit; let in again it may donate', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(4_000)));
   const operator = await openOperator(server);
   const donor = await openDonor(server.url);

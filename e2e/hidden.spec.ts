@@ -7,7 +7,7 @@ import { copyOfRun, startServer, withSteps } from './product.ts';
 
 const visibility = 'document.visibilityState';
 
-test('[AD4] two donors train, the tab of one of them hidden; directly connected they send no tensor frame through the server', async () => {
+test('two donors train, the tab of one of them hidden; directly connected they send no tensor frame through the server', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(1_000)), { schedule: 'gpipe' });
   const operator = await openOperator(server);
   let binaryMessages = 0;

@@ -239,7 +239,7 @@ async function letGo(page: Page, other: Page, donor: Donor): Promise<void> {
   await page.getByRole('heading', { name: 'Blocked addresses' }).waitFor({ state: 'detached' });
 }
 
-test('[OP12] operators read, steer, draft, go back, let go and change the run; two at once and a lost server leave it whole', async () => {
+test('operators read, steer, draft, go back, let go and change the run; two at once and a lost server leave it whole', async () => {
   const runFile = copyOfRun('gpt2-long', withSteps(2_000));
   const record = beside(runFile, 'record.jsonl');
   const first = await startServer(runFile, { record });
@@ -339,7 +339,7 @@ const TOO_FEW = /^Shoal: gpt2-long \| Too few donors: \d training, and you want 
 
 /** Alerts that reach people: what a browser is asked to notify of while its dashboard is open. */
 test.runIf(IS_LONG)(
-  '[OP65] who wants notices in this browser gets a test, and each alert once when it begins; who does not gets none',
+  'who wants notices in this browser gets a test, and each alert once when it begins; who does not gets none',
   async () => {
     const server = await startServer(copyOfRun('gpt2-long', withSteps(4_000)));
     const [operator] = await Promise.all([openOperator(server), openDonor(server.url)]);

@@ -184,7 +184,7 @@ test('the server is killed and comes back, the tab goes on without a reload; a s
   expect(curveFaults('gpt2-long', 100, steps)).toEqual([]);
 });
 
-test('[DO14] who presses the button while the server is gone is told so, and trains once it is back', async () => {
+test('who presses the button while the server is gone is told so, and trains once it is back', async () => {
   const runFile = copyOfRun('gpt2-long', withSteps(200));
   const first = await startServer(runFile);
   const { context } = await openBrowser();
@@ -312,7 +312,7 @@ async function movesOf(page: Page): Promise<() => Promise<number>> {
 
 /** A run on other people's sites, and its donors as fish: what moves, and for whom nothing does. */
 test.runIf(IS_LONG)(
-  '[OP52] [DO11] a run is framed by the site that is named and by no other; a donor is a fish, which moves with steps unless no motion is wanted',
+  'a run is framed by the site that is named and by no other; a donor is a fish, which moves with steps unless no motion is wanted',
   async () => {
     let embed = '';
     const [named, other] = [await siteWith(() => embed), await siteWith(() => embed)];

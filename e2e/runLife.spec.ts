@@ -20,7 +20,7 @@ const newestLoss = (page: Page): Promise<number> =>
   });
 
 test.runIf(isSeldomDue)(
-  '[OP61] a second browser leaves the first its part, and is told why it waits or what it moves; a run that goes back says so everywhere',
+  'a second browser leaves the first its part, and is told why it waits or what it moves; a run that goes back says so everywhere',
   async () => {
     const server = await startServer(copyOfRun('gpt2-long', withSteps(4_000)));
     const operator = await openOperator(server);
@@ -79,7 +79,7 @@ test.runIf(isSeldomDue)(
   },
 );
 
-test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and what comes next; who waits for that is told', async () => {
+test('a run’s end says what it wrote, its curve, who helped and what comes next; who waits for that is told', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(24)));
   const operator = await openOperator(server);
   const donor = await openDonor(server.url);
@@ -143,7 +143,7 @@ test('[OP50] [DO1] a run’s end says what it wrote, its curve, who helped and w
   await expect.poll(() => visitor.title(), { timeout: 60_000 }).toContain('second has begun');
 });
 
-test('[OP34] [DO15] a run by invitation says so before the click, with its button off; the whole link opens it', async () => {
+test('a run by invitation says so before the click, with its button off; the whole link opens it', async () => {
   const server = await startServer(copyOfRun('gpt2-tiny'), { invite: 'whale' });
   const { context } = await openBrowser();
   const page = await context.newPage();

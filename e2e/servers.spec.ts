@@ -47,7 +47,7 @@ async function openPair(runFile = copyOfRun('gpt2-tiny', withSteps(100_000))) {
 }
 
 describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_NATS_SERVER}`, () => {
-  test('[NA8] [NA4] two donors over two servers, and the server that leads is killed: the golden curve, and nothing is given up', async () => {
+  test('two donors over two servers, and the server that leads is killed: the golden curve, and nothing is given up', async () => {
     const report = join(temporaryFolder(), 'report.json');
     const { metrics } = await runSwarm(
       goldenFile('gpt2-tiny/run.json'),
@@ -60,7 +60,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
   });
 
   test.runIf(IS_LONG)(
-    '[NA3] [NA5] [NA9] a server that leads stands still for longer than its key holds: another goes on, and when it wakes it commits nothing and passes its donors on',
+    'a server that leads stands still for longer than its key holds: another goes on, and when it wakes it commits nothing and passes its donors on',
     async () => {
       const { first, second } = await openPair();
       const donor = await openDonor(second.url);
@@ -89,7 +89,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
   );
 
   test.runIf(IS_LONG)(
-    '[NA1] [NA53] [NA94] NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice',
+    'NATS is away while tabs of two servers train: commits wait, the run goes on by itself, and nothing is lost or counted twice',
     {
       timeout: BUSY_MS,
     },
@@ -128,7 +128,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'servers' : `skipped: ${NO_N
   );
 
   test.runIf(IS_LONG)(
-    '[NA2] [NA58] a server that does not lead is killed and comes back: its tab comes back, nothing is given up; killed once more, the one that leads is the last and saves',
+    '[NA2] a server that does not lead is killed and comes back: its tab comes back, nothing is given up; killed once more, the one that leads is the last and saves',
     async () => {
       const { nats, runFile, first, second } = await openPair();
       const [, other] = [await openDonor(first.url), await openDonor(second.url)];
@@ -155,7 +155,7 @@ const [ONE, OTHER] = ['gpt2-long', 'llama-tiny'];
 const STEPS_OF = { [ONE]: LONG_STEPS, [OTHER]: 20 };
 
 test.runIf(IS_LONG && hasNatsServer())(
-  '[NA80] [NA81] [NA84] an operator has a second run trained beside the first; a tab chooses one, the server that leads it is killed and comes back, and both end on their golden curves',
+  '[NA81] an operator has a second run trained beside the first; a tab chooses one, the server that leads it is killed and comes back, and both end on their golden curves',
   async () => {
     const { url } = await openNats();
     const files = { [ONE]: copyOfRun(ONE, withSteps(STEPS_OF[ONE] ?? 0)), [OTHER]: copyOfRun(OTHER) };

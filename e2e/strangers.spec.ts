@@ -73,7 +73,7 @@ const comesAndSays =
   };
 
 test.each(IS_LONG ? (['deviceLost', 'outOfMemory'] as const) : (['deviceLost'] as const))(
-  '[SV9] who gets a part, says %s, and comes again, waits for its next one',
+  'who gets a part, says %s, and comes again, waits for its next one',
   { timeout: 2 * HANG_MS },
   async (reason) => {
     const besieged = await Besieged.training({ honest: 2, stages: 1, stepMs: 100 });
@@ -84,7 +84,7 @@ test.each(IS_LONG ? (['deviceLost', 'outOfMemory'] as const) : (['deviceLost'] a
 );
 
 test.runIf(IS_LONG)(
-  '[SV9] tabs at work do not mind who gets a part, says deviceLost, and comes again',
+  'tabs at work do not mind who gets a part, says deviceLost, and comes again',
   {
     timeout: 3 * HANG_MS,
   },
@@ -145,7 +145,7 @@ async function expectFiniteState(donor: Besieged['honest'][number]): Promise<voi
 }
 
 test.runIf(IS_LONG)(
-  '[OP35] names that many addresses choose, each within its limit, beside all that strangers have',
+  'names that many addresses choose, each within its limit, beside all that strangers have',
   options,
   async () => {
     const besieged = new Besieged({ honest: 2, stages: 1 });

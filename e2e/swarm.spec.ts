@@ -66,7 +66,7 @@ test('planned by auto: one of three small donors is killed, then a large one joi
 const TINY = goldenFile('gpt2-tiny/run.json');
 
 test.runIf(isSeldomDue)(
-  '[LI3] [LI4] memory caps shape the plan; what does not fit ends with the memory that is missing',
+  '[LI3] memory caps shape the plan; what does not fit ends with the memory that is missing',
   async () => {
     const small = ['--donor', 'memory=4MiB,speed=0.9', '--donor', 'memory=64MiB,upload=4MB/s', '--steps', '2'];
     const { metrics } = await runSwarm(TINY, ...small);

@@ -56,7 +56,7 @@ test('its text has a key of its own for every unit, and the rows of a micro-batc
   expect(key(halves, 38)).toBe(key(halves));
 });
 
-test('[KE50] a CPU that runs the kernels for GPUs has no text with workgroup memory, a barrier or subgroups', () => {
+test('a CPU that runs the kernels for GPUs has no text with workgroup memory, a barrier or subgroups', () => {
   for (const kernel of kernels) {
     for (const compute of ['f32', 'f16'] as const) {
       const own = forDevice({ units: [], gpuClass: 'cpu' }, compute, kernel);

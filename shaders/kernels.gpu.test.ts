@@ -53,17 +53,14 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
   const attention = others.filter(({ name }) => name.startsWith('attention'));
   // Heads of one team and of two, a strip that is short, tiles that are.
   const widths = (IS_LONG ? [64, 80] : [80]).flatMap((D) => attention.map((kernel) => ({ kernel, D })));
-  test.each(widths)(
-    '[KE51] $kernel.name with all steps written out, heads of $D: the same bits',
-    async ({ kernel, D }) => {
-      const dims = { B: 1, T: 70, H: 2, K: 1, D };
-      const arrays = caseArrays(kernel, dims);
-      const whole = inStepsOf(kernel, 'wide');
-      expect(textKey(whole, dims, ON_GPU)).not.toBe(textKey(kernel, dims, ON_GPU));
-      const [some, all] = [kernel, whole].map((one) => runKernel(dawn.device, 'gpu', one, dims, arrays, pipelines));
-      expect(await all).toEqual(await some);
-    },
-  );
+  test.each(widths)('$kernel.name with all steps written out, heads of $D: the same bits', async ({ kernel, D }) => {
+    const dims = { B: 1, T: 70, H: 2, K: 1, D };
+    const arrays = caseArrays(kernel, dims);
+    const whole = inStepsOf(kernel, 'wide');
+    expect(textKey(whole, dims, ON_GPU)).not.toBe(textKey(kernel, dims, ON_GPU));
+    const [some, all] = [kernel, whole].map((one) => runKernel(dawn.device, 'gpu', one, dims, arrays, pipelines));
+    expect(await all).toEqual(await some);
+  });
 
   const losses = [crossEntropy, crossEntropyLoss];
   test.each(
@@ -71,7 +68,7 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
       losses.map((kernel) => ({ family, kernel, V: 7 })).concat(losses.map((kernel) => ({ family, kernel, V: 1024 }))),
     ),
   )(
-    '[KE52] $family $kernel.name of $V, targets ever more certain: never less than 0, as the closed form',
+    '$family $kernel.name of $V, targets ever more certain: never less than 0, as the closed form',
     async ({ family, kernel, V }) => {
       const N = 64;
       const leads = Array.from({ length: N }, (_, n) => n);
@@ -90,7 +87,7 @@ describe.skipIf(!found.ok)(`kernels against their CPU references${skipped}`, () 
 
   const rowsOfLoss = [1e-2, 1e-4, 1e-6, 1e-8].flatMap((loss) => [7, 1024, 5001].map((V) => ({ loss, V })));
   test.each(families.flatMap((family) => rowsOfLoss.map((row) => ({ family, ...row }))))(
-    '[KE52] $family: a loss of $loss among $V and its gradient have the digits of the logits',
+    '$family: a loss of $loss among $V and its gradient have the digits of the logits',
     async ({ family, loss, V }) => {
       const N = 5;
       const random = seededRandom(V);

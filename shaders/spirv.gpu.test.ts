@@ -80,7 +80,7 @@ describe('the reader of SPIR-V', () => {
 @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) {
   ${body}
 }`;
-  test('[KE42] sees accumulators that are indexed, and bounds in a loop', () => {
+  test('sees accumulators that are indexed, and bounds in a loop', () => {
     const found = spirvOf({
       indexed: text('var s = vec4f(x[i]); for (var j = 0u; j < 4u; j++) { s[j] += x[i + j]; } x[i] = s.x + s.y;'),
       bounded: text('for (var k = 0u; k < 60u; k++) { strip[i] = x[k]; } x[i] = strip[0];'),
@@ -98,7 +98,7 @@ describe('the reader of SPIR-V', () => {
   });
 });
 
-test('[KE42] no text of a product or of attention indexes its accumulators, or bounds an index in a loop', () => {
+test('no text of a product or of attention indexes its accumulators, or bounds an index in a loop', () => {
   const found = spirvOf(texts);
   if (!found.ok) return console.warn(`skipped: ${found.reason}`);
   expect([...found.value.keys()]).toEqual(Object.keys(texts));

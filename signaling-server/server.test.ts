@@ -89,7 +89,7 @@ describe('server', () => {
     expect((await donor.fetch('/api/state/0/head?kind=w&from=0&to=1')).status).toBe(400);
   });
 
-  it('[OP30] answers nobody who asks for it by a name that it was not started with, sockets neither', async () => {
+  it('answers nobody who asks for it by a name that it was not started with, sockets neither', async () => {
     const server = await serve({ expectedDonors: 9, access: { publicUrl: 'http://shoal.example.org' } });
     const { port } = new URL(server.url);
     const answered = (path: string, host: string, heads = '') =>
@@ -114,7 +114,7 @@ describe('server', () => {
       expect(await status('/healthz', host)).toBe('200');
   });
 
-  it('[NA6] tells a trusted proxy of its health by whatever name it asks, and nothing else', async () => {
+  it('tells a trusted proxy of its health by whatever name it asks, and nothing else', async () => {
     const server = await serve({ expectedDonors: 9, access: { trustProxy: ['127.0.0.0/8', '::1'] } });
     const { port } = new URL(server.url);
     const status = (path: string) =>

@@ -453,7 +453,7 @@ describe('boundaries', () => {
     expect(all.flatMap(purityBreaches)).toEqual([]);
   });
 
-  test('[SV11] the wall clock is named in one file of the server and one of the pages', () => {
+  test('the wall clock is named in one file of the server and one of the pages', () => {
     expect(all.flatMap(clockBreaches)).toEqual([]);
   });
 

@@ -9,7 +9,7 @@ const ALL = {
   downloadBytesPerSecond: 8_000_000,
 };
 
-test('[LI1] a donor spec is read with its units', () => {
+test('a donor spec is read with its units', () => {
   const spec = parseDonorSpec('browser=chromium,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s');
   expect(spec).toEqual({ ok: true, value: { browser: 'chromium', limits: ALL } });
   expect(parseDonorSpec('')).toEqual({ ok: true, value: { browser: null, limits: NO_LIMITS } });
@@ -33,11 +33,11 @@ test.each([
   ['upload=1..2MB/s', 'a second'],
   ['colour=red', 'unknown'],
   ['browser=lynx', 'expected chromium or firefox'],
-])('[LI1] a donor spec of %s is refused: %s', (text, words) => {
+])('a donor spec of %s is refused: %s', (text, words) => {
   expect(parseDonorSpec(text)).toMatchObject({ ok: false, reason: expect.stringContaining(words) });
 });
 
-test('[LI2] limits survive the way through a link; what is no limit there is passed over', () => {
+test('limits survive the way through a link; what is no limit there is passed over', () => {
   expect(limitsOfFragment(limitsFragment(ALL))).toEqual(ALL);
   expect(limitsFragment(NO_LIMITS)).toBe('');
   expect(limitsOfFragment('invite=x&speed=7&memory=&upload=much&download=8000000')).toEqual({

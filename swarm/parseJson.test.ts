@@ -16,12 +16,12 @@ test.each([
   ['# notes', 'line 1 has # where a value belongs'],
   ['\uFFFD\uFFFD{\0}\0', 'it is not in UTF-8'],
   [`{"a": ${'x'.repeat(99)}`, `line 1 has ${'x'.repeat(29)}… where a value belongs`],
-])('[OP66] what is wrong with %j', (text, words) => {
+])('what is wrong with %j', (text, words) => {
   expect(() => JSON.parse(text)).toThrow();
   expect(parseJson(text)).toEqual({ ok: false, reason: `is not valid JSON: ${words}` });
 });
 
-test('[OP66] of every beginning of a text that is JSON it says that it ends', () => {
+test('of every beginning of a text that is JSON it says that it ends', () => {
   const text = '{"a": [1, -2.5e3, true, {"b\\"c": null}], "d": {}}';
   for (let end = 0; end < text.length; end++) {
     const read = parseJson(text.slice(0, end));
@@ -31,7 +31,7 @@ test('[OP66] of every beginning of a text that is JSON it says that it ends', ()
   }
 });
 
-test('[OP66] a byte-order mark before a text is no part of it', () => {
+test('a byte-order mark before a text is no part of it', () => {
   expect(parseJson('\uFEFF{"a": "\uFEFF"}')).toEqual({ ok: true, value: { a: '\uFEFF' } });
   expect(parseJson('\uFEFF\uFEFF1').ok).toBe(false);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ARRIVAL_MS, arrivalAt, nextPlaces, placesFor, STROKE_MS, strokeAt } from './shoalPlaces.ts';
 
-describe('[DO11] the fish of a run', () => {
+describe('the fish of a run', () => {
   test('have a place each, also two hundred of them, and none covers another', () => {
     for (const donors of [1, 60, 200]) {
       const places = placesFor(donors);

@@ -18,7 +18,7 @@ it('gives the gpu family to everything else', () => {
   expect(adapterFamily({}, subgroups)).toBe('gpu');
 });
 
-it('[KE40] tells a CPU that runs the kernels for GPUs by the adapter’s word that it is a fallback', () => {
+it('tells a CPU that runs the kernels for GPUs by the adapter’s word that it is a fallback', () => {
   // As Dawn and Firefox describe llvmpipe.
   expect(gpuClassOf({ vendor: 'mesa', architecture: 'software', isFallbackAdapter: true })).toBe('cpu');
   expect(

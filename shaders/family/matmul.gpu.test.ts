@@ -105,7 +105,7 @@ describe.skipIf(!found.ok)(
         });
         const wholeOf = (form: MatmulForm) => ({ kernel: matmul(form), cases: matmul(form).cases });
         const sliced = family === 'gpu' ? SLICED.map(wholeOf) : [];
-        /** [KE50] As a CPU runs them: every case of every form. */
+        /** As a CPU runs them: every case of every form. */
         const direct =
           family === 'gpu'
             ? (IS_LONG ? [...FORMS, ...OF_WIDER, ...SLICED] : FORMS).map((form) =>
@@ -117,7 +117,7 @@ describe.skipIf(!found.ok)(
           ...direct.map((one) => ({ ...one, how: ', direct,' })),
         ];
         it.runIf(family === 'gpu').each(TRIED)(
-          '[KE41] $layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each$how: the same bits',
+          '$layout in tiles of $gpu.rows×$gpu.columns, $gpu.ownRows×$gpu.ownColumns each$how: the same bits',
           async ({ layout, gpu }) => {
             if (!found.ok) return;
             const { device } = found.value;
@@ -135,7 +135,7 @@ describe.skipIf(!found.ok)(
         );
         // Bias, gelu, residual and column sums where an invocation has eight rows of eight columns.
         it.runIf(family === 'gpu').each(FORMS.filter(({ epilogue }) => Object.keys(epilogue).length > 0))(
-          '[KE41] $layout with $epilogue in the largest tiles',
+          '$layout with $epilogue in the largest tiles',
           async ({ layout, epilogue }) => {
             if (!found.ok) return;
             const gpu = { rows: 128, columns: 128, depth: 4, ownRows: 8, ownColumns: 8 };

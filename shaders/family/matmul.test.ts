@@ -171,7 +171,7 @@ describe('a weight gradient in slices', () => {
 });
 
 describe('the gradient of a head’s input in slices', () => {
-  it('[KE48] adds up to the whole one, of a wider matrix too', () => {
+  it('adds up to the whole one, of a wider matrix too', () => {
     for (const [K, S, P] of [
       [5, 128, 5],
       [300, 128, 300],
@@ -197,7 +197,7 @@ describe('the gradient of a head’s input in slices', () => {
     }
   });
 
-  it('[KE48] is cut where a GPU has too little to do, at steps that every tile begins with', () => {
+  it('is cut where a GPU has too little to do, at steps that every tile begins with', () => {
     const room = Number.POSITIVE_INFINITY;
     const dims = { M: 32, N: 768, K: 50_257 };
     const gpu = (roomBytes: number) => ({ family: 'gpu', roomBytes }) as const;

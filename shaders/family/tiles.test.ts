@@ -62,7 +62,7 @@ describe.each(LAYOUTS)('%s', (layout) => {
   });
 });
 
-test('[KE40] no tile takes more registers of an invocation than its class of GPUs has, nor more memory than any has', () => {
+test('no tile takes more registers of an invocation than its class of GPUs has, nor more memory than any has', () => {
   const most = { wide: 64, usual: 32, narrow: 16, cpu: 16 } as const;
   const classes = ['wide', 'usual', 'narrow', 'cpu'] as const;
   for (const gpuClass of classes) {
@@ -76,7 +76,7 @@ test('[KE40] no tile takes more registers of an invocation than its class of GPU
   }
 });
 
-test('[KE40] what is cut for a GPU of many registers has the tile of a product that keeps it busy, in one text', () => {
+test('what is cut for a GPU of many registers has the tile of a product that keeps it busy, in one text', () => {
   const dims = { M: 256, N: 768, K: 50_257 }; // 48 tiles of 64×64
   const key = (slices: boolean, S: number): string =>
     matmul({ layout: 'NN', gpuClass: 'wide', ...(slices && { slices }) }).source('gpu', { ...dims, S }).key;

@@ -15,7 +15,7 @@ function placeOn(gpu: Parameters<typeof allowImmediates>[1], maxImmediateSize: n
   return dimsPlace(device, adamw, inBoxes);
 }
 
-test('[KE49] dims are immediates where the browser knows them and its device has the guaranteed 64 bytes, else a uniform', () => {
+test('dims are immediates where the browser knows them and its device has the guaranteed 64 bytes, else a uniform', () => {
   expect(placeOn(browser(IMMEDIATES), 64)).toBe('immediate');
   expect(placeOn(browser('subgroup_id'), 64)).toBe('uniform');
   expect(placeOn({}, 64)).toBe('uniform');
@@ -23,12 +23,12 @@ test('[KE49] dims are immediates where the browser knows them and its device has
   expect(placeOn(browser(IMMEDIATES), 48)).toBe('uniform');
 });
 
-test('[KE49] dims of more than 64 bytes are a uniform everywhere: AdamW’s twelve, and six of a box', () => {
+test('dims of more than 64 bytes are a uniform everywhere: AdamW’s twelve, and six of a box', () => {
   expect(dimSlots(adamw, true)).toHaveLength(18);
   expect(placeOn(browser(IMMEDIATES), 64, true)).toBe('uniform');
 });
 
-test('[KE49] one line of a text depends on where its dims are', () => {
+test('one line of a text depends on where its dims are', () => {
   for (const kernel of kernels) {
     const [dims] = kernel.cases;
     invariant(dims, 'a case');

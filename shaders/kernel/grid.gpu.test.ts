@@ -59,7 +59,7 @@ describe.skipIf(!found.ok)(`launches in boxes${found.ok ? '' : ` (skipped: ${fou
       if (opened.ok) ways.push({ device: opened.value.device, pipelines: new PipelineCache(opened.value.device) });
   });
 
-  test('[KE49] one of the two devices has immediates', () => {
+  test('one of the two devices has immediates', () => {
     expect(ways.map(({ device }) => dimsPlace(device, indices, true))).toEqual(['immediate', 'uniform']);
   });
 
@@ -74,7 +74,7 @@ describe.skipIf(!found.ok)(`launches in boxes${found.ok ? '' : ` (skipped: ${fou
   });
 
   test.each(CUT)(
-    '[KE49] $kernel ($family) in three boxes has the bits of one dispatch, with immediates and without',
+    '$kernel ($family) in three boxes has the bits of one dispatch, with immediates and without',
     async ({ kernel: name, family, dims }) => {
       const cut = kernels.find((candidate) => candidate.name === name);
       invariant(cut, `a kernel ${name}`);

@@ -48,7 +48,7 @@ async function settled<T>(work: Promise<T>): Promise<T> {
   return ended;
 }
 
-test('[BR1] a queue that answers late is prompted while something is awaited, and only then', async () => {
+test('a queue that answers late is prompted while something is awaited, and only then', async () => {
   const { device, buffer, state } = browser(100, true);
   const { medianSeconds } = await settled(measureEmptyWait(device, now));
   expect(medianSeconds).toBeLessThan(0.005);
@@ -62,14 +62,14 @@ test('[BR1] a queue that answers late is prompted while something is awaited, an
   expect(state.submits).toBe(submits);
 });
 
-test('[BR1] a queue that answers promptly is never prompted', async () => {
+test('a queue that answers promptly is never prompted', async () => {
   const { device, buffer, state } = browser(1, true);
   await settled(measureEmptyWait(device, now));
   await settled(Promise.all([queueDone(device), mapped(device, buffer)]));
   expect(state.submits).toBe(0);
 });
 
-test('[BR1] where prompting is no help it ends, and what a wait takes is known', async () => {
+test('where prompting is no help it ends, and what a wait takes is known', async () => {
   const { device, state } = browser(100, false);
   expect((await settled(measureEmptyWait(device, now))).leastSeconds).toBeGreaterThan(0.09);
   const { submits } = state;
@@ -77,7 +77,7 @@ test('[BR1] where prompting is no help it ends, and what a wait takes is known',
   expect(state.submits).toBe(submits);
 });
 
-test('[BR1] a lost device is not prompted any more', async () => {
+test('a lost device is not prompted any more', async () => {
   const { device, state } = browser(100, true);
   await settled(measureEmptyWait(device, now));
   state.busyMs = 1e9;
@@ -99,7 +99,7 @@ function sources(folder: string): string[] {
   });
 }
 
-test('[BR2] nothing else waits for a queue', () => {
+test('nothing else waits for a queue', () => {
   const root = join(import.meta.dirname, '..', '..');
   const waits = ['shaders', 'web', 'signaling-server']
     .flatMap((folder) => sources(join(root, folder)))

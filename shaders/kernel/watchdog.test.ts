@@ -17,7 +17,7 @@ const device = (): GPUDevice => ({}) as GPUDevice; // a key, no more
 /** 2·M·N·K = 1 GFLOP. */
 const dims = { M: 1000, N: 1000, K: 500 };
 
-test('[AD5] a device is taken to be slow until a layer was measured; then its rates follow the measurement', () => {
+test('a device is taken to be slow until a layer was measured; then its rates follow the measurement', () => {
   const one = device();
   const before = ratesOf(one, 'gpu');
   // A layer predicted to take a second took 10 ms: a hundred times as fast.
@@ -29,27 +29,24 @@ test('[AD5] a device is taken to be slow until a layer was measured; then its ra
   expect(ratesOf(one, 'gpu').flopsPerSecond).toBeCloseTo(100 * before.flopsPerSecond, -3);
 });
 
-test.each([2e9, 1e10, 3e11, 1e13])(
-  '[AD5] at %d FLOP/s no dispatch of a product is to take longer than 100 ms',
-  (flops) => {
-    const one = device();
-    const assumed = ratesOf(one, 'gpu').flopsPerSecond;
-    learnRates(one, 'gpu', 1, assumed / flops);
-    const { variant, boxes: least, seconds } = chooseLaunch(one, 'gpu', product, dims);
-    expect(seconds).toBeCloseTo(1e9 / flops, 6);
-    const grid = product.source('gpu', dims).workgroups(dims);
-    const boxes = boxesOf(grid, least);
-    const [x, y, z] = grid;
-    for (const { size } of boxes) {
-      const share = (size[0] * size[1] * size[2]) / (x * y * z);
-      expect(seconds * share).toBeLessThanOrEqual(LONGEST_DISPATCH_SECONDS);
-    }
-    expect(variant).toEqual({ family: 'gpu', inBoxes: boxes.length > 1 });
-    invariant(flops < 1e12 || boxes.length === 1, 'a fast device cuts nothing');
-  },
-);
+test.each([2e9, 1e10, 3e11, 1e13])('at %d FLOP/s no dispatch of a product is to take longer than 100 ms', (flops) => {
+  const one = device();
+  const assumed = ratesOf(one, 'gpu').flopsPerSecond;
+  learnRates(one, 'gpu', 1, assumed / flops);
+  const { variant, boxes: least, seconds } = chooseLaunch(one, 'gpu', product, dims);
+  expect(seconds).toBeCloseTo(1e9 / flops, 6);
+  const grid = product.source('gpu', dims).workgroups(dims);
+  const boxes = boxesOf(grid, least);
+  const [x, y, z] = grid;
+  for (const { size } of boxes) {
+    const share = (size[0] * size[1] * size[2]) / (x * y * z);
+    expect(seconds * share).toBeLessThanOrEqual(LONGEST_DISPATCH_SECONDS);
+  }
+  expect(variant).toEqual({ family: 'gpu', inBoxes: boxes.length > 1 });
+  invariant(flops < 1e12 || boxes.length === 1, 'a fast device cuts nothing');
+});
 
-test('[AD5] a pass is cut into submits of 200 ms, in order; a short one is one submit', () => {
+test('a pass is cut into submits of 200 ms, in order; a short one is one submit', () => {
   const launches = (...milliseconds: number[]) =>
     milliseconds.map((ms, id) => ({ id, seconds: ms / 1000, dispatches: [0] }));
   const ids = (...milliseconds: number[]) =>
@@ -60,7 +57,7 @@ test('[AD5] a pass is cut into submits of 200 ms, in order; a short one is one s
   expect(LONGEST_SUBMIT_SECONDS).toBe(0.2);
 });
 
-test('[AD5] a launch in boxes is cut between them: each runs once, in order', () => {
+test('a launch in boxes is cut between them: each runs once, in order', () => {
   const launch = (id: string, seconds: number, boxes: number) => ({
     id,
     seconds,

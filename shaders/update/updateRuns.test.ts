@@ -98,7 +98,7 @@ test('a tensor that lies otherwise among the values, or is one range too many, b
   isRight(alternating);
 });
 
-test('[KE47] a run in parts updates each float once, and decays what the whole decays', () => {
+test('a run in parts updates each float once, and decays what the whole decays', () => {
   const tensors = [0, 1, 2].map((index) => ({
     ...{ at: 64 * index, length: 64, decays: index !== 1, valuesAt: 64 * index + 128, shadowAt: 64 * index },
   }));

@@ -35,8 +35,8 @@ async function finished(key?: string): Promise<void> {
   await donor.hears('standby', ({ state }) => state === 'finished');
 }
 
-describe('[MB1] names', () => {
-  it('[MB3] [MB4] are nobody’s until they are chosen, count committed work alone, and go without a trace', async () => {
+describe('names', () => {
+  it('are nobody’s until they are chosen, count committed work alone, and go without a trace', async () => {
     await operated.serve(null);
     await call('PUT', '/api/name', { name: ' <b>Ada</b>  L. ', team: 'Engines' });
     await finished(KEY);
@@ -60,7 +60,7 @@ describe('[MB1] names', () => {
     expect(operated.data.store.memberCredit('tiny')).toEqual([]);
   });
 
-  it('[MB3] chosen while a donor works count from its connection on; what it did before stays nobody’s', async () => {
+  it('chosen while a donor works count from its connection on; what it did before stays nobody’s', async () => {
     await operated.serve(null);
     const donor = new ScriptedDonor(operated.server.url, { key: KEY });
     await donor.hears('committed', ({ step }) => step === 2);
@@ -71,7 +71,7 @@ describe('[MB1] names', () => {
     expect((await board()).teams).toEqual([]);
   });
 
-  it('[OP13] go with the operator’s block, and do not come back from there', async () => {
+  it('go with the operator’s block, and do not come back from there', async () => {
     await operated.serve(null);
     await call('PUT', '/api/name', { name: 'Ada', team: '' });
     const donor = new ScriptedDonor(operated.server.url, { key: KEY });
@@ -84,7 +84,7 @@ describe('[MB1] names', () => {
     ]);
   });
 
-  it('[DO19] a page is told that it comes from a blocked address, until it is let in again', async () => {
+  it('a page is told that it comes from a blocked address, until it is let in again', async () => {
     await operated.serve(null);
     const isBlocked = async (): Promise<unknown> => (await (await call('GET', '/api/status')).json()).isBlocked;
     const donor = new ScriptedDonor(operated.server.url, { key: KEY });
@@ -117,7 +117,7 @@ describe('[MB1] names', () => {
   });
 });
 
-it('[OP35] names are each one donor’s: who looks alike is told, and a name that is deleted is free', async () => {
+it('names are each one donor’s: who looks alike is told, and a name that is deleted is free', async () => {
   await operated.serve(null);
   const put = async (name: string, key: string) => (await call('PUT', '/api/name', { name, team: 'x' }, key)).status;
   const [ada, other] = ['the-key-of-ada-is-this', 'the-key-of-another-one'];
@@ -133,7 +133,7 @@ it('[OP35] names are each one donor’s: who looks alike is told, and a name tha
   expect(await put('Ada Lovelace', other)).toBe(200);
 });
 
-it('[MB3] a leaderboard of many is not worked out again for each commit', async () => {
+it('a leaderboard of many is not worked out again for each commit', async () => {
   await operated.serve(null);
   const { store } = operated.data;
   const credits = Array.from({ length: 6_000 }, (_, number) => ({
@@ -150,7 +150,7 @@ it('[MB3] a leaderboard of many is not worked out again for each commit', async 
   expect(workedOut).toBeLessThan(OPERATED_STEPS / 4);
 });
 
-it('[OP35] names are chosen a few a second by all addresses together, donors at work aside', async () => {
+it('names are chosen a few a second by all addresses together, donors at work aside', async () => {
   await operated.serve(null, { access: { trustProxy: ['127.0.0.1', '::1'] } });
   const { url } = operated.server;
   const put = async (number: number, key = `the-key-of-stranger-${number}`): Promise<number> => {
@@ -169,7 +169,7 @@ it('[OP35] names are chosen a few a second by all addresses together, donors at 
   expect(await put(601, KEY)).toBe(200);
 });
 
-describe('[OP34] of a run by invitation anyone sees what its operator says', () => {
+describe('of a run by invitation anyone sees what its operator says', () => {
   const paths = ['/api/status', '/api/leaderboard', '/api/run', '/metrics', '/api/sample'];
   const statuses = async (headers: Record<string, string> = {}, query = '') => {
     const answers = await Promise.all(paths.map((path) => fetch(`${operated.server.url}${path}${query}`, { headers })));
@@ -201,7 +201,7 @@ describe('[OP34] of a run by invitation anyone sees what its operator says', () 
   });
 });
 
-describe('[MB2] a page before it joins', () => {
+describe('a page before it joins', () => {
   it('learns what the run is, with the invitation where there is one', async () => {
     await operated.serve(null, { invite: 'come in' });
     expect(await errorOf(await call('GET', '/api/run'))).toEqual([403, expect.stringContaining('by invitation')]);
@@ -210,7 +210,7 @@ describe('[MB2] a page before it joins', () => {
     expect(about.parameters).toBe(operated.server.run.model.blocks.reduce((sum, { elements }) => sum + elements, 0));
   });
 
-  it('[MB5] reads what the newest saved state writes, written once', async () => {
+  it('reads what the newest saved state writes, written once', async () => {
     await operated.serve(null);
     const sample = async () => publicSampleSchema.parse(await (await call('GET', '/api/sample')).json()).sample;
     expect(await sample()).toBeNull();
@@ -231,7 +231,7 @@ describe('[MB2] a page before it joins', () => {
     expect([...files.keys()].some((name) => name.endsWith('.safetensors'))).toBe(true);
   });
 
-  it('[MB7] whoever helped gets it after the end too, by what only its tab knows; nobody else does', async () => {
+  it('whoever helped gets it after the end too, by what only its tab knows; nobody else does', async () => {
     await operated.serve(null);
     const donor = new ScriptedDonor(operated.server.url);
     await donor.hears('committed');

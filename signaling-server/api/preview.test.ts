@@ -9,7 +9,7 @@ it.each([
   [{}, 'public, max-age=60'],
   [{ invite: 'come in', publicView: 'status' as PublicView }, 'public, max-age=60'],
   [{ invite: 'come in' }, 'private, no-store'],
-])('[OP53] only a picture that is the same for everybody is kept on the way: %j', async (options, kept) => {
+])('only a picture that is the same for everybody is kept on the way: %j', async (options, kept) => {
   operated = new OperatedServer();
   const { url } = await operated.serve(9, options);
   for (const query of ['', '?invite=come%20in']) {

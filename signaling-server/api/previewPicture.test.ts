@@ -28,7 +28,7 @@ it('keeps every pixel, and the colours', () => {
 
 const NO_WORDS = { title: '', words: '' };
 
-it('[OP53] the preview has a fish of its own colour for each donor, and the curve falls', () => {
+it('the preview has a fish of its own colour for each donor, and the curve falls', () => {
   const counts = (donors: number): number => {
     const pixels = pixelsOf(previewPicture({ donors, ...NO_WORDS, curve: [] }), 1_200).flat();
     return pixels.filter((colour) => colour === 2).length;
@@ -49,7 +49,7 @@ it('[OP53] the preview has a fish of its own colour for each donor, and the curv
   expect(rowOf(600)).toBeLessThan(rowOf(1_100));
 });
 
-it('[OP53] the preview says what it is, in letters that fit however many they are, and what has no letter leaves room', () => {
+it('the preview says what it is, in letters that fit however many they are, and what has no letter leaves room', () => {
   const columnsOf = (title: string): number[] => {
     const pixels = pixelsOf(previewPicture({ donors: 0, title, words: '', curve: [] }), 1_200);
     return pixels[0]?.flatMap((_, column) => (pixels.some((row) => row[column] === 4) ? column : [])) ?? [];

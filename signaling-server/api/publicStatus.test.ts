@@ -8,7 +8,7 @@ const stepOf = (plan: number, donors: number, bytesDirect: number) => ({
   ...{ plan, donors, bytesDirect, bytesRelayed: 100, seconds: 2 },
 });
 
-it('[OP15] what a donor moves in a minute is both ends of what the newest plan’s steps send, shared by its donors', () => {
+it('what a donor moves in a minute is both ends of what the newest plan’s steps send, shared by its donors', () => {
   // (2 · 1,000 / 4 + 2 · 3,000 / 4) bytes in 4 s.
   expect(minuteTraffic([stepOf(1, 2, 9e9), stepOf(2, 4, 900), stepOf(2, 4, 2_900)], 5)).toEqual({
     bytes: (2_000 / 4) * 60,
@@ -17,7 +17,7 @@ it('[OP15] what a donor moves in a minute is both ends of what the newest plan�
   expect(minuteTraffic([], 5)).toBe(null);
 });
 
-it('[OP61] beside one who trains alone it is what a plan of two sends at that pace, whatever getting ready moved', () => {
+it('beside one who trains alone it is what a plan of two sends at that pace, whatever getting ready moved', () => {
   expect(minuteTraffic([stepOf(1, 2, 9e9), stepOf(2, 1, 9e9), stepOf(2, 1, 9e9)], 500)).toEqual({
     bytes: ((2 * 500) / 4) * 60,
     isMeasured: false,
@@ -31,7 +31,7 @@ it('[OP61] beside one who trains alone it is what a plan of two sends at that pa
   expect(stepBytesOfTwo(modelOf(file), file)).toBe(2 * 4 * values);
 });
 
-it('[NA93] nobody is asked to join as the first while a server waits for its donors of before', () => {
+it('nobody is asked to join as the first while a server waits for its donors of before', () => {
   expect(sentenceOf({ phase: 'waiting' })).toMatch(/^No donors right now/);
   expect(sentenceOf({ phase: 'waiting', isReturning: true })).toMatch(/^The server is back and waits for its donors/);
   expect(sentenceOf({ phase: 'training', isReturning: true })).toBe('The model is being trained.');

@@ -6,7 +6,7 @@ import { Today } from './today.ts';
 
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
 
-it('[MB6] a place counts committed steps of this day alone, and takes back what was given up', () => {
+it('a place counts committed steps of this day alone, and takes back what was given up', () => {
   const store = storeOn(new DatabaseSync(':memory:'));
   store.addRun('r', 'hash', '{}', 'zero', 0);
   let changed = (): void => {};

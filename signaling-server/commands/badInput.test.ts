@@ -71,7 +71,7 @@ test('a run file that is no JSON, and one that is not there', async () => {
   await expectRefusal(other, [other]);
 });
 
-test('[OP36] a run file that is larger than any, and one without an end', async () => {
+test('a run file that is larger than any, and one without an end', async () => {
   const runFile = copyOfRun();
   writeFileSync(runFile, Buffer.alloc(16 * 2 ** 20 + 1, ' '));
   const sentence = 'has more than 16777216 bytes: a run file of at most as many was expected';
@@ -160,7 +160,7 @@ test.each(BAD_OPTIONS)('options: %s', async (_, options, words) => {
   await expectRefusal(copyOfRun(), words, ...options);
 });
 
-test('[OP40] what the options ask for that the run cannot have is said before a data directory is made', async () => {
+test('what the options ask for that the run cannot have is said before a data directory is made', async () => {
   const run = copyOfRun();
   const data = beside(run, 'data');
   await expectRefusal(

@@ -21,7 +21,7 @@ function listAfter(text: string, key: string): string[] {
   return words;
 }
 
-describe('[NA10] deploy/', () => {
+describe('deploy/', () => {
   test('serves with options that the command has', async () => {
     const serve = (await program('serve')).commands.find((command) => command.name() === 'serve');
     const known = serve?.options.map(({ long }) => long) ?? [];

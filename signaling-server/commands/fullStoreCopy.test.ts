@@ -23,7 +23,7 @@ function need<T>(result: Result<T>): T {
   return result.value;
 }
 
-it.skipIf(!hasNatsServer())('[NA89] says in one sentence that NATS is full, however often it is tried', async () => {
+it.skipIf(!hasNatsServer())('says in one sentence that NATS is full, however often it is tried', async () => {
   const servers = new TinyServers({ steps: 4 }, false);
   writeFileSync(join(dirname(servers.runPath), 'corpus.txt'), randomBytes(12e6).toString('latin1'));
   const scratch = join(captured.folder, 'scratch');

@@ -58,7 +58,7 @@ it('answers with a plan that `--plan` reads, with its prediction and the reasons
   expect(await readPlans(path, model.value, 8)).toMatchObject({ ok: true });
 });
 
-it('[OP51] prints a table for people, who count from 1, with what a change of the cluster would do', async () => {
+it('prints a table for people, who count from 1, with what a change of the cluster would do', async () => {
   expect(await runCommand(['plan', RUN, '--cluster', write(CLUSTER), '--what-if', 'add 1 like a'])).toBe(0);
   expect(command.out).toMatch(/s a step, .* tokens a second/);
   expect(command.out).toContain('before the change: ');

@@ -111,7 +111,7 @@ it('K islands of H steps are K, and a table is for people', async () => {
   expect(command.out.split('\n')[1]).toMatch(/^Counting that donors leave in the middle of a round, .* are expected/);
 });
 
-it('[OP51] the table and the reasons number islands alike, and say of auto that a run makes its groups by itself', async () => {
+it('the table and the reasons number islands alike, and say of auto that a run makes its groups by itself', async () => {
   expect(await plan({ islands: { count: 'auto', roundSeconds: 60 } }, CLUSTER)).toBe(0);
   const numbers = (pattern: RegExp): (string | undefined)[] =>
     [...command.out.matchAll(pattern)].map(([, peer, island]) => `${peer} ${island}`);

@@ -124,7 +124,7 @@ describe('bad arguments', () => {
     [['serve', '--prot', '8080'], /unknown option '--prot' \(Did you mean --port\?\)/],
   ] as const)('%j', (words, sentence) => refuses(words, sentence));
 
-  it('[BR5] a browser that no donor runs in', () =>
+  it('a browser that no donor runs in', () =>
     refuses(['swarm', 'run.json', '--donors', '1', '--browser', 'lynx'], /expected chromium or firefox/));
 });
 

@@ -60,7 +60,7 @@ async function trained(): Promise<void> {
 }
 
 describe('a recording of a server', () => {
-  it('[RC1] comes out the same again: a donor lost, a restart from the store, a stop and a start', async () => {
+  it('comes out the same again: a donor lost, a restart from the store, a stop and a start', async () => {
     await trained();
     const of = (type: string) => linesOf().filter((line) => line.includes(`"type":"${type}"`)).length;
     expect([of('began'), of('restarted')]).toEqual([2, 1]);
@@ -71,7 +71,7 @@ describe('a recording of a server', () => {
     expect(JSON.parse(command.out)).toEqual({ events: linesOf().length, effects: expect.any(Number), equal: true });
   });
 
-  it('[RC3] that somebody edited is told apart, with the first event that differs', async () => {
+  it('that somebody edited is told apart, with the first event that differs', async () => {
     await trained();
     const lines = linesOf();
     const place = lines.findIndex((line) => line.includes('"type":"report"'));
@@ -90,7 +90,7 @@ describe('a recording of a server', () => {
     });
   });
 
-  it('[RC5] whose last line is torn is read up to it, and a restart goes on behind the last whole one', async () => {
+  it('whose last line is torn is read up to it, and a restart goes on behind the last whole one', async () => {
     await trained();
     const whole = linesOf();
     appendFileSync(recordPath, '{"at":12,"event":{"type":"donor');
@@ -105,7 +105,7 @@ describe('a recording of a server', () => {
     expect(command.errors).toBe('');
   });
 
-  it('[RC8] has the event over which the server was killed; a restart keeps it, and a replay says so', async () => {
+  it('has the event over which the server was killed; a restart keeps it, and a replay says so', async () => {
     await trained();
     const whole = linesOf();
     const event = '{"at":12,"event":{"type":"donorGone","peer":"nobody","detail":"closed"}';
@@ -125,7 +125,7 @@ describe('a recording of a server', () => {
     expect(command.errors).toBe(sentence);
   });
 
-  it('[RC3] that is empty, or has an empty or a cut line, is refused in a sentence with the line', async () => {
+  it('that is empty, or has an empty or a cut line, is refused in a sentence with the line', async () => {
     await trained();
     const lines = linesOf();
     const middle = lines.with(4, '');
@@ -142,7 +142,7 @@ describe('a recording of a server', () => {
     }
   });
 
-  it('[RC7] is refused at the start where nothing can be written', async () => {
+  it('is refused at the start where nothing can be written', async () => {
     for (const [path, reason] of [
       ['/proc/x', '/proc/x cannot be made: nothing can be written in /proc'],
       ['/proc/x/y', '/proc/x/y cannot be made: nothing can be written in /proc'],
@@ -154,7 +154,7 @@ describe('a recording of a server', () => {
     }
   });
 
-  it('[RC6] has no token, no key, no invitation and no address in it', async () => {
+  it('has no token, no key, no invitation and no address in it', async () => {
     const server = await serve({ invite: INVITE });
     const donor = new ScriptedDonor(server.url, { invite: INVITE, key: KEY });
     await donor.hears('standby', ({ state }) => state === 'finished');
@@ -165,7 +165,7 @@ describe('a recording of a server', () => {
       expect(text).not.toContain(secret);
   });
 
-  it('[RC7] ends where nothing more can be written, with one warning', () => {
+  it('ends where nothing more can be written, with one warning', () => {
     const warned: string[] = [];
     const recorder = new Recorder(openSync('/dev/full', 'a'), (text) => warned.push(text));
     const config = decisionConfig(rehearsalTerms({}).config, {});
@@ -182,7 +182,7 @@ describe('a recording of a server', () => {
     expect(warned).toEqual([expect.stringMatching(/^The recording ends here: ENOSPC/)]);
   });
 
-  it('[RC3] is refused in a sentence where it is none, and nothing is appended to another file', async () => {
+  it('is refused in a sentence where it is none, and nothing is appended to another file', async () => {
     const folder = join(servers.folder, 'other');
     mkdirSync(folder);
     const other = join(folder, 'notes.txt');

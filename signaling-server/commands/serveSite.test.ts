@@ -18,7 +18,7 @@ afterEach(() => captured.end());
 it.each([
   ['its store', []],
   ['nothing but a copy of it', ['shoal.sqlite', 'shoal.writes']],
-])('[NA88] a folder that has a single server’s runs (%s) is no working folder, and stays as it is', async (_, lost) => {
+])('a folder that has a single server’s runs (%s) is no working folder, and stays as it is', async (_, lost) => {
   const servers = new TinyServers({ steps: 4 }, false);
   try {
     const folder = await folderWithRun(servers);
@@ -37,7 +37,7 @@ it.each([
   }
 });
 
-it.skipIf(!hasNatsServer())('[NA90] a server without the site’s invitation does not start', async () => {
+it.skipIf(!hasNatsServer())('a server without the site’s invitation does not start', async () => {
   const nats = need(await startNatsServer(join(captured.folder, 'nats')));
   const log = (): void => {};
   try {
@@ -72,7 +72,7 @@ const site = (active: string | null, ...beside: string[]) => ({
   besideRuns: () => beside,
 });
 
-test('[NA80] a run that trains beside is not the first one too, though it was chosen or is a file’s', () => {
+test('a run that trains beside is not the first one too, though it was chosen or is a file’s', () => {
   expect(firstRun(site('tiny'), 'other')).toEqual({ ok: true, value: 'other' });
   expect(firstRun(site('tiny', 'third'), 'other')).toEqual({ ok: true, value: 'other' });
   expect(firstRun(site('tiny', 'other'), 'other')).toEqual({ ok: true, value: 'tiny' });

@@ -37,7 +37,7 @@ async function contentOf(path: string): Promise<unknown> {
 }
 
 describe('shoal store copy', () => {
-  it.skipIf(!hasNatsServer())('[NA56] moves all of a data directory to a site and back', async () => {
+  it.skipIf(!hasNatsServer())('moves all of a data directory to a site and back', async () => {
     const servers = new TinyServers({ steps: 4 }, false);
     const nats = need(await startNatsServer(join(folder, 'nats')));
     try {
@@ -115,7 +115,7 @@ describe('shoal store copy', () => {
       '"Ä" is no name of a site: expected up to 32 of a-z, 0-9 and hyphens between them\n',
     ],
     [['--from', 'a'], "required option '--to <place>' not specified\n"],
-  ])('[NA56] refuses %j in one sentence', async (words, sentence) => {
+  ])('refuses %j in one sentence', async (words, sentence) => {
     expect([await runCommand(['store', 'copy', ...words]), written]).toEqual([2, [sentence]]);
   });
 });

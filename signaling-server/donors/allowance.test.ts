@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { below, seededRandom } from '../../swarm/base.ts';
 import { Allowance, granted } from './allowance.ts';
 
-test('[NA68] whoever counts beside the server comes to the same, however seldom it hears what changed', () => {
+test('whoever counts beside the server comes to the same, however seldom it hears what changed', () => {
   for (let seed = 1; seed <= 300; seed++) {
     const random = seededRandom(seed);
     const allowance = new Allowance();
@@ -32,7 +32,7 @@ test('[NA68] whoever counts beside the server comes to the same, however seldom 
   }
 });
 
-test('[NA68] more than it has is taken of none, and nothing is told twice', () => {
+test('more than it has is taken of none, and nothing is told twice', () => {
   const allowance = new Allowance();
   allowance.grow(10);
   expect([allowance.take(11), allowance.take(4), allowance.bytes]).toEqual([false, true, 6]);

@@ -55,7 +55,7 @@ async function hostileDonor(): Promise<ScriptedDonor> {
   return donor;
 }
 
-describe('[SV2] words', () => {
+describe('words', () => {
   test('every message, at a time when nobody asked for it, with one value another one: refused or passed over', async () => {
     const random = fc.sample(fc.tuple(fc.nat(), fc.jsonValue({ maxDepth: 2 })), { seed: SEED, numRuns: 8 });
     for (const example of PEER_EXAMPLES) {
@@ -177,7 +177,7 @@ const CLIMBS = [
   'x'.repeat(10_000),
 ];
 
-describe('[SV1] HTTP', () => {
+describe('HTTP', () => {
   test('no path of any route leads out of what is offered', async () => {
     const { token } = honest.welcome;
     const routes = [

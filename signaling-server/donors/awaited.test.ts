@@ -41,7 +41,7 @@ function strangersCome(
   }).filter((isIn) => isIn).length;
 }
 
-test('[NA67] of one process of a site a thousand donors are let in, of all together as many as its leader bears', async () => {
+test('of one process of a site a thousand donors are let in, of all together as many as its leader bears', async () => {
   const server = await servers.serve({ maxDonors: 1_030, expectedDonors: 2_000 });
   const come = (gateway: string): number =>
     strangersCome(server.run.reception, { measure: true, count: 1_010, gateway });
@@ -52,7 +52,7 @@ for (const { measure, of } of [
   { measure: false, of: 'who take all places of those that are not admitted yet' },
   { measure: true, of: 'as many as a server takes' },
 ])
-  test(`[NA64] donors whose state is waited for are let in past a crowd of strangers, ${of}`, async () => {
+  test(`donors whose state is waited for are let in past a crowd of strangers, ${of}`, async () => {
     const before = await servers.serve(PROXIED);
     const addresses = ['192.0.2.1', '192.0.2.2'];
     const donors = await Promise.all(addresses.map((address) => ScriptedDonor.joined(before.url, { address })));

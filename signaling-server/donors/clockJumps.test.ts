@@ -20,7 +20,7 @@ afterEach(async () => {
   await servers.close();
 });
 
-test.each(JUMPS_MS)('[SV11] a clock that jumps by %i ms: donors stay, steps go on', async (jumpMs) => {
+test.each(JUMPS_MS)('a clock that jumps by %i ms: donors stay, steps go on', async (jumpMs) => {
   const server = await servers.serve();
   const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];
   await donors[1]?.hears('committed');
@@ -36,7 +36,7 @@ test.each(JUMPS_MS)('[SV11] a clock that jumps by %i ms: donors stay, steps go o
   expect(server.run.snapshot().tokensPerSecond).toBeGreaterThan(100);
 });
 
-test.each(JUMPS_MS)('[SV11] a limit of calls holds, and ends, whatever the clock says: a jump by %i ms', (jumpMs) => {
+test.each(JUMPS_MS)('a limit of calls holds, and ends, whatever the clock says: a jump by %i ms', (jumpMs) => {
   vi.useFakeTimers({ toFake: ['Date', 'performance'] });
   const store = new RateStore();
   const call = (caller: string): unknown => {

@@ -155,7 +155,7 @@ describe('[RE40] silence', () => {
   });
 });
 
-test('[SV34] of snapshots that come before one is read it gets the newest alone, and no bytes are copied for it', () => {
+test('of snapshots that come before one is read it gets the newest alone, and no bytes are copied for it', () => {
   measured();
   const texts = Array.from({ length: 1_000 }, (_, number) => Buffer.from(`snapshot ${number}`));
   for (const text of texts) donor.sendNewest(text);
@@ -186,7 +186,7 @@ test('the way to a donor and back is the least that an answer to a question took
   clock.mockRestore();
 });
 
-test('[SV1] [SV39] pings count as messages: 200 at once, and 1,000 of whom a plan was sent to', () => {
+test('[SV39] pings count as messages: 200 at once, and 1,000 of whom a plan was sent to', () => {
   measured();
   const ping = (times: number): void => {
     for (let number = 0; number < times; number++) socket.emit('ping', Buffer.alloc(0));

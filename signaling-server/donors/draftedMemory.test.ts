@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => servers.close());
 
-test('[AD9] a donor hears what the largest draft of the form would need of it, and what it found before', async () => {
+test('a donor hears what the largest draft of the form would need of it, and what it found before', async () => {
   const server = await servers.serve();
   const stranger = await ScriptedDonor.joined(server.url);
   expect(stranger.welcome.memory.known).toBeNull();
@@ -35,7 +35,7 @@ test('[AD9] a donor hears what the largest draft of the form would need of it, a
 test.each([
   [19 * MIB, false],
   [1_024 * MIB, true],
-])('[AD7] a drafted GPT-2 small on two donors with %i bytes each: carried is %s', async (memoryBytes, isCarried) => {
+])('a drafted GPT-2 small on two donors with %i bytes each: carried is %s', async (memoryBytes, isCarried) => {
   const server = await servers.serve();
   const layers = [{ samples: 1, forwardSeconds: 0.01, backwardSeconds: 0.02 }];
   const profile = { ...SCRIPTED_PROFILE, layers, memoryBytes };

@@ -39,7 +39,7 @@ function hostileSocket(server: Server): WebSocket {
 }
 const closed = (socket: WebSocket): Promise<number> => new Promise((resolve) => socket.on('close', resolve));
 
-test('[SV2] 10,000 messages at once', async () => {
+test('10,000 messages at once', async () => {
   const server = await training();
   const hostile = new ScriptedDonor(server.url);
   hostile.obedient = false;
@@ -52,7 +52,7 @@ test('[SV2] 10,000 messages at once', async () => {
   await commits(server);
 });
 
-test('[SV1] a donor is no flood for being fast: its reports are asked for', async () => {
+test('a donor is no flood for being fast: its reports are asked for', async () => {
   const server = await training();
   vi.useFakeTimers({ toFake: ['Date'] }); // no time passes in which it could earn messages
   try {
@@ -63,7 +63,7 @@ test('[SV1] a donor is no flood for being fast: its reports are asked for', asyn
   expect(await counted(server, 'shoal_refused_total{reason="tooManyMessages"}')).toBe(0);
 });
 
-test('[SV1] 1,000 sockets from one address', { timeout: 120_000 }, async () => {
+test('1,000 sockets from one address', { timeout: 120_000 }, async () => {
   const server = await training({ connectionsPerAddress: 64 });
   const steps = commits(server);
   let [admitted, open, mostOpen] = [0, 0, 0];
@@ -89,7 +89,7 @@ test('[SV1] 1,000 sockets from one address', { timeout: 120_000 }, async () => {
   for (const socket of sockets) socket.terminate();
 });
 
-test('[SV1] more donors of one address than it may have', async () => {
+test('more donors of one address than it may have', async () => {
   const server = await training({ donorsPerAddress: 3 });
   const [second, third] = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
   await Promise.all([second.hears('welcome'), third.hears('welcome')]);
@@ -100,7 +100,7 @@ test('[SV1] more donors of one address than it may have', async () => {
   await commits(server, 3);
 });
 
-test('[SV1] more connections of one address in a minute than its donors need', async () => {
+test('more connections of one address in a minute than its donors need', async () => {
   const server = await training({ donorsPerAddress: 2 });
   let refused = 0;
   for (let i = 0; i < 12; i++) {
@@ -115,7 +115,7 @@ test('[SV1] more connections of one address in a minute than its donors need', a
   await commits(server);
 });
 
-test('[SV1] a message of 100 MB', async () => {
+test('a message of 100 MB', async () => {
   const server = await training();
   const hostile = new ScriptedDonor(server.url);
   hostile.obedient = false;

@@ -111,7 +111,7 @@ async function expectUnharmed(before: number, living: readonly number[]): Promis
 
 const LIMIT = { timeout: IS_LONG ? 3_600_000 : 300_000 };
 
-test(`[SV10] ${WORDS.toLocaleString('en')} words that the schema allows`, LIMIT, async () => {
+test(`${WORDS.toLocaleString('en')} words that the schema allows`, LIMIT, async () => {
   const heard = countHeard();
   const [beganMs, before] = [performance.now(), stages.server.run.committedSteps];
   const living = await besiege(
@@ -122,7 +122,7 @@ test(`[SV10] ${WORDS.toLocaleString('en')} words that the schema allows`, LIMIT,
   await expectUnharmed(before, living);
 });
 
-test(`[SV2] ${FRAMES.toLocaleString('en')} frames and envelopes that are none`, LIMIT, async () => {
+test(`${FRAMES.toLocaleString('en')} frames and envelopes that are none`, LIMIT, async () => {
   const [beganMs, before] = [performance.now(), stages.server.run.committedSteps];
   let sent = 0;
   const living = await besiege(

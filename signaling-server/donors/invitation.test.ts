@@ -3,7 +3,7 @@ import { Invitation } from './invitation.ts';
 
 const [HERE, THERE] = ['192.0.2.1', '192.0.2.2'];
 
-test('[SV37] after forty wrong invitations in a minute an address is not told whether the next is right', () => {
+test('after forty wrong invitations in a minute an address is not told whether the next is right', () => {
   vi.useFakeTimers({ toFake: ['performance'] });
   try {
     const invitation = new Invitation('fish');
@@ -20,6 +20,6 @@ test('[SV37] after forty wrong invitations in a minute an address is not told wh
   }
 });
 
-test('[SV37] where nobody is invited everyone may come', () => {
+test('where nobody is invited everyone may come', () => {
   expect(new Invitation(null).problem('anything', HERE)).toBeNull();
 });

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 /** Who came and went just now. */
 const lostAt = (delays: JoinDelays, nowMs: number): void => delays.lost(HERE, nowMs, nowMs);
 
-test('[SV9] one loss of an address is free, then newcomers of it wait, each time for twice as long', () => {
+test('one loss of an address is free, then newcomers of it wait, each time for twice as long', () => {
   const delays = new JoinDelays();
   const waits: number[] = [];
   for (let nowMs = 0; waits.length < 10; nowMs += 20_000) {
@@ -20,7 +20,7 @@ test('[SV9] one loss of an address is free, then newcomers of it wait, each time
   expect(delays.waitMs(THERE, 0)).toBe(0);
 });
 
-test('[SV14] those who came before a loss and go with it count once; time forgives', () => {
+test('those who came before a loss and go with it count once; time forgives', () => {
   const delays = new JoinDelays();
   for (let donor = 0; donor < 100; donor++) delays.lost(HERE, -donor, 90 * donor);
   expect(delays.waitMs(HERE, 9_000)).toBe(0);
@@ -31,7 +31,7 @@ test('[SV14] those who came before a loss and go with it count once; time forgiv
   expect(delays.waitMs(HERE, 65 * MINUTE_MS)).toBe(0);
 });
 
-test('[SV9] who was shown to harm the run waits five minutes, then an hour, twelve, a day; a day forgives one', () => {
+test('who was shown to harm the run waits five minutes, then an hour, twelve, a day; a day forgives one', () => {
   const delays = new JoinDelays();
   const waits: number[] = [];
   let nowMs = 0;
@@ -50,7 +50,7 @@ test('[SV9] who was shown to harm the run waits five minutes, then an hour, twel
 
 const donors = (count: number): PeerId[] => Array.from({ length: count }, (_, number) => peerId(`donor-${number}`));
 
-test('[SV14] a class of thirty at one address loses a third of it one by one, and the next pupil is taken at once', () => {
+test('a class of thirty at one address loses a third of it one by one, and the next pupil is taken at once', () => {
   vi.useFakeTimers();
   try {
     const delays = new JoinDelays();
@@ -69,7 +69,7 @@ test('[SV14] a class of thirty at one address loses a third of it one by one, an
   }
 });
 
-test('[SV9] one that waits is taken in by itself, unless it is gone', () => {
+test('one that waits is taken in by itself, unless it is gone', () => {
   vi.useFakeTimers();
   try {
     const delays = new JoinDelays();

@@ -31,7 +31,7 @@ async function commitsGoOn(honest: ScriptedDonor): Promise<void> {
   expect(honest.received.filter(({ type }) => type === 'refused')).toEqual([]);
 }
 
-test('[SV2] [WP3] every number of every message replaced: the server lives, and an honest donor steps on', async () => {
+test('[WP3] every number of every message replaced: the server lives, and an honest donor steps on', async () => {
   const honest = await ScriptedDonor.joined(server.url);
   const says = async ({ type }: PeerMessage, text: string): Promise<void> => {
     const stranger = new ScriptedDonor(server.url, { greets: type !== 'hello' });
@@ -47,7 +47,7 @@ test('[SV2] [WP3] every number of every message replaced: the server lives, and 
 
 // A run each: those who come for a moment one after the other would have to wait.
 test.each(['0.5', '-1', '1e300', '1e999', '8796093022209', 'null', '"1"'])(
-  '[SV2] [WP3] a member of the plan whose report has %s is refused as malformed, and the step is done without it',
+  '[WP3] a member of the plan whose report has %s is refused as malformed, and the step is done without it',
   async (value) => {
     const honest = await ScriptedDonor.joined(server.url);
     const example = PEER_EXAMPLES.find(({ type }) => type === 'report');

@@ -22,7 +22,7 @@ class Doors {
   }
 }
 
-test('[SV33] a thousand of one address have 64 places, its oldest give way; another address always comes in', () => {
+test('a thousand of one address have 64 places, its oldest give way; another address always comes in', () => {
   const doors = new Doors();
   for (let number = 0; number < 1_000; number++) expect(doors.come('192.0.2.1', number).isIn).toBe(true);
   expect([...doors.inside]).toEqual(Array.from({ length: 64 }, (_, index) => 936 + index));
@@ -30,7 +30,7 @@ test('[SV33] a thousand of one address have 64 places, its oldest give way; anot
   expect(doors.inside.size).toBe(94);
 });
 
-test('[SV33] where all places are taken the address with most of them gives way, whoever comes', () => {
+test('where all places are taken the address with most of them gives way, whoever comes', () => {
   const doors = new Doors();
   for (const address of ['a', 'b', 'c', 'd'])
     for (let number = 0; number < 64; number++) doors.come(address, SECOND_MS);
@@ -41,7 +41,7 @@ test('[SV33] where all places are taken the address with most of them gives way,
   expect([64, 128, 192].map((first) => doors.inside.has(first))).toEqual([false, false, false]);
 });
 
-test('[SV33] of a crowd of as many addresses each newcomer waits until the oldest has had its ten seconds', () => {
+test('of a crowd of as many addresses each newcomer waits until the oldest has had its ten seconds', () => {
   const doors = new Doors();
   for (let number = 0; number < 256; number++) expect(doors.come(`10.0.${number}.1`, 0).isIn).toBe(true);
   expect(doors.come('192.0.2.9', 9 * SECOND_MS).isIn).toBe(false);
@@ -49,7 +49,7 @@ test('[SV33] of a crowd of as many addresses each newcomer waits until the oldes
   expect(doors.inside.has(0)).toBe(false);
 });
 
-test('[SV33] who is admitted leaves its place to others', () => {
+test('who is admitted leaves its place to others', () => {
   const doors = new Doors();
   for (let number = 0; number < 1_000; number++) {
     const { isIn, leave } = doors.come('192.0.2.1', 0);

@@ -91,7 +91,7 @@ function rows(database: InstanceType<typeof DatabaseSync>): Record<string, numbe
   return Object.fromEntries(tables.map(({ name }) => [name, count(name)]));
 }
 
-test('[SV7] 6,000 joins leave no more rows than half as many', { timeout: 120_000 }, async () => {
+test('6,000 joins leave no more rows than half as many', { timeout: 120_000 }, async () => {
   const { run, database } = await runInMemory();
   for (let i = 0; i < JOINS / 2; i++) comeAndGo(run);
   const half = rows(database);
@@ -145,7 +145,7 @@ async function visits(leave: (run: ActiveRun, peer: PeerId) => void): Promise<bo
   }
 }
 
-describe('[SV9] after two visits that cost the others something, an address has the next one wait', () => {
+describe('after two visits that cost the others something, an address has the next one wait', () => {
   const [twice, always] = [
     [true, true, false, false, false],
     [true, true, true, true, true],
@@ -189,7 +189,7 @@ describe('[SV9] after two visits that cost the others something, an address has 
     ).toEqual(always));
 });
 
-test('[SV9] a GPU that is lost to nobody else, however often, and one that is lost now and then, is taken back at once', async () => {
+test('a GPU that is lost to nobody else, however often, and one that is lost now and then, is taken back at once', async () => {
   const { run } = await runInMemory();
   vi.useFakeTimers({ toFake: ['performance'] });
   const comes = (): PeerId => {
@@ -212,7 +212,7 @@ test('[SV9] a GPU that is lost to nobody else, however often, and one that is lo
   }
 });
 
-describe('[SV31] who never waits', () => {
+describe('who never waits', () => {
   const waits = async (link: { isHere?: boolean; own?: string }): Promise<boolean> => {
     const { run } = await runInMemory();
     for (let loss = 0; loss < 5; loss++) run.reception.strangerFailed('192.0.2.1', monotonicMs());

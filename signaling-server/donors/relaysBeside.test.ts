@@ -45,7 +45,7 @@ function relays() {
   return { relay, beside, connect, heard, frame, hear, said, refused, spent };
 }
 
-test('[NA68] gateways hear of a pair when its first frame came by, not of others, nor of one that is looked at', () => {
+test('gateways hear of a pair when its first frame came by, not of others, nor of one that is looked at', () => {
   const { relay, beside, heard, frame, said } = relays();
   const tell = (): void => beside.around(ALICE, 'start', () => said.push('start'));
   tell();
@@ -63,7 +63,7 @@ test('[NA68] gateways hear of a pair when its first frame came by, not of others
   expect(heard()).toEqual(['alice to ', 'start']);
 });
 
-test('[NA68] whose conversation goes on over another connection is reached there, and who is gone nowhere', () => {
+test('whose conversation goes on over another connection is reached there, and who is gone nowhere', () => {
   const { beside, connect, heard, frame, said } = relays();
   frame(ALICE, BOB);
   heard();
@@ -75,7 +75,7 @@ test('[NA68] whose conversation goes on over another connection is reached there
   expect(heard()).toEqual(['alice to ', 'prepare', 'alice from bob,carol']);
 });
 
-test('[NA68] what went by gateways counts as if it had come here, of the connection that is a donor’s now; a fault there is one', () => {
+test('what went by gateways counts as if it had come here, of the connection that is a donor’s now; a fault there is one', () => {
   const { relay, connect, hear, refused, spent } = relays();
   const old = hear.get(ALICE);
   hear.get(ALICE)?.({ sent: [{ to: BOB, frames: 2, bytes: 50 }], came: false });

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('[SV8] who rests and comes back without end is taken back five times at once, then once a minute', () => {
+test('who rests and comes back without end is taken back five times at once, then once a minute', () => {
   const resumes = new Resumes();
   const times: number[] = [];
   const begun = monotonicMs();
@@ -24,7 +24,7 @@ test('[SV8] who rests and comes back without end is taken back five times at onc
   resumes.close();
 });
 
-test('[SV8] one that waits is taken back by itself, unless it says otherwise or is gone', () => {
+test('one that waits is taken back by itself, unless it says otherwise or is gone', () => {
   for (const [end, comes] of [
     [() => {}, 1],
     [(resumes: Resumes) => resumes.withdrawn(A), 0],

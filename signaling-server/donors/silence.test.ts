@@ -5,7 +5,7 @@ import { watchSilence } from './silence.ts';
 
 afterEach(() => vi.useRealTimers());
 
-it('[SV16] letting many go leaves turns for others', async () => {
+it('letting many go leaves turns for others', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   let ended = 0;
   // Each takes 15 ms of this process's time.

@@ -40,7 +40,7 @@ async function stepsOn(server: Server): Promise<void> {
 const metric = async (server: Server, name: string): Promise<string | undefined> =>
   (await (await fetch(`${server.url}/metrics`)).text()).split('\n').find((line) => line.startsWith(name));
 
-test('[SV10] over a message: its donor is refused, counted and told of in the log', async () => {
+test('over a message: its donor is refused, counted and told of in the log', async () => {
   const said: string[] = [];
   const server = await servers.serve({ log: (level, text) => level === 'warn' && said.push(text) });
   const honest = await ScriptedDonor.joined(server.url);
@@ -61,7 +61,7 @@ test('[SV10] over a message: its donor is refused, counted and told of in the lo
   expect(said.join()).toContain('boom');
 });
 
-test('[SV10] inside a decision: the event never happened, nothing is rolled back, and its donor is refused', async () => {
+test('inside a decision: the event never happened, nothing is rolled back, and its donor is refused', async () => {
   const server = await servers.serve();
   strange.type = 'donorJoined';
   const stranger = await ScriptedDonor.joined(server.url);
@@ -88,7 +88,7 @@ function failNext(server: Server, type: string, place: 'before' | 'after'): void
 const EFFECTS = ['storeCommit', 'storeEpoch', 'storeCheckpoint', 'storeEvaluation', 'send'] as const;
 const PLACES = ['before', 'after'] as const;
 test.each(EFFECTS.flatMap((type) => PLACES.map((place) => [type, place] as const)))(
-  '[SV15] while a %s is performed, %s it is stored: the run begins again from its store, its donors come back, and no step is given up',
+  'while a %s is performed, %s it is stored: the run begins again from its store, its donors come back, and no step is given up',
   async (type, place) => {
     servers.writeRun(tinyRunFile({ steps: 1_000_000, checkpointEverySteps: 20, evaluationEverySteps: 7 }));
     const server = await servers.serve();
@@ -108,7 +108,7 @@ test.each(EFFECTS.flatMap((type) => PLACES.map((place) => [type, place] as const
   },
 );
 
-test('[SV15] where effects throw again before a step is committed it ends: a donor is let go, and the others go on from the checkpoint', async () => {
+test('where effects throw again before a step is committed it ends: a donor is let go, and the others go on from the checkpoint', async () => {
   const server = await servers.serve();
   const { store } = await servers.data();
   const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];
@@ -124,7 +124,7 @@ test('[SV15] where effects throw again before a step is committed it ends: a don
   expect(steps).toEqual(steps.map((_, at) => at));
 });
 
-test('[SV10] a store that takes nothing any more ends no process: donors are let go, and when it is well again the run goes on', async () => {
+test('a store that takes nothing any more ends no process: donors are let go, and when it is well again the run goes on', async () => {
   const server = await servers.serve();
   const { store } = await servers.data();
   const first = await ScriptedDonor.joined(server.url);

@@ -9,7 +9,7 @@ async function* chunksOf(kinds: readonly (readonly [number, number])[]): AsyncGe
   for (let from = 0; from < bytes.length; from += 12) yield bytes.subarray(from, from + 12);
 }
 
-test('[SV51] of islands both the shared values and those of rounds are held against the earlier ones, and of the others the largest counts', async () => {
+test('[SV50] of islands both the shared values and those of rounds are held against the earlier ones, and of the others the largest counts', async () => {
   const kinds = savedKinds({ ...islandsOf(2, 3), exchange: { top: 1, chunk: 8, feedback: 0.5 }, publish: 'int8' });
   const values: Readonly<Record<string, readonly [number, number]>> = {
     ...{ shared: [3, 5], value: [1, 6], m: [1, 2], v: [0.5, 0.25], 'm@1': [-3, 1], 'v@1': [0.125, 0.25] },

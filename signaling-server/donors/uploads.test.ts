@@ -163,9 +163,9 @@ describe('[SV50] what cannot be a state is not kept, and the second time its don
       -1e-9,
       /^422 element 0 of its second moments is -9.99.*: expected a finite number from 0/,
     ],
-    ['[SV51] a value that no step can have come to', 5, 1e6, /^422 its values are 1.00e\+6 from those 3 steps before/],
-    ['[SV51] a first moment beyond every gradient', HEAD, 1e3, /^422 its first moments have a norm of 1.00e\+3/],
-    ['[SV51] a second moment beyond every gradient', 3 * HEAD - 1, 1e3, /^422 its second moments add up to 1.00e\+3/],
+    ['[SV50] a value that no step can have come to', 5, 1e6, /^422 its values are 1.00e\+6 from those 3 steps before/],
+    ['[SV50] a first moment beyond every gradient', HEAD, 1e3, /^422 its first moments have a norm of 1.00e\+3/],
+    ['[SV50] a second moment beyond every gradient', 3 * HEAD - 1, 1e3, /^422 its second moments add up to 1.00e\+3/],
   ];
   for (const [what, at, value, sentence] of cases) {
     it(what, async () => {
@@ -179,7 +179,7 @@ describe('[SV50] what cannot be a state is not kept, and the second time its don
     });
   }
 
-  it('[SV51] values of the same norm, turned around', async () => {
+  it('[SV50] values of the same norm, turned around', async () => {
     const { put, honest } = await askedDonor();
     const state = honest();
     for (let i = 0; i < HEAD; i++) state[i] = -(state[i] ?? 0);
@@ -245,7 +245,7 @@ it('[RE88] where a replica uploads a shard it is taken from that one alone; wher
   expect([await taken(a, 2), await taken(b, 2)]).toEqual(['taken', 'no such upload was asked for']);
 });
 
-it('[SV13] uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
+it('uploads that came into no checkpoint are taken off the disk; what a run or a checkpoint names stays', async () => {
   servers = new TinyServers({ steps: 1_000 });
   const blobs = await openBlobs(join(servers.folder, 'blobs'));
   const store = storeOn(new DatabaseSync(':memory:'));

@@ -26,7 +26,7 @@ function site(processes: number, delayMs: number): readonly { wrong: WrongInvita
   return all.map((wrong) => ({ wrong, invitation: new Invitation('fish', wrong) }));
 }
 
-test('[NA71] [SV37] an address that asks several processes by turns says forty wrong invitations a minute, not forty at each', () => {
+test('an address that asks several processes by turns says forty wrong invitations a minute, not forty at each', () => {
   const processes = site(3, 5);
   let told = 0;
   for (let guess = 0; guess < 300; guess++) {
@@ -43,7 +43,7 @@ test('[NA71] [SV37] an address that asks several processes by turns says forty w
   for (const { invitation } of processes) expect(invitation.problem('fish', HERE)).toBeNull();
 });
 
-test('[NA71] what two processes count at once is added up; the minute is that of whichever counted first', () => {
+test('what two processes count at once is added up; the minute is that of whichever counted first', () => {
   const processes = site(2, 5);
   const [first, second] = [at(processes, 0).wrong, at(processes, 1).wrong];
   const counts = (): readonly number[] => [first.count(HERE), second.count(HERE)];

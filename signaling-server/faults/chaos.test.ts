@@ -97,7 +97,7 @@ describe('faults', () => {
     return { chaos, done, seen, passes, takesEffect, admit: (peer: string | null) => admit(peer) };
   }
 
-  it('[SV4] are sent once, when their step or a later one is first announced', async () => {
+  it('are sent once, when their step or a later one is first announced', async () => {
     const { chaos, done, takesEffect } = rehearse('kill:1@3,server-kill@5,mute:2@5');
     chaos.stepAnnounced(2);
     expect(done).toEqual([]);

@@ -21,7 +21,7 @@ const SAMPLES: Readonly<Record<string, string>> = {
 };
 const KINDS = [RUN_FILE, CLUSTER_FILE, SCHEDULE_FILE, SIZING_FILE, PLAN_FILE, MODEL_CONFIG];
 
-test.each(Object.entries(SAMPLES))('[OP66] %s is taken for what it is, and for nothing else', async (path, kind) => {
+test.each(Object.entries(SAMPLES))('%s is taken for what it is, and for nothing else', async (path, kind) => {
   for (const expected of KINDS) {
     const read = await readJsonFile(path, expected);
     if (expected === kind) expect(read.ok).toBe(true);
@@ -29,12 +29,12 @@ test.each(Object.entries(SAMPLES))('[OP66] %s is taken for what it is, and for n
   }
 });
 
-test.each(Object.entries(SAMPLES))('[OP66] %s is read with a byte-order mark as without', async (path, kind) => {
+test.each(Object.entries(SAMPLES))('%s is read with a byte-order mark as without', async (path, kind) => {
   const marked = join(folder, 'marked.json');
   writeFileSync(marked, Buffer.concat([Buffer.of(0xef, 0xbb, 0xbf), readFileSync(path)]));
   expect(await readJsonFile(marked, kind)).toEqual(await readJsonFile(path, kind));
 });
 
-test('[OP66] what is of no known kind is left to whoever reads it', async () => {
+test('what is of no known kind is left to whoever reads it', async () => {
   expect((await readJsonFile('package.json', RUN_FILE)).ok).toBe(true);
 });

@@ -28,7 +28,7 @@ test('a folder, what is below a file, and a device, in whose place a file would 
   expect(folderPlaceFault('')).toBe('an empty path: a folder was expected');
 });
 
-test('[OP69] a place has room for what its disk has free, and not for more than any disk', () => {
+test('a place has room for what its disk has free, and not for more than any disk', () => {
   expect(roomFault(join(folder, 'some/new'), 1)).toBeNull();
   expect(roomFault(join(folder, 'some/new'), 2 ** 60)).toMatch(/some\/new needs .*, but its disk has .* free$/);
 });

@@ -19,18 +19,18 @@ const LINES =
 test.each([
   ['stanzas', STANZAS, 'http://two.example/debian'],
   ['lines', LINES, 'http://three.example/debian'],
-])('[BR7] from %s: the mirror of the release itself', (_, list, mirror) => {
+])('from %s: the mirror of the release itself', (_, list, mirror) => {
   const found = backportsOf(BOOKWORM, ['deb http://tools.example stable main\n', list]);
   expect(found?.suite).toBe('bookworm-backports');
   expect(found?.text).toContain(`\nURIs: ${mirror}\nSuites: bookworm-backports\n`);
 });
 
-test('[BR7] what is listed is not listed again', () => {
+test('what is listed is not listed again', () => {
   const first = backportsOf(BOOKWORM, [STANZAS]);
   expect(backportsOf(BOOKWORM, [STANZAS, first?.text ?? ''])).toEqual({ suite: 'bookworm-backports', text: null });
 });
 
-test('[BR7] none of a newer release, of another system, or of a machine without lists', () => {
+test('none of a newer release, of another system, or of a machine without lists', () => {
   expect(backportsOf(BOOKWORM.replaceAll('bookworm', 'trixie'), [STANZAS.replaceAll('bookworm', 'trixie')])).toBeNull();
   expect(backportsOf('ID=alpine\n', [STANZAS])).toBeNull();
   expect(backportsOf(BOOKWORM, [])).toBeNull();

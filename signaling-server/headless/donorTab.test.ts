@@ -11,13 +11,13 @@ function faultIn(script: string): string | null {
 }
 
 test.each(['kill:1@5', 'freeze:1@7+10s', 'slow:1@5*3', 'leave:1@8', 'nan:1@3', 'mute:1@6', 'join@9', 'server-kill@12'])(
-  '[BR6] %s can be done to a Firefox',
+  '%s can be done to a Firefox',
   (script) => {
     expect(faultIn(script)).toBeNull();
   },
 );
 
-test.each(['cut:1@4+20s', 'gpu-lost:1@11'])('[BR6] %s cannot, and is refused by its name', (entry) => {
+test.each(['cut:1@4+20s', 'gpu-lost:1@11'])('%s cannot, and is refused by its name', (entry) => {
   expect(faultIn(`kill:0@2,${entry}`)).toContain(`--chaos ${entry}: donor 1 is a Firefox`);
   expect(faultIn(entry.replace(':1', ':0'))).toBeNull();
 });

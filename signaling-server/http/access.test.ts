@@ -70,7 +70,7 @@ test('only https and localhost give WebGPU', () => {
   }
 });
 
-test('[OP30] a server answers to the names that it was started with, and to addresses', () => {
+test('a server answers to the names that it was started with, and to addresses', () => {
   const names = knownNames('Shoal.lan', { publicUrl: 'https://train.example.org:8443' });
   const known = [
     'shoal.lan:8080',
@@ -105,7 +105,7 @@ test('a page of another site is told apart, also behind a proxy', () => {
   expect(isSameOrigin({ host: 'inside:8080', 'sec-fetch-site': 'cross-site' }, {})).toBe(false);
 });
 
-test('[OP52] sites are origins, and nothing else', () => {
+test('sites are origins, and nothing else', () => {
   expect(parseEmbedOn('https://blog.example, http://localhost:3000/')).toEqual({
     ok: true,
     value: ['https://blog.example', 'http://localhost:3000'],

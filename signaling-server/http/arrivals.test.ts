@@ -5,7 +5,7 @@ import { Arrivals } from './arrivals.ts';
 beforeEach(() => vi.useFakeTimers({ toFake: ['performance'] }));
 afterEach(() => vi.useRealTimers());
 
-test('[SV38] two hundred join in ten seconds from wherever: all come in', () => {
+test('two hundred join in ten seconds from wherever: all come in', () => {
   const arrivals = new Arrivals(SOCKETS);
   for (let number = 0; number < 200; number++) {
     expect(arrivals.may('192.0.2.1')).toBe(true);
@@ -13,7 +13,7 @@ test('[SV38] two hundred join in ten seconds from wherever: all come in', () => 
   }
 });
 
-test('[SV38] a thousand that come back each second have their share, and an address that is new comes in at once', () => {
+test('a thousand that come back each second have their share, and an address that is new comes in at once', () => {
   const arrivals = new Arrivals(SOCKETS);
   let letIn = 0;
   for (let second = 0; second < 60; second++) {

@@ -13,6 +13,6 @@ test.each([
   ['POST', '/api/operator/activate?run=a', undefined],
   ['GET', '/api/operator/runs?run=a', undefined],
   ['POST', '/api/operator/command', undefined],
-])('[NA82] %s %s is for run %s', (method, url, run) => {
+])('%s %s is for run %s', (method, url, run) => {
   expect(runOfCall(method, url)).toBe(run);
 });

@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { listenFault } from './listening.ts';
 
-test('[OP40] a port that is taken is known before a server begins, a free one is left free', async () => {
+test('a port that is taken is known before a server begins, a free one is left free', async () => {
   const taken = createServer();
   const port = await new Promise<number>((resolve, reject) => {
     taken.listen(0, 'localhost', () => {

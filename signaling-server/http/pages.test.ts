@@ -46,7 +46,7 @@ it('hands out what the build compressed to who takes it, and says how long it ma
   await app.close();
 });
 
-it('[OP38] says in words that there is nothing at an address, to a browser as a page with a way back', async () => {
+it('says in words that there is nothing at an address, to a browser as a page with a way back', async () => {
   const app = fastify();
   await addPages(app, folder);
   const seen = await app.inject({ url: '/nowhere', headers: { accept: 'text/html' } });
@@ -57,7 +57,7 @@ it('[OP38] says in words that there is nothing at an address, to a browser as a 
   await app.close();
 });
 
-it('[OP38] what cannot be read is refused in the one form of every answer', async () => {
+it('what cannot be read is refused in the one form of every answer', async () => {
   const app = application({}, '127.0.0.1');
   await addPages(app, folder);
   app.post('/api/one', async () => 'taken');
@@ -80,7 +80,7 @@ it('[OP38] what cannot be read is refused in the one form of every answer', asyn
   await app.close();
 });
 
-it('[OP52] /embed is framed by the sites that are named, and by no other; everything else by none', async () => {
+it('/embed is framed by the sites that are named, and by no other; everything else by none', async () => {
   const policyOf = async (embedOn: readonly string[], url: string) => {
     const app = fastify();
     await addPages(app, folder, { embedOn });
@@ -96,7 +96,7 @@ it('[OP52] /embed is framed by the sites that are named, and by no other; everyt
   expect((await policyOf(['https://blog.example'], '/')).policy).toContain("frame-ancestors 'none'");
 });
 
-it('[OP53] the donor’s page says in its head what a link to it is about, as text', async () => {
+it('the donor’s page says in its head what a link to it is about, as text', async () => {
   const app = fastify();
   await addPages(app, folder, {
     preview: () => previewTags({ status: null, purpose: 'For "fun" & <b>more</b>' }, 'https://shoal.example'),

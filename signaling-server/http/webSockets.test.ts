@@ -13,7 +13,7 @@ afterEach(() => {
 // nginx's proxy_read_timeout is 60 s where nobody sets it.
 const NGINX_MS = 60_000;
 
-it('[SV62] a socket that says nothing carries more than one ping before a proxy would cut it', async () => {
+it('a socket that says nothing carries more than one ping before a proxy would cut it', async () => {
   const app = fastify();
   await addWebSockets(app);
   app.get('/quiet', { websocket: true }, () => {});

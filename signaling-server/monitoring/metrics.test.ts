@@ -29,7 +29,7 @@ test('metrics in the open format end with their own mark, and the board asks for
   }
 });
 
-test('[OP15] metrics: names with units, labels from closed lists, no donor by name', async () => {
+test('metrics: names with units, labels from closed lists, no donor by name', async () => {
   const counts = new RunCounts();
   const commit = { step: 0, loss: 1, gradientNorm: 1, learningRate: 1, donors: 2, stages: 1, microBatches: 1, plan: 1 };
   const traffic = { activation: 4, gradient: 4, slice: 1, values: 1 };

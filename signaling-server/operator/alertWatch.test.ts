@@ -49,7 +49,7 @@ function watchOf(run: ActiveRun) {
   return { watch, disk, warnings };
 }
 
-it('[OP54] each alert is told once when it begins and once when it is over', async () => {
+it('each alert is told once when it begins and once when it is over', async () => {
   const { watch, disk, warnings } = await watched();
   try {
     await watch.look();
@@ -81,7 +81,7 @@ it('[OP54] each alert is told once when it begins and once when it is over', asy
   }
 });
 
-it('[OP54] what could not be told is told at a later look, and an end never before its beginning', async () => {
+it('what could not be told is told at a later look, and an end never before its beginning', async () => {
   const { watch, disk, warnings } = await watched();
   const states = (): string[] => taken.splice(0).map(({ kind, state }) => `${kind} ${state}`);
   try {
@@ -110,7 +110,7 @@ it('[OP54] what could not be told is told at a later look, and an end never befo
   }
 });
 
-it('[OP54] who serves the run next tells the end once the run has moved, and no beginning again', async () => {
+it('who serves the run next tells the end once the run has moved, and no beginning again', async () => {
   const { watch, disk, run } = await watched();
   operated.data.store.saveSetting('webhook', url());
   disk.free = 1e9;
@@ -148,7 +148,7 @@ it('[OP54] who serves the run next tells the end once the run has moved, and no 
   expect(taken).toHaveLength(1);
 });
 
-it('[OP54] an operator keeps the address and tries it; what is none is refused', async () => {
+it('an operator keeps the address and tries it; what is none is refused', async () => {
   await operated.serve(null);
   const { get, post } = await operated.logIn();
   expect(await errorOf(await post('/api/operator/webhook/try', {}))).toEqual([
@@ -171,7 +171,7 @@ it('[OP54] an operator keeps the address and tries it; what is none is refused',
   expect(JSON.stringify(events)).not.toContain('/hook');
 });
 
-it('[OP54] an address with a name and a password is refused, and what is wrong with one is said without it', async () => {
+it('an address with a name and a password is refused, and what is wrong with one is said without it', async () => {
   await operated.serve(null);
   const { post } = await operated.logIn();
   expect(await errorOf(await post('/api/operator/webhook', { url: 'http://fish:secret@localhost:9/hook' }))).toEqual([
@@ -194,7 +194,7 @@ it('[OP54] an address with a name and a password is refused, and what is wrong w
   expect(await tried(closed)).toEqual([409, 'the address refused the connection (ECONNREFUSED)']);
 });
 
-it('[OP56] a note is kept with its run, for whoever sees the list', async () => {
+it('a note is kept with its run, for whoever sees the list', async () => {
   await operated.serve(null);
   const { get, post } = await operated.logIn();
   expect((await post('/api/operator/note', { run: 'tiny', note: 'try a lower rate' })).status).toBe(200);

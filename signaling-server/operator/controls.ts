@@ -38,7 +38,7 @@ const NOT_UNDERSTOOD = 'this page and the server do not understand each other: r
 const runName = z.string().max(200);
 const runBody = z.object({ run: runName });
 const checkpointBody = z.object({ run: runName, step: count });
-/** `generation`: of the former ones (OP70). */
+/** `generation`: of a checkpoint that a roll-back left behind. */
 const keepBody = checkpointBody.extend({ kept: z.boolean(), generation: count.optional() });
 const queueBody = runBody.extend({ queued: z.boolean() });
 const webhookBody = z.object({ url: webhookSchema });

@@ -19,7 +19,7 @@ function stored(done: Readonly<Record<string, number>>) {
 // A run document is more than a queue looks at.
 vi.mock('../store/runDocument.ts', () => ({ parseDocument: (text: string) => JSON.parse(text) }));
 
-test('[OP37] what is active, finished or unknown is not queued; the rest comes in order, once', () => {
+test('what is active, finished or unknown is not queued; the rest comes in order, once', () => {
   const store = stored({ now: 3, first: 0, second: 4, old: 10, beside: 1 });
   for (const [name, reason] of [
     ['now', /active already/],
@@ -35,7 +35,7 @@ test('[OP37] what is active, finished or unknown is not queued; the rest comes i
   expect([takeNext(store, 'now'), store.queue()]).toEqual([null, []]);
 });
 
-test('[OP37] the next run takes over when the active one is finished, not before, and is looked for again then', () => {
+test('the next run takes over when the active one is finished, not before, and is looked for again then', () => {
   vi.useFakeTimers();
   const store = stored({ now: 10, next: 0 });
   const watchers = new Set<() => void>();

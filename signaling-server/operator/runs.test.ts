@@ -30,8 +30,8 @@ async function finished(): Promise<ScriptedDonor> {
   return donor;
 }
 
-describe('[OP3] runs', () => {
-  it('[OP10] are listed with their checkpoints, created from a draft, and cloned from a checkpoint', async () => {
+describe('runs', () => {
+  it('are listed with their checkpoints, created from a draft, and cloned from a checkpoint', async () => {
     await operated.serve(null);
     const { get, post } = await operated.logIn();
     await finished();
@@ -110,7 +110,7 @@ describe('[OP3] runs', () => {
     expect(events).toContainEqual(expect.objectContaining({ what: 'created run second from tiny, text sea' }));
   });
 
-  it('[OP9] are planned before they are made, on a cluster in words, with a what-if beside it', async () => {
+  it('are planned before they are made, on a cluster in words, with a what-if beside it', async () => {
     await operated.serve(null);
     const { post } = await operated.logIn();
     const ask = (part: object) =>
@@ -160,7 +160,7 @@ describe('[OP3] runs', () => {
     expect(snapshot.donors[0]?.tokens).toBeCloseTo(OPERATED_STEPS * 32, 6);
   });
 
-  it('[OP70] go back, and what was kept of later steps can be exported, cloned and let go', async () => {
+  it('go back, and what was kept of later steps can be exported, cloned and let go', async () => {
     await operated.serve(null);
     const { get, post } = await operated.logIn();
     await finished();
@@ -207,7 +207,7 @@ describe('[OP3] runs', () => {
   });
 });
 
-describe('[OP5] what is shown beside the numbers', () => {
+describe('what is shown beside the numbers', () => {
   it('are few at once, and gone when nobody waits for them any more', async () => {
     await operated.serve(null);
     const { get } = await operated.logIn();
@@ -256,7 +256,7 @@ describe('[OP5] what is shown beside the numbers', () => {
     expect((await ask({ prompts: [] })).status).toBe(400);
   });
 
-  it('[OP15] tells the world how the run does, and names nobody', async () => {
+  it('tells the world how the run does, and names nobody', async () => {
     const { url } = await operated.serve(null);
     const donor = await finished();
     const text = await (await fetch(`${url}/api/status`)).text();
@@ -271,8 +271,8 @@ describe('[OP5] what is shown beside the numbers', () => {
   });
 });
 
-describe('[OP6] the limits of the alerts', () => {
-  it('[OP14] are kept with the run, seen by every dashboard, and stand in the audit', async () => {
+describe('the limits of the alerts', () => {
+  it('are kept with the run, seen by every dashboard, and stand in the audit', async () => {
     await operated.serve(null);
     const { post } = await operated.logIn();
     expect((await operated.shown()).alertLimits).toEqual(INITIAL_ALERT_LIMITS);
@@ -288,7 +288,7 @@ describe('[OP6] the limits of the alerts', () => {
   });
 });
 
-describe('[OP4] a donor', () => {
+describe('a donor', () => {
   it('is let go at the boundary without a roll-back, or at once, with a sentence for its person', async () => {
     await operated.serve(2);
     const { post } = await operated.logIn();
@@ -316,7 +316,7 @@ describe('[OP4] a donor', () => {
     expect((await post('/api/operator/let-go', { peer: 'x', how: 'politely' })).status).toBe(400);
   });
 
-  it('[OP13] is kept out by its address until the door is opened again; the address itself is not kept', async () => {
+  it('is kept out by its address until the door is opened again; the address itself is not kept', async () => {
     await operated.serve(9);
     const { get, post } = await operated.logIn();
     const donor = await ScriptedDonor.joined(operated.server.url);

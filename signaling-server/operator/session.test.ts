@@ -52,7 +52,7 @@ describe('operator', () => {
     await donor.hears('standby');
   });
 
-  it('[OP14] [OP59] a login and a logout are events of the run', async () => {
+  it('a login and a logout are events of the run', async () => {
     const server = await serve();
     const cookie = cookieOf(await login(server));
     await fetch(`${server.url}/api/operator/logout`, { method: 'POST', headers: { cookie, origin: server.url } });
@@ -93,7 +93,7 @@ describe('operator', () => {
       ...(method === 'GET' ? {} : { body: '{}' }),
     });
 
-  it('[OP31] a viewer logs in with a token that an operator made, once; sees what an operator sees, and changes nothing', async () => {
+  it('a viewer logs in with a token that an operator made, once; sees what an operator sees, and changes nothing', async () => {
     const server = await serve();
     const operator = cookieOf(await login(server));
     const { token } = (await (await call(server, operator, 'POST', '/api/operator/viewer')).json()) as {
@@ -116,7 +116,7 @@ describe('operator', () => {
     expect(server.run.snapshot().phase).toBe('waiting');
   });
 
-  it('[OP32] a session that is logged out is over, for its cookie and for its open dashboard', async () => {
+  it('a session that is logged out is over, for its cookie and for its open dashboard', async () => {
     const server = await serve();
     const cookie = cookieOf(await login(server));
     const socket = new WebSocket(`${server.url.replace(/^http/, 'ws')}/api/watch`, {
@@ -131,7 +131,7 @@ describe('operator', () => {
     expect((await ended)[0]).toBe(4401);
   });
 
-  it('[OP34] an operator is told the invitation, for links to the other pages; a viewer is not', async () => {
+  it('an operator is told the invitation, for links to the other pages; a viewer is not', async () => {
     const server = await servers.serve({ invite: 'fish' });
     const operator = cookieOf(await login(server));
     const made = await call(server, operator, 'POST', '/api/operator/viewer');
@@ -141,7 +141,7 @@ describe('operator', () => {
     expect([await told(operator), await told(viewer)]).toEqual(['fish', undefined]);
   });
 
-  it('[OP33] of an address ten logins a minute are looked at', async () => {
+  it('of an address ten logins a minute are looked at', async () => {
     const server = await serve();
     const statuses: number[] = [];
     for (let i = 0; i < 12; i++)
@@ -151,7 +151,7 @@ describe('operator', () => {
   });
 });
 
-describe('[OP32] sessions', () => {
+describe('sessions', () => {
   const cookieOf = (header: string | null): string => header?.split(';')[0] ?? '';
   const kept: { saved: string | null; save(text: string): void } = {
     saved: null,

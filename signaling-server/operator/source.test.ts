@@ -14,7 +14,7 @@ beforeEach(() => {
 afterEach(() => operated.close());
 
 describe('the dashboard', () => {
-  it('[OP1] has every join, plan, checkpoint, departure and operator’s word in order, with their steps', async () => {
+  it('has every join, plan, checkpoint, departure and operator’s word in order, with their steps', async () => {
     const server = await operated.serve(2, { replicas: 0 });
     const { post } = await operated.logIn();
     const first = new ScriptedDonor(server.url);
@@ -38,7 +38,7 @@ describe('the dashboard', () => {
     expect(events.map(({ id }) => id)).toEqual(events.map(({ id }) => id).toSorted((a, b) => a - b));
   });
 
-  it('[OP6] is told the ways between donors when there are others, and else every two seconds', async () => {
+  it('is told the ways between donors when there are others, and else every two seconds', async () => {
     const { url, run } = await operated.serve(2);
     const [a, b] = [new ScriptedDonor(url), new ScriptedDonor(url)];
     await a.hears('standby', ({ state }) => state === 'finished');
@@ -53,7 +53,7 @@ describe('the dashboard', () => {
     expect([told(), told()]).toEqual([1, undefined]);
   });
 
-  it('[OP16] is told a step again when what a meeting sent is added to it', async () => {
+  it('is told a step again when what a meeting sent is added to it', async () => {
     const { run } = await operated.serve(1);
     const donor = new ScriptedDonor(operated.server.url);
     await donor.hears('standby', ({ state }) => state === 'finished');
@@ -71,7 +71,7 @@ describe('the dashboard', () => {
     expect(source().recent).toEqual([]);
   });
 
-  it('[OP1] has who keeps copies of each stage: here the other donor', async () => {
+  it('has who keeps copies of each stage: here the other donor', async () => {
     const server = await operated.serve(2, { replicas: 1 });
     await operated.logIn();
     const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
@@ -82,7 +82,7 @@ describe('the dashboard', () => {
     expect(new Set(computes?.flat()).size).toBe(2);
   });
 
-  it('[OP1] [OP16] has a donor’s faults, once a plan, and what its steps send by kind', async () => {
+  it('has a donor’s faults, once a plan, and what its steps send by kind', async () => {
     const server = await operated.serve(2);
     await operated.logIn();
     const donors = [new ScriptedDonor(server.url), new ScriptedDonor(server.url)];
@@ -109,7 +109,7 @@ describe('the dashboard', () => {
     expect(served?.checkpoint).toBeGreaterThan(0);
   });
 
-  it('[OP2] has the measured spans of a step on one clock, and the share that was idle', async () => {
+  it('has the measured spans of a step on one clock, and the share that was idle', async () => {
     const server = await operated.serve(2);
     const { get } = await operated.logIn();
     const donors = [await ScriptedDonor.joined(server.url), await ScriptedDonor.joined(server.url)];
@@ -143,7 +143,7 @@ describe('the dashboard', () => {
     expect((await get('/api/operator/steps?run=nobody')).status).toBe(404);
   });
 
-  it('[OP1] is told no event that it would not understand; what an event quotes is cut', () => {
+  it('is told no event that it would not understand; what an event quotes is cut', () => {
     const row = { id: 1, atMs: 2, step: 3 };
     expect(eventOf({ ...row, kind: 'planned', detail: '{}' })).toEqual([]);
     expect(eventOf({ ...row, kind: 'gone', detail: '{"peer":"a"}' })).toEqual([]);

@@ -1,4 +1,4 @@
-/** [SV60] [SV61] What the machine cannot keep is waited for: nothing is lost, nobody is late, and it goes on by itself. */
+/** What the machine cannot keep is waited for: nothing is lost, nobody is late, and it goes on by itself. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -55,7 +55,7 @@ function fillDisk(store: Store): string[] {
   return written;
 }
 
-describe('[SV60] a disk that is full', () => {
+describe('a disk that is full', () => {
   it.each(['commitStep', 'saveCheckpoint', 'saveEpoch', 'addEvent'] as const)(
     'costs no step and no donor when %s cannot be kept',
     async (name) => {
@@ -91,7 +91,7 @@ describe('[SV60] a disk that is full', () => {
     },
   );
 
-  it('[SV61] lets the server stop at once, and the next one goes on from what was kept', async () => {
+  it('lets the server stop at once, and the next one goes on from what was kept', async () => {
     const data = await servers.data();
     const disk = failing(data.store, 'commitStep');
     const traces = failing(data.store, 'saveTraces');
@@ -115,7 +115,7 @@ describe('[SV60] a disk that is full', () => {
     expect(data.store.steps('tiny', 0)).toHaveLength(STEPS);
   });
 
-  it('[SV60] who worked on while the run stood, for longer than its step took by then, is not mistaken', async () => {
+  it('who worked on while the run stood, for longer than its step took by then, is not mistaken', async () => {
     const data = await servers.data();
     let stall: (problem: string) => void = () => undefined;
     Object.assign(data.store, {
@@ -141,7 +141,7 @@ describe('[SV60] a disk that is full', () => {
     expect(donor.received.filter(({ type }) => type === 'prepare')).toHaveLength(1);
   });
 
-  it('[SV60] an upload that cannot be kept stands everything too: whoever sent it is not late', async () => {
+  it('an upload that cannot be kept stands everything too: whoever sent it is not late', async () => {
     const data = await servers.data();
     const { putStream } = data.blobs;
     let isFull = true;
@@ -163,7 +163,7 @@ describe('[SV60] a disk that is full', () => {
     expect(lines.filter((line) => line.includes('cannot be kept'))).toHaveLength(1); // a minute
   });
 
-  it('[SV60] is no reason not to begin: the run is served, and stands at its first write', async () => {
+  it('is no reason not to begin: the run is served, and stands at its first write', async () => {
     await (await servers.serve()).close();
     servers.closeData();
     const { store } = await servers.data();
@@ -179,7 +179,7 @@ describe('[SV60] a disk that is full', () => {
     expect(lines.filter((line) => line.includes('should not'))).toEqual([]);
   });
 
-  it('[SV60] refuses another run in one sentence, and the server may go on with its own', async () => {
+  it('refuses another run in one sentence, and the server may go on with its own', async () => {
     const first = await servers.serve();
     await first.close();
     servers.writeRun(tinyRunFile({ name: 'other', steps: STEPS }));
@@ -194,7 +194,7 @@ describe('[SV60] a disk that is full', () => {
     expect(written).toEqual(['setActive', 'addRun']);
   });
 
-  it('[SV60] is said where people and load balancers look, and lets an operator in', async () => {
+  it('is said where people and load balancers look, and lets an operator in', async () => {
     const { store, blobs } = await servers.data();
     vi.spyOn(blobs, 'tryDisk').mockRejectedValue(NO_SPACE);
     const [events, sessions] = [failing(store, 'addEvent'), failing(store, 'saveSetting')];

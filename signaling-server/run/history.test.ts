@@ -175,7 +175,7 @@ it('who keeps state alone stands there too, with its update beside the others', 
   expect(shown(1)).toEqual([WORK, ['b', 'UPDATE', 2, 2.5], ['a', 'UPDATE', 2, 2.5]]);
 });
 
-it('[OP1] who is gone is lost while it has a part, and has left while it rests', () => {
+it('who is gone is lost while it has a part, and has left while it rests', () => {
   const { history, told } = runOf(null);
   const send = (message: object): void => history.effect({ type: 'send', to: A, message } as unknown as DecisionEffect);
   const gone = (): unknown => {
@@ -198,7 +198,7 @@ it('[OP1] who is gone is lost while it has a part, and has left while it rests',
   expect(told.at(-1)).toEqual(['left', undefined]);
 });
 
-it('[OP67] of groups with islands of their own all plans are in force, and each one’s steps stand with what its donors did', () => {
+it('of groups with islands of their own all plans are in force, and each one’s steps stand with what its donors did', () => {
   const { history, shown } = runOf({ count: 'auto' }, { ...PLAN, islands: [0] });
   const effect = (given: object): void => history.effect(given as DecisionEffect);
   const of = (peer: PeerId): object => ({

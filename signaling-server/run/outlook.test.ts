@@ -19,7 +19,7 @@ const trainedBy = (...names: string[]): Snapshot => ({
   })),
 });
 
-test('[OP64] who was left out because it would not help is told of until others train, also after it left', () => {
+test('who was left out because it would not help is told of until others train, also after it left', () => {
   const outlook = new Outlook({ queue: () => [], steps: () => [] });
   outlook.effect(left('queued'));
   expect(outlook.shown(trainedBy('a'))).toEqual({});
@@ -31,7 +31,7 @@ test('[OP64] who was left out because it would not help is told of until others 
   expect(outlook.shown(trainedBy('c'))).toEqual({});
 });
 
-test('[OP62] the run that comes next is told, and that the server changes to it', () => {
+test('the run that comes next is told, and that the server changes to it', () => {
   const queue: string[] = [];
   const outlook = new Outlook({ queue: () => queue, steps: () => [] });
   queue.push('second');
@@ -40,7 +40,7 @@ test('[OP62] the run that comes next is told, and that the server changes to it'
   expect(outlook.shown(trainedBy('a'))).toEqual({ next: 'second', changesTo: 'second' });
 });
 
-test('[OP61] the loss where the run stands is there after it went back, too', () => {
+test('the loss where the run stands is there after it went back, too', () => {
   const record = { step: 3, loss: 1.5 } as ReturnType<Store['steps']>[number];
   const outlook = new Outlook({ queue: () => [], steps: (_, from) => (from === 3 ? [record] : []) });
   expect(outlook.shown({ ...trainedBy(), committedSteps: 4 })).toEqual({ loss: 1.5 });

@@ -129,7 +129,7 @@ describe('a run', () => {
     expect(server.run.committedSteps).toBe(STEPS);
   });
 
-  describe('[SV52] a checkpoint that does not load is set aside, and the run goes on from the next older one', () => {
+  describe('a checkpoint that does not load is set aside, and the run goes on from the next older one', () => {
     const damages: readonly (readonly [string, (path: string) => void, RegExp])[] = [
       ['a flipped bit', (path) => flipBit(path), /^the checkpoint after step 6 cannot be used: .* is damaged/],
       [

@@ -4,7 +4,7 @@ import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
 import { closeAll } from './runObserver.ts';
 
-it('[NA52] a server that leads no more complains of nothing that whoever leads keeps', () => {
+it('a server that leads no more complains of nothing that whoever leads keeps', () => {
   const said: string[] = [];
   const failing = (error: Error) => ({
     close: () => {
@@ -18,7 +18,7 @@ it('[NA52] a server that leads no more complains of nothing that whoever leads k
   expect(said).toEqual([expect.stringContaining('NATS does not answer')]);
 });
 
-it('[NA52] what a run did is logged once it is kept, and never where it is not', async () => {
+it('what a run did is logged once it is kept, and never where it is not', async () => {
   const servers = new TinyServers({ steps: 1_000 }, false);
   try {
     const lines: string[] = [];

@@ -39,7 +39,7 @@ async function openOver(nats: VirtualNats, name: string): Promise<{ site: SiteDa
   return { site, link };
 }
 
-it('[NA4] [NA52] a step that is committed and not kept is shown to nobody: whoever leads next stands where everybody was told', async () => {
+it('a step that is committed and not kept is shown to nobody: whoever leads next stands where everybody was told', async () => {
   const nats = new VirtualNats();
   const [one, other] = [await openOver(nats, 'one'), await openOver(nats, 'other')];
   need(await one.site.lead());
@@ -68,7 +68,7 @@ it('[NA4] [NA52] a step that is committed and not kept is shown to nobody: whoev
   expect(other.site.data.store.committedSteps(runName)).toBe(before[0]);
 });
 
-it('[NA52] one state waits at a time, and the newest one is shown after it', () => {
+it('one state waits at a time, and the newest one is shown after it', () => {
   const waiting: (() => void)[] = [];
   let newest = 0;
   const watchers = new Watchers({ whenKept: (say) => void waiting.push(say) }, () => newest);

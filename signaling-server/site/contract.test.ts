@@ -244,7 +244,7 @@ async function expected(): Promise<Record<string, unknown>> {
   return all;
 }
 
-it('[NA50] the contract has every method of a store', async () => {
+it('the contract has every method of a store', async () => {
   const place = directory();
   const { store } = await place.open();
   const asked = new Set<string>();
@@ -260,7 +260,7 @@ it('[NA50] the contract has every method of a store', async () => {
   expect([...asked, ...OTHERS].sort()).toEqual(Object.keys(store).sort());
 });
 
-describe.each(Object.keys(ENGINES))('[NA50] [NA54] [NA55] %s', (engine) => {
+describe.each(Object.keys(ENGINES))('%s', (engine) => {
   it('keeps what it is given, over being opened again, and shares it', async () => {
     const [one, other] = (await ENGINES[engine]?.()) ?? [directory(), null];
     const all = await expected();

@@ -30,7 +30,7 @@ function pipe() {
   return { end, says, said, faults };
 }
 
-test('[NA95] what cannot be read of a gateway costs the donor its pipe there, and is counted once', () => {
+test('what cannot be read of a gateway costs the donor its pipe there, and is counted once', () => {
   for (const word of ['{garbage', '[]', JSON.stringify({ sent: [{ to: 'x', frames: -1, bytes: 0 }], came: true })]) {
     const { end, says, said, faults } = pipe();
     const closed: number[] = [];
@@ -60,7 +60,7 @@ test.each<[string, number, string | Buffer]>([
   ['a code that is never sent', CLOSE, code(1_006)],
   ['a ping longer than a frame', PING, 'x'.repeat(1_000)],
   ['a ping that is longer in UTF-8', PING, Buffer.alloc(100, 0xff)],
-])('[NA95] %s costs a donor at its gateway its pipe, and not its WebSocket', (_what, kind, content) => {
+])('%s costs a donor at its gateway its pipe, and not its WebSocket', (_what, kind, content) => {
   const { end, says, said, faults } = pipe();
   const told: unknown[] = [];
   const wire = {

@@ -50,7 +50,7 @@ const opening = (pipe: number): Buffer => part(pipe, 0, OPENING);
 const END = 0x7f;
 const reset = (pipe: number): Buffer => Buffer.concat([headOf(pipe), RESET_TEXT]);
 
-test('[NA66] timers have their turn while hundreds of messages that came at once are dealt with, in order', async () => {
+test('timers have their turn while hundreds of messages that came at once are dealt with, in order', async () => {
   const { exchange, says } = exchangeOverNothing();
   const dealtWith: number[] = [];
   exchange.accept((_pipe, bytes) => {
@@ -65,7 +65,7 @@ test('[NA66] timers have their turn while hundreds of messages that came at once
   await exchange.close();
 });
 
-test('[NA53] while what came a second ago waits, a process does not know who is late', async () => {
+test('while what came a second ago waits, a process does not know who is late', async () => {
   const { exchange, says } = exchangeOverNothing();
   const count = 700;
   const behind: boolean[] = [];
@@ -92,7 +92,7 @@ function listen(pipe: Pipe, heard: string[]): void {
   });
 }
 
-test('[NA66] what a process says to itself does not go by NATS', async () => {
+test('what a process says to itself does not go by NATS', async () => {
   const { exchange, said } = exchangeOverNothing();
   const heard: string[] = [];
   exchange.accept((pipe, bytes) => {
@@ -110,7 +110,7 @@ test('[NA66] what a process says to itself does not go by NATS', async () => {
   await exchange.close();
 });
 
-test('[NA1] a pipe that is over is not opened again by what is said again of it, and the other end is told once', async () => {
+test('a pipe that is over is not opened again by what is said again of it, and the other end is told once', async () => {
   const { exchange, says, said } = exchangeOverNothing();
   const heard: string[] = [];
   exchange.accept((pipe) => {
@@ -128,7 +128,7 @@ test('[NA1] a pipe that is over is not opened again by what is said again of it,
   await exchange.close();
 });
 
-test('[NA1] a pipe whose opener gave it up before it was heard of is not opened at all', async () => {
+test('a pipe whose opener gave it up before it was heard of is not opened at all', async () => {
   const { exchange, says, said } = exchangeOverNothing();
   const opened: string[] = [];
   exchange.accept((_pipe, bytes) => {
@@ -142,7 +142,7 @@ test('[NA1] a pipe whose opener gave it up before it was heard of is not opened 
   await exchange.close();
 });
 
-test('[NA95] what cannot be read is said to the terminal and counted, and costs its pipe alone', async () => {
+test('what cannot be read is said to the terminal and counted, and costs its pipe alone', async () => {
   const { exchange, says, said, logged } = exchangeOverNothing();
   const heard: string[] = [];
   exchange.accept((pipe, _bytes, process) => {

@@ -65,7 +65,7 @@ async function takesLead(server: VirtualServer): Promise<void> {
   while (!server.coordinates && !(await awaited(server.lead()))) await passes(1_000);
 }
 
-describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
+describe('fail-overs at any point', () => {
   it.each([1])('%i: 100 of them: no commit twice, none lost that was told, one writer at a time', async (seed) => {
     const random = seededRandom(seed);
     const nats = new VirtualNats();
@@ -162,7 +162,7 @@ describe('[NA51] [NA52] [NA53] [NA55] fail-overs at any point', () => {
   });
 });
 
-it('[NA51] [NA80] two runs of the same processes, each led by whichever: one dies or is cut off with both, and of neither is a step lost or twice', async () => {
+it('two runs of the same processes, each led by whichever: one dies or is cut off with both, and of neither is a step lost or twice', async () => {
   const random = seededRandom(3);
   const told: Told[][] = [[], []];
   const runs = told.map((ofRun, run) => {
@@ -242,7 +242,7 @@ async function pair() {
   return { one, other, store: one.site.data.store, otherStore: other.site.data.store };
 }
 
-it('[NA51] [NA52] of two who believe that they lead the first one keeps nothing, says nothing, and has what the other has', async () => {
+it('of two who believe that they lead the first one keeps nothing, says nothing, and has what the other has', async () => {
   const { one, other, store, otherStore } = await pair();
   one.link.isCut = true;
   const [said, refused] = [vi.fn(), vi.fn()];
@@ -260,7 +260,7 @@ it('[NA51] [NA52] of two who believe that they lead the first one keeps nothing,
   for (const server of [one, other]) server.kill();
 });
 
-it('[NA53] half a minute without NATS: what is written waits, is kept once, and is said in order', async () => {
+it('half a minute without NATS: what is written waits, is kept once, and is said in order', async () => {
   const { one, other, store, otherStore } = await pair();
   const stalls = vi.fn();
   store.onStall(stalls);

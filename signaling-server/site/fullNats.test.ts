@@ -18,7 +18,7 @@ function need<T>(result: Result<T>): T {
 }
 
 it.skipIf(!hasNatsServer())(
-  `[NA76] NATS without room says so, is asked again at times, and what waited is kept once there is room${hasNatsServer() ? '' : `: skipped, ${NO_NATS_SERVER}`}`,
+  `NATS without room says so, is asked again at times, and what waited is kept once there is room${hasNatsServer() ? '' : `: skipped, ${NO_NATS_SERVER}`}`,
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'shoal-full-'));
     const file = join(folder, 'nats.conf');

@@ -64,7 +64,7 @@ afterEach(async () => {
   await front.close();
 });
 
-test('[NA3] a call while nobody leads is answered with 503 and when to come again', async () => {
+test('a call while nobody leads is answered with 503 and when to come again', async () => {
   for (const path of ['/api/status', '/api/board', '/api/operator/session']) {
     const answer = await fetch(`${front.url}${path}`);
     expect(answer.status, path).toBe(503);
@@ -73,7 +73,7 @@ test('[NA3] a call while nobody leads is answered with 503 and when to come agai
   }
 });
 
-test('[NA3] a call that was under way comes again only where it may be done twice', async () => {
+test('a call that was under way comes again only where it may be done twice', async () => {
   tunnel = breaking;
   const told = async (method: string, path: string): Promise<unknown> => {
     const answer = await fetch(`${front.url}${path}`, { method, body: method === 'POST' ? '{}' : null });
@@ -100,7 +100,7 @@ function spoken(text: string): {
   return { socket, answered, closed };
 }
 
-test('[NA3] a request that cannot be passed on costs its sender an answer, and no process its life', async () => {
+test('a request that cannot be passed on costs its sender an answer, and no process its life', async () => {
   tunnel = () => new Duplex({ read() {}, write: (_data, _encoding, done) => done() });
   const odd = spoken('GET /api/status HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: x\r\nTrailer: x\r\n\r\n');
   const trailing = spoken('GET /api/status HTTP/1.1\r\nHost: localhost\r\nTrailer: x\r\n\r\n');
@@ -121,7 +121,7 @@ test('[SV36] a body whose call has its answer holds its connection no longer, wh
   }
 });
 
-test('[NA94] while NATS is away a page is told so at once, and a donor’s call goes on to wait', async () => {
+test('while NATS is away a page is told so at once, and a donor’s call goes on to wait', async () => {
   let ways = 0;
   tunnel = () => {
     ways += 1;
@@ -137,13 +137,13 @@ test('[NA94] while NATS is away a page is told so at once, and a donor’s call 
   expect([await told({ authorization: 'Bearer of-a-donor' }), ways]).toEqual([[503, reason], 1]);
 });
 
-test('[NA82] a call and a donor for a run that this process is about to open come again', async () => {
+test('a call and a donor for a run that this process is about to open come again', async () => {
   const answer = await fetch(`${front.url}/api/status?run=coming`);
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '2']);
   await new ScriptedDonor(front.url, { run: 'coming' }).closed;
 });
 
-test('[NA6] while nobody leads a process is in order, and not ready', async () => {
+test('while nobody leads a process is in order, and not ready', async () => {
   const health = await fetch(`${front.url}/healthz`);
   expect([health.status, await health.json()]).toEqual([200, { ok: true, role: 'gateway' }]);
   const ready = await fetch(`${front.url}/readyz`);
@@ -151,7 +151,7 @@ test('[NA6] while nobody leads a process is in order, and not ready', async () =
   expect(await (await fetch(`${front.url}/metrics`)).text()).toMatch(/^shoal_site_led 0$/m);
 });
 
-test('[NA91] what is not answered for NATS is said to be so', async () => {
+test('what is not answered for NATS is said to be so', async () => {
   isNatsAway = true;
   tunnel = breaking;
   const NATS = expect.stringMatching(/^this server cannot reach the one that leads, because NATS does not answer/);
@@ -160,7 +160,7 @@ test('[NA91] what is not answered for NATS is said to be so', async () => {
   expect(await (await fetch(`${front.url}/api/status?run=coming`)).json()).toEqual({ error: NATS });
 });
 
-test('[NA6] with several runs a process is ready while any is led, says which are not, and counts each', async () => {
+test('with several runs a process is ready while any is led, says which are not, and counts each', async () => {
   roles = [role('tiny', false), { ...role('other', true, true), donors: 3 }];
   const ready = await fetch(`${front.url}/readyz`);
   expect([ready.status, await ready.json()]).toEqual([200, { ok: true, role: 'leader', withoutLeader: ['tiny'] }]);

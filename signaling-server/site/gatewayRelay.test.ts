@@ -115,7 +115,7 @@ async function settled(): Promise<void> {
 }
 
 describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s', (where) => {
-  test('[WP9] [WP10] [NA68] the sender is named, what the receiver’s socket has taken is credited, and who sends past its window is refused', async () => {
+  test('[WP9] [WP10] the sender is named, what the receiver’s socket has taken is credited, and who sends past its window is refused', async () => {
     const { alice, bob, frame } = three(where);
     const inWindow = RELAY_WINDOW_BYTES / FRAME_BYTES;
     for (let sent = 0; sent < inWindow; sent++) expect(frame(BOB)).toBe('passed');
@@ -129,7 +129,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(frame(BOB)).toBe('tooManyMessages');
   });
 
-  test('[NA68] the process that leads hears at once that something went by, and of all of it', async () => {
+  test('the process that leads hears at once that something went by, and of all of it', async () => {
     const { alice, bob, frame } = three(where);
     for (const bytes of [10, 20, 30]) frame(BOB, bytes);
     await vi.waitFor(() => expect(bob.of('frame')).toHaveLength(3));
@@ -140,7 +140,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(told().reduce((sum, { frames }) => sum + frames, 0)).toBe(3);
   });
 
-  test('[WP10] [NA68] a receiver that does not read holds up what is for it alone', async () => {
+  test('[WP10] a receiver that does not read holds up what is for it alone', async () => {
     const { alice, bob, carol, frame } = three(where);
     for (let sent = 0; sent < 4; sent++) frame(BOB);
     await vi.waitFor(() => expect(bob.of('frame')).toHaveLength(4));
@@ -152,7 +152,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     }
   });
 
-  test('[WP22] [WP41] [WP43] [NA68] nobody is reached of whom nothing was said, nor by more than was said', async () => {
+  test('[WP22] [WP41] [WP43] nobody is reached of whom nothing was said, nor by more than was said', async () => {
     const { one, bobs, bob, may, frame } = three(where);
     expect(frame(peerId('nobody'), 10)).toBeNull();
     expect(bobs.accept(2, encodeEnvelope('frame', ALICE, new Uint8Array(10)))).toBeNull(); // Bob was told of none
@@ -166,7 +166,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     await vi.waitFor(() => expect(bob.of('frame')).toHaveLength(2));
   });
 
-  test('[NA68] what comes before the word by which it is awaited waits for that, and is credited where it never comes', async () => {
+  test('what comes before the word by which it is awaited waits for that, and is credited where it never comes', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
     const { bobs, alice, bob, frame } = three(where);
     bobs.toldSenders(2, { from: [] });
@@ -183,7 +183,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(bob.of('frame')).toHaveLength(1);
   });
 
-  test('[NA68] who says hello anew sends by no word of before; who is gone gets nothing, and gives windows back', async () => {
+  test('who says hello anew sends by no word of before; who is gone gets nothing, and gives windows back', async () => {
     const { one, bobs, alice, bob, may, frame, openPipes } = three(where);
     frame(BOB, 10);
     await vi.waitFor(() => expect(bob.of('frame')).toHaveLength(1));

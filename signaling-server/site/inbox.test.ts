@@ -4,7 +4,7 @@ import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Inbox } from './inbox.ts';
 
-test('[NA1] what is said again while it waits is dropped, and dealt with when it is said again later', async () => {
+test('what is said again while it waits is dropped, and dealt with when it is said again later', async () => {
   const dealtWith: string[] = [];
   const inbox = new Inbox({
     nameOf: (message) => (message[0] === 0 ? null : message.toString()),

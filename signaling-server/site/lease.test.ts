@@ -51,7 +51,7 @@ function open(kv: KV, process: string, restraintMs: number): Lease {
   return lease;
 }
 
-it('[NA83] a free key is left for a while to those who lead fewer runs, and taken where nobody else takes it', async () => {
+it('a free key is left for a while to those who lead fewer runs, and taken where nobody else takes it', async () => {
   const kv = bucket();
   const busy = open(kv, 'busy', 1_500);
   await vi.advanceTimersByTimeAsync(900);
@@ -68,7 +68,7 @@ it('[NA83] a free key is left for a while to those who lead fewer runs, and take
   expect(busy.isHeld).toBe(true);
 });
 
-it("[NA95] a key held by what is no name of a process is nobody's: none is told to go there", async () => {
+it("a key held by what is no name of a process is nobody's: none is told to go there", async () => {
   for (const process of ['a b', '*', '>', 'a.b', '', 'x'.repeat(70_000)]) {
     const kv = bucket();
     await kv.create(FIRST_KEY, JSON.stringify({ process, isReady: true, want: null }));

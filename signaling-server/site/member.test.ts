@@ -143,7 +143,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
   });
 
   test.each([false, true])(
-    '[NA98] a process dies while nothing is computed, NATS away: %s: its donors count no more',
+    'a process dies while nothing is computed, NATS away: %s: its donors count no more',
     {
       timeout: TIMEOUT_MS,
     },
@@ -167,7 +167,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     },
   );
 
-  test('[NA71] wrong invitations at one process and at the next one that leads are counted together', {
+  test('wrong invitations at one process and at the next one that leads are counted together', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember({ invite: 'fish' });
@@ -189,7 +189,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect(await asked('fish')).toBe(429);
   });
 
-  test('[NA68] what donors of two gateways have relayed goes on between these while nobody leads, and is counted while somebody does', {
+  test('what donors of two gateways have relayed goes on between these while nobody leads, and is counted while somebody does', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember();
@@ -228,7 +228,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     for (const donor of [one, other]) donor.leave();
   });
 
-  test('[NA64] [NA65] the one that leads dies under a crowd at another’s door: whose state the run needs comes first, and no step is given up', {
+  test('the one that leads dies under a crowd at another’s door: whose state the run needs comes first, and no step is given up', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const access = { trustProxy: ['127.0.0.1', '::1'] };
@@ -255,7 +255,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     for (const donor of [...donors, ...strangers]) donor.vanish();
   });
 
-  test('[NA4] the one that leads ends in order: the other goes on without a step given up, its donors come to it', {
+  test('the one that leads ends in order: the other goes on without a step given up, its donors come to it', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember();
@@ -276,7 +276,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     for (const donor of [back, other]) donor.leave();
   });
 
-  test('[NA58] who leaves knows at once whether others go on: one that died a moment ago does not, nor one that leaves', {
+  test('who leaves knows at once whether others go on: one that died a moment ago does not, nor one that leaves', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember();
@@ -288,7 +288,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect(await first.member.leave()).toBe('alone');
   });
 
-  test('[NA3] calls at one that does not lead are answered by the one that does: what is kept, tokens, uploads, sessions and their feed', {
+  test('calls at one that does not lead are answered by the one that does: what is kept, tokens, uploads, sessions and their feed', {
     timeout: TIMEOUT_MS,
   }, async () => {
     tiny.writeRun(tinyRunFile({ steps: 1_000, checkpointEverySteps: 2 }));
@@ -314,7 +314,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     donor.leave();
   });
 
-  test('[NA6] [NA7] readiness, metrics and the operator’s token of one that does not lead are its own', {
+  test('readiness, metrics and the operator’s token of one that does not lead are its own', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember();
@@ -338,13 +338,13 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     expect((await login(second.member.operatorToken)).status).toBe(200);
     donor.leave();
     await first.kill();
-    // For how long nobody leads, and whether a look falls into that time, is chance: NA59 sees one that is not ready.
+    // For how long nobody leads, and whether a look falls into that time, is chance: only /healthz is asked.
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     await second.leads;
     await expect.poll(async () => (await fetch(`${url}/readyz`)).status, { timeout: 20_000, interval: 100 }).toBe(200);
   });
 
-  test('[NA59] [NA60] [NA6] NATS comes back without its streams: the run stands and says what to do, no gateway is ready, and the one that leads still ends', {
+  test('NATS comes back without its streams: the run stands and says what to do, no gateway is ready, and the one that leads still ends', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const said: string[] = [];
@@ -376,7 +376,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     donor.vanish();
   });
 
-  test('[NA61] a run file that another server’s choice leaves unused is named, once', {
+  test('a run file that another server’s choice leaves unused is named, once', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const first = await openMember();

@@ -18,7 +18,7 @@ const reasonOf = (result: Result<unknown>): string => (result.ok ? 'it is connec
 const connected = (url: string, creds?: string) =>
   connectNats({ urls: [url], ...(creds === undefined ? {} : { creds }) }, new Patience(0, () => {}));
 
-it('[NA91] a credentials file that is none is named, and NATS is not blamed', async () => {
+it('a credentials file that is none is named, and NATS is not blamed', async () => {
   const path = join(folder, 'none.creds');
   expect(reasonOf(await connected('nats://127.0.0.1:1', path))).toBe(`--nats-creds ${path}: there is no such file`);
   writeFileSync(path, 'nothing');
@@ -28,7 +28,7 @@ it('[NA91] a credentials file that is none is named, and NATS is not blamed', as
 });
 
 it.skipIf(!hasNatsServer())(
-  '[NA91] a NATS that lets nobody in, or has too little room, is told from one that is away',
+  'a NATS that lets nobody in, or has too little room, is told from one that is away',
   async () => {
     const limits = join(folder, 'nats.conf');
     writeFileSync(limits, 'jetstream { max_file_store: 5MB }\nauthorization { user: ada, password: right }\n');

@@ -9,7 +9,7 @@ import { openNatsFolder } from './natsFolder.ts';
 import { openNatsJournal } from './natsJournal.ts';
 import { hasNatsServer, startNatsServer } from './natsServer.ts';
 
-test.skipIf(!hasNatsServer())('[NA97] what is read of a site leaves no consumer at NATS', async () => {
+test.skipIf(!hasNatsServer())('what is read of a site leaves no consumer at NATS', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-consumers-'));
   const started = await startNatsServer(folder, 0);
   invariant(started.ok, 'it starts');

@@ -2,7 +2,7 @@ import type { Status } from '@nats-io/transport-node';
 import { expect, it } from 'vitest';
 import { Reconnects } from './natsJournal.ts';
 
-it('[NA53] what a broken connection leaves without an answer is given up when it is back, and nothing else is', async () => {
+it('what a broken connection leaves without an answer is given up when it is back, and nothing else is', async () => {
   const said: (() => void)[] = [];
   async function* status(): AsyncGenerator<Status> {
     for (const type of ['disconnect', 'reconnect'] as const) {

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { OthersOpenings, OwnOpenings } from './openings.ts';
 
-test('[NA1] a pipe is opened once, however often and late its opening comes again', () => {
+test('a pipe is opened once, however often and late its opening comes again', () => {
   const others = new OthersOpenings();
   expect([0, 2, 1].map((number) => others.isFirst(number, 0))).toEqual([true, true, true]);
   expect([0, 1, 2].map((number) => others.isFirst(number, 0))).toEqual([false, false, false]);
@@ -11,7 +11,7 @@ test('[NA1] a pipe is opened once, however often and late its opening comes agai
   expect([0, 1, 2, 3].map((number) => others.isFirst(number, 0))).toEqual([false, false, false, false]);
 });
 
-test('[NA1] an opener says from which pipe on the other end may not have heard of them', () => {
+test('an opener says from which pipe on the other end may not have heard of them', () => {
   const own = new OwnOpenings();
   const pipes = Array.from({ length: 3 }, () => ({ isHeard: false }));
   for (const [number, pipe] of pipes.entries()) own.add(number, pipe);

@@ -31,7 +31,7 @@ async function outcome(patience: Patience, work: () => Promise<string>): Promise
   return coming;
 }
 
-describe('[NA57] a NATS that is not ready', () => {
+describe('a NATS that is not ready', () => {
   it('is asked again until it answers, and a person is told once', async () => {
     const words: string[] = [];
     const { work, tries } = asked([new TimeoutError(), noPeers(), new TimeoutError()]);

@@ -58,7 +58,7 @@ function twoEnds(isLost: () => boolean = () => false, line = new Line()) {
   return { one, other, heard, closed, over, settle, later, carriedBytes: () => carriedBytes };
 }
 
-test('[NA1] what is said arrives whole, in order and once, though a third of all that carries it is lost', async () => {
+test('what is said arrives whole, in order and once, though a third of all that carries it is lost', async () => {
   const random = seededRandom(7);
   const { one, heard, closed, over, settle, later } = twoEnds(() => random() < 1 / 3);
   const sizes = [0, 1, 5, 200_000, 3, 131_072, 131_073];
@@ -77,7 +77,7 @@ test('[NA1] what is said arrives whole, in order and once, though a third of all
   expect(taken).toEqual([0, 1, 2, 3, 4, 5, 6]);
 });
 
-test('[NA1] an end sends no more than a window past what the other end took', async () => {
+test('an end sends no more than a window past what the other end took', async () => {
   const { one, heard, settle, carriedBytes } = twoEnds();
   for (let count = 0; count < 40; count++) one.send(1, Buffer.alloc(65_536));
   await settle();
@@ -89,7 +89,7 @@ test('[NA1] an end sends no more than a window past what the other end took', as
   expect(heard).toHaveLength(11);
 });
 
-test('[NA1] who is sent something of a pipe that it does not know ends it at the other end', async () => {
+test('who is sent something of a pipe that it does not know ends it at the other end', async () => {
   const { one, other, closed, over, settle } = twoEnds();
   one.send(1, Buffer.from('hello'));
   await settle();
@@ -102,7 +102,7 @@ test('[NA1] who is sent something of a pipe that it does not know ends it at the
   expect(calls).toBe(1);
 });
 
-test('[NA63] all pipes to a process have no more on their way there than a line holds, each gets its turn, and who does not read holds up nobody else', async () => {
+test('all pipes to a process have no more on their way there than a line holds, each gets its turn, and who does not read holds up nobody else', async () => {
   const line = new Line();
   const isAway = { value: true };
   const message = Buffer.alloc(65_536);
@@ -118,7 +118,7 @@ test('[NA63] all pipes to a process have no more on their way there than a line 
   for (const { one } of pipes) one.reset();
 });
 
-test('[NA63] what is said while nothing is heard of the other process fills a line and no more, and counts no more when it is gone', () => {
+test('what is said while nothing is heard of the other process fills a line and no more, and counts no more when it is gone', () => {
   const line = new Line();
   let carriedBytes = 0;
   const say = (...pieces: readonly Uint8Array[]): void => {
@@ -169,7 +169,7 @@ function endOfNothing() {
   return { pipe, end, saidIn };
 }
 
-test('[NA1] what nobody answers is said again less and less often, and as ever when something was heard', () => {
+test('what nobody answers is said again less and less often, and as ever when something was heard', () => {
   const { pipe, saidIn } = endOfNothing();
   pipe.send(0, Buffer.from('one'));
   expect([saidIn(1), saidIn(2), saidIn(4), saidIn(8), saidIn(80)]).toEqual([1, 1, 1, 1, 10]);
@@ -178,7 +178,7 @@ test('[NA1] what nobody answers is said again less and less often, and as ever w
   expect([saidIn(1), saidIn(2), saidIn(4)]).toEqual([1, 1, 1]);
 });
 
-test('[NA1] of who is gone before the other end has heard of it only that is said again', () => {
+test('of who is gone before the other end has heard of it only that is said again', () => {
   const unheard = endOfNothing();
   unheard.pipe.send(0, Buffer.from('opening'));
   unheard.pipe.abandon();

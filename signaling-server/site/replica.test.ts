@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-test('[OP35] a journal that version 13 began: names it wrote are found by their look once a newer one leads', () => {
+test('a journal that version 13 began: names it wrote are found by their look once a newer one leads', () => {
   const replica = new Replica(directory);
   const write = (number: number, sql: string, ...values: Value[]): void =>
     replica.apply({ type: 'writes', transactions: [{ number, writes: [[sql, ...values]] }] });

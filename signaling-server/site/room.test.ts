@@ -57,7 +57,7 @@ async function roomAt(open: RoomOptions['open'], log: (text: string) => void): P
 }
 
 describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a run of a site' : `skipped: ${NO_NATS_SERVER}`, () => {
-  test('[NA69] a process whose opening of a run fails says so and leaves it to another at once', {
+  test('a process whose opening of a run fails says so and leaves it to another at once', {
     timeout: 60_000,
   }, async () => {
     const said: string[] = [];
@@ -82,7 +82,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a run of a site' : `skipped
     expect([failing.server, failing.isHeld]).toEqual([null, false]);
   });
 
-  test('[NA94] a feed from the process that leads ends where NATS stays away, another call waits for it', {
+  test('a feed from the process that leads ends where NATS stays away, another call waits for it', {
     timeout: 60_000,
   }, async () => {
     const open: RoomOptions['open'] = async () => ({ ok: true, value: SERVER });

@@ -171,7 +171,7 @@ async function twoRuns() {
 }
 
 describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped: ${NO_NATS_SERVER}`, () => {
-  test('[NA80] donors of both runs at either process; one process dies, and both runs go on without a step given up', {
+  test('donors of both runs at either process; one process dies, and both runs go on without a step given up', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const { first, second, leaderOf } = await twoRuns();
@@ -201,7 +201,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
     for (const donor of [...donors.first, ...donors.second]) donor.leave();
   });
 
-  test('[NA81] [NA82] [NA87] calls find their run by its name, a donor’s by its token; who gave to both is on one leaderboard with all of it', {
+  test('[NA81] calls find their run by its name, a donor’s by its token; who gave to both is on one leaderboard with all of it', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const { first, second, ask, leaderOf } = await twoRuns();
@@ -268,7 +268,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
     for (const donor of donors) donor.leave();
   });
 
-  test('[NA80] after all were gone, a process alone whose file is of the run beside leads both, each as what it was', {
+  test('after all were gone, a process alone whose file is of the run beside leads both, each as what it was', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const { first, second, leaderOf } = await twoRuns();
@@ -286,7 +286,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
       expect(last.server(run).run.committedSteps).toBeGreaterThanOrEqual(stood[at] ?? 0);
   });
 
-  test('[NA53] [NA80] NATS is away while both runs train: no donor is let go, and both go on with every step once', {
+  test('NATS is away while both runs train: no donor is let go, and both go on with every step once', {
     timeout: TIMEOUT_MS,
   }, async () => {
     const { first, second, leaderOf } = await twoRuns();

@@ -37,7 +37,7 @@ function leaderAndGateway() {
   return { shared, heard, carried, settle };
 }
 
-test('[NA62] a text for a thousand donors of a gateway goes there once, and each of them gets it', async () => {
+test('a text for a thousand donors of a gateway goes there once, and each of them gets it', async () => {
   const { shared, heard, carried, settle } = leaderAndGateway();
   const text = Buffer.alloc(200_000, 'x');
   const got: Buffer[] = [];
@@ -48,7 +48,7 @@ test('[NA62] a text for a thousand donors of a gateway goes there once, and each
   expect(carried.bytes).toBeLessThan(text.length + 1_000);
 });
 
-test('[NA62] of texts that come while one is on its way only the newest goes there, for all who wait for one', async () => {
+test('of texts that come while one is on its way only the newest goes there, for all who wait for one', async () => {
   const { shared, heard, carried, settle } = leaderAndGateway();
   const got: string[] = [];
   for (let text = 0; text < 100; text++) {
@@ -60,7 +60,7 @@ test('[NA62] of texts that come while one is on its way only the newest goes the
   expect(carried.bytes).toBeLessThan(3_000);
 });
 
-test('[NA62] a gateway that followed another one meanwhile gets the text anew', async () => {
+test('a gateway that followed another one meanwhile gets the text anew', async () => {
   const { shared, heard, carried, settle } = leaderAndGateway();
   const text = Buffer.from('how it stands');
   shared.sayTo('gateway', text);

@@ -54,7 +54,7 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     return site;
   };
 
-  it('[NA50] [NA51] what one server writes another one has, and who is followed by another leader writes nothing', async () => {
+  it('what one server writes another one has, and who is followed by another leader writes nothing', async () => {
     const one = await open();
     need(await one.lead());
     const { store } = one.data;
@@ -78,7 +78,7 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     ]);
   });
 
-  it('[NA54] a blob that one server has put is fetched by another, also where its file is damaged', async () => {
+  it('a blob that one server has put is fetched by another, also where its file is damaged', async () => {
     const one = await open();
     need(await one.lead());
     const bytes = new Uint8Array(300_000).map((_, index) => index % 251);
@@ -94,7 +94,7 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     expect(await other.data.blobs.has(hash)).toBe(false);
   });
 
-  it('[NA52] [NA53] NATS that is killed and started again costs nothing: what waited is kept once', async () => {
+  it('NATS that is killed and started again costs nothing: what waited is kept once', async () => {
     const one = await open();
     need(await one.lead());
     const { store } = one.data;
@@ -119,7 +119,7 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     expect(other.data.store.ledger('a')).toEqual([{ peer: 'p', tokens: 385.5 }]);
   });
 
-  it('[NA59] NATS without its streams keeps and says nothing, also made anew by a server that starts; with them put back all goes on', async () => {
+  it('NATS without its streams keeps and says nothing, also made anew by a server that starts; with them put back all goes on', async () => {
     const one = await open();
     need(await one.lead());
     const { store } = one.data;
@@ -152,7 +152,7 @@ describe.skipIf(!hasNatsServer())('a site', () => {
     expect((await open()).data.store.steps('a')).toEqual([commit(0)]);
   });
 
-  it('[NA57] a cluster of three that has just begun, and one of which comes up later, is waited for', async () => {
+  it('a cluster of three that has just begun, and one of which comes up later, is waited for', async () => {
     const ports = [await freePort(), await freePort(), await freePort()];
     const routes = [await freePort(), await freePort(), await freePort()];
     const cluster: NatsServer[] = [];

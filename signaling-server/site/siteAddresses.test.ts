@@ -48,7 +48,7 @@ async function site() {
 
 test.skipIf(!NATS)(
   titled(
-    '[NA70] an address that has to wait at one process waits at every other, at one that comes later, and after all were gone',
+    'an address that has to wait at one process waits at every other, at one that comes later, and after all were gone',
   ),
   { timeout: 60_000 },
   async () => {
@@ -68,7 +68,7 @@ test.skipIf(!NATS)(
 );
 
 test.skipIf(!NATS).each([DAY_MS, -DAY_MS])(
-  titled('[NA70] [SV11] the clocks of processes are set by %i ms: an address waits there as long as elsewhere'),
+  titled('the clocks of processes are set by %i ms: an address waits there as long as elsewhere'),
   { timeout: 60_000 },
   async (jumpMs) => {
     const process = await site();
@@ -87,9 +87,7 @@ test.skipIf(!NATS).each([DAY_MS, -DAY_MS])(
 );
 
 test.skipIf(!NATS)(
-  titled(
-    '[NA71] an address says forty wrong invitations a minute at all processes together, also at one that comes later',
-  ),
+  titled('an address says forty wrong invitations a minute at all processes together, also at one that comes later'),
   { timeout: 60_000 },
   async () => {
     const process = await site();

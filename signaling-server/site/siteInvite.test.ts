@@ -21,7 +21,7 @@ function siteOf() {
 const CAN = { ok: true, value: null };
 const CANNOT = (what: string) => ({ ok: false, reason: expect.stringContaining(what) });
 
-it('[NA90] no fail-over opens what is by invitation, nor shuts what is open', () => {
+it('no fail-over opens what is by invitation, nor shuts what is open', () => {
   const closed = siteOf();
   expect(closed.process('whale').lead(true)).toEqual(CAN);
   expect(closed.kept()).not.toContain('whale');
@@ -46,7 +46,7 @@ it('[NA90] no fail-over opens what is by invitation, nor shuts what is open', ()
   expect(invited.lead(true)).toEqual(CANNOT('are open to everyone'));
 });
 
-it('[NA90] the first process of a site that all have left may change it; one beside others may not', () => {
+it('the first process of a site that all have left may change it; one beside others may not', () => {
   const site = siteOf();
   expect(site.process('whale').lead(true)).toEqual(CAN);
   expect(site.process('shark').startProblem(true)).toContain('by another invitation');

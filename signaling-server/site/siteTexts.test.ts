@@ -14,7 +14,7 @@ function need<T>(result: Result<T>): T {
   return result.value;
 }
 
-it('[NA92] a text that was brought along is there for whichever server leads next', async () => {
+it('a text that was brought along is there for whichever server leads next', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-texts-'));
   const nats = new VirtualNats();
   const open = async (work: string) => {

@@ -19,7 +19,7 @@ function need<T>(result: Result<T>): T {
 
 if (!hasNatsServer()) console.warn(`The tests of unreadable journals are skipped: ${NO_NATS_SERVER}`);
 
-describe.skipIf(!hasNatsServer())('[NA96] a journal', () => {
+describe.skipIf(!hasNatsServer())('a journal', () => {
   let folder: string;
   let nats: NatsServer;
   let opened = 0;

@@ -13,7 +13,7 @@ function kept(everySteps: number, count: number): (readonly number[])[] {
   });
 }
 
-describe('[OP11] checkpoints that stay', () => {
+describe('checkpoints that stay', () => {
   it('far apart: the initial state, the newest two and the one before them', () => {
     expect(kept(20, 5)).toEqual([
       [0, 20],

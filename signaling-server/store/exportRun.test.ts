@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { openTokenizer } from '../texts/tokenizer.ts';
 import { byteTokenizer, letters } from './exportRun.ts';
 
-test('[OP39] the ids of the byte tokenizer are the bytes, as many as the model has, by the library that others read it with', async () => {
+test('the ids of the byte tokenizer are the bytes, as many as the model has, by the library that others read it with', async () => {
   expect(new Set(letters()).size).toBe(256);
   const folder = mkdtempSync(join(tmpdir(), 'shoal-bytes-'));
   const path = join(folder, 'tokenizer.json');

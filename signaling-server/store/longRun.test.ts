@@ -32,7 +32,7 @@ function expectAlike(totals: Totals, walked: Totals, when: string): void {
   for (const [index, { tokens }] of totals.entries()) expect(tokens, when).toBeCloseTo(walked[index]?.tokens ?? -1, 6);
 }
 
-test('[SV35] credit, counts and curves equal a walk over the whole run, through commits and roll-backs', () => {
+test('credit, counts and curves equal a walk over the whole run, through commits and roll-backs', () => {
   const { store, database } = inMemory();
   const random = seededRandom(SEED);
   store.saveMember({ id: 'ada', name: 'Ada', team: '' }, 0);
@@ -64,7 +64,7 @@ test('[SV35] credit, counts and curves equal a walk over the whole run, through 
   }
 });
 
-test('[SV35] a store from before credit was kept has it from its ledger', () => {
+test('a store from before credit was kept has it from its ledger', () => {
   const database = new DatabaseSync(':memory:');
   database.exec(`${MIGRATIONS.slice(0, 6).join(';')}; PRAGMA user_version = 6`);
   database.exec(

@@ -9,7 +9,7 @@ const file = {
   train: { steps: 300, globalBatchSize: 24, sequenceLength: 32 },
 } as unknown as RunFile; // what is asked for
 
-test('[OP39] a model card says what was trained, how far, and how well; nobody’s words become markup', () => {
+test('a model card says what was trained, how far, and how well; nobody’s words become markup', () => {
   const bare = modelCard({
     file,
     step: 200,
@@ -37,7 +37,7 @@ test('[OP39] a model card says what was trained, how far, and how well; nobody�
   expect(said.startsWith('---\nlibrary_name: transformers\n')).toBe(true);
 });
 
-test('[OP39] its example asks for no more tokens than the model has positions beside the prompt', () => {
+test('its example asks for no more tokens than the model has positions beside the prompt', () => {
   const example = (positions: number, tokenizer = 'bytes'): string[] => {
     const of = { ...file, data: { ...file.data, tokenizer } };
     const card = modelCard({ file: of, step: 1, parameters: 1, positions, loss: null, heldOutLoss: null, card: null });
@@ -50,7 +50,7 @@ test('[OP39] its example asks for no more tokens than the model has positions be
   expect(example(1)).toEqual(['T', '1']);
 });
 
-test('[OP39] where the config says halves its example asks for the float32 that the weights are: transformers 5 goes by the config', () => {
+test('where the config says halves its example asks for the float32 that the weights are: transformers 5 goes by the config', () => {
   const loads = (model: object): string | undefined => {
     const of = { ...file, model } as RunFile;
     const facts = { file: of, step: 1, parameters: 1, positions: 32, loss: null, heldOutLoss: null, card: null };

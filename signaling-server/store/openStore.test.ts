@@ -270,7 +270,7 @@ describe('[RE71] servers on a damaged directory train on', () => {
     expect(found[1]).toBe('Run tiny goes on from checkpoint 10; later steps, and the credit for them, are lost.');
   });
 
-  test('[SV52] [RE73] whose newest checkpoint and whose texts are damaged', async () => {
+  test('[RE73] whose newest checkpoint and whose texts are damaged', async () => {
     await train(10);
     const { store, blobs } = await servers.data();
     const hashesAt = (step: number): string[] => manifestHashes(parseManifest(store.checkpoint('tiny', step) ?? ''));

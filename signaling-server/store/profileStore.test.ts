@@ -34,7 +34,7 @@ test('a profile is kept by donor and run, the newest one, over a restart', () =>
   }
 });
 
-test('[MB4] another GPU of the same browser is another donor, and nothing of the key is kept but its hash', () => {
+test('another GPU of the same browser is another donor, and nothing of the key is kept but its hash', () => {
   const key = 'a-random-key-of-a-browser';
   const hash = donorHash(key, SCRIPTED_ADAPTER);
   expect(hash).toMatch(/^[0-9a-f]{64}$/);

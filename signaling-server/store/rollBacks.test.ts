@@ -6,7 +6,7 @@ import { openStore } from './openStore.ts';
 import { addRollBack, rollBacksSince } from './rollBacks.ts';
 import type { Store } from './store.ts';
 
-it('[SV5] roll-backs are there for the next server, but for those before', () => {
+it('roll-backs are there for the next server, but for those before', () => {
   const folder = mkdtempSync(join(tmpdir(), 'shoal-'));
   const opened = (): Store => {
     const store = openStore(folder);

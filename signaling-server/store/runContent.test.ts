@@ -45,7 +45,7 @@ const said = (store: Store, run: string) => ({
   words: [store.note(run), store.setting(`card ${run}`)],
 });
 
-it('[NA84] a run goes into a store of its own with all that is of it, trains there, and comes back among the others', async () => {
+it('a run goes into a store of its own with all that is of it, trains there, and comes back among the others', async () => {
   const site = await emptyStore('site');
   for (const [at, run] of ['a', 'b'].entries()) {
     site.addRun(run, 'hash', DOCUMENT, MANIFEST, at);

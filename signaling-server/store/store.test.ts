@@ -178,7 +178,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('[OP35] takes a store of version 13 along: its names are found by their look', () => {
+  it('takes a store of version 13 along: its names are found by their look', () => {
     const old = new DatabaseSync(join(directory, STORE_FILE));
     prepareConnection(old);
     migrate(old, 13);
@@ -190,7 +190,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('[OP7] bounds the history; donors’ events push no operator’s out', () => {
+  it('bounds the history; donors’ events push no operator’s out', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     store.addEvent('a', 'operator', 'pause', 0, 3);
@@ -205,7 +205,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('[OP8] keeps the spans of the newest steps', () => {
+  it('keeps the spans of the newest steps', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     const trace = (step: number) => ({ step, epoch: 1, bubble: 0.25, spans: `of ${step}` });
@@ -219,7 +219,7 @@ describe('store', () => {
     store.close();
   });
 
-  it('[OP70] what is kept stays over roll-backs, apart from what a run goes on from', () => {
+  it('what is kept stays over roll-backs, apart from what a run goes on from', () => {
     const store = opened();
     store.addRun('a', 'hash', '{}', 'zero', 0);
     for (const step of [2, 4, 6]) store.saveCheckpoint('a', step, `first ${step}`);

@@ -46,7 +46,7 @@ async function open(): Promise<SiteData> {
 
 const OTHER_LEADS = refusal('nothing is copied: another server of the site leads. When that is mended, copy again');
 
-it('[NA56] another leads before anything was written: that is said', async () => {
+it('another leads before anything was written: that is said', async () => {
   const one = await open();
   need(await one.lead());
   const other = await open();
@@ -57,7 +57,7 @@ it('[NA56] another leads before anything was written: that is said', async () =>
   expect(await copyData(from, other.data)).toEqual({ ok: true, value: { runs: ['a'], blobs: 0 } });
 });
 
-it('[NA56] another leads before what was written is kept: that is said, and nothing is there', async () => {
+it('another leads before what was written is kept: that is said, and nothing is there', async () => {
   const one = await open();
   need(await one.lead());
   const other = await open();
@@ -70,7 +70,7 @@ it('[NA56] another leads before what was written is kept: that is said, and noth
   expect(other.data.store.runNames()).toEqual([]);
 });
 
-it('[NA89] what is never kept is given up, with the reason', async () => {
+it('what is never kept is given up, with the reason', async () => {
   const servers = new TinyServers({ steps: 4 }, false);
   const from = await servers.data();
   const to = need(await openDataDirectory(`${servers.folder}/to`, false));

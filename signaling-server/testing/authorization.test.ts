@@ -178,7 +178,7 @@ function answered(who: Who, { route, path }: Row): Promise<number> {
 
 const SHUT_OUT = [401, 403, 421];
 
-describe('[OP31] [OP30] HTTP', () => {
+describe('HTTP', () => {
   test('every route that the server has stands in the table, and no other', () => {
     expect([...registered].toSorted()).toEqual([...new Set(TABLE.map(({ route }) => route))].toSorted());
   });

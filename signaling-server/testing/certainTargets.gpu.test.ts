@@ -17,7 +17,7 @@ const STEPS = 40;
 /** Relative: 40 steps of float32 have come to 4e-6. */
 const BOUND = 2e-5;
 
-test('[KE52] losses down to 5e-10 and their gradient norms are those of float64', async () => {
+test('losses down to 5e-10 and their gradient norms are those of float64', async () => {
   const dawn = await dawnDevice();
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const folder = goldenFolder('unusual');

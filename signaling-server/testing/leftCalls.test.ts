@@ -8,7 +8,7 @@ import { TinyServers } from './tinyServers.ts';
 it.each([
   ['a link for viewers, asked for without a session,', 'POST /api/operator/viewer'],
   ['a part of the state, asked for without a token,', 'HEAD /api/state/0/layer.0?kind=values&from=0&to=1'],
-])('[OP31] %s is refused alone, though its client left before it heard so', async (_what, call) => {
+])('%s is refused alone, though its client left before it heard so', async (_what, call) => {
   const servers = new TinyServers({ steps: 4 }, false);
   try {
     const data = await servers.data();

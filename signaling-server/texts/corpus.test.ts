@@ -91,7 +91,7 @@ const addresses = Object.fromEntries(
   ]),
 );
 
-test('[OP50] the run of a server that has none is hours of work: a text of many speeches, 160 million tokens', async () => {
+test('the run of a server that has none is hours of work: a text of many speeches, 160 million tokens', async () => {
   const speeches = gzipSync(tarOf({ 'package/data/1790_name.txt': 'the same', ...addresses }));
   const path = await prepareBundledRun(LONG_RUN, folder, async () => success(speeches));
   if (!path.ok) throw new Error(path.reason);

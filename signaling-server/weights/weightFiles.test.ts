@@ -173,13 +173,13 @@ describe('what does not fit is refused in one sentence', () => {
     expect(await reason(index)).toContain(`puts ${first} into ../a.safetensors, but there is no such file`);
   });
 
-  test('[OP66] an index that is not JSON', async () => {
+  test('an index that is not JSON', async () => {
     expect(await reason(write('x.json', '{'))).toBe(
       'DIR/x.json is not valid JSON: it ends in line 1 where a name in quotes or } belongs; an index of weights was expected',
     );
   });
 
-  test('[OP66] an index with a byte-order mark', async () => {
+  test('an index with a byte-order mark', async () => {
     write('a.safetensors', safetensors(tensors));
     const map = Object.fromEntries(tensors.map(({ name }) => [name, 'a.safetensors']));
     expect(await reason(write('x.json', `\uFEFF${JSON.stringify({ weight_map: map })}`))).toBe('accepted');

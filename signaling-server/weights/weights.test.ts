@@ -284,7 +284,7 @@ describe('exportFolder', () => {
     expect((await exportTarget(join(out, 'config.json'))).ok).toBe(false);
   });
 
-  test('[OP69] a reader or a disk that fails leaves nothing behind', async () => {
+  test('a reader or a disk that fails leaves nothing behind', async () => {
     const out = join(folder, 'export');
     const failing = { ...content(), read: () => Promise.reject(new Error('lost')) };
     await expect(exportFolder(out, failing)).rejects.toThrow('lost');

@@ -79,7 +79,7 @@ test('[KE45] the planner hears of each donor’s largest buffer', () => {
   expect(cluster.peers.map(({ bindingBytes }) => bindingBytes)).toEqual([GUARANTEED_BYTES / 2, 2 ** 32]);
 });
 
-test('[KE47] a donor with what WebGPU guarantees trains GPT-2’s token table alone', () => {
+test('a donor with what WebGPU guarantees trains GPT-2’s token table alone', () => {
   const answer = answerFor([[A, GUARANTEED_BYTES]], { ...CONFIG, model: { ...CONFIG.model, n_embd: 768 } });
   invariant(answer.answer === 'plan', 'a plan');
   expect(answer.plan.stages.map(({ members }) => members.map(({ peer }) => peer))).toEqual([[A]]);

@@ -171,7 +171,7 @@ test('each donor is planned with as it computes', () => {
   expect(searchProblem(config, donors, [A, B]).computes).toEqual({ a: 'f16', b: 'f32' });
 });
 
-test('[AD10] each donor is planned with as fast as it updates in main memory, within bounds', () => {
+test('each donor is planned with as fast as it updates in main memory, within bounds', () => {
   const admitted = { limits: NO_LIMITS, rememberedAs: null, remembered: null, hasHalves: false, isOwn: false };
   const words = { sumSeconds: 4e-9, updateSeconds: 9e-9 };
   const donors = [A, B, C].map((peer) => {

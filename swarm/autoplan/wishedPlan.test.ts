@@ -18,7 +18,7 @@ function problemOf(memoryBytes: number) {
   return { model: model.value, batch, cluster: cluster.value, replicas: replicaWish(undefined) };
 }
 
-test('[OP9] a fixed order is judged as it is asked for: everyone has a part, however far away', () => {
+test('a fixed order is judged as it is asked for: everyone has a part, however far away', () => {
   const searched = planCluster(problemOf(1e9), ({ work }) => work < 500);
   invariant(searched.ok, 'a plan');
   expect(searched.value.plan.stages.length).toBe(1);
@@ -32,7 +32,7 @@ test('[OP9] a fixed order is judged as it is asked for: everyone has a part, how
   }
 });
 
-test('[OP9] what such a plan lacks is told by the names of peers', () => {
+test('what such a plan lacks is told by the names of peers', () => {
   const refused = wishedPlan(problemOf(100_000), { schedule: 'gpipe' });
   expect(refused).toMatchObject({
     ok: false,

@@ -35,7 +35,7 @@ test('[PL12] a given plan seats the donors in the order in which it names its pe
   });
 });
 
-test('[LI9] those that give least are done without, of equals the last to come, but for whom is needed', () => {
+test('those that give least are done without, of equals the last to come, but for whom is needed', () => {
   const peersOf = (gives: readonly (readonly [bytes: number | null, isNeeded: boolean])[]) => {
     const offer = donors(gives.length).map((peer, index) => {
       const [memoryBytes, isNeeded] = gives[index] ?? [null, false];

@@ -46,7 +46,7 @@ describe('the server was killed, and is back', () => {
     expect(swarm.run.store.commits.map(({ step }) => step)).toEqual(Array.from({ length: 12 }, (_, step) => step));
   });
 
-  it('[NA93] it says that it waits for them, and of one who is back that one is', () => {
+  it('it says that it waits for them, and of one who is back that one is', () => {
     const swarm = killedAtSeven();
     const shown = () => snapshot(swarm.run.state, 0);
     const waits = 'Step 8 begins when';

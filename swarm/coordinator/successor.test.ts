@@ -27,7 +27,7 @@ describe('the donors that are expected', () => {
     expect(swarm.trace().slice(-3)).toEqual(['a < abandon e1', 'epoch 2 a: b is gone', 'a < prepare e2 step 0 loaded']);
   });
 
-  it('[LI4] every expected donor computes, or none does; once one is lost fewer will do', () => {
+  it('every expected donor computes, or none does; once one is lost fewer will do', () => {
     const planned = (expectedDonors: number | null) => {
       const swarm = script({ steps: 9, expectedDonors });
       swarm.join('a', 'b');

@@ -11,7 +11,7 @@ const train = {
   schedule: { type: 'constant' as const, warmupSteps: 0 },
 };
 
-test('[SV51] a shard of islands moves no further than meetings can take it', () => {
+test('[SV50] a shard of islands moves no further than meetings can take it', () => {
   const optimizer = { ...train.optimizer, weightDecay: 4 };
   const islands = { ...islandsOf(2, 3), outer: { learningRate: 0.5, momentum: 0.5 } };
   // An island's way in a round: three steps, at the third and the sixth of which an update is √1.75 and √1.96875 at most.

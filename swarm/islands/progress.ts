@@ -1,4 +1,4 @@
-/** How far a training state can have come since an earlier one, with islands or without. Rule SV51 in SPEC.md. */
+/** How far a training state can have come since an earlier one, with islands or without. See SPEC.md, SV50. */
 import { largestUpdate, type Progress, progress } from '../run/plausibleState.ts';
 import type { AutoIslands, CountedIslands, Train } from '../run/runFile.ts';
 import { mostOfRound } from './giving.ts';

@@ -62,7 +62,7 @@ describe('alerts', () => {
     ]);
   });
 
-  test('[NA93] donors of before a server began are awaited for a minute before they are missed', () => {
+  test('donors of before a server began are awaited for a minute before they are missed', () => {
     const back = input({ phase: 'waiting', computing: 0 });
     const snapshot = { ...back.snapshot, isReturning: true as const };
     expect(alertsOf({ ...back, snapshot, stillMs: 59_000 })).toEqual([]);
@@ -70,7 +70,7 @@ describe('alerts', () => {
     expect(alertsOf(back).map(({ kind }) => kind)).toEqual(['donors']);
   });
 
-  test('[SV60] a server that can save nothing: that alone, in its own words', () => {
+  test('a server that can save nothing: that alone, in its own words', () => {
     const held = input({ phase: 'paused', computing: 0, stillMs: 1e9 });
     expect(alertsOf({ ...held, snapshot: { ...held.snapshot, cannotSave: true, sentence: 'NATS is away.' } })).toEqual([
       { kind: 'notSaved', text: 'NATS is away.' },
@@ -93,7 +93,7 @@ describe('alerts', () => {
     expect(savedAt(null, 'run', [], opened)).toEqual({ run: 'run', id: null, atMs: 500 });
   });
 
-  test('[SV11] one that is saved while the page is open counts from then, however the wall clock jumps', () => {
+  test('one that is saved while the page is open counts from then, however the wall clock jumps', () => {
     const first = checkpoint(30 * MINUTE_MS, 4);
     for (const jumpMs of [-86_400_000, -3_000, 0, 30_000, 86_400_000]) {
       const wallMs = 30 * MINUTE_MS + jumpMs;
@@ -107,7 +107,7 @@ describe('alerts', () => {
     }
   });
 
-  test('[OP54] a loss that jumps and a speed that falls: the newest ten steps against the fifty before', () => {
+  test('a loss that jumps and a speed that falls: the newest ten steps against the fifty before', () => {
     const steps = (count: number, loss: number, seconds: number) =>
       Array.from({ length: count }, () => ({ ...stepOf(seconds), loss }));
     const kinds = (newest: readonly WatchedStep[], before = steps(50, 2, 1)) =>
@@ -120,7 +120,7 @@ describe('alerts', () => {
     expect(kinds(steps(10, 9, 9), steps(49, 2, 1))).toEqual([]);
   });
 
-  test('[OP54] a disk that is nearly full', () => {
+  test('a disk that is nearly full', () => {
     expect(alertsOf(input({ freeBytes: 2.1e9 }))).toEqual([]);
     expect(alertsOf(input({ freeBytes: 1.5e9 }))[0]?.text).toContain('1.5 GB are left');
   });

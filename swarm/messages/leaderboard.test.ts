@@ -8,7 +8,7 @@ const CREDITS = [
   { id: 'd', name: 'Dan', team: 'Nobody', tokens: 0 },
 ];
 
-test('[MB3] donors and teams stand by what they gave; who gave nothing has no place', () => {
+test('donors and teams stand by what they gave; who gave nothing has no place', () => {
   const board = leaderboard('r', 40, ranking(CREDITS), 'a');
   expect(leaderboardSchema.parse(board)).toEqual(board);
   expect(board.donors.map(({ rank, name, tokens }) => [rank, name, tokens])).toEqual([

@@ -7,7 +7,7 @@ const want = (run: string, given: Partial<RunWant> = {}): RunWant => ({
   ...given,
 });
 
-describe('[NA85] where a donor is needed most', () => {
+describe('where a donor is needed most', () => {
   it.each<[string, readonly RunWant[], number, string | null]>([
     ['the longest to go', [want('a', { secondsLeft: 60 }), want('b', { secondsLeft: 61 })], 1, 'b'],
     [

@@ -12,7 +12,7 @@ const donor = (name: string, more: Partial<Snapshot['donors'][number]> = {}): Sn
   ...{ peer: peerId(name), adapter: ADAPTER, state: 'spare', stages: [], tokens: 0, ...more },
 });
 
-test('[SV34] a crowd that waits is named up to 200 and then counted; who computes or has computed is always named', () => {
+test('a crowd that waits is named up to 200 and then counted; who computes or has computed is always named', () => {
   const crowd = Array.from({ length: 5_000 }, (_, number) => donor(`waits${number}`));
   const last = [donor('computes', { state: 'computing' }), donor('rests', { state: 'paused', tokens: 7 })];
   const { donors, others } = forDonors({ ...RUN, donors: [...crowd, ...last] });

@@ -189,7 +189,7 @@ test('[KE45] the planner refuses by tensor, bytes and limit where nobody takes t
   expect(found).toMatchObject({ reason: expect.stringContaining('b, the roomiest, takes at most') });
 });
 
-test('[KE47] a table past what is bound at once is nobody’s hindrance; what kernels bind whole is', () => {
+test('a table past what is bound at once is nobody’s hindrance; what kernels bind whole is', () => {
   const free = planned({});
   const bound: readonly [number, number] = [2e6, SMALL];
   const cut = planned({ a: bound, b: bound, c: bound });

@@ -41,7 +41,7 @@ test('[LI3] without caps, and with caps that hold, the plan is the equal split',
   expect(planOf(fitted(2, { d0: bytes(equal, 'd0'), d1: bytes(equal, 'd1') }))).toEqual(equal);
 });
 
-test('[LI8] a donor that gives less gets fewer layers, or smaller micro-batches, and never more than it gives', () => {
+test('a donor that gives less gets fewer layers, or smaller micro-batches, and never more than it gives', () => {
   const equal = equalSplit(model, 8, donors(2));
   for (const peer of ['d0', 'd1'] as const) {
     const cap = Math.floor(bytes(equal, peer) * 0.75);
@@ -52,7 +52,7 @@ test('[LI8] a donor that gives less gets fewer layers, or smaller micro-batches,
   }
 });
 
-test('[LI8] one donor alone gets smaller micro-batches, then 1F1B; what an option says stays', () => {
+test('one donor alone gets smaller micro-batches, then 1F1B; what an option says stays', () => {
   const alone = equalSplit(model, 8, donors(1));
   const cap = Math.floor(bytes(alone, 'd0') * 0.8);
   const plan = planOf(fitted(1, { d0: cap }));
@@ -62,7 +62,7 @@ test('[LI8] one donor alone gets smaller micro-batches, then 1F1B; what an optio
   expect(kept).toMatchObject({ microBatches: { length: 4 }, schedule: 'gpipe' });
 });
 
-test('[LI8] where nothing else helps, as few layers as will do are computed twice', () => {
+test('where nothing else helps, as few layers as will do are computed twice', () => {
   const options: SplitOptions = { microBatches: 4, schedule: 'gpipe' };
   const cap = Math.floor(bytes(equalSplit(model, 8, donors(1), options), 'd0') * 0.8);
   const plan = planOf(fitted(1, { d0: cap }, options));
@@ -75,7 +75,7 @@ test('[LI8] where nothing else helps, as few layers as will do are computed twic
   expect(bytes({ ...plan, stages } as Plan, 'd0')).toBeGreaterThan(cap);
 });
 
-test('[LI4] what does not fit is refused with the memory that is missing', () => {
+test('what does not fit is refused with the memory that is missing', () => {
   const refused = fitted(2, { d0: 1_048_576, d1: 100_000 });
   expect(refused).toMatchObject({
     ok: false,

@@ -146,7 +146,7 @@ describe('main memory in a plan that is searched for', () => {
     expect(one.value.predicted.stepSeconds).toBeLessThanOrEqual(1.001 * other.value.predicted.stepSeconds);
   });
 
-  it('[AD10] an element takes what was measured before the commit and after it, 10 and 15 ns where nothing was, beside what the GPU updates', () => {
+  it('an element takes what was measured before the commit and after it, 10 and 15 ns where nothing was, beside what the GPU updates', () => {
     // So short that no forward hides anything.
     const measured = { forwardSecondsPerLayer: [1e-12], backwardSecondsPerLayer: [2e-12] };
     const cluster = parseCluster({ peers: [{ id: 'a', memoryBytes: 1e9, hostBytes: 1e9, measured }] }, 'c.json');

@@ -33,7 +33,7 @@ const read = (lines: readonly string[]): RecordedLine[] =>
   });
 
 describe('a recording', () => {
-  test('[RC1] of chance comes out the same again, over restarts of the server too', async () => {
+  test('of chance comes out the same again, over restarts of the server too', async () => {
     const seeds = [3, 4, 5, 6, 7, 8, 9, 10];
     let restarts = 0;
     for (const seed of seeds) {
@@ -47,7 +47,7 @@ describe('a recording', () => {
     expect(restarts).toBeGreaterThan(2);
   });
 
-  test('[RC3] an event that is another one is found where it is, with what of the state it changed', async () => {
+  test('an event that is another one is found where it is, with what of the state it changed', async () => {
     const lines = read(played(4).lines);
     const place = lines.findLastIndex(({ event }) => event.type === 'donorJoined');
     const line = at(lines, place);
@@ -60,7 +60,7 @@ describe('a recording', () => {
     expect(difference?.came).not.toBe(line.outcome?.state);
   });
 
-  test('[RC3] a digest of effects that is another one is found, with their type where that has one too', async () => {
+  test('a digest of effects that is another one is found, with their type where that has one too', async () => {
     const lines = read(played(4).lines);
     const place = lines.findIndex(({ outcome }) => outcome?.parts['effects send'] !== undefined);
     const line = at(lines, place);
@@ -73,7 +73,7 @@ describe('a recording', () => {
     expect(await differs({ effects: 'x', parts })).toMatchObject({ ...where, parts: ['send'] });
   });
 
-  test('[RC8] an event stands there before it is decided; one that did not end is told before it is decided again', async () => {
+  test('an event stands there before it is decided; one that did not end is told before it is decided again', async () => {
     let text = '';
     const { began, event, decided } = recording(hash, (part) => {
       text += part;
@@ -102,7 +102,7 @@ describe('a recording', () => {
     expect(undecided('{"at":1,"event":{"type":"donor')).toBeNull();
   });
 
-  test('[RC4] an event that the decisions throw over changes nothing, and is told', async () => {
+  test('an event that the decisions throw over changes nothing, and is told', async () => {
     const lines = read(played(4).lines).slice(0, 10);
     const last = at(lines, 9);
     const outcome = last.outcome && { ...last.outcome, effects: hash('[]') };
@@ -112,7 +112,7 @@ describe('a recording', () => {
     expect(threw).toEqual([{ event: 11, message: expect.any(String) }]);
   });
 
-  test('[RC3] what is no recording is refused in a sentence', () => {
+  test('what is no recording is refused in a sentence', () => {
     const first = at(played(4).lines, 0);
     expect(parseLine(first, true).ok).toBe(true);
     const refused = (text: string, isFirst = true) => {
@@ -135,7 +135,7 @@ describe('a recording', () => {
 describe('digester', () => {
   const digestOf = (value: unknown): string => digester(hash)(value);
 
-  test('[RC2] values that differ anywhere have other digests', () => {
+  test('values that differ anywhere have other digests', () => {
     const values = [
       ...[0, 1, '0', 'a', '', true, null, undefined, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY],
       ...[[], {}, [1], ['1'], [[1]], [1, 2], [12], { 1: 2 }, [undefined], [null]],
@@ -144,17 +144,17 @@ describe('digester', () => {
     expect(new Set(values.map(digestOf)).size).toBe(values.length);
   });
 
-  test('[RC2] what is no plain data has none', () => {
+  test('what is no plain data has none', () => {
     for (const value of [new Map(), new Set(), new Date(), () => 1])
       expect(() => digestOf({ value })).toThrow('plain data');
   });
 
-  test('[RC2] neither the order of properties, nor one that is undefined, nor the sign of 0 counts', () => {
+  test('neither the order of properties, nor one that is undefined, nor the sign of 0 counts', () => {
     expect(digestOf({ a: 1, b: [{ c: 2, d: undefined }] })).toBe(digestOf({ b: [{ c: 2 }], a: 1 }));
     expect(digestOf([-0])).toBe(digestOf([0]));
   });
 
-  test('[RC2] what JSON has carried has the digest that it had, and what is remembered changes none', () => {
+  test('what JSON has carried has the digest that it had, and what is remembered changes none', () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), (values) => {
         const remembers = digester(hash);
@@ -166,7 +166,7 @@ describe('digester', () => {
     );
   });
 
-  test('[RC2] a part that has not changed is not looked at again', () => {
+  test('a part that has not changed is not looked at again', () => {
     const hashed: string[] = [];
     const digest = digester((text) => {
       hashed.push(text);

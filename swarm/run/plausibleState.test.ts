@@ -22,7 +22,7 @@ function updates([beta1, beta2]: readonly [number, number], gradients: readonly 
   });
 }
 
-describe('[SV51] the largest update', () => {
+describe('[SV50] the largest update', () => {
   test('no gradients come to more, and the worst ones to as much', () => {
     const draw: Random = seededRandom(7);
     for (const betas of BETAS) {
@@ -46,7 +46,7 @@ describe('[SV51] the largest update', () => {
   });
 });
 
-describe('[SV51] a shard', () => {
+describe('[SV50] a shard', () => {
   const train = {
     optimizer: {
       type: 'adamw' as const,

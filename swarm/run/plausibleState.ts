@@ -1,7 +1,7 @@
 /**
  * How far a training state can have come since an earlier one. With AdamW no weight moves further in a step than its
  * learning rate times a bound that follows from the betas, and no moment is larger than the gradients it is a mean of.
- * What a donor uploads for a checkpoint is held against that. Rules SV50 and SV51 in SPEC.md.
+ * What a donor uploads for a checkpoint is held against that. See SPEC.md, SV50.
  *
  * With m = Σ (1−β₁)·β₁ⁱ·g and v = Σ (1−β₂)·β₂ⁱ·g² over the last t gradients, Cauchy and Schwarz give
  * |m| ≤ (1−β₁)·√(Σ (β₁²/β₂)ⁱ / (1−β₂))·√v, and the bias corrections multiply that by √(1−β₂ᵗ) / (1−β₁ᵗ).

@@ -18,7 +18,7 @@ async function instantGpu(): Promise<OpenDevice> {
   return { device: found.value, family: 'gpu', units: [], profile };
 }
 
-test('[AD5] the square product of a GPU is one dispatch, once a smaller one was measured', async () => {
+test('the square product of a GPU is one dispatch, once a smaller one was measured', async () => {
   const gpu = await instantGpu();
   const pipelines = new PipelineCache(gpu.device);
   const get = pipelines.get.bind(pipelines);

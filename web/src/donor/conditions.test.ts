@@ -16,7 +16,7 @@ const at = (seen: Partial<Surroundings>): Surroundings => ({ ...UNKNOWN_SURROUND
 const want = (wanted: Partial<Preferences>): Preferences => ({ ...DEFAULT_PREFERENCES, ...wanted });
 const minute = (text: string): number => minuteOf(text) ?? Number.NaN;
 
-describe('[LI7] conditions', () => {
+describe('conditions', () => {
   test('without a wish everything goes', () => {
     const worst = at({ hidden: true, power: 'battery', isPersonHere: true, minuteOfDay: 700 });
     expect(unmet(want({}), worst, { day: '', sentBytes: 1e12, receivedBytes: 1e12 })).toBeNull();
@@ -40,7 +40,7 @@ describe('[LI7] conditions', () => {
     expect(shut.map(found)).toEqual(shut.map(() => 'hours'));
   });
 
-  test('[LI12] a cap of the day ends in time for the hand-over, and at the cap at once', () => {
+  test('a cap of the day ends in time for the hand-over, and at the cap at once', () => {
     const capped = want({ uploadBytesPerDay: 100e6, downloadBytesPerDay: 10e6 });
     const moved = (sentBytes: number, receivedBytes: number) => ({ day: '', sentBytes, receivedBytes });
     expect(unmet(capped, at({}), moved(92e6, 9e6))).toBeNull();
@@ -49,7 +49,7 @@ describe('[LI7] conditions', () => {
     expect([isUsedUp(capped, moved(99e6, 9.9e6)), isUsedUp(capped, moved(0, 10e6))]).toEqual([false, true]);
   });
 
-  test('[LI12] traffic is counted once, over a worker that began anew', () => {
+  test('traffic is counted once, over a worker that began anew', () => {
     const says = (bytesSent: number, bytesReceived: number) => ({ bytesSent, bytesReceived });
     const first = counted(NO_TRAFFIC, null, says(5, 1));
     const second = counted(first, says(5, 1), says(9, 4));

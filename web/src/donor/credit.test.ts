@@ -72,7 +72,7 @@ test('what is no record is none', () => {
   }
 });
 
-test('[MB6] a place among those who trained today, in a sentence', () => {
+test('a place among those who trained today, in a sentence', () => {
   expect(placeSentence({ place: 2, donors: 7, tokens: 12_345 })).toBe(
     'Number 2 of 7 donors today, with 12,345 tokens in this visit.',
   );

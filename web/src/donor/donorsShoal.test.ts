@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { milestoneText, pagesOf } from './donorsShoal.tsx';
 
-test('[DO12] milestones are a first step, pages and hours, in words', () => {
+test('milestones are a first step, pages and hours, in words', () => {
   expect(milestoneText({ pages: 0, seconds: 99 })).toBe(null);
   expect(milestoneText({ pages: 0.2, seconds: 9 })).toBe('Your first step is part of the model. Next: a book page.');
   expect(milestoneText({ pages: 120, seconds: 9 })).toBe(
@@ -15,7 +15,7 @@ test('[DO12] milestones are a first step, pages and hours, in words', () => {
   );
 });
 
-test('[DO12] a byte is a character of a page, another token about four', () => {
+test('a byte is a character of a page, another token about four', () => {
   expect(pagesOf(1_800, 256)).toBe(1);
   expect(pagesOf(900, 50_257)).toBe(2);
 });

@@ -150,7 +150,7 @@ describe('a donor’s state', () => {
     expect(headlineOf(nextState(queued, spare('full'))).sentence).not.toMatch(/number/);
   });
 
-  test('[DO3] who had a part and loses it to a better plan is told so, and thanked', () => {
+  test('who had a part and loses it to a better plan is told so, and thanked', () => {
     const displaced = reached(CLICK, WELCOME, START, snapshot({ tokens: 40 }));
     const told = nextState(displaced, said({ type: 'standby', state: 'spare', why: 'noGain' }));
     expect(headlineOf(told)).toMatchObject({
@@ -159,7 +159,7 @@ describe('a donor’s state', () => {
     });
   });
 
-  test('[DO3] a run that its operator holds up is paused for everyone, stopped or not', () => {
+  test('a run that its operator holds up is paused for everyone, stopped or not', () => {
     for (const held of [{}, { isStopped: true }, { hasDiverged: true }]) {
       const state = reached(CLICK, WELCOME, standby('finished'));
       const shown = snapshot({ state: 'spare' });
@@ -169,13 +169,13 @@ describe('a donor’s state', () => {
     }
   });
 
-  test('[DO3] one that paused is told of the end, and asks for nothing more', () => {
+  test('one that paused is told of the end, and asks for nothing more', () => {
     const paused = reached(CLICK, WELCOME, START, asked('pause'), standby('paused'), standby('finished'));
     const end = nextState(paused, snapshot({ state: 'paused' }, { phase: 'finished' }));
     expect([headlineOf(end).word, due(end), hasNothingToPause(end)]).toEqual(['Finished', null, true]);
   });
 
-  test('[DO3] who is let go by the operator is told that, and whoever left by their own button what became of their part', () => {
+  test('who is let go by the operator is told that, and whoever left by their own button what became of their part', () => {
     const told = (...before: DonorEvent[]) => headlineOf(reached(...before, standby('left'))).sentence;
     expect(told(CLICK, WELCOME, START)).toMatch(/^The operator has let your GPU go\. Your part is in safe hands/);
     expect(told(CLICK, WELCOME, START, asked('leave'))).toMatch(/^You’ve left\. Your part is in safe hands/);
@@ -184,7 +184,7 @@ describe('a donor’s state', () => {
     expect(told(CLICK, WELCOME, standby('spare'))).toBe('The operator has let your GPU go. Your GPU is free.');
   });
 
-  test('[DO10] while the operator holds the run up there is nothing to pause; when it goes on there is', () => {
+  test('while the operator holds the run up there is nothing to pause; when it goes on there is', () => {
     const held = reached(CLICK, OPENED, WELCOME, ADMITTED, PREPARE, START, snapshot({}, { phase: 'paused' }));
     expect(hasNothingToPause(held)).toBe(true);
     expect(hasNothingToPause(nextState(held, snapshot({})))).toBe(false);

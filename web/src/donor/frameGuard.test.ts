@@ -15,7 +15,7 @@ const SMOOTH = [16.7];
 /** Every sixth frame takes as long as six: what a long dispatch does. */
 const STUTTER = [16.7, 16.7, 16.7, 16.7, 16.7, 100];
 
-test('[LI13] frames in time cost nothing, on screens of any rate', () => {
+test('frames in time cost nothing, on screens of any rate', () => {
   for (const interval of [4.2, 6.9, 16.7, 33.3]) {
     const guard = new FrameGuard();
     draw(guard, 0, 10, [interval]);
@@ -23,7 +23,7 @@ test('[LI13] frames in time cost nothing, on screens of any rate', () => {
   }
 });
 
-test('[LI13] a stutter takes a third off a second, down to a tenth; then it comes back by itself', () => {
+test('a stutter takes a third off a second, down to a tenth; then it comes back by itself', () => {
   const guard = new FrameGuard();
   let atMs = draw(guard, 0, 3, SMOOTH);
   atMs = draw(guard, atMs, 2.2, STUTTER);

@@ -57,7 +57,7 @@ test('a lost server is told of when the tab is let in again, with how long it wa
   });
 });
 
-test('[OP62] that the operator changed runs is no fault of the server', () => {
+test('that the operator changed runs is no fault of the server', () => {
   const run = (name: string) => ({ name }) as NonNullable<typeof INITIAL_STATE.run>;
   let state: DonorState = { ...INITIAL_STATE, phase: COMPUTING, run: run('whales') };
   state = remembered(state, { ...state, phase: LOST }, at(0));
@@ -65,7 +65,7 @@ test('[OP62] that the operator changed runs is no fault of the server', () => {
   expect(state.incident?.text).toBe('The server changed from whales to speeches, and this tab came along.');
 });
 
-test('[SV11] how long it was away is told by the clock that nobody sets', () => {
+test('how long it was away is told by the clock that nobody sets', () => {
   let state = remembered(INITIAL_STATE, { ...INITIAL_STATE, phase: LOST }, { wallMs: 86_400_000, monotonicMs: 0 });
   state = remembered(state, { ...state, phase: { kind: 'joined' } }, { wallMs: 3_000, monotonicMs: 6_000 });
   expect(state.incident).toEqual({
@@ -83,7 +83,7 @@ test('who leaves meanwhile, or is refused, was not brought back', () => {
   }
 });
 
-test('[DO2] progress that goes back is told of, another run’s is not', () => {
+test('progress that goes back is told of, another run’s is not', () => {
   const seen = (run: string, committedSteps: number): DonorState => ({
     ...INITIAL_STATE,
     snapshot: { run, committedSteps } as DonorState['snapshot'], // all that is asked for

@@ -47,7 +47,7 @@ test('what was given to one run stays given when the operator changes to another
   expect(days.map(({ tokens }) => tokens)).toEqual([700]);
 });
 
-test('[LI12] a clock that is set forward and back forgets nothing of what a day has used', () => {
+test('a clock that is set forward and back forgets nothing of what a day has used', () => {
   const told: number[] = [];
   const keeper = new Keeper(
     () => {},

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { hasBegun } from './nextRun.ts';
 
-test('[DO1] the next run has begun when another one is there, or the same one goes on', () => {
+test('the next run has begun when another one is there, or the same one goes on', () => {
   const finished = { run: 'whale', phase: 'finished' } as const;
   expect(hasBegun(null, { run: 'other', phase: 'training' })).toBe(false);
   expect(hasBegun('whale', finished)).toBe(false);

@@ -35,13 +35,13 @@ function reloadedAfter(laterMs: number, rest: Rest | null = null): ReturnType<ty
   return lastDonation(wallMs());
 }
 
-test('[SV11] a reload goes on, also where the wall clock was set by some seconds meanwhile', () => {
+test('a reload goes on, also where the wall clock was set by some seconds meanwhile', () => {
   expect(reloadedAfter(1_000)).toEqual({ untilMs: LEFT_MS, goesOn: true, rest: null, seen: SEEN });
   expect(reloadedAfter(30_000)).toEqual({ untilMs: LEFT_MS, goesOn: true, rest: null, seen: SEEN });
   expect(reloadedAfter(-3_000)).toEqual({ untilMs: LEFT_MS - 3_000, goesOn: true, rest: null, seen: SEEN });
 });
 
-test('[SV11] after a day, forward or back, nothing goes on by itself, and the page left at no time to come', () => {
+test('after a day, forward or back, nothing goes on by itself, and the page left at no time to come', () => {
   expect(reloadedAfter(86_400_000)).toEqual({ untilMs: LEFT_MS, goesOn: false, rest: null, seen: SEEN });
   expect(reloadedAfter(-86_400_000)).toEqual({ untilMs: LEFT_MS - 86_400_000, goesOn: false, rest: null, seen: SEEN });
 });
@@ -55,7 +55,7 @@ test('the mark is taken once, and a page that does not donate leaves none', () =
   expect(lastDonation(LEFT_MS)).toBeNull();
 });
 
-test('[SV11] who rested by a wish of its own rests on, and a mark that is none is ignored', () => {
+test('who rested by a wish of its own rests on, and a mark that is none is ignored', () => {
   const rest = { kind: 'snooze', untilMs: LEFT_MS + 900_000 } as const;
   expect(reloadedAfter(1_000, rest)).toEqual({ untilMs: LEFT_MS, goesOn: true, rest, seen: SEEN });
   sessionStorage.setItem('shoal.donating', '{"atMs":"now"}');

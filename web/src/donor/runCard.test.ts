@@ -11,13 +11,13 @@ const TOLD = {
 };
 const newest = (committedSteps: number, loss: number | null = 2) => ({ run: 'whale', committedSteps, loss });
 
-test('[DO20] the curve ends at the step that stands beside it', () => {
+test('the curve ends at the step that stands beside it', () => {
   expect(curveTo(TOLD, newest(27))).toEqual([...TOLD.curve, [27, 2]]);
   expect(curveTo(TOLD, newest(20, 3))).toEqual(TOLD.curve);
   expect(curveTo(TOLD, null)).toEqual(TOLD.curve);
 });
 
-test('[DO20] steps that were taken back are not on it; another run, and islands, have curves of their own', () => {
+test('steps that were taken back are not on it; another run, and islands, have curves of their own', () => {
   expect(curveTo(TOLD, newest(10, 4))).toEqual([
     [1, 5],
     [10, 4],

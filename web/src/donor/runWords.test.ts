@@ -3,7 +3,7 @@ import type { About } from '../../../swarm/messages/about.ts';
 import { EMPTY_CARD } from '../../../swarm/messages/about.ts';
 import { byText, foldedText, hereText, leftText } from './runWords.tsx';
 
-test('[DO17] who trains the run is said in its operator’s words, else whose server it is', () => {
+test('who trains the run is said in its operator’s words, else whose server it is', () => {
   expect(byText({ ...EMPTY_CARD, by: 'class 7b' }, 'localhost:8080')).toBe('Run by class 7b.');
   for (const card of [null, EMPTY_CARD]) {
     expect(byText(card, 'shoal.example')).toBe('Run by whoever set up shoal.example.');
@@ -11,7 +11,7 @@ test('[DO17] who trains the run is said in its operator’s words, else whose se
   }
 });
 
-test('[DO17] the time that is left is that of the steps to come at the pace of the newest ones', () => {
+test('the time that is left is that of the steps to come at the pace of the newest ones', () => {
   const about = { train: { globalBatchSize: 16, sequenceLength: 64 } } as Pick<About, 'train'>; // what is asked for
   const status = { committedSteps: 100, steps: 400, tokensPerSecond: 256, phase: 'training' as const };
   // 300 steps of 1,024 tokens at 256 a second.
@@ -21,14 +21,14 @@ test('[DO17] the time that is left is that of the steps to come at the pace of t
   expect(leftText(status, null)).toBe('');
 });
 
-test('[DO17] a long purpose is folded between two words', () => {
+test('a long purpose is folded between two words', () => {
   expect(foldedText('To read whales.', 80)).toBe('To read whales.');
   const words = 'Whales and what is written of them. '.repeat(3);
   expect(foldedText(words, 80)).toBe('Whales and what is written of them. Whales and what is written of them. Whales…');
   expect(foldedText('x'.repeat(200), 80)).toBe(`${'x'.repeat(80)}…`);
 });
 
-test('[SV60] a run that waits for its server to save was not paused by its operator', () => {
+test('a run that waits for its server to save was not paused by its operator', () => {
   const paused = { phase: 'paused', donors: 0, committedSteps: 4 } as const;
   expect(hereText(paused, false)).toBe('Paused by its operator.');
   expect(hereText({ ...paused, cannotSave: true }, false)).toBe('It waits: the server can’t save right now.');

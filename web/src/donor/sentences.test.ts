@@ -14,7 +14,7 @@ const STATUS: DonorStatus = {
   ...{ microBatches: { done: 3, all: 16 }, direction: 'forward', waitsFor: null, lastStep: null },
 };
 
-test('[DO16] a tab’s first step says how far it is, and that it takes a while', () => {
+test('a tab’s first step says how far it is, and that it takes a while', () => {
   const sentenceOf = (status: DonorStatus): string =>
     headlineOf({ ...INITIAL_STATE, phase: { kind: 'computing' }, status }).sentence;
   expect(sentenceOf(STATUS)).toBe('Your first step: 3 of 16 parts done. On a slow computer it takes a minute.');
@@ -38,7 +38,7 @@ test('who waits for a plan reads the server’s reasons in plain words', () => {
   expect(headlineOf(state).sentence).toBe('Step 9 came out wrong (its loss is no number).');
 });
 
-test('[OP62] a change of runs is told to its donors, whatever they do, and is over with the next run', () => {
+test('a change of runs is told to its donors, whatever they do, and is over with the next run', () => {
   const run = { name: 'first', steps: 9, compute: 'f32', stepTokens: 16 } as const;
   const snapshot = {
     run: 'first',
@@ -59,7 +59,7 @@ test('[OP62] a change of runs is told to its donors, whatever they do, and is ov
   expect(at({ kind: 'joined' }, { run: { ...run, name: 'second' } }).sentence).not.toMatch(/changes to/);
 });
 
-test('[SV60] who holds a run up is said as it is: its operator, its numbers, or a server that cannot save', () => {
+test('who holds a run up is said as it is: its operator, its numbers, or a server that cannot save', () => {
   const sentenceOf = (held: Partial<Snapshot>): string =>
     headlineOf({
       ...INITIAL_STATE,
@@ -74,7 +74,7 @@ test('[SV60] who holds a run up is said as it is: its operator, its numbers, or 
   );
 });
 
-test('[DO22] who is in no plan and owns something stays on standby, and says how much it keeps until it is no more', () => {
+test('who is in no plan and owns something stays on standby, and says how much it keeps until it is no more', () => {
   const [me, other] = [peerId('me'), peerId('other')];
   const meet = (...keepers: PeerId[][]): ServerMessage => ({
     ...{ type: 'meet', epoch: 0, round: 3, attempt: 1, steps: [2], groups: [] },

@@ -7,7 +7,7 @@ import { DEFAULT_PREFERENCES } from './preferences.ts';
 import { headlineOf } from './sentences.ts';
 import { type DonorState, due, INITIAL_STATE, isStale } from './state.ts';
 
-test('[DO21] what a tab shows of the run is old while nothing comes from the server, whoever told it', () => {
+test('what a tab shows of the run is old while nothing comes from the server, whoever told it', () => {
   const snapshot = { run: 'r' } as Snapshot; // there is one
   const away: DonorPhase = { kind: 'reconnecting', reason: 'server' };
   for (const phase of [away, { kind: 'paused', connected: false }] as const)
@@ -52,7 +52,7 @@ const COMPUTING: DonorState = { ...INITIAL_STATE, phase: { kind: 'computing' } }
 const reached = (...events: readonly DonorEvent[]): DonorState => events.reduce(nextState, COMPUTING);
 const AT_ONCE: DonorEvent = { type: 'pausedAtOnce', rest: null };
 
-describe('[LI12] the traffic of a day', () => {
+describe('the traffic of a day', () => {
   test('asks for a pause shortly before its cap, and stops all at the cap', () => {
     expect(due(reached(onDay('2026-11-21'), CAPPED, sent(92e6)))).toBeNull();
     expect(due(reached(onDay('2026-11-21'), CAPPED, sent(94e6)))).toBe('pause');

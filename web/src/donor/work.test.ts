@@ -40,7 +40,7 @@ describe('a step in words', () => {
     );
   });
 
-  test('[DO13] who is busy for more than it gives reads why: other work stretches the same part', () => {
+  test('who is busy for more than it gives reads why: other work stretches the same part', () => {
     const quarter = { ...INITIAL_STATE, limits: { ...INITIAL_STATE.limits, speed: 0.25 } };
     expect(workSentence(quarter, TRACE)).toBe(
       'Other work slows this GPU: it was busy for 40 % of the last step, not 25 %.',

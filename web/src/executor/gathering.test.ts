@@ -22,7 +22,7 @@ test.each([
   [2, 2, 11, 17],
   [2, 8, 5, 29],
 ] as const)(
-  '[LI14] %d whole at a time, %d s of work each: the GPU waits %d of %d s',
+  '%d whole at a time, %d s of work each: the GPU waits %d of %d s',
   async (gathered: Gathered, computeSeconds, idleSeconds, passSeconds) => {
     const clock = new VirtualTime();
     let busyUntil = 0;

@@ -122,7 +122,7 @@ const PLANS: readonly [name: string, draft: Draft][] = [
 ];
 
 describe('what is predicted of throttled donors is what their pacing does', () => {
-  it.each(PLANS)('[LI5] %s, within two per cent', async (_name, draft) => {
+  it.each(PLANS)('%s, within two per cent', async (_name, draft) => {
     const costs = costsOf(SPEEDS);
     const plan = planOf(costs, draft)?.plan;
     if (!plan) throw new Error('no plan');

@@ -44,7 +44,7 @@ test('it is given up where the server does not want it, and after a minute', asy
   expect({ outcome, tries }).toEqual({ outcome: 'api/state was answered with 503 ', tries: 7 });
 });
 
-test('[SV60] it waits for as long as the server has no room', async () => {
+test('it waits for as long as the server has no room', async () => {
   const full = Array.from({ length: 50 }, () => 507);
   expect(await upload([...full, 200])).toMatchObject({ outcome: HASH, tries: 51 });
 });

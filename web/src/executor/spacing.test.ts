@@ -16,7 +16,7 @@ const near = (value: number, wanted: number, share: number): void => {
   expect(Math.abs(value / wanted - 1), `${value} is not ${wanted}`).toBeLessThan(share);
 };
 
-test('[LI5] at speed x the rate is x times the rate alone, however spans are stretched and timers late', async () => {
+test('at speed x the rate is x times the rate alone, however spans are stretched and timers late', async () => {
   const random = seededRandom(3);
   for (const speed of [0.9, 0.5, 0.25, 0.05]) {
     const clock = new VirtualTime();
@@ -41,7 +41,7 @@ test('[LI5] at speed x the rate is x times the rate alone, however spans are str
   }
 });
 
-test('[LI14] a GPU that waits for layers within a span rests meanwhile', async () => {
+test('a GPU that waits for layers within a span rests meanwhile', async () => {
   const clock = new VirtualTime();
   const cycle = new DutyCycle(clock);
   cycle.speed = 0.25;
@@ -66,7 +66,7 @@ test('[LI14] a GPU that waits for layers within a span rests meanwhile', async (
   near(longer, 0.35, 0.05);
 });
 
-test('[LI5] time spent waiting for others is little credit; full speed waits for nothing', async () => {
+test('time spent waiting for others is little credit; full speed waits for nothing', async () => {
   const clock = new VirtualTime();
   const cycle = new DutyCycle(clock);
   const submitted: number[] = [];
@@ -174,7 +174,7 @@ test.each([
   [2, true],
   [2, false],
 ])(
-  '[LI5] [LI10] [LI11] four lanes of one machine keep their shares (micro-batches of each: %s, forecast: %s)',
+  'four lanes of one machine keep their shares (micro-batches of each: %s, forecast: %s)',
   async (pieces, isForeseen) => {
     const ratios = await Promise.all(
       Array.from({ length: 8 }, async (_, seed) => {

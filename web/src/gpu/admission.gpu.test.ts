@@ -61,7 +61,7 @@ beforeAll(async () => {
 });
 
 test.each(['gpt2', 'llama'] as const)(
-  '[AD1] [AD3] %s: a right GPU passes, is measured, and is remembered',
+  '[AD1] %s: a right GPU passes, is measured, and is remembered',
   async (family) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const kept = new Map<string, string>();
@@ -94,7 +94,7 @@ test.each(['gpt2', 'llama'] as const)(
   },
 );
 
-test('[AD10] an update of an element on the GPU is measured, within the memory that is given', async () => {
+test('an update of an element on the GPU is measured, within the memory that is given', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
   const seconds = await updateSpeed(gpu, null, now);
@@ -103,7 +103,7 @@ test('[AD10] an update of an element on the GPU is measured, within the memory t
   expect(await updateSpeed(gpu, 2 ** 24 - 1, now)).toBeNull();
 });
 
-test('[AD8] memory is allocated, written and freed, time and again', async () => {
+test('memory is allocated, written and freed, time and again', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { device } = dawn.value;
   for (let time = 0; time < 3; time++)
@@ -147,7 +147,7 @@ test('[AD2] a kernel whose results differ from its reference refuses the GPU by 
 
 // GPUs' texts take a software adapter half a minute: `npm test -- --long`.
 test.each(process.env.SHOAL_LONG === '1' ? (['software', 'gpu'] as const) : (['software'] as const))(
-  '[KE43] %s: what is wrong only in later rows, or at late keys, is found in the shapes of the run',
+  '%s: what is wrong only in later rows, or at late keys, is found in the shapes of the run',
   async (family) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     // llvmpipe's own class has other texts: those of GPUs are changed here.
@@ -212,7 +212,7 @@ function withText(kernel: Kernel, change: (text: string) => string): Kernel {
   };
 }
 
-test('[AD3] a layer whose first run is slow, since its driver compiles, is measured by the next one', async () => {
+test('a layer whose first run is slow, since its driver compiles, is measured by the next one', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   let calls = 0;
   let clock = 0;
@@ -227,7 +227,7 @@ test('[AD3] a layer whose first run is slow, since its driver compiles, is measu
   expect(at(times, 0).forwardSeconds).toBeCloseTo(0.01, 6);
 });
 
-test('[AD5] a fast device is measured as it will run, not in the boxes of a slow one', async () => {
+test('a fast device is measured as it will run, not in the boxes of a slow one', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
   const { device, family } = gpu;

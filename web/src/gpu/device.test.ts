@@ -17,7 +17,7 @@ function browserWith(nulls: number) {
   return { gpu, asked, pauses, opened: () => openDevice(gpu, 'a browser', { now: () => 0, wait }) };
 }
 
-test.each([0, 1, 2])('[BR4] an adapter that is there after %i answers without one is taken', async (nulls) => {
+test.each([0, 1, 2])('an adapter that is there after %i answers without one is taken', async (nulls) => {
   const { asked, pauses, opened } = browserWith(nulls);
   expect(await opened()).toMatchObject({
     ok: false,
@@ -26,7 +26,7 @@ test.each([0, 1, 2])('[BR4] an adapter that is there after %i answers without on
   expect([asked.length, pauses.length]).toEqual([nulls + 1, nulls]);
 });
 
-test('[BR4] the last time any adapter does; then there is none', async () => {
+test('the last time any adapter does; then there is none', async () => {
   const { asked, opened } = browserWith(3);
   expect(await opened()).toMatchObject({ ok: false, reason: expect.stringMatching(/offers no GPU adapter/) });
   expect(asked).toEqual([{ powerPreference: 'high-performance' }, { powerPreference: 'high-performance' }, undefined]);

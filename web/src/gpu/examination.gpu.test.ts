@@ -85,7 +85,7 @@ function examined(kept: Map<string, string>) {
 
 const skipped = found.ok ? '' : ` (skipped: ${found.reason})`;
 
-test.skipIf(!found.ok)(`[AD6] a unit that multiplies right is used, and remembered${skipped}`, async () => {
+test.skipIf(!found.ok)(`a unit that multiplies right is used, and remembered${skipped}`, async () => {
   products = 'right';
   const kept = new Map<string, string>();
   const verdict = await examined(kept);
@@ -96,7 +96,7 @@ test.skipIf(!found.ok)(`[AD6] a unit that multiplies right is used, and remember
   expect(gpu.units).toEqual([UNIT, HALVES]);
 });
 
-test.skipIf(!found.ok)(`[AD6] one that multiplies wrong is left out, at every visit${skipped}`, async () => {
+test.skipIf(!found.ok)(`one that multiplies wrong is left out, at every visit${skipped}`, async () => {
   products = 'wrong on the unit';
   const kept = new Map<string, string>();
   const wrongUnit = expect.stringMatching(/^matmul\.TN\S* is wrong in the shape .* on the GPU, .* on the CPU$/);
@@ -108,7 +108,7 @@ test.skipIf(!found.ok)(`[AD6] one that multiplies wrong is left out, at every vi
   expect(gpu.units).toEqual([HALVES]);
 });
 
-test.skipIf(!found.ok)(`[AD2] [AD6] a GPU whose plain products are wrong too is refused${skipped}`, async () => {
+test.skipIf(!found.ok)(`[AD2] a GPU whose plain products are wrong too is refused${skipped}`, async () => {
   products = 'wrong everywhere';
   const kept = new Map<string, string>();
   expect(await examined(kept)).toEqual({

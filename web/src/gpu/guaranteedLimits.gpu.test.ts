@@ -65,7 +65,7 @@ const CASES = [
 ] as const;
 
 test.each(CASES)(
-  '[KE44] texts for %s: one sample, %i heads %i wide, %i positions: the loss falls along its gradient as that says',
+  'texts for %s: one sample, %i heads %i wide, %i positions: the loss falls along its gradient as that says',
   async (family, heads, width, sequence) => {
     if (dawn.ok && family === 'software' && dawn.value.family !== family)
       return console.warn('skipped: needs subgroups of four');
@@ -112,7 +112,7 @@ test.each(CASES)(
   },
 );
 
-test('[KE47] GPT-2’s token table is bound in pieces; one past a buffer is refused by name, a layer of that model fits', async () => {
+test('GPT-2’s token table is bound in pieces; one past a buffer is refused by name, a layer of that model fits', async () => {
   const gpu = guaranteed();
   if (!gpu) return;
   const wide = (n_embd: number) => gpt2({ n_layer: 3, n_head: 12, n_embd, n_positions: 32, vocab_size: 50_257 });

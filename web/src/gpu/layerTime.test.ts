@@ -40,14 +40,14 @@ test.each<[string, Browser]>([
   ['a driver that compiles', { forward: 1e-3, backward: 2e-3, tellsEvery: 0.004, clockStep: 0.001, compiling: 2 }],
   ['a browser that tells at once', { forward: 1e-3, backward: 2e-3, tellsEvery: 1e-4, clockStep: 1e-4 }],
   ['one that cannot be prompted', { forward: 5e-3, backward: 0.012, tellsEvery: 0.1, clockStep: 0.001 }],
-])('[BR3] %s: times are those of the work', async (_, browser) => {
+])('%s: times are those of the work', async (_, browser) => {
   const { forwardSeconds, backwardSeconds } = await measured(browser);
   const both = forwardSeconds + backwardSeconds;
   expect(Math.abs(both / (browser.forward + browser.backward) - 1)).toBeLessThan(BOUND);
   expect(Math.abs(forwardSeconds / browser.forward - 1)).toBeLessThan(2 * BOUND);
 });
 
-test('[BR3] what takes long is done twice and no more', async () => {
+test('what takes long is done twice and no more', async () => {
   const { passes } = await measured({ forward: 0.4, backward: 0.8, tellsEvery: 0.004, clockStep: 0.001 });
   expect(passes).toBe(4);
 });

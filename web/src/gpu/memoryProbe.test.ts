@@ -67,25 +67,25 @@ class FakeCard {
   }
 }
 
-test('[AD8] a card with room for all of it has all of it: every byte is written once, and freed', async () => {
+test('a card with room for all of it has all of it: every byte is written once, and freed', async () => {
   const card = new FakeCard(24 * GIB);
   expect(await card.probe(2 * GIB, 19 * MIB)).toBe(2 * GIB);
   expect(card).toMatchObject({ written: 2 * GIB, most: 2 * GIB, had: 0 });
 });
 
-test('[AD8] the sum doubles until there is an error', async () => {
+test('the sum doubles until there is an error', async () => {
   const card = new FakeCard(700 * MIB);
   // 19 that the run needs, then twice as much each time: 608, and not 1,216.
   expect(await card.probe(2 * GIB, 19 * MIB)).toBe(608 * MIB);
   expect(card.had).toBe(0);
 });
 
-test('[AD8] a piece that takes ten times as long a byte ends it: the card has that no more', async () => {
+test('a piece that takes ten times as long a byte ends it: the card has that no more', async () => {
   const card = new FakeCard(24 * GIB, (at) => (at > 500 * MIB ? 1e-9 : 1e-10));
   expect(await card.probe(2 * GIB, 19 * MIB)).toBe(304 * MIB);
 });
 
-test('[AD8] it takes no more than half a second beyond what the run needs, which is tried whatever it takes', async () => {
+test('it takes no more than half a second beyond what the run needs, which is tried whatever it takes', async () => {
   const slow = new FakeCard(24 * GIB, () => 1 / (600 * MIB));
   expect(await slow.probe(2 * GIB, 19 * MIB)).toBe(304 * MIB);
   expect(slow.clock).toBeCloseTo(304 / 600);
@@ -93,13 +93,13 @@ test('[AD8] it takes no more than half a second beyond what the run needs, which
   expect(await needed.probe(3 * GIB, 3 * GIB)).toBe(3 * GIB);
 });
 
-test('[AD8] a machine that is busy for a moment does not end it: what a run of little memory took tells nothing of a byte', async () => {
+test('a machine that is busy for a moment does not end it: what a run of little memory took tells nothing of a byte', async () => {
   const busy = new FakeCard(24 * GIB);
   busy.secondsOfPiece = 0.05;
   expect(await busy.probe(512 * MIB, 100_000)).toBe(512 * MIB);
 });
 
-test('[AD7] a limit is the end, also within what the run needs', async () => {
+test('a limit is the end, also within what the run needs', async () => {
   expect(await new FakeCard(24 * GIB).probe(100 * MIB, 3 * GIB)).toBe(100 * MIB);
 });
 
@@ -112,7 +112,7 @@ test.each([
   ['a software adapter: an eighth of the machine', { software: true, machineGibibytes: 8 }, GIB],
   ['whatever is given', { software: true, machineGibibytes: 8, limitBytes: 20 * GIB }, GIB],
   ['one whose browser says nothing of the machine', { software: true }, 512 * MIB],
-] as const)('[AD7] how far it is tried: %s', (_what, wishes, bytes) => {
+] as const)('how far it is tried: %s', (_what, wishes, bytes) => {
   const usual = { neededBytes: 19 * MIB, draftedBytes: 3 * GIB, limitBytes: null, software: false };
   expect(bytesToTry({ ...usual, machineGibibytes: undefined, ...wishes })).toBe(bytes);
 });

@@ -109,26 +109,23 @@ const CASES = [
   ...(process.env.SHOAL_LONG === '1' ? [['tied', 'gpu'] as const] : []),
 ] as const;
 
-test.each(CASES)(
-  '[KE47] a step with %s tables in pieces, family %s, is the one with whole tables',
-  async (name, family) => {
-    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-    if (family === 'software' && dawn.value.family !== 'software')
-      return console.warn('skipped: needs subgroups of four');
-    const whole = await stepOn(family, MODELS[name]);
-    const cut = await stepOn(family, MODELS[name], BINDING_BYTES);
-    expect(cut.count).toBeGreaterThan(whole.count + 20);
-    expect(cut.losses).toEqual(whole.losses);
-    cut.norms.forEach((sum, index) => {
-      expect(Math.abs(sum / at(whole.norms, index) - 1)).toBeLessThan(1e-5);
-    });
-    if (family === 'software') {
-      expect(cut.gradients).toEqual(whole.gradients);
-      expect(cut.values).toEqual(whole.values);
-      return;
-    }
-    // A GPU's chain over the vocabulary ends with each piece.
-    expect(off(cut.gradients, whole.gradients)).toBeLessThan(1e-5);
-    expect(off(cut.values, whole.values)).toBeLessThan(1e-4);
-  },
-);
+test.each(CASES)('a step with %s tables in pieces, family %s, is the one with whole tables', async (name, family) => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  if (family === 'software' && dawn.value.family !== 'software')
+    return console.warn('skipped: needs subgroups of four');
+  const whole = await stepOn(family, MODELS[name]);
+  const cut = await stepOn(family, MODELS[name], BINDING_BYTES);
+  expect(cut.count).toBeGreaterThan(whole.count + 20);
+  expect(cut.losses).toEqual(whole.losses);
+  cut.norms.forEach((sum, index) => {
+    expect(Math.abs(sum / at(whole.norms, index) - 1)).toBeLessThan(1e-5);
+  });
+  if (family === 'software') {
+    expect(cut.gradients).toEqual(whole.gradients);
+    expect(cut.values).toEqual(whole.values);
+    return;
+  }
+  // A GPU's chain over the vocabulary ends with each piece.
+  expect(off(cut.gradients, whole.gradients)).toBeLessThan(1e-5);
+  expect(off(cut.values, whole.values)).toBeLessThan(1e-4);
+});

@@ -5,7 +5,7 @@ import { PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import { tablePieces } from './operations.ts';
 import { parts, windowOf } from './windows.ts';
 
-test('[KE47] pieces of a table follow one another, begin where halves are bound, and fit', () => {
+test('pieces of a table follow one another, begin where halves are bound, and fit', () => {
   expect(tablePieces(50_257, 768, 2 ** 27)).toEqual([
     { first: 0, rows: 25_216 },
     { first: 25_216, rows: 25_041 },
@@ -27,7 +27,7 @@ test('[KE47] pieces of a table follow one another, begin where halves are bound,
   );
 });
 
-test('[KE47] windows over parts of an array begin where WebGPU binds, hold the part, and fit', () => {
+test('windows over parts of an array begin where WebGPU binds, hold the part, and fit', () => {
   const ints = (max: number) => fc.integer({ min: 1, max });
   fc.assert(
     fc.property(ints(5_000_000), fc.nat(10_000), ints(1_000), fc.constantFrom(2, 4), (n, at, kibis, elementBytes) => {

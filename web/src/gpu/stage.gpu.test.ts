@@ -102,7 +102,7 @@ test('a layer is computed again before its backward, to the same bits', async ()
   expect(await gradients([0])).toEqual(await gradients([]));
 });
 
-test('[AD5] a stage whose launches and submits are cut for a slow device makes the same bits', async () => {
+test('a stage whose launches and submits are cut for a slow device makes the same bits', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const run = async (stage: GpuStage): Promise<Float32Array[]> => {
     stage.begin();

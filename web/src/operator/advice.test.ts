@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { adviceOf } from './advice.ts';
 
-test('[OP55] [NA93] says first what is to be done: of an alert, of a run without donors, of one that rests', () => {
+test('says first what is to be done: of an alert, of a run without donors, of one that rests', () => {
   const run = (phase: 'training' | 'waiting' | 'paused' | 'finished', isStopped = false) => ({
     phase,
     isStopped,

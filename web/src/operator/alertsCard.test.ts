@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { stillMs, stillnessAt } from './alertsCard.tsx';
 
-test('[NA94] a run that is out of sight does not stand still by that, and stands on where it did not move meanwhile', () => {
+test('a run that is out of sight does not stand still by that, and stands on where it did not move meanwhile', () => {
   const begun = stillnessAt(null, 'training 4', true, 1_000);
   const still = stillnessAt(begun, 'training 4', true, 11_000);
   expect(stillMs(still)).toBe(10_000);

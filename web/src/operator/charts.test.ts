@@ -155,7 +155,7 @@ describe('charts', () => {
     expect(csv(columns, rows)).toBe('step,activationBytes,gradientBytes,sliceBytes,valuesBytes\n0,,,,\n1,4,3,2,1\n');
   });
 
-  test('[OP16] with islands what is sent beside its step’s own tensors was a meeting’s', () => {
+  test('with islands what is sent beside its step’s own tensors was a meeting’s', () => {
     const traffic = { activation: 4, gradient: 3, slice: 2, values: 1 };
     const given = {
       steps: [
@@ -204,7 +204,7 @@ describe('marks', () => {
   });
 });
 
-test('[OP57] a view of the charts is an address, and the address is that view', () => {
+test('a view of the charts is an address, and the address is that view', () => {
   for (const view of [
     PLAIN_VIEW,
     { window: [100, 250], smoothing: 0.9, isLog: true },

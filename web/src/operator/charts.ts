@@ -232,7 +232,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
   ];
 }
 
-/** What the step itself sent follows from its plan; all else that is counted with it was sent at its round's meeting (OP16). */
+/** What the step itself sent follows from its plan; all else that is counted with it was sent at its round's meeting. */
 function meetingBytes({ traffic, bytesDirect, bytesRelayed }: WatchedStep): number | null {
   if (!traffic) return null;
   const own = STEP_TENSORS.reduce((sum, kind) => sum + traffic[kind], 0);

@@ -3,7 +3,7 @@ import { goBackQuestion } from './checkpointRows.tsx';
 
 const at = (committedSteps: number, kept = false) => ({ committedSteps, kept, samplesAfter: 0, evaluationsAfter: 0 });
 
-it('[OP70] who goes back reads what goes, counted, and what stays', () => {
+it('who goes back reads what goes, counted, and what stays', () => {
   const target = { ...at(20), samplesAfter: 3, evaluationsAfter: 1 };
   const checkpoints = [at(0), target, at(30), at(40, true), at(45)];
   expect(goBackQuestion({ committedSteps: 50, checkpoints }, target)).toBe(

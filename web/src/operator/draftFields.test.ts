@@ -22,7 +22,7 @@ test.each([
   [{ globalBatchSize: 1e9 }, 'globalBatchSize', 'Samples a step must be'],
   [{ learningRate: 1e60 }, 'learningRate', 'Learning rate must be'],
   [{ name: 'a\u0007' }, 'name', 'Name must be'],
-])('[OP12] what a run file refuses is said of the form’s own field: %j', (part, field, begin) => {
+])('what a run file refuses is said of the form’s own field: %j', (part, field, begin) => {
   const source = parseRunFile(SOURCE, 'source');
   if (!source.ok) throw new Error(source.reason);
   const file = runFileOfDraft({ ...DRAFT, ...part }, source.value);
@@ -31,7 +31,7 @@ test.each([
   expect(problem?.sentence.slice(0, begin.length)).toBe(begin);
 });
 
-test('[OP3] a text of one’s own keeps the model that was chosen: its shape for bytes, but not its weights', () => {
+test('a text of one’s own keeps the model that was chosen: its shape for bytes, but not its weights', () => {
   const model = { ...SOURCE.model, vocab_size: 5_000, eos_token_id: 4_999 };
   const source = parseRunFile({ ...SOURCE, model }, 'source');
   if (!source.ok) throw new Error(source.reason);
@@ -42,7 +42,7 @@ test('[OP3] a text of one’s own keeps the model that was chosen: its shape for
   expect(draftProblem(weights.ok ? '' : weights.reason)?.field).toBe('checkpoint');
 });
 
-test('[OP12] other refusals lead to their field too, and what donors would mend to none', () => {
+test('other refusals lead to their field too, and what donors would mend to none', () => {
   expect(draftProblem('Refused: there is a run "a" already: choose another name.')).toEqual({
     field: 'name',
     sentence: 'Name: there is a run "a" already: choose another name.',
@@ -54,7 +54,7 @@ test('[OP12] other refusals lead to their field too, and what donors would mend 
   expect(draftProblem('Refused: the model does not fit.')).toBe(null);
 });
 
-test('[OP12] what is wrong with a draft, a sentence a field', () => {
+test('what is wrong with a draft, a sentence a field', () => {
   expect(wrongFields(DRAFT)).toEqual([]);
   expect(wrongFields({ ...DRAFT, name: ' ', steps: 0.5 }).map(({ field }) => field)).toEqual(['name', 'steps']);
 });

@@ -11,7 +11,7 @@ const planOf = (
   totalSeconds: 720,
 });
 
-test('[OP12] a draft that fits says who would train it and who would not', () => {
+test('a draft that fits says who would train it and who would not', () => {
   expect(fitText(planOf(['a'], []))).toBe('It fits: donor a would train it, in about 12 min. Nobody is left out.');
   expect(fitText(planOf(['a', 'b'], ['c']))).toBe(
     'It fits: donors a and b would train it, in about 12 min. Left out: c (its link is slow).',
@@ -21,7 +21,7 @@ test('[OP12] a draft that fits says who would train it and who would not', () =>
   );
 });
 
-test('[OP12] one that does not fit says what is missing, once', () => {
+test('one that does not fit says what is missing, once', () => {
   expect(noFitText('Refused: the model does not fit these donors: about 3 GiB of memory is missing.')).toBe(
     'The donors who are here now cannot train it: about 3 GiB of memory is missing. You can create it all the same; it waits for donors who can.',
   );

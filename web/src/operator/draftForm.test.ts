@@ -3,7 +3,7 @@ import { MODEL_PRESETS } from '../../../swarm/run/runDraft.ts';
 import { aboutText } from '../page/format.ts';
 import { layerParameters, modelText } from './draftForm.tsx';
 
-test('[OP3] a draft says of each model how large it is, and what memory it takes', () => {
+test('a draft says of each model how large it is, and what memory it takes', () => {
   expect(Object.values(MODEL_PRESETS).map((shape) => aboutText(layerParameters(shape)))).toEqual([
     ...['25 thousand', '790 thousand', '25 million', '85 million'],
   ]);

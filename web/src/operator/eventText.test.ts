@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { eventDetail, eventText, peerOf } from './eventText.ts';
 
-test('[OP1] [OP63] what happened, in words', () => {
+test('what happened, in words', () => {
   const size = { epoch: 3, donors: 2, stages: 1, microBatches: 4, schedule: '1f1b' };
   expect(eventText({ kind: 'plan', ...size, reason: 'b joins' })).toBe('number 3, for 2 donors: b joins');
   const fault = { kind: 'fault', peer: 'a', reason: 'linkLost', about: 'abcdefghi', detail: 'no answer' } as const;
@@ -38,12 +38,12 @@ test.each([
     'Step 5 overflowed and is done again at a loss scale of 1024',
     'Step 5 had numbers too large for half precision and is done again',
   ],
-])('[OP63] the history says %j in plain words, and keeps what was said', (reason, plain) => {
+])('the history says %j in plain words, and keeps what was said', (reason, plain) => {
   const rollBack = { kind: 'rollBack', atStep: 40, toStep: 30, reason } as const;
   expect([eventText(rollBack), eventDetail(rollBack)]).toEqual([`from step 40 to step 30: ${plain}`, reason]);
 });
 
-test('[OP63] what is plain already has no details', () => {
+test('what is plain already has no details', () => {
   const rollBack = { kind: 'rollBack', atStep: 40, toStep: 30, reason: 'abc lost its GPU' } as const;
   expect(eventDetail(rollBack)).toBe(null);
   expect(eventDetail({ kind: 'left', peer: 'a' })).toBe(null);

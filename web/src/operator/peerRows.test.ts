@@ -52,7 +52,7 @@ describe('rows of donors', () => {
     ]);
   });
 
-  test('[OP67] who computes in an island under another plan has the samples and copies of that one', () => {
+  test('who computes in an island under another plan has the samples and copies of that one', () => {
     const member = { peer: 'e', microBatches: [0, 1, 2], samples: 6, recompute: [] };
     const beside = { ...PLAN, stages: [{ layers: [0, 2] as [number, number], copies: ['f'], members: [member] }] };
     const rows = peerRows([donor('a'), donor('e'), donor('f')], [], [PLAN, beside], []);

@@ -85,7 +85,7 @@ describe('series', () => {
   });
 });
 
-test('[OP71] a logarithmic axis is given what has a logarithm', () => {
+test('a logarithmic axis is given what has a logarithm', () => {
   const shown = positive([2, 0, -1, null, 1e-9]);
   expect(shown).toEqual([2, null, null, null, 1e-9]);
   for (const value of shown) if (value !== null) expect(Number.isFinite(Math.log10(value))).toBe(true);

@@ -21,7 +21,7 @@ const SNAPSHOT: Snapshot = {
 const said = (state: OperatorState, events: readonly WatchedEvent[]): OperatorState =>
   nextState(state, { type: 'serverSaid', message: { snapshot: SNAPSHOT, recent: [], events: [...events] } });
 
-test('[OP58] a donor’s id is six characters wherever people read it, in the server’s sentences too', () => {
+test('a donor’s id is six characters wherever people read it, in the server’s sentences too', () => {
   const moment = { atMs: 0, step: 1 };
   const came = said(INITIAL_STATE, [
     { ...moment, id: 1, kind: 'gone', peer: GONE, detail: 'it closed its tab' },

@@ -72,7 +72,7 @@ describe('an operator’s state', () => {
     expect(nextState(answered, { type: 'commandAsked', command: 'stop' }).answer).toBeNull();
   });
 
-  test('[OP60] an answer is gone once the run is as it was told to be, whichever of both comes first', () => {
+  test('an answer is gone once the run is as it was told to be, whichever of both comes first', () => {
     const paused = { ...SNAPSHOT, phase: 'paused' } as const;
     const stopped = { ...paused, isStopped: true };
     const cases = [
@@ -104,7 +104,7 @@ describe('an operator’s state', () => {
     expect(nextState(refused, { type: 'sectionChosen', hash: '#swarm' }).login.problem).toBeNull();
   });
 
-  test('[OP62] a change of runs is told until the server is back, with the new run or without', () => {
+  test('a change of runs is told until the server is back, with the new run or without', () => {
     const saw = (state: OperatorState, run: string): OperatorState =>
       nextState(state, { type: 'serverSaid', message: { snapshot: { ...SNAPSHOT, run }, recent: [], events: [] } });
     const changing = nextState(saw(INITIAL_STATE, 'first'), { type: 'changeBegun', run: 'second' });

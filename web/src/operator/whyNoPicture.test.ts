@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { lostSentence, whyNoPicture } from './whyNoPicture.ts';
 
-test('[NA94] a server that cannot reach the one that leads is no server that is away', () => {
+test('a server that cannot reach the one that leads is no server that is away', () => {
   const answer = (status: number, type: string) =>
     whyNoPicture({ status, headers: new Headers({ 'content-type': type }) });
   expect(answer(503, 'application/json; charset=utf-8')).toBe('noLeader');

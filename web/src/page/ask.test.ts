@@ -13,7 +13,7 @@ it.each(['come in', 'come in.'])('a refusal ends with one full stop: %j', async 
   expect(await ask('/api/status', z.unknown())).toMatchObject({ ok: false, reason: 'Refused: come in.' });
 });
 
-it('[DO21] a server that takes too long to answer, or to say all of it, does not answer', async () => {
+it('a server that takes too long to answer, or to say all of it, does not answer', async () => {
   const limit = vi.spyOn(AbortSignal, 'timeout');
   for (const isAnswering of [false, true]) {
     const controller = new AbortController();
@@ -30,7 +30,7 @@ it('[DO21] a server that takes too long to answer, or to say all of it, does not
   }
 });
 
-it('[NA86] calls and links name the run of the page, but where they name one themselves', async () => {
+it('calls and links name the run of the page, but where they name one themselves', async () => {
   const asked: unknown[] = [];
   vi.stubGlobal('fetch', async (path: unknown) => Response.json(asked.push(path)));
   ofRun.value = 'a b&c';
@@ -48,7 +48,7 @@ it('[NA86] calls and links name the run of the page, but where they name one the
   expect(links).toEqual(['/status?run=a+b%26c', '/status?run=a+b%26c#invite=x']);
 });
 
-describe('[NA3] while another process of a site takes over', () => {
+describe('while another process of a site takes over', () => {
   const error = 'no process of this site leads at the moment: try again in some seconds';
   const away = (headers: Record<string, string>): Response => Response.json({ error }, { status: 503, headers });
   async function asked(answer: (tries: number) => Response): Promise<[number, unknown]> {

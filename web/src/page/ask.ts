@@ -6,7 +6,7 @@ import { withRun } from './ofRun.ts';
 export const UNREACHABLE = 'The server does not answer.';
 const refusalSchema = z.object({ error: z.string() });
 
-/** A site where one process takes over from another says when to come again (NA3), and is ready within 10 s (NA4). */
+/** A site where one process takes over from another says when to come again, and is ready within 10 s. */
 const TRIES = 7;
 
 async function answered(path: string, init: RequestInit): Promise<Response> {

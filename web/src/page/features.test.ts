@@ -63,17 +63,17 @@ const PAGES = sources(join(ROOT, 'web', 'src'), /\.tsx?$/).map((path) => ({
   text: readFileSync(path, 'utf8'),
 }));
 
-test.each(FEATURES)('[BR8] $name: no use without its check', ({ use, guard }) => {
+test.each(FEATURES)('$name: no use without its check', ({ use, guard }) => {
   const unguarded = PAGES.filter(({ text }) => use.test(text) && !guard?.test(text)).map(({ path }) => path);
   expect(unguarded).toEqual([]);
 });
 
-test('[BR8] a table of what is used: each row with a guard has a use', () => {
+test('a table of what is used: each row with a guard has a use', () => {
   const idle = FEATURES.filter(({ use, guard }) => guard !== null && !PAGES.some(({ text }) => use.test(text)));
   expect(idle.map(({ name }) => name)).toEqual([]);
 });
 
-test('[BR8] no shader asks for a feature of the language: Firefox has three of them', () => {
+test('no shader asks for a feature of the language: Firefox has three of them', () => {
   const asking = sources(join(ROOT, 'shaders'), /\.(ts|wgsl)$/).filter((path) =>
     /^\s*['"`]?requires \w+/m.test(readFileSync(path, 'utf8')),
   );

@@ -20,7 +20,7 @@ function counted() {
   return { live, shown };
 }
 
-test('[OP17] numbers that come four times a second, now early, now late, are all shown, a little after', async () => {
+test('numbers that come four times a second, now early, now late, are all shown, a little after', async () => {
   const { live, shown } = counted();
   for (let count = 1; count <= 40; count++) {
     live.dispatch(count);
@@ -31,7 +31,7 @@ test('[OP17] numbers that come four times a second, now early, now late, are all
   expect(shown.at(-1)).toBe(40);
 });
 
-test('[OP17] a flood is shown four times a second, what a person waits for at once', async () => {
+test('a flood is shown four times a second, what a person waits for at once', async () => {
   const { live, shown } = counted();
   for (let count = 1; count <= 1_000; count++) {
     live.dispatch(count);
