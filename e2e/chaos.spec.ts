@@ -71,7 +71,7 @@ test.runIf(isSeldomDue)(
 );
 
 test.runIf(IS_LONG)(
-  '[RE20] [RE40] [RE42] [RE43] one is killed, one frozen, one slower, one cut off: nothing is given up, and the report says what it cost',
+  '[RE20] [RE40] one is killed, one frozen, one slower, one cut off: nothing is given up, and the report says what it cost',
   async () => {
     const script = 'slow:0@1*2,kill:3@3,freeze:1@6+10s,cut:2@12+10s';
     const { faults, rollbacks, refused } = await chaos(4, script, '--replicas', '1');

@@ -33,7 +33,7 @@ test('two donors train, the tab of one of them hidden; directly connected they s
   expect(binaryMessages).toBe(0);
 });
 
-test('[RE41] a tab that its browser freezes leaves at once, and comes back by itself', async () => {
+test('a tab that its browser freezes leaves at once, and comes back by itself', async () => {
   const server = await startServer(copyOfRun('gpt2-long', withSteps(1_000)), { schedule: 'gpipe' });
   const operator = await openOperator(server);
   const { page, hide } = await openHidableDonor(server.url);

@@ -412,7 +412,7 @@ const lossless = (what: string) => [
 ];
 
 test.runIf(IS_LONG)(
-  '[RE45] an operator freezes and kills donors of the server’s own: no step is given up, a viewer reads the table',
+  'an operator freezes and kills donors of the server’s own: no step is given up, a viewer reads the table',
   async () => {
     const runFile = copyOfRun('gpt2-long', withSteps(5_000));
     const report = beside(runFile, 'report.json');

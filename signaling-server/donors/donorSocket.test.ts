@@ -142,7 +142,7 @@ describe('[RE40] silence', () => {
     expect(looksOutlived(lookMs)).toBe(1 + donorMs / lookMs);
     expect(faults).toEqual([false]);
   });
-  test('[RE41] is for good: what comes on the connection afterwards reaches nobody', () => {
+  test('is for good: what comes on the connection afterwards reaches nobody', () => {
     measured();
     looksOutlived(lookMs);
     socket.say({ type: 'leave' });

@@ -216,7 +216,7 @@ it('[SV50] two uploads of NaN cost a donor its place and the run nothing: others
   }
 });
 
-it('[RE88] where a replica uploads a shard it is taken from that one alone; where that is excused, from the primary', async () => {
+it('where a replica uploads a shard it is taken from that one alone; where that is excused, from the primary', async () => {
   servers = new TinyServers({ steps: 10 });
   const blobs = await openBlobs(join(servers.folder, 'blobs'));
   const store = storeOn(new DatabaseSync(':memory:'));

@@ -115,7 +115,7 @@ describe('faults', () => {
     ]);
   });
 
-  it('[RE43] cost from when they are sent, a newcomer from its admission on, and nothing where they could not be', async () => {
+  it('cost from when they are sent, a newcomer from its admission on, and nothing where they could not be', async () => {
     const { chaos, seen, passes, takesEffect, admit } = rehearse('kill:1@3,join@3,freeze:2@3+9s');
     seen(3, ['peer 1', 'peer 2']);
     chaos.stepAnnounced(3);

@@ -31,7 +31,7 @@ function watch(text: string) {
   };
 }
 
-test('[RE43] a loss costs from its own moment to the first commit after the run knew of it', () => {
+test('a loss costs from its own moment to the first commit after the run knew of it', () => {
   const run = watch('kill:1@5');
   run.begin(0, 'b', 1_000);
   run.see(1_500, { committedSteps: 6 }); // its report was in already
@@ -46,7 +46,7 @@ test('[RE43] a loss costs from its own moment to the first commit after the run 
   });
 });
 
-test('[RE43] what nobody noticed cost the time to the next commit', () => {
+test('what nobody noticed cost the time to the next commit', () => {
   const run = watch('freeze:1@5+1s,slow:2@5*2');
   run.begin(0, 'b', 1_000);
   run.begin(1, 'c', 1_000);
@@ -58,7 +58,7 @@ test('[RE43] what nobody noticed cost the time to the next commit', () => {
   ]);
 });
 
-test('[RE43] another epoch is the doing of whom its reason names', () => {
+test('another epoch is the doing of whom its reason names', () => {
   const run = watch('slow:2@5*2,kill:1@6');
   run.begin(0, 'c', 1_000);
   run.see(2_000, { committedSteps: 6 });
@@ -71,7 +71,7 @@ test('[RE43] another epoch is the doing of whom its reason names', () => {
   ]);
 });
 
-test('[RE43] a server that was started again counts its bytes anew', () => {
+test('a server that was started again counts its bytes anew', () => {
   const run = watch('server-kill@5');
   run.begin(0, null, 1_000);
   run.see(2_000, { movedBytes: 0, committedSteps: 4, peers: [] });
@@ -82,7 +82,7 @@ test('[RE43] a server that was started again counts its bytes anew', () => {
   ]);
 });
 
-test('[RE43] of who leaves by a button: the commit that its last boundary came with is not the next one', () => {
+test('of who leaves by a button: the commit that its last boundary came with is not the next one', () => {
   const run = watch('leave:1@5');
   run.begin(0, 'b', 1_000);
   run.see(2_000, { committedSteps: 6 });
@@ -93,7 +93,7 @@ test('[RE43] of who leaves by a button: the commit that its last boundary came w
   ]);
 });
 
-test('[RE43] of several faults each has the epoch that names its donor: nobody else has its bytes', () => {
+test('of several faults each has the epoch that names its donor: nobody else has its bytes', () => {
   const run = watch('slow:1@7*3,leave:2@10,join@12');
   run.begin(0, 'b', 1_000);
   run.see(2_000, { committedSteps: 6 });
@@ -120,7 +120,7 @@ test('[RE43] of several faults each has the epoch that names its donor: nobody e
   ]);
 });
 
-test('[RE43] of two faults at one step, one alone has the bytes and the steps', () => {
+test('of two faults at one step, one alone has the bytes and the steps', () => {
   const run = watch('kill:1@5,kill:2@5,slow:0@5*2');
   run.begin(0, 'b', 1_000);
   run.begin(1, 'c', 1_000);

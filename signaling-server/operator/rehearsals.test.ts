@@ -59,7 +59,7 @@ function watch() {
 
 const BUSY = { ok: false, reason: 'Another fault is under way: one at a time.' };
 
-test('[RE45] a fault is done to a donor of the command’s own, and its row has what it cost', async () => {
+test('a fault is done to a donor of the command’s own, and its row has what it cost', async () => {
   const { rehearsals, done, see, takesEffect, states } = watch();
   expect(rehearsals.shown()).toEqual({ donors: ['a', 'b'], rows: [] });
   expect(rehearsals.begin({ kind: 'kill', peer: 'b' })).toMatchObject({ ok: true });
@@ -79,7 +79,7 @@ test('[RE45] a fault is done to a donor of the command’s own, and its row has 
   expect(rehearsals.costs()).toEqual([{ entry: 'kill:1@7', ...cost }]);
 });
 
-test('[RE45] a stranger’s donor, one that is gone and a run that does no step are refused in a sentence', () => {
+test('a stranger’s donor, one that is gone and a run that does no step are refused in a sentence', () => {
   const { run, rehearsals, done } = watch();
   const sentence = 'Only donors that this server opened itself can be made to fail on purpose.';
   expect(rehearsals.begin({ kind: 'kill', peer: 'c' })).toEqual({ ok: false, reason: sentence });
@@ -92,7 +92,7 @@ test('[RE45] a stranger’s donor, one that is gone and a run that does no step 
 });
 
 test.each<ActiveRun['phase']>(['planning', 'preparing', 'holding', 'returning'])(
-  '[RE45] a fault may come while the run is %s as well',
+  'a fault may come while the run is %s as well',
   (phase) => {
     const { run, rehearsals, done } = watch();
     run.phase = phase;
@@ -101,7 +101,7 @@ test.each<ActiveRun['phase']>(['planning', 'preparing', 'holding', 'returning'])
   },
 );
 
-test('[RE45] what passes by itself is over after its time, also where nobody noticed', async () => {
+test('what passes by itself is over after its time, also where nobody noticed', async () => {
   const { rehearsals, done, see, takesEffect, states } = watch();
   rehearsals.begin({ kind: 'freeze', peer: 'b', seconds: 3 });
   await takesEffect();
@@ -115,7 +115,7 @@ test('[RE45] what passes by itself is over after its time, also where nobody not
   });
 });
 
-test('[RE45] what could not be done, or never showed, is not waited for', async () => {
+test('what could not be done, or never showed, is not waited for', async () => {
   const { rehearsals, see, takesEffect, states } = watch();
   rehearsals.begin({ kind: 'slow', peer: 'a', factor: 4 });
   await takesEffect(false);
@@ -135,7 +135,7 @@ test('[RE45] what could not be done, or never showed, is not waited for', async 
   expect(rehearsals.costs()).toMatchObject([{ entry: 'slow:0@8*4', resumedSeconds: 1 }]);
 });
 
-test('[RE45] the call refuses more than its bounds and strangers, says how to get donors, and stands in the audit', async () => {
+test('the call refuses more than its bounds and strangers, says how to get donors, and stands in the audit', async () => {
   const operated = new OperatedServer();
   try {
     const { url, run, rehearsals } = await operated.serve(null);

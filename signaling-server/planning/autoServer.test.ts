@@ -70,7 +70,7 @@ test('[WP18] two donors that tell of no link between them are asked for it at th
   ]);
 });
 
-test('[RE87] after a restart who did the work does it again, though an equal donor that was spare is back first', async () => {
+test('after a restart who did the work does it again, though an equal donor that was spare is back first', async () => {
   const { server } = await serve();
   const quick = profile(0.00001);
   const worker = new ScriptedDonor(server.url, { profile: quick, stepMs: 5 });

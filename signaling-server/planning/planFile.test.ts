@@ -117,7 +117,7 @@ describe('a plan file', () => {
     }
   });
 
-  test('[RE10] replicas stand as the file has them, also with a peer that computes nothing', async () => {
+  test('replicas stand as the file has them, also with a peer that computes nothing', async () => {
     const state = DOCUMENT.state.map(({ block, shards }) => ({
       block,
       shards: shards.map((shard) => ({ ...shard, replicas: block === 'head' ? ['b', 'another'] : [] })),

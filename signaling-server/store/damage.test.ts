@@ -176,7 +176,7 @@ async function tryOne(place: string, left: Tables, when: string): Promise<boolea
   }
 }
 
-describe('[RE70] a damaged data directory', () => {
+describe('a damaged data directory', () => {
   test(`${CASES} times something else is wrong: it is found, or nobody reads it`, { timeout: LIMIT_MS }, async () => {
     const left = new Map(LEFT.map((one) => [one, tablesIn(aside(join(folder, one, STORE_FILE)))]));
     const place = join(folder, 'case');

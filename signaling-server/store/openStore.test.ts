@@ -65,7 +65,7 @@ const standing = ({ store }: OpenedStore): unknown => [
   store.ledger('a'),
 ];
 
-test('[RE75] a server that was killed while it made its database finds an empty one', () => {
+test('a server that was killed while it made its database finds an empty one', () => {
   changed('PRAGMA journal_mode = WAL');
   const journal = Buffer.alloc(512);
   journal.write('d9d505f920a163d7', 'hex'); // SQLite's, of a database that was none before; then sizes of its sectors and pages
@@ -77,7 +77,7 @@ test('[RE75] a server that was killed while it made its database finds an empty 
   store.close();
 });
 
-describe('[RE70] what is not as it was written', () => {
+describe('what is not as it was written', () => {
   const CHANGES = [
     'UPDATE step SET loss = loss + 1e-12 WHERE step = 3',
     'UPDATE step SET step = 100 WHERE step = 8',
@@ -124,7 +124,7 @@ describe('[RE70] what is not as it was written', () => {
     after.store.close();
   });
 
-  test('[RE74] a count of writes that is damaged or gone is taken for a loss of writes', () => {
+  test('a count of writes that is damaged or gone is taken for a loss of writes', () => {
     filled(9, 5);
     writeFileSync(at(LAST_WRITE_FILE), readFileSync(at(LAST_WRITE_FILE), 'utf8').replace('1', '2'));
     for (const aside of [['shoal.writes.damaged-1'], []]) {
@@ -159,7 +159,7 @@ describe('[RE70] what is not as it was written', () => {
   });
 });
 
-describe('[RE71] [RE72] copies', () => {
+describe('copies', () => {
   test('nothing is whole: refused in a sentence, and nothing is changed', () => {
     filled(9, 5);
     makeCopy(directory);
@@ -222,7 +222,7 @@ describe('[RE71] [RE72] copies', () => {
     expect(COPY_FILES.map((name) => readFileSync(at(name), 'hex'))).toEqual([newest, older]);
   });
 
-  test('[RE74] a lock that is no database is made anew', () => {
+  test('a lock that is no database is made anew', () => {
     writeFileSync(at('lock.sqlite'), 'x'.repeat(5_000));
     const lock = lockDataDirectory(directory);
     invariant(lock.ok, 'it is taken');
@@ -232,7 +232,7 @@ describe('[RE71] [RE72] copies', () => {
   });
 });
 
-describe('[RE71] servers on a damaged directory train on', () => {
+describe('servers on a damaged directory train on', () => {
   let servers: TinyServers;
   beforeEach(() => {
     servers = new TinyServers({ steps: 16, checkpointEverySteps: 5 });
@@ -270,7 +270,7 @@ describe('[RE71] servers on a damaged directory train on', () => {
     expect(found[1]).toBe('Run tiny goes on from checkpoint 10; later steps, and the credit for them, are lost.');
   });
 
-  test('[RE73] whose newest checkpoint and whose texts are damaged', async () => {
+  test('whose newest checkpoint and whose texts are damaged', async () => {
     await train(10);
     const { store, blobs } = await servers.data();
     const hashesAt = (step: number): string[] => manifestHashes(parseManifest(store.checkpoint('tiny', step) ?? ''));

@@ -76,7 +76,7 @@ async function trained(replicas: number, asked: Compute, steps: number) {
 }
 
 describe('replicas', () => {
-  test('[RE11] [RE12] [RE13] [RE14] change no bit of the golden curve, and have what their primary has', async () => {
+  test('[RE11] [RE12] [RE14] change no bit of the golden curve, and have what their primary has', async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const without = await trained(0, 'f32', 4);
     for (const [step, { loss, gradientNorm }] of without.curve.entries()) {

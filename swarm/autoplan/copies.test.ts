@@ -24,7 +24,7 @@ const replicasOf = (plan: Plan | null): PeerId[][] =>
   plan?.state.flatMap(({ shards }) => shards.map(({ replicas }) => [...replicas])) ?? [];
 const everyShard = (plan: Plan | null, replicas: PeerId[]): PeerId[][] => replicasOf(plan).map(() => replicas);
 
-test('[RE69] [RE60] a newcomer too slow to compute keeps the copies that the plan lacks; who comes after that does not', () => {
+test('a newcomer too slow to compute keeps the copies that the plan lacks; who comes after that does not', () => {
   const run = wishing({ auto: true, replicas: 1 });
   run.joins(A, profile(0.001));
   const alone = run.plan;
@@ -39,7 +39,7 @@ test('[RE69] [RE60] a newcomer too slow to compute keeps the copies that the pla
   expect(run.plan).toBe(copied);
 });
 
-test('[RE65] the plan after a loss leaves copies where they are', () => {
+test('the plan after a loss leaves copies where they are', () => {
   const run = wishing({ auto: true, replicas: 1 });
   run.joins(A, profile(0.001));
   run.joins(B, profile(0.5));
@@ -52,7 +52,7 @@ test('[RE65] the plan after a loss leaves copies where they are', () => {
   expect(replicasOf(run.plan)).toEqual(kept);
 });
 
-test('[RE68] the operator is told why there are fewer, when the plan begins, once', () => {
+test('the operator is told why there are fewer, when the plan begins, once', () => {
   const run = wishing({ auto: true, replicas: 1 });
   run.joins(A, profile(0.001));
   const sentence =
@@ -64,7 +64,7 @@ test('[RE68] the operator is told why there are fewer, when the plan begins, onc
   expect(said()).toHaveLength(1);
 });
 
-test('[RE60] [RE68] without auto the wish is kept as well, and a plan that was given keeps its own', () => {
+test('without auto the wish is kept as well, and a plan that was given keeps its own', () => {
   const run = wishing({ schedule: 'gpipe', replicas: 1 });
   run.joins(A, profile(0.001));
   run.joins(B, profile(0.001));
@@ -81,7 +81,7 @@ test('[RE60] [RE68] without auto the wish is kept as well, and a plan that was g
   expect(given.plan).toEqual(plan);
 });
 
-test('[RE63] of what a newcomer keeps someone has the copy who is here longer, where another newcomer could have it', () => {
+test('of what a newcomer keeps someone has the copy who is here longer, where another newcomer could have it', () => {
   const run = wishing({ schedule: 'gpipe', replicas: 1 });
   for (const donor of [A, B]) run.joins(donor, profile(0.001));
   run.want('now');

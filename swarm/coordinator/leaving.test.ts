@@ -95,7 +95,7 @@ describe('a donor that goes', () => {
     expect(swarm.trace()).toEqual(['epoch 2 b: enough donors are here', 'b < prepare e2 step 1 loaded']);
   });
 
-  it('[RE29] refuses who hands nothing over when a second one waited for it in vain, and loads the checkpoint', () => {
+  it('refuses who hands nothing over when a second one waited for it in vain, and loads the checkpoint', () => {
     const swarm = script({ layers: 1, steps: 9 });
     swarm.join('a');
     swarm.settleOne();

@@ -1,4 +1,4 @@
-/** [RE20] to [RE24]: a member is lost, and replicas have what it kept. */
+/** A member is lost, and replicas have what it kept. */
 import { describe, expect, it } from 'vitest';
 import { success } from '../base.ts';
 import { keepersOf } from '../plan/plan.ts';
@@ -161,7 +161,7 @@ describe('a member is gone', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[RE24] an operator who pauses loses nothing by it', () => {
+  it('an operator who pauses loses nothing by it', () => {
     const swarm = atStepOne();
     swarm.operator('pause');
     swarm.gone('b');

@@ -325,7 +325,7 @@ describe('[RE46] keepers of the same slices that came to other sums of their squ
   });
 });
 
-it('[RE28] while no copy of a block is left it is said, once, and no longer', () => {
+it('while no copy of a block is left it is said, once, and no longer', () => {
   const swarm = training(['c']);
   const logged: string[] = [];
   const shown = () => snapshot(swarm.run.state, 0);

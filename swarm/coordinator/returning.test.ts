@@ -133,7 +133,7 @@ describe('the server was killed, and is back', () => {
     expect(swarm.run.ended).toBe('finished');
   });
 
-  it('[RE33] one who had no part in the plan cannot come back to it, nor of a generation that never was', () => {
+  it('one who had no part in the plan cannot come back to it, nor of a generation that never was', () => {
     const swarm = killedAtSeven();
     comeBack(swarm, 'd');
     expect(swarm.trace()).toEqual(['refuse d outOfOrder']);
@@ -159,7 +159,7 @@ describe('the server was killed, and is back', () => {
     expect(swarm.trace()).toContain('a b c < prepare e5 step 7 kept');
   });
 
-  it('[RE36] in a hand-over those who were to give have the state, whole or as a copy, and it is done again', () => {
+  it('[HO1] in a hand-over those who were to give have the state, whole or as a copy, and it is done again', () => {
     const swarm = script({ steps: 12, checkpointEverySteps: 5 });
     swarm.join('a', 'b');
     swarm.settle('* report');
@@ -209,7 +209,7 @@ describe('the server was killed, and is back', () => {
     ['a stranger', 2_999, 'join'],
     ['a spare that was here before', 9_999, 'joinAgain'],
   ])(
-    '[RE87] where everything is saved %s who comes first takes nobody’s place: those at work are waited for',
+    'where everything is saved %s who comes first takes nobody’s place: those at work are waited for',
     (...[, forMs, how]) => {
       const swarm = endedWhenSaved();
       if (how === 'join') swarm.join('c');
@@ -222,7 +222,7 @@ describe('the server was killed, and is back', () => {
     },
   );
 
-  it('[RE87] for three seconds from the first one’s coming, however many follow, and not where donors are counted', () => {
+  it('for three seconds from the first one’s coming, however many follow, and not where donors are counted', () => {
     const swarm = endedWhenSaved();
     swarm.join('c');
     swarm.pass(1_500);
@@ -238,7 +238,7 @@ describe('the server was killed, and is back', () => {
     expect(counted.trace()[0]).toMatch(/^epoch 2 c d/);
   });
 
-  it('[RE87] for ten once one is back who was here before, and not longer for a second one', () => {
+  it('for ten once one is back who was here before, and not longer for a second one', () => {
     const swarm = endedWhenSaved();
     swarm.join('c');
     swarm.pass(2_000);
@@ -282,7 +282,7 @@ describe('the server was killed, and is back', () => {
     return swarm;
   }
 
-  it('[RE37] who does not come back costs nothing where others have what it kept', () => {
+  it('[RE30] who does not come back costs nothing where others have what it kept', () => {
     const swarm = besideKeeper();
     comeBack(swarm, 'c', { role: { epoch: 1, step: 6 } });
     swarm.expire();
@@ -291,14 +291,14 @@ describe('the server was killed, and is back', () => {
     expect([swarm.run.ended, swarm.run.store.generation]).toEqual(['finished', 0]);
   });
 
-  it('[RE37] a replica that was stale when the server was killed is so afterwards', () => {
+  it('[RE30] a replica that was stale when the server was killed is so afterwards', () => {
     const swarm = besideKeeper('c');
     comeBack(swarm, 'c', { role: { epoch: 1, step: 6 } });
     swarm.expire();
     expect(swarm.trace()[0]).toBe('roll back 6 to 5: the server started again from its store');
   });
 
-  it('[RE34] a stop leaves everything for the next server; a pause takes effect when all are back', () => {
+  it('a stop leaves everything for the next server; a pause takes effect when all are back', () => {
     const stopped = killedAtSeven();
     comeBack(stopped, 'a');
     stopped.operator('stop');
@@ -310,7 +310,7 @@ describe('the server was killed, and is back', () => {
     expect([paused.run.state.phase.name, paused.run.store.checkpoint]).toEqual(['paused', 8]);
   });
 
-  it('[RE35] what they earned is counted on, and taken back with a later roll-back', () => {
+  it('what they earned is counted on, and taken back with a later roll-back', () => {
     const swarm = killedAtSeven();
     const tokens = () => swarm.run.state.donors.map((donor) => Math.round(donor.tokens));
     for (const name of ['a', 'b', 'c']) comeBack(swarm, name);

@@ -1,4 +1,4 @@
-/** [RE88] to [RE90]: of some shards a replica uploads, and its primary tells what it has. */
+/** Of some shards a replica uploads, and its primary tells what it has. */
 import { describe, expect, it } from 'vitest';
 import { success } from '../base.ts';
 import { answer } from '../testing/honestDonor.ts';
@@ -64,7 +64,7 @@ const refusals = (swarm: Script): string[] => swarm.trace().filter((line) => lin
 const checkpointOf = (swarm: Script): number => swarm.run.store.checkpoint;
 
 describe('what a replica uploads', () => {
-  it('[RE89] counts when the primary of each shard has the same, whoever tells first', () => {
+  it('[RE84] counts when the primary of each shard has the same, whoever tells first', () => {
     for (const order of ['cab', 'abc', 'acb']) {
       const swarm = training('c');
       untilAsked(swarm);
@@ -77,7 +77,7 @@ describe('what a replica uploads', () => {
     }
   });
 
-  it('[RE89] is compared with what the primary has, and what another copy has does not stand for that', () => {
+  it('[RE84] is compared with what the primary has, and what another copy has does not stand for that', () => {
     const swarm = training('c', 'd');
     untilAsked(swarm);
     for (const name of ['c', 'd']) uploaded(swarm, name);
@@ -91,7 +91,7 @@ describe('what a replica uploads', () => {
     expect([checkpointOf(swarm), swarm.run.state.faults]).toEqual([2, []]);
   });
 
-  it('[RE89] may be sent by nobody else: what a primary uploads in its place was not asked for', () => {
+  it('[RE84] may be sent by nobody else: what a primary uploads in its place was not asked for', () => {
     const swarm = training('c');
     untilAsked(swarm);
     uploaded(swarm, 'a', ({ copies = [], ...said }) => ({
@@ -101,7 +101,7 @@ describe('what a replica uploads', () => {
     expect(refusals(swarm)).toEqual(['refuse a outOfOrder']);
   });
 
-  it('[RE90] does not count where its primary has another state: it is copied anew, the primaries upload the next one, and after a second time both rest', () => {
+  it('[RE85] does not count where its primary has another state: it is copied anew, the primaries upload the next one, and after a second time both rest', () => {
     const swarm = training('c');
     untilAsked(swarm);
     for (const name of ['a', 'b']) uploaded(swarm, name, (said) => said);
@@ -133,7 +133,7 @@ describe('what a replica uploads', () => {
       'a',
       { a: (said: Uploaded) => copied(said, (word) => (word.block === 'layer.0' ? { ...word, hash: OTHER } : word)) },
     ],
-  ] as const)('[RE90] who differs from two goes, and costs no step: %s', (_, culprit, lies) => {
+  ] as const)('[RE85] who differs from two goes, and costs no step: %s', (_, culprit, lies) => {
     const swarm = training('c', 'd');
     untilAsked(swarm);
     for (const name of ['c', 'd', 'a', 'b'])
@@ -144,7 +144,7 @@ describe('what a replica uploads', () => {
     expect([swarm.run.ended, swarm.run.store.generation, swarm.run.store.commits.length]).toEqual(['finished', 0, 8]);
   });
 
-  it('[RE90] a copy that differs where primary and uploader agree is made anew, and the checkpoint counts', () => {
+  it('[RE85] a copy that differs where primary and uploader agree is made anew, and the checkpoint counts', () => {
     const swarm = training('c', 'd');
     untilAsked(swarm);
     uploaded(swarm, 'c');
@@ -157,7 +157,7 @@ describe('what a replica uploads', () => {
     expect(swarm.run.state.faults.map(({ peer, about }) => [peer, about])).toEqual([['a', 'd']]);
   });
 
-  it('[RE89] waits for its primary’s word as for an upload: who does not say it in time is let go, and no other word stands for it', () => {
+  it('[RE84] waits for its primary’s word as for an upload: who does not say it in time is let go, and no other word stands for it', () => {
     const swarm = training('c', 'd');
     untilAsked(swarm);
     for (const name of ['c', 'd', 'b']) uploaded(swarm, name);
@@ -169,7 +169,7 @@ describe('what a replica uploads', () => {
     expect([swarm.run.ended, swarm.run.store.generation, swarm.run.store.commits.length]).toEqual(['finished', 0, 8]);
   });
 
-  it('[RE89] a comparison with the primary is not cut short by the deadline', () => {
+  it('[RE84] a comparison with the primary is not cut short by the deadline', () => {
     const swarm = training('c');
     untilAsked(swarm);
     for (const name of ['c', 'b']) uploaded(swarm, name);
@@ -183,7 +183,7 @@ describe('what a replica uploads', () => {
     expect(checkpointOf(swarm)).toBe(2);
   });
 
-  it('[RE88] who uploads is lost: no step is given up, and those who have the state are asked anew', () => {
+  it('who uploads is lost: no step is given up, and those who have the state are asked anew', () => {
     const swarm = training('c');
     untilAsked(swarm);
     swarm.settle('c uploaded', '* report');
@@ -194,7 +194,7 @@ describe('what a replica uploads', () => {
     expect([ended, store.generation, store.commits.length, store.checkpoint]).toEqual(['finished', 0, 8, 8]);
   });
 
-  it('[RE88] an uploader whose copy is not known to be current is excused: its primaries upload, and it is not asked', () => {
+  it('an uploader whose copy is not known to be current is excused: its primaries upload, and it is not asked', () => {
     const swarm = training('c', 'd');
     // Its report of the second step comes after the commit.
     while (swarm.run.store.commits.length === 0) swarm.settleOne('* uploaded');

@@ -1,4 +1,4 @@
-/** Faults that an operator has done on purpose to a donor of the server's own, and what each of them cost. Rule RE45. */
+/** Faults that an operator has done on purpose to a donor of the server's own, and what each of them cost. */
 import { z } from 'zod';
 import { count } from '../fields.ts';
 

@@ -28,7 +28,7 @@ test('[PL10] a plan file says who uploads, and its places are taken by the donor
   expect(uploaders(seated(plan, ['x', 'y', 'z'].map(peerId)))).toEqual(['z']);
 });
 
-test('[RE88] who is left keeps its part: an uploader that is gone, or is the primary now, is none', () => {
+test('who is left keeps its part: an uploader that is gone, or is the primary now, is none', () => {
   const without = (...gone: string[]) => survivors(plan, (peer) => !gone.includes(peer));
   expect(uploaders(without('b'))).toEqual([C]);
   expect(uploaders(without('c'))).toEqual([null]);

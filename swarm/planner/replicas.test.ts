@@ -77,7 +77,7 @@ const shardsIn = ({ state }: Plan) =>
   state.flatMap(({ block, shards }) => shards.map((shard) => ({ block, ...shard })));
 
 describe('replicas', () => {
-  it('[RE60] of every shard there are as many as wanted where memory allows, of other peers, in a valid plan', () => {
+  it('of every shard there are as many as wanted where memory allows, of other peers, in a valid plan', () => {
     for (let seed = 1; seed <= 300; seed++) {
       const given = randomCase(seededRandom(seed), { memory: false });
       const plan = withReplicas(given);
@@ -88,7 +88,7 @@ describe('replicas', () => {
     }
   });
 
-  it('[RE61] nobody keeps more than its memory holds', () => {
+  it('nobody keeps more than its memory holds', () => {
     for (let seed = 1; seed <= 300; seed++) {
       const given = randomCase(seededRandom(seed));
       const plan = withReplicas(given);
@@ -97,7 +97,7 @@ describe('replicas', () => {
     }
   });
 
-  it('[RE63] none is nearer to another copy than it has to be', () => {
+  it('none is nearer to another copy than it has to be', () => {
     for (let seed = 1; seed <= 200; seed++) {
       const given = randomCase(seededRandom(seed), { memory: false });
       for (const { peer, replicas } of shardsIn(withReplicas(given))) {
@@ -113,7 +113,7 @@ describe('replicas', () => {
     }
   });
 
-  it('[RE64] nobody keeps much more than the best of all placements gives to whom it gives most', () => {
+  it('nobody keeps much more than the best of all placements gives to whom it gives most', () => {
     const ratios: number[] = [];
     for (let seed = 1; ratios.length < 40; seed++) {
       const { given } = unitCase(seededRandom(seed));
@@ -126,7 +126,7 @@ describe('replicas', () => {
     expect(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length).toBeLessThanOrEqual(1.08);
   });
 
-  it('[RE65] placed again it is the same; after a loss who has a shard keeps it where it can', () => {
+  it('placed again it is the same; after a loss who has a shard keeps it where it can', () => {
     const kept = (plan: Plan, peer: PeerId) => shardsIn(plan).filter(({ replicas }) => replicas.includes(peer));
     for (let seed = 1; seed <= 100; seed++) {
       const random = seededRandom(seed);
@@ -172,7 +172,7 @@ describe('replicas', () => {
     ]);
   });
 
-  it('[RE62] one copy of as much as can have one: what a maximum flow carries', () => {
+  it('one copy of as much as can have one: what a maximum flow carries', () => {
     for (let seed = 1; seed <= 400; seed++) {
       const random = seededRandom(seed);
       const { plan, given, units, rooms } = unitCase(random);
@@ -289,7 +289,7 @@ describe('how many replicas a plan gets', () => {
   }
 
   describe('replicas of a plan for a cluster', () => {
-    it('[RE61] [RE67] the plan without them is the one without a wish; their memory is what is allocated, and fits', () => {
+    it('the plan without them is the one without a wish; their memory is what is allocated, and fits', () => {
       for (let seed = 1; seed <= 6; seed++) {
         const cluster = smallCluster(seededRandom(seed), 2 + (seed % 4));
         const [plain, copied] = [planned(cluster), planned(cluster, wishing(1))];
@@ -308,7 +308,7 @@ describe('how many replicas a plan gets', () => {
       }
     });
 
-    it('[RE67] a search that begins with the plan in force finds it again with its copies', () => {
+    it('a search that begins with the plan in force finds it again with its copies', () => {
       const cluster = smallCluster(seededRandom(3), 4);
       const { plan } = planned(cluster, wishing(2));
       const problem = { model, batch, cluster, inForce: plan, replicas: { ...wishing(2), before: plan } };
@@ -316,7 +316,7 @@ describe('how many replicas a plan gets', () => {
       expect(again.ok && again.value.plan).toEqual(plan);
     });
 
-    it('[RE66] where nobody asked there are none on links that make a step more than a tenth longer, and there are on fast ones', () => {
+    it('where nobody asked there are none on links that make a step more than a tenth longer, and there are on fast ones', () => {
       const plan = equalSplit(model, batch.samples, [peerId('a'), peerId('b')]);
       for (const [rate, isFast] of [
         [1e9, true],
@@ -339,7 +339,7 @@ describe('how many replicas a plan gets', () => {
       }
     });
 
-    it('[RE60] [RE64] a spare whose memory and links are good keeps state alone, and is said to', () => {
+    it('a spare whose memory and links are good keeps state alone, and is said to', () => {
       const peers = ['a', 'b', 'spare'].map((id) => ({
         ...{ id, memoryBytes: 1e9, flopsPerSecond: id === 'spare' ? 1e4 : 1e8 },
       }));
@@ -360,7 +360,7 @@ describe('how many replicas a plan gets', () => {
     const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
     const run = { model, batch, caps: new Map<PeerId, number>(), offer: [A, B, C] };
 
-    it('[RE61] [RE68] as many as the donors give memory for, and a sentence where there are fewer', () => {
+    it('as many as the donors give memory for, and a sentence where there are fewer', () => {
       const plan = equalSplit(model, batch.samples, [A, B, C]);
       expect(replicatedWithin(run, plan, wishing(1)).reasons).toEqual([]);
       for (const share of [0, 0.1, 0.4, 0.9]) {
@@ -382,7 +382,7 @@ describe('how many replicas a plan gets', () => {
       }
     });
 
-    it('[RE60] [RE68] with one donor there is none, with two there is one of each', () => {
+    it('with one donor there is none, with two there is one of each', () => {
       const alone = fittingSplit({ model, batch, caps: run.caps, peers: [A], options: {} });
       invariant(alone.ok, 'a plan');
       expect(replicatedWithin({ ...run, offer: [A] }, alone.value, wishing(1)).reasons).toEqual([
@@ -398,7 +398,7 @@ describe('how many replicas a plan gets', () => {
       ]);
     });
 
-    it('[RE63] another network comes before another browser, and that before the same one', () => {
+    it('another network comes before another browser, and that before the same one', () => {
       const plan = equalSplit(model, batch.samples, [A]);
       const D = peerId('d');
       const site = (network: string, browser: string) => ({ network, browser });
@@ -410,7 +410,7 @@ describe('how many replicas a plan gets', () => {
       expect(order([A, B])).toEqual([A, B]);
     });
 
-    it('[RE69] what a plan lacks of its copies is told in shares of its state; one next door counts half', () => {
+    it('what a plan lacks of its copies is told in shares of its state; one next door counts half', () => {
       const plan = equalSplit(model, batch.samples, [A, B]);
       const { plan: copied } = replicatedWithin({ ...run, offer: [A, B] }, plan, wishing(1));
       const near = { network: 'home', browser: null };
@@ -477,7 +477,7 @@ describe('who uploads for checkpoints', () => {
     ];
   }
 
-  describe('[RE88] who uploads a shard', () => {
+  describe('who uploads a shard', () => {
     it('is a replica whose line is twice as good, and a checkpoint takes what its bytes take there', () => {
       expect(chosen({ a: { rate: 10 }, b: { rate: 40 } }, 'a 120 b')).toEqual(['b', 12, 3]);
       expect(chosen({ a: { rate: 10 }, b: { rate: 20 } }, 'a 120 b')).toEqual(['b', 12, 6]);
@@ -539,7 +539,7 @@ describe('who uploads for checkpoints', () => {
     });
   });
 
-  it('[RE88] a plan for a cluster names them, and says what a checkpoint takes then', () => {
+  it('a plan for a cluster names them, and says what a checkpoint takes then', () => {
     const rates: Readonly<Record<string, number>> = { a: 50, b: 50, c: 5_000 };
     const lines = linesOf(Object.fromEntries(Object.entries(rates).map(([id, rate]) => [id, { rate }])));
     const peers = lines.peers.map(({ id }) => ({

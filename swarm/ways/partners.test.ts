@@ -10,17 +10,17 @@ const split = (...names: string[]) => equalSplit(model, 4, names.map(peerId), { 
 const elementsOf = (...blocks: string[]): number =>
   model.blocks.reduce((sum, { name, elements }) => sum + (blocks.includes(name) ? elements : 0), 0);
 
-test('[RE44] a newcomer that takes over the last layer and the head is sent both, with two moments each', () => {
+test('a newcomer that takes over the last layer and the head is sent both, with two moments each', () => {
   const source = { from: 'peers', epoch: 1, plan: split('a') } as const;
   expect(arrivalBytes(sizes, split('a', 'b'), source)).toBe(3 * 4 * elementsOf('layer.1', 'head'));
 });
 
-test('[RE44] who goes hands over what nobody else has', () => {
+test('who goes hands over what nobody else has', () => {
   const source = { from: 'peers', epoch: 1, plan: split('a', 'b') } as const;
   expect(arrivalBytes(sizes, split('a'), source)).toBe(3 * 4 * elementsOf('layer.1', 'head'));
 });
 
-test('[RE44] out of a checkpoint comes the whole state; kept by two stages of one donor each, nothing moves', () => {
+test('out of a checkpoint comes the whole state; kept by two stages of one donor each, nothing moves', () => {
   const all = elementsOf(...model.blocks.map(({ name }) => name));
   expect(arrivalBytes(sizes, split('a', 'b'), { from: 'checkpoint', step: 3 })).toBe(3 * 4 * all);
   expect(arrivalBytes(sizes, split('a', 'b'), { from: 'kept' })).toBe(0);

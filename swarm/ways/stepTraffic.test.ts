@@ -35,7 +35,7 @@ test('two lanes send each other the half of every block that is not theirs', () 
   });
 });
 
-test('[RE61] the sum is what the planner has each peer send, for up to nine donors', () => {
+test('the sum is what the planner has each peer send, for up to nine donors', () => {
   const model = modelFromConfig({
     ...{ model_type: 'gpt2', n_layer: 3, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 32 },
     tie_word_embeddings: true,

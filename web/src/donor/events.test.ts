@@ -118,7 +118,7 @@ describe('a donor’s state', () => {
     }
   });
 
-  test('[RE10] a donor whose plan has it compute nothing keeps state, and says so', () => {
+  test('a donor whose plan has it compute nothing keeps state, and says so', () => {
     const stage = { stage: 0, layers: [0, 1] as [number, number] };
     const keeper = reached(CLICK, WELCOME, START, snapshot({ stages: [] }));
     expect(headlineOf(keeper)).toMatchObject({

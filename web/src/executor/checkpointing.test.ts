@@ -73,7 +73,7 @@ test('[RE25] the next checkpoint does not wait for an upload that nobody answers
   expect(asked).toEqual([4, 5]);
 });
 
-test('[RE89] where a replica uploads its primary tells what it has, but where that one is excused', async () => {
+test('[RE84] where a replica uploads its primary tells what it has, but where that one is excused', async () => {
   const [a, b] = [peerId('a'), peerId('b')];
   const words = async (excused?: PeerId[]) =>
     Promise.all(

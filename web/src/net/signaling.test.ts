@@ -236,7 +236,7 @@ describe('Signaling', () => {
     expect(state?.kind === 'closed' && state.pauseMs).toBeLessThanOrEqual(RETRY_FIRST_MS);
   });
 
-  test('[RE41] ends its connection when the tab is about to stand still, and comes back when it wakes', async () => {
+  test('ends its connection when the tab is about to stand still, and comes back when it wakes', async () => {
     const { signaling, sockets, states, sleep, last, join } = conversation();
     join();
     signaling.drop();

@@ -6,7 +6,7 @@ const EVENTS = Number(process.env.SHOAL_SIMULATED_EVENTS ?? (process.env.SHOAL_L
 /** The first seed; a failure says which one it was. */
 const SEED = Number(process.env.SHOAL_SIMULATED_SEED ?? 1);
 
-test('[RE54] whatever plans and whatever goes wrong, one after the other, no bit is another one, and the run ends', {
+test('whatever plans and whatever goes wrong, one after the other, no bit is another one, and the run ends', {
   timeout: 7_200_000,
 }, async () => {
   let events = 0;

@@ -9,7 +9,7 @@ const SCENARIO = { donors: 5, steps: 8, makePlan: pipeline, checkpointEverySteps
 /** As the fifth donor is asked for the evaluation after three steps, and as another is for the next one. */
 const TIMES = [8, 12];
 
-test.each(ROLES)('[CO76] [RE52] %s hangs in an evaluation: the next commit comes within 10 s', async (whom) => {
+test.each(ROLES)('[CO76] %s hangs in an evaluation: the next commit comes within 10 s', async (whom) => {
   for (const nth of TIMES) {
     const mischief = mischiefs([{ harm: 'hang', whom, point: 'evaluate', nth }], seededRandom(nth));
     const ending = await simulate({ ...SCENARIO, seed: nth, evaluation: true, mischief });

@@ -6,7 +6,7 @@ const SEED = 1;
 /** Where the case that found a bug once does not any more, because something else takes another time, others are tried. */
 const MOST_TRIED = 150;
 
-describe('[RE53] planted bugs', { timeout: 600_000 }, () => {
+describe('planted bugs', { timeout: 600_000 }, () => {
   test.each(PLANTED_BUGS)('%s: it is found', async (_what, plant, text) => {
     if (text === null) return expect((await playUndisturbed(SEED, { flaw: plant() })).problems).not.toEqual([]);
     for (const one of [parseCase(text), ...(await allCases()).slice(0, MOST_TRIED)])

@@ -83,7 +83,7 @@ async function failures(cases: readonly Case[]): Promise<string[]> {
   return found;
 }
 
-test.runIf(ONE === undefined).each(FOUND)('[RE52] where %s: %s', async (_why, text) => {
+test.runIf(ONE === undefined).each(FOUND)('where %s: %s', async (_why, text) => {
   expect(await failures([parseCase(text)])).toEqual([]);
 });
 
@@ -106,7 +106,7 @@ describe('one thing that goes wrong at any point', { timeout: 3_600_000 }, async
   const size = Math.ceil(chosen.length / GROUPS);
 
   test.runIf(ONE === undefined)(
-    '[RE52] everyone in every role is harmed in every way, and something goes wrong at every point',
+    'everyone in every role is harmed in every way, and something goes wrong at every point',
     () => {
       const namesOf = (cases: readonly Case[], name: (one: Case) => string) => new Set(cases.map(name));
       const every = HARMS.flatMap((harm) => ROLES.map((whom) => pairOf({ harm, whom })));
@@ -119,7 +119,7 @@ describe('one thing that goes wrong at any point', { timeout: 3_600_000 }, async
 
   for (let from = 0; from < chosen.length; from += size) {
     const group = chosen.slice(from, from + size);
-    test(`[RE52] changes no bit of what comes out, and the run ends (${from + 1} to ${from + group.length})`, async () => {
+    test(`changes no bit of what comes out, and the run ends (${from + 1} to ${from + group.length})`, async () => {
       expect(await failures(group)).toEqual([]);
     });
   }

@@ -49,16 +49,13 @@ const nameOf = (wish: SplitOptions): string => Object.values(wish).join(' ');
 describe.each(WISHES.map((wish) => [nameOf(wish), wish] as const))('%s', (_, wish) => {
   const scenario = { steps: 5, layers: LAYERS, checkpointEverySteps: 4, limitMs: LIMIT_MS, ...planned(wish) };
 
-  test.each([1, 2, 4])(
-    '[PL11] [RE50] of %d donors ends as the sequential run does, evaluations too',
-    async (donors) => {
-      const ending = await simulate({ ...scenario, seed: donors, donors, evaluation: true });
-      expect(ending).toMatchObject({ problems: [], rollBacks: [], epochs: 1 });
-    },
-  );
+  test.each([1, 2, 4])('[PL11] of %d donors ends as the sequential run does, evaluations too', async (donors) => {
+    const ending = await simulate({ ...scenario, seed: donors, donors, evaluation: true });
+    expect(ending).toMatchObject({ problems: [], rollBacks: [], epochs: 1 });
+  });
 
   test.each(['join', 'leave', 'kill', 'freeze', 'killServer'] as const)(
-    '[RE52] goes on after a %s with the nearest that can be had',
+    'goes on after a %s with the nearest that can be had',
     async (harm) => {
       const seed = 1 + HARMS.indexOf(harm);
       const harms: Mischief[] = [{ harm, whom: 'middle', point: 'frame gradient', nth: 11 }];
@@ -86,7 +83,7 @@ test.each(STATE_PLANS)('[PL9] [PL18] [PL40] %s: a valid plan', (_, make) => {
 
 // The one in a killed or leaving donor's place comes by itself: then all of them have the plan that was asked for again.
 test.each(EVERY)(
-  '[RE52] %s: of four one is killed, one comes, one leaves, and no step is given up',
+  '%s: of four one is killed, one comes, one leaves, and no step is given up',
   { timeout: 300_000 },
   async (_, wish) => {
     for (const [index, [killed, leaves]] of PAIRS.entries()) {
@@ -106,7 +103,7 @@ test.each(EVERY)(
 );
 
 test.runIf(process.env.SHOAL_LONG === '1')(
-  '[RE52] any harms at any point under any schedule',
+  'any harms at any point under any schedule',
   { timeout: 3_600_000 },
   async () => {
     const found: string[] = [];

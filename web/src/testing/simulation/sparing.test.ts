@@ -37,7 +37,7 @@ const TRIED = POINTS.filter((_, index) => process.env.SHOAL_LONG === '1' || inde
 
 // With one more or one fewer the stage gathers otherwise, or not at all, and other shards lie in main memory.
 test.each<Harm>(['join', 'leave', 'kill', 'hang', 'loseDevice', 'killServer'])(
-  '[RE52] %s: nothing that was committed is given up, from gathered to whole and back',
+  '%s: nothing that was committed is given up, from gathered to whole and back',
   async (harm) => {
     for (const [index, [point, nth]] of TRIED.entries()) {
       const donors = 3 + (index % 3);
