@@ -1,7 +1,7 @@
 /**
  * What a donor is willing to give: the real controls of its page, which the planner and the other donors see as the
  * peer's size. One text for each place: `--donor` of the command line (with units), and the fragment of the page's link
- * (plain numbers). Rules LI in SPEC.md.
+ * (plain numbers). See SPEC.md, LI3 and LI6.
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from './base.ts';

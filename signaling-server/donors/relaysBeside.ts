@@ -1,7 +1,7 @@
 /**
  * Relayed frames that do not come by the server of their run. Where the WebSockets of two donors end at gateways of a site,
  * these are told that the one may send the other so much, and pass it on between them; what they are not told of comes here as
- * ever (relay.ts), and so does what is to be looked at. Gateways say what went by them. Rules NA in SPEC.md.
+ * ever (relay.ts), and so does what is to be looked at. Gateways say what went by them.
  */
 import { z } from 'zod';
 import { type PeerId, peerId } from '../../swarm/base.ts';

@@ -1,4 +1,4 @@
-/** Lets donors go of whom nothing comes any more. Rules SV in SPEC.md. */
+/** Lets donors go of whom nothing comes any more. See SPEC.md, RE40. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SILENCE } from '../../swarm/coordinator/deadlines.ts';
 import { monotonicMs } from '../monitoring/clock.ts';

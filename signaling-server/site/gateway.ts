@@ -1,7 +1,7 @@
 /**
  * What comes to a process of a site. Donors' sockets end here, whoever leads: they outlive that. Of a run that it leads itself the
  * run's own server answers all else; of any other the pages are its own, and every other call goes to the process that leads it,
- * as the bytes of a connection of the same client. Rules NA in SPEC.md.
+ * as the bytes of a connection of the same client.
  */
 import { createServer, Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

@@ -2,7 +2,7 @@
  * Relayed frames of a run whose donors' WebSockets end at gateways: from the sender's gateway they go to the receiver's, or stay
  * within it where it is the same one. Who may send whom how much is the word of the process that leads (donors/relaysBeside.ts),
  * and is kept while nobody leads; what it has said nothing of goes to it. Windows and credits are the relay's own
- * (donors/relay.ts): the pipe to a receiver's gateway is to it what the receiver's socket would be. Rules NA in SPEC.md.
+ * (donors/relay.ts): the pipe to a receiver's gateway is to it what the receiver's socket would be.
  */
 import type { PeerId } from '../../swarm/base.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';

@@ -1,7 +1,7 @@
 /**
  * The donors whose WebSockets end at this process. Each conversation goes through a pipe to whoever leads; where that process
  * is gone the WebSocket stays open, and its page is asked to say hello again to the next one. However many there are, that
- * one is asked to take in only a few at a time, and first those on whom a plan counted. Rules NA in SPEC.md.
+ * one is asked to take in only a few at a time, and first those on whom a plan counted. See SPEC.md, NA2.
  */
 import { Buffer } from 'node:buffer';
 import type { Origin } from '../donors/donorWire.ts';

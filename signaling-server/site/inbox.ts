@@ -1,7 +1,7 @@
 /**
  * What other processes said and was not dealt with: it is dealt with in order, some at a time, between which timers and other
  * connections have their turn. What is said again while it waits here is dropped before any work, so that a process that is
- * behind has no more to catch up with than it was told. Rules NA in SPEC.md.
+ * behind has no more to catch up with than it was told.
  */
 import type { Buffer } from 'node:buffer';
 import { monotonicMs } from '../monitoring/clock.ts';

@@ -1,6 +1,6 @@
 /**
  * What all pipes to one other process have on their way together is bounded too, so that NATS never holds more of it than
- * it would for a reader that keeps up: it cuts off one that does not. Pipes that have to wait take turns. Rules NA in SPEC.md.
+ * it would for a reader that keeps up: it cuts off one that does not. Pipes that have to wait take turns.
  */
 
 /** Said to a process, and not yet known to have come there. NATS cuts off a reader for whom it holds 64 MiB. */

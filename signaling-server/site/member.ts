@@ -1,6 +1,6 @@
 /**
  * One process of a site: it listens, holds donors' sockets and passes calls on to whoever leads the run that they are for; of
- * those that it leads itself it has the run open, and others pass theirs to it. Rules NA in SPEC.md.
+ * those that it leads itself it has the run open, and others pass theirs to it.
  */
 import { type Result, success } from '../../swarm/base.ts';
 import type { Access } from '../http/access.ts';

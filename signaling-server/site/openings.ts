@@ -1,7 +1,7 @@
 /**
  * Each pipe is opened once, whatever is said again and however late that comes. A process numbers the pipes that it opens and
  * says with each of their messages from which number on it may still open any; the other end remembers which of those it has
- * had, and takes none below. So what is remembered is bounded by what is on its way. Rules NA in SPEC.md.
+ * had, and takes none below. So what is remembered is bounded by what is on its way.
  */
 
 /** Far more than an opener in order has on its way. */

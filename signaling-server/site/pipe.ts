@@ -2,7 +2,7 @@
  * One conversation between two processes of a site: messages of either end arrive at the other in order, once, and whole,
  * though what carries them may lose some, or be away for a while. An end holds back what is past its window, and a message
  * has left the window when the other end's reader says that it took it; so nobody's memory grows with who reads slowly, and
- * what may have to be sent again is never more than a window. Rules NA in SPEC.md.
+ * what may have to be sent again is never more than a window.
  */
 import { Buffer } from 'node:buffer';
 import type { Line } from './line.ts';

@@ -1,6 +1,6 @@
 /**
  * One run of a site, at one process: who leads it, the donors of it whose sockets end here, and, while this process leads it
- * itself, the server that has it open. Each run has a key, a journal and a fence of its own. Rules NA in SPEC.md.
+ * itself, the server that has it open. Each run has a key, a journal and a fence of its own.
  */
 import type { KV } from '@nats-io/kv';
 import { type Result, refusal } from '../../swarm/base.ts';

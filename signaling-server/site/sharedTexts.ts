@@ -1,6 +1,6 @@
 /**
  * Texts that many donors are sent alike, which grow with the number of donors: each goes to a gateway once, and in a donor's
- * own pipe goes its number alone. Of those that wait to go there only the newest does. Rules NA in SPEC.md.
+ * own pipe goes its number alone. Of those that wait to go there only the newest does.
  */
 import { Buffer } from 'node:buffer';
 import type { Pipe } from './pipe.ts';

@@ -1,6 +1,6 @@
 /**
  * What the processes of a site know of addresses together: buckets of NATS that all of them follow. No bucket has an address
- * in it, but a hash of it. Rules NA in SPEC.md.
+ * in it, but a hash of it.
  */
 
 import { Buffer } from 'node:buffer';

@@ -1,6 +1,6 @@
 /**
  * Whether a site's runs are by invitation, and by which, is the site's: it keeps a digest of what the first process said, and
- * one that says otherwise leads none of its runs. So no fail-over lets in whom an operator shut out. Rules NA in SPEC.md.
+ * one that says otherwise leads none of its runs. So no fail-over lets in whom an operator shut out.
  */
 import { randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
 import { type Result, refusal, success } from '../../swarm/base.ts';

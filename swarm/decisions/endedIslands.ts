@@ -1,6 +1,6 @@
 /**
  * Where there are as many islands as groups of donors, one ends alone: what it had not brought to a meeting never was, and
- * its numbers are free again. The others neither stop nor go back. Rules IS in SPEC.md.
+ * its numbers are free again. The others neither stop nor go back. See SPEC.md, IS85.
  */
 import { at, type PeerId } from '../base.ts';
 import { type CoordinatorState, type Donor, planInForce } from '../coordinator/state.ts';

@@ -1,7 +1,7 @@
 /**
  * An island that is late, where there are as many as groups of donors: the others have waited past a grace that is measured
  * from what they took themselves. They meet without it, its steps are done by others, and its donors begin a new island.
- * Rules IS in SPEC.md.
+ * See SPEC.md, IS85.
  */
 import { at } from '../base.ts';
 import type { CoordinatorState } from '../coordinator/state.ts';

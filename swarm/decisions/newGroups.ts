@@ -2,7 +2,7 @@
  * Where there are as many islands as groups of donors, groups are made anew at meetings. A newcomer, and whose island has
  * ended, is in no plan until one is over. Then it begins a new island, with the next number and at what the meeting came to,
  * as soon as that is saved, or is taken into a group; and where other groups of all donors would do enough more to pay for
- * it, islands end there. Rules IS in SPEC.md.
+ * it, islands end there.
  */
 import { type Groups, type GroupsFound, groupsWorth, haveDrifted } from '../autoplan/groupsAnew.ts';
 import { searchProblem } from '../autoplan/knownDonors.ts';

@@ -1,7 +1,7 @@
 /**
  * Who owns which range of the model at meetings, and who has the same beside it, the copy. Owners have one contiguous range
  * each, in the order of their names. Copies go round in the same order from the middle of it on, so that those of one owner lie
- * with others; who owns a place is never its copy. Rules IS in SPEC.md.
+ * with others; who owns a place is never its copy.
  */
 import { at, type PeerId, type Range } from '../base.ts';
 import type { Block, BlockName, Model } from '../model/model.ts';

@@ -1,4 +1,4 @@
-/** What the server tells an operator's page, and what the page may ask of it. Rules WP and OP in SPEC.md. */
+/** What the server tells an operator's page, and what the page may ask of it. */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
 import { count, FAULT_REASONS, memory } from '../fields.ts';

@@ -1,7 +1,7 @@
 /**
  * The copies of the training state: how many there are, where they lie, and who uploads which shards for checkpoints. Copies
  * are added to a plan once it is chosen: on peers with memory to spare, members or not, each where a step's slices and values
- * cost it least beside what it carries already. Rules RE in SPEC.md.
+ * cost it least beside what it carries already.
  */
 
 import { got, overlap, type PeerId, type Range, rounded } from '../base.ts';
@@ -570,7 +570,7 @@ export function savingSeconds(lines: Lines, { state }: Plan): number {
  * Who uploads which shards for checkpoints, and how long that takes. A primary's part goes up over the line of a replica
  * whose line is clearly better, shard by shard, as long as that one is done with it sooner than the primary would be with
  * all of its own. A function of the plan and of what is known of lines alone, so that whoever predicts, plans anew or plays
- * a recording comes to the same. Rules RE in SPEC.md.
+ * a recording comes to the same.
  *
  * The plan with an uploader for each shard that goes up sooner from a replica.
  */

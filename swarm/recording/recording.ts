@@ -2,7 +2,7 @@
  * A recording of a run's decisions, and whether they come out the same again. Each line is one event as the decisions got
  * it, its time, and digests of the state and the effects after it. It is written in two parts, before and after the event
  * is decided: whatever ends the process meanwhile, the event stands there. The first line, and one for each later start of
- * the server, is a `began`: with what the decisions begin anew. Rules RC in SPEC.md.
+ * the server, is a `began`: with what the decisions begin anew.
  */
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../base.ts';

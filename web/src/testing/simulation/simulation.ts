@@ -1,7 +1,7 @@
 /**
  * A whole swarm in one process and out of one seed: the product's decisions, sessions, inboxes and meshes over a simulated
  * network, disk and clock, training a model of whole numbers. Every update of every shard, every commit and every upload
- * is held against the sequential run, whatever the plans were and whatever went wrong. Rules RE in SPEC.md.
+ * is held against the sequential run, whatever the plans were and whatever went wrong.
  */
 
 import type { PlanWishes } from '../../../../swarm/autoplan/wishes.ts';
