@@ -4,7 +4,7 @@ import type { Plan } from '../../swarm/plan/plan.ts';
 import type { ClusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { judgeDraft, planOf } from '../../swarm/planner/draft.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import type { Draft } from '../../swarm/planner/layout.ts';
+import type { CutSketch, Draft } from '../../swarm/planner/layout.ts';
 import { ownedPlan } from '../../swarm/planner/otherOrders.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
 import { firstLayers, recomputing } from '../../swarm/schedule/recompute.ts';
@@ -128,7 +128,7 @@ export function planOfKind(costs: ClusterCosts, donors: readonly PeerId[], kind:
 /** The whole model on one donor. */
 const alonePlan = (costs: ClusterCosts, donor: PeerId | undefined): Plan | null => {
   const place = costs.peers.findIndex(({ id }) => id === donor);
-  const draft: Draft = { groups: [[place]], layers: [costs.model.layers], microBatches: 4, schedule: '1f1b' };
+  const draft: CutSketch = { groups: [[place]], layers: [costs.model.layers], microBatches: 4, schedule: '1f1b' };
   return place < 0 ? null : (planOf(costs, draft)?.plan ?? null);
 };
 

@@ -19,7 +19,7 @@ import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model, parameters } from '../model/model.ts';
 import { SESSION_SECONDS } from './cluster.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from './clusterCosts.ts';
-import { fitStage, type Order, workOrder } from './layout.ts';
+import { fitStage, type Order, PLAIN, workOrder } from './layout.ts';
 import { partOf, secondsOf, writtenOut } from './stepTime.ts';
 
 /** A donor alone, or of lanes, may take so much of a round to receive its part of a meeting; whom it takes longer begins the next one late. */
@@ -549,7 +549,8 @@ export class Scale {
 function walkOf({ costs, overlaps }: GroupsAsked) {
   const { samples } = costs.batch;
   const alone = [...costs.peers.keys()].map((place) => ({ group: [place], shares: new Map([[place, 1]]) }));
-  const way = { microBatches: samples, schedule: '1f1b', warmup: overlaps ? 'overlap' : 'normal' } as const;
+  const warmup = overlaps ? 'overlap' : 'normal';
+  const way = { ...PLAIN, microBatches: samples, schedule: '1f1b', warmup } as const;
   /** Chains of as many stages have the same order of work. */
   const orders: Order[] = [];
   return (chain: Places, layers: Int32Array, rooms: readonly StageRoom[]): number => {
@@ -593,7 +594,7 @@ function stageRoom(
     if (layers === model.layers && !(first && last)) break;
     // Who takes longer to send would keep everybody waiting.
     if (meets.sent * elementsAt(costs, shape) > meets.waitedSeconds * peer.upload) break;
-    const { missingBytes, recomputed } = fitStage(costs, members, { shape, ...inSlots }, 'room', new Map());
+    const { missingBytes, recomputed } = fitStage(costs, { ...members, known: { fits: new Map() } }, { shape, ...inSlots }, 'room', new Map());
     if (missingBytes > 0) break;
     most = layers;
     twice.push([...recomputed]);

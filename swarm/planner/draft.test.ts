@@ -3,9 +3,9 @@ import { at, below, evenRanges, invariant, seededRandom } from '../base.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
 import { steadyCase } from '../testing/steadyClusters.ts';
 import { type ClusterProblem, clusterCosts } from './clusterCosts.ts';
-import { judgeDraft, memoryOf, planOf, type Sketch } from './draft.ts';
+import { judgeDraft, memoryOf, planOf } from './draft.ts';
 import { forecast } from './forecast.ts';
-import type { Draft } from './layout.ts';
+import type { Draft, Sketch } from './layout.ts';
 
 /** Peers in any order, in up to five stages of up to three. */
 function randomSketch({ model, batch, cluster: { peers } }: ClusterProblem, seed: number): Sketch {

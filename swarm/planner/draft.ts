@@ -28,6 +28,7 @@ import { withAllowedCuts } from './equalSplit.ts';
 import { forecast, linksCountedOn, shapeOf } from './forecast.ts';
 import { isFast, sparedBytes } from './gathering.ts';
 import {
+  type CutSketch,
   type Draft,
   fitStage,
   hostedByKeepers,
@@ -36,16 +37,15 @@ import {
   layoutOf,
   mostLayers,
   type Order,
+  PLAIN,
   type Shares,
+  type Sketch,
   shapesOf,
   workOrder,
 } from './layout.ts';
 import { inMainMemory } from './mainMemory.ts';
 import { type Fit, leastSeconds, partOf, secondsOf, wholeOf } from './stepTime.ts';
 import { withChosenWires, withTightestWires } from './streamWires.ts';
-
-/** A draft whose layers may still have to be cut, and whose stages gather where they must. */
-export type Sketch = Omit<Draft, 'layers' | 'gathered'> & { readonly layers?: readonly number[] };
 
 export interface Judged {
   readonly draft: Draft;
@@ -59,12 +59,12 @@ export interface Judged {
 type Laid = readonly [Layout, Order];
 
 function fitDraft(costs: ClusterCosts, draft: Draft, [layout, order]: Laid): Fit {
-  const keepers = keeperRooms(costs, draft.keepers ?? []);
+  const keepers = keeperRooms(costs, draft.keepers);
   const fitted = shapesOf(draft).map((shape, stage) => {
     const own = at(layout.stages, stage);
-    const gathered = draft.gathered?.[stage] ?? 0;
-    const load = { shape, slots: at(order.slots, stage), gathered, inHost: draft.inHost ?? false };
-    return fitStage(costs, own, load, draft.placement ?? 'room', keepers);
+    const gathered = draft.gathered[stage] ?? 0;
+    const load = { shape, slots: at(order.slots, stage), gathered, inHost: draft.inHost };
+    return fitStage(costs, own, load, draft.placement, keepers);
   });
   return {
     missingBytes: fitted.reduce((sum, { missingBytes }) => sum + missingBytes, 0),
@@ -89,17 +89,18 @@ export function judgeDraft(
   sketch: Sketch,
   { mayGather = all.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
 ): Judged | null {
-  const { groups, microBatches, schedule } = sketch;
-  const costs = all.hasLines ? sharedAmong(all, [...groups.flat(), ...(sketch.keepers ?? [])]) : all;
+  const { groups, microBatches, schedule, warmup = 'normal', placement = 'room', keepers = [], inHost = false } = sketch;
+  const costs = all.hasLines ? sharedAmong(all, [...groups.flat(), ...keepers]) : all;
   if (schedule === 'gpipe' && microBatches !== 'sized' && microBatches > MOST_IN_FLIGHT) return null;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
-  const { layered: _, ...plain } = sketch;
-  let draft: Draft = { ...plain, gathered: [], layers: sketch.layers ?? evenLayers(costs, sketch, most) };
+  const layers = sketch.layers ?? evenLayers(costs, sketch, most);
+  const { gathered, layered } = PLAIN;
+  let draft: Draft = { groups, layers, microBatches, schedule, warmup, placement, keepers, inHost, gathered, layered };
   if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
   const whole = layout && wholeOf(costs, draft, layout);
   if (layout === null || whole === null || isHopeless(costs, draft, whole, { mayGather, limit })) return null;
-  const laid = [layout, workOrder(layout, sketch)] as const;
+  const laid = [layout, workOrder(layout, draft)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers && !fit.hasExcess)
     [draft, fit] = withinMemory(costs, draft, laid, fit, mayGather ? Number.POSITIVE_INFINITY : limit);
@@ -118,10 +119,10 @@ const isBetter = (one: Judged, other: Judged): boolean =>
   one.missingBytes < other.missingBytes || (one.missingBytes === 0 && one.seconds < other.seconds);
 
 /** The same with all micro-batches of a pass through each layer at once, where it is one stage and somebody has several. */
-function together(costs: ClusterCosts, { warmup: _, ...draft }: Draft): (readonly [Draft, Laid])[] {
+function together(costs: ClusterCosts, draft: Draft): (readonly [Draft, Laid])[] {
   const { groups, microBatches } = draft;
   if (groups.length > 1 || microBatches === 'sized' || microBatches > MOST_IN_FLIGHT) return [];
-  const layered: Draft = { ...draft, schedule: 'gpipe', layered: true };
+  const layered: Draft = { ...draft, schedule: 'gpipe', warmup: 'normal', layered: true };
   const layout = layoutOf(costs, layered);
   const isAny = layout?.stages.some(({ carried }) => carried.some((count) => count > 1));
   return layout && isAny ? [[layered, [layout, workOrder(layout, layered)]]] : [];
@@ -161,7 +162,7 @@ interface Looked {
 /** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
 function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
   if (limit === Number.POSITIVE_INFINITY) return false;
-  const isWhole = !mayGather && !draft.keepers?.length;
+  const isWhole = !mayGather && draft.keepers.length === 0;
   if (leastSeconds(costs, draft, layout, isWhole) > limit) return true;
   if (!isWhole) return false;
   const { stages } = layout;
@@ -227,7 +228,7 @@ function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit, l
 
 /** Layers are never gathered over slow links. */
 const hasFastLinks = (costs: ClusterCosts, draft: Draft, layout: Layout): boolean =>
-  layout.stages.every((own, stage) => !draft.gathered?.[stage] || hasFast(costs, draft, layout, own));
+  layout.stages.every((own, stage) => !draft.gathered[stage] || hasFast(costs, draft, layout, own));
 
 const hasFast = (
   costs: ClusterCosts,
@@ -251,8 +252,9 @@ interface Drafted {
   readonly missingBytes: number;
 }
 
-export function planOf(all: ClusterCosts, draft: Draft): Drafted | null {
-  const costs = sharedAmong(all, [...draft.groups.flat(), ...(draft.keepers ?? [])]);
+export function planOf(all: ClusterCosts, sketch: CutSketch): Drafted | null {
+  const draft = { ...PLAIN, ...sketch };
+  const costs = sharedAmong(all, [...draft.groups.flat(), ...draft.keepers]);
   const layout = layoutOf(costs, draft);
   if (layout === null || !hasFastLinks(costs, draft, layout)) return null;
   const { missingBytes, recomputed, shares } = fitDraft(costs, draft, [layout, workOrder(layout, draft)]);
@@ -272,7 +274,7 @@ export function planOf(all: ClusterCosts, draft: Draft): Drafted | null {
         recompute: firstLayers(layers, at(at(recomputed, stage), lane)),
       };
     });
-    const gathered = draft.gathered?.[stage];
+    const gathered = draft.gathered[stage];
     return { layers, members, ...(gathered && { gathered }), ...(gathered && draft.layered && { layered: true }) };
   });
   const { schedule, warmup } = draft;
@@ -479,13 +481,11 @@ export function planSketch(costs: ClusterCosts, plan: Plan): Sketch | null {
   const primaries = plan.state.flatMap(({ shards }) => shards.map(({ peer }) => costs.placeOf(peer)));
   const keepers = [...new Set(primaries)].filter((place) => !groups.some((group) => group.includes(place)));
   return {
-    groups,
-    ...(keepers.length > 0 && { keepers }),
-    ...(plan.state.some(({ shards }) => shards.some((shard) => shard.in === 'host')) && { inHost: true }),
-    layers,
+    ...{ groups, layers, keepers },
+    inHost: plan.state.some(({ shards }) => shards.some((shard) => shard.in === 'host')),
     microBatches: isEven ? sizes.length : 'sized',
     schedule: plan.schedule === 'gpipe' || plan.schedule === 'breadth-first' ? 'gpipe' : '1f1b',
-    ...(plan.warmup && { warmup: plan.warmup }),
+    warmup: plan.warmup ?? 'normal',
   };
 }
 

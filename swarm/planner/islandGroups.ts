@@ -30,18 +30,9 @@ import {
   weightOf,
 } from './chains.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, type PlannedPeer } from './clusterCosts.ts';
-import {
-  type Judged,
-  judgeDraft,
-  memoryOf,
-  planOf,
-  roomyBytes,
-  type Sketch,
-  withConnections,
-  withLinks,
-} from './draft.ts';
+import { type Judged, judgeDraft, memoryOf, planOf, roomyBytes, withConnections, withLinks } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
-import { DRAFT_SCHEDULES } from './layout.ts';
+import { DRAFT_SCHEDULES, type Sketch } from './layout.ts';
 
 /** Donors of one island by their places, and the best draft found of them. */
 export interface Group {

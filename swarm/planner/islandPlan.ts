@@ -601,7 +601,6 @@ function noGroup(costs: ClusterCosts, roundSeconds: number): string {
     const drafted = planOf(costs, {
       groups: [[place]],
       layers: [layers],
-      gathered: [],
       schedule: '1f1b',
       microBatches,
     });

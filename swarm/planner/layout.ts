@@ -25,6 +25,25 @@ export interface StageLanes extends Lanes {
   readonly samples: Int32Array;
   /** Of each micro-batch: the next one of its lane. */
   readonly next: Int32Array;
+  readonly known: KnownOfStage;
+}
+
+/** What was worked out of a stage's lanes: many drafts have the same ones. */
+interface KnownOfStage {
+  readonly fits: Map<string, OnGpus>;
+  /** Most layers, by whether it is the first stage and the last one. */
+  readonly capacities: Map<number, number>;
+  rates: BestRates | null;
+  /** Samples from each of its lanes to each of this next stage's. */
+  readonly over: Map<StageLanes, Int32Array>;
+}
+
+/** Bytes a second of each lane's peer to and from the others of its stage, over the best of these links. */
+export interface BestRates {
+  readonly up: Float64Array;
+  readonly down: Float64Array;
+  readonly upSum: number;
+  readonly downSum: number;
 }
 
 export interface Layout {
@@ -68,18 +87,34 @@ export interface Draft {
   /** Equal ones; 'sized' (of one stage): each peer's own size. */
   readonly microBatches: number | 'sized';
   readonly schedule: DraftSchedule;
-  readonly warmup?: WarmUp;
-  /** By room, where it is absent. */
-  readonly placement?: Placement;
+  readonly warmup: WarmUp;
+  readonly placement: Placement;
   /** Peers who compute nothing, and keep what members have no room for. */
-  readonly keepers?: readonly number[];
+  readonly keepers: readonly number[];
   /** Main memory takes what has no room before layers are computed twice for it; else only what is left over then. */
-  readonly inHost?: boolean;
-  /** How many blocks of each stage are whole at a time; 0, or absent: all of them. */
-  readonly gathered?: readonly (Gathered | 0)[];
+  readonly inHost: boolean;
+  /** How many blocks of each stage are whole at a time; 0, or past its end: all of them. */
+  readonly gathered: readonly (Gathered | 0)[];
   /** Of one stage that gathers, under gpipe: once for all micro-batches of a pass. */
-  readonly layered?: true;
+  readonly layered: boolean;
 }
+
+/** A draft with what is not PLAIN of it, and whose layers may still have to be cut: null, or absent. */
+export type Sketch = Pick<Draft, 'groups' | 'microBatches' | 'schedule'> &
+  Partial<Omit<Draft, 'layers'>> & { readonly layers?: readonly number[] | null };
+
+/** One with all its layers cut. */
+export type CutSketch = Sketch & Pick<Draft, 'layers'>;
+
+/** Of most drafts. */
+export const PLAIN: Omit<Draft, 'groups' | 'layers' | 'microBatches' | 'schedule'> = {
+  warmup: 'normal',
+  placement: 'room',
+  keepers: [],
+  inHost: false,
+  gathered: [],
+  layered: false,
+};
 
 export const shapesOf = ({ groups, layers }: Draft): StageShape[] =>
   groups.map((_, stage) => ({ first: stage === 0, last: stage === groups.length - 1, layers: at(layers, stage) }));
@@ -92,51 +127,47 @@ export function layoutOf(costs: ClusterCosts, draft: Draft, count = draft.microB
   if (microBatches === 'sized' || count === 'sized') {
     const places = at(groups, 0);
     const sized =
-      groups.length === 1 ? sizedMicroBatches(costs, places, at(shapesOf(draft), 0), draft.gathered?.[0] ?? 0) : null;
+      groups.length === 1 ? sizedMicroBatches(costs, places, at(shapesOf(draft), 0), draft.gathered[0] ?? 0) : null;
     if (sized === null) return null;
     const { sizes, laneOf } = sized;
     return { sizes, stages: [withSums({ places, laneOf, lanes: places.length }, sizes)] };
   }
   if (microBatches > samples) return null;
-  const sizes = evenSizes(costs, microBatches, count);
-  return { sizes, stages: groups.map((group) => lanesOf(costs, group, sizes)) };
+  const even = evenSizes(costs, microBatches, count);
+  return { sizes: even.sizes, stages: groups.map((group) => lanesOf(costs, group, even)) };
 }
 
 /** Stages of a long search that are remembered: some 20 MB of them. */
 const MOST_KNOWN = 10_000;
 
-interface KnownLanes {
-  /** Lists of places are never changed, and moves hand on those that they do not touch: a list is its own key. */
-  readonly byList: WeakMap<readonly number[], StageLanes>;
-  /** Many moves come by the same places again. */
-  readonly byPlaces: Map<string, StageLanes>;
+/** Sizes of micro-batches, with what was dealt out of them. */
+interface Sizes {
+  readonly sizes: Int32Array;
+  readonly lanes: Map<string, StageLanes>;
 }
 
-const knownLanes = new WeakMap<Int32Array, KnownLanes>();
-
-function lanesOf(costs: ClusterCosts, group: readonly number[], sizes: Int32Array): StageLanes {
-  const known = knownLanes.get(sizes) ?? { byList: new WeakMap(), byPlaces: new Map<string, StageLanes>() };
-  knownLanes.set(sizes, known);
-  const own = known.byList.get(group);
-  if (own) return own;
+function lanesOf(costs: ClusterCosts, group: readonly number[], { sizes, lanes: known }: Sizes): StageLanes {
   const key = group.join();
-  const lanes = known.byPlaces.get(key) ?? dealt(costs, group, sizes);
-  known.byList.set(group, lanes);
-  if (known.byPlaces.size >= MOST_KNOWN) known.byPlaces.clear();
-  known.byPlaces.set(key, lanes);
+  const found = known.get(key);
+  if (found) return found;
+  const lanes = dealt(costs, group, sizes);
+  if (known.size >= MOST_KNOWN) known.clear();
+  known.set(key, lanes);
   return lanes;
 }
 
-const knownSizes = memo<Int32Array>();
+const knownSizes = memo<Sizes>();
 
 /** As equal as can be; of a part of the step's micro-batches each the largest. */
-const evenSizes = (costs: ClusterCosts, microBatches: number, count: number): Int32Array => {
+const evenSizes = (costs: ClusterCosts, microBatches: number, count: number): Sizes => {
   const { samples } = costs.batch;
-  return knownSizes(costs, microBatches * (samples + 1) + count, () =>
-    count === microBatches
-      ? Int32Array.from(evenRanges(samples, count), ([from, to]) => to - from)
-      : new Int32Array(count).fill(Math.ceil(samples / microBatches)),
-  );
+  return knownSizes(costs, microBatches * (samples + 1) + count, () => ({
+    sizes:
+      count === microBatches
+        ? Int32Array.from(evenRanges(samples, count), ([from, to]) => to - from)
+        : new Int32Array(count).fill(Math.ceil(samples / microBatches)),
+    lanes: new Map(),
+  }));
 };
 
 /** Each micro-batch to the member that would end it first. Who gets none is left out. */
@@ -181,7 +212,8 @@ function withSums(stage: Lanes & Pick<StageLanes, 'places'>, sizes: Int32Array):
     if (int(latest, lane) >= 0) next[int(latest, lane)] = id;
     latest[lane] = id;
   }
-  return { ...stage, largest, carried, samples, next };
+  const known = { fits: new Map(), capacities: new Map(), rates: null, over: new Map() };
+  return { ...stage, largest, carried, samples, next, known };
 }
 
 export function workOrder({ sizes, stages }: Layout, { schedule, warmup }: Pick<Draft, 'schedule' | 'warmup'>): Order {
@@ -355,6 +387,7 @@ interface Fitted {
 
 /** Its members; of each, samples of its largest micro-batch. */
 type Members = Pick<StageLanes, 'places' | 'largest'>;
+type KnownMembers = Members & { readonly known: Pick<KnownOfStage, 'fits'> };
 
 /** A stage before its keepers and its members' main memory take what their GPUs have no room for. */
 interface OnGpus {
@@ -371,8 +404,6 @@ interface OnGpus {
   readonly left: number;
 }
 
-const knownFits = new WeakMap<Members, Map<string, OnGpus>>();
-
 /**
  * A stage within the memory of its members: as few layers computed twice as leave room, and the stage's state where there
  * is room for it (Cephalo: batch follows speed, state follows the memory that the batch leaves). With its members, the
@@ -382,7 +413,7 @@ const knownFits = new WeakMap<Members, Map<string, OnGpus>>();
  */
 export function fitStage(
   costs: ClusterCosts,
-  members: Members,
+  members: KnownMembers,
   load: StageLoad,
   placement: Placement,
   keepers: Keepers,
@@ -390,29 +421,26 @@ export function fitStage(
   const { shape, slots, gathered, inHost } = load;
   // What is gathered lies with those who gather it.
   const hasKeepers = gathered === 0 && keepers.size > 0;
-  const known = knownFits.get(members) ?? new Map<string, OnGpus>();
-  knownFits.set(members, known);
+  const { fits } = members.known;
   const key = `${shape.layers} ${shape.first} ${shape.last} ${gathered} ${inHost} ${placement} ${hasKeepers} ${slots.join()}`;
-  const found = known.get(key) ?? fitOnGpus(costs, members, load, placement, hasKeepers);
-  known.set(key, found);
+  const found = fits.get(key) ?? fitOnGpus(costs, members, load, placement, hasKeepers);
+  fits.set(key, found);
   return fitted(members, found, inHost, hasKeepers ? keepers : new Map());
 }
 
-const knownCapacities = new WeakMap<Members, Int32Array>();
-
 /** No more layers fit these members, whatever they compute twice and however few micro-batches are in flight. */
-export function mostLayers(costs: ClusterCosts, members: Members, first: boolean, last: boolean): number {
-  const known = knownCapacities.get(members) ?? new Int32Array(4).fill(-1);
-  knownCapacities.set(members, known);
-  const index = (first ? 1 : 0) + (last ? 2 : 0);
-  if (int(known, index) >= 0) return int(known, index);
+export function mostLayers(costs: ClusterCosts, members: StageLanes, first: boolean, last: boolean): number {
+  const { capacities } = members.known;
+  const end = (first ? 1 : 0) + (last ? 2 : 0);
+  const known = capacities.get(end);
+  if (known !== undefined) return known;
   let [low, high] = [0, costs.model.layers];
   while (low < high) {
     const layers = (low + high + 1) >> 1;
     if (mayHold(costs, members, { first, last, layers })) low = layers;
     else high = layers - 1;
   }
-  known[index] = low;
+  capacities.set(end, low);
   return low;
 }
 

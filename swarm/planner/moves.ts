@@ -3,14 +3,13 @@
  */
 import { at, below, evenRanges, type Random } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
-import type { Sketch } from './draft.ts';
-import { DRAFT_SCHEDULES, type Draft } from './layout.ts';
+import { DRAFT_SCHEDULES, type Draft, type Sketch } from './layout.ts';
 
 type Groups = Draft['groups'];
 
 /** In which everyone may work. */
 export const WORK_ORDERS: readonly Pick<Draft, 'schedule' | 'warmup'>[] = [
-  ...DRAFT_SCHEDULES.map((schedule) => ({ schedule })),
+  ...DRAFT_SCHEDULES.map((schedule) => ({ schedule, warmup: 'normal' as const })),
   { schedule: '1f1b', warmup: 'overlap' },
 ];
 
@@ -40,29 +39,31 @@ export function neighbour(around: Around, draft: Draft): Sketch | null {
 const regrouping =
   (change: (around: Around, groups: Groups) => Groups | null) =>
   (around: Around, draft: Draft): Sketch | null => {
-    const changed = change(around, draft.groups)?.filter((group) => group.length > 0);
-    if (!changed || changed.length === 0 || changed.length > around.costs.model.layers) return null;
-    if (changed.some((group) => group.length > MOST_LANES)) return null;
-    const sketch = regrouped(around.costs, draft, changed);
-    return changed.length === draft.groups.length && around.random() < 0.5
-      ? { ...sketch, layers: draft.layers }
-      : sketch;
+    const changed = change(around, draft.groups);
+    if (changed === null) return null;
+    const groups = changed.some(({ length }) => length === 0) ? changed.filter(({ length }) => length > 0) : changed;
+    if (groups.length === 0 || groups.length > around.costs.model.layers) return null;
+    if (groups.some(({ length }) => length > MOST_LANES)) return null;
+    const isCutAnew = groups.length !== draft.groups.length || around.random() >= 0.5;
+    return regrouped(around.costs, draft, groups, isCutAnew ? null : draft.layers);
   };
 
-export function regrouped(costs: ClusterCosts, draft: Draft, groups: Groups): Sketch {
-  const { layers: _, keepers = [], ...rest } = draft;
-  const { microBatches } = rest;
-  const used = new Set(groups.flat());
-  const lanes = Math.max(...groups.map((group) => group.length));
+/** `layers`: as they are cut; null: anew. */
+export function regrouped(costs: ClusterCosts, draft: Draft, groups: Groups, layers: Sketch['layers'] = null): Sketch {
+  const { microBatches, keepers } = draft;
+  const lanes = widest(groups);
   const isSized = microBatches === 'sized' && groups.length === 1 && lanes > 1;
   const count = microBatches === 'sized' ? 4 * groups.length : microBatches;
+  const isIdle = (place: number): boolean => !groups.some((group) => group.includes(place));
+  const { schedule, warmup, placement, inHost } = draft;
   return {
-    ...rest,
-    groups,
-    keepers: keepers.filter((place) => !used.has(place)),
+    ...{ groups, layers, schedule, warmup, placement, inHost },
+    keepers: keepers.every(isIdle) ? keepers : keepers.filter(isIdle),
     microBatches: isSized ? 'sized' : Math.min(costs.batch.samples, Math.max(count, lanes)),
   };
 }
+
+const widest = (groups: Groups): number => groups.reduce((most, { length }) => Math.max(most, length), 0);
 
 /** Some peer of some stage: its place and stage. */
 function seated(groups: Groups, random: Random): [number, number] {
@@ -111,9 +112,8 @@ export function* exchanges(costs: ClusterCosts, draft: Draft, order: readonly nu
   for (const groups of regroupings(draft.groups, order)) {
     const left = groups.filter((group) => group.length > 0);
     if (left.length === 0 || left.length > costs.model.layers) continue;
-    const sketch = regrouped(costs, draft, left);
-    yield sketch;
-    if (left.length === draft.groups.length) yield { ...sketch, layers: draft.layers };
+    yield regrouped(costs, draft, left);
+    if (left.length === draft.groups.length) yield regrouped(costs, draft, left, draft.layers);
   }
 }
 
@@ -154,11 +154,9 @@ function* rearranged(costs: ClusterCosts, draft: Draft): Generator<Sketch> {
       if (to !== from && at(layers, from) > 1) yield layerMoved(draft, from, to);
   if (microBatches === 'sized') return;
   for (const order of otherOrders(draft)) yield order;
-  const lanes = Math.max(...groups.map((group) => group.length));
-  for (const count of countsNear(microBatches, lanes, samples)) {
+  for (const count of countsNear(microBatches, widest(groups), samples)) {
     yield { ...draft, microBatches: count };
-    const { layers: _, ...sketch } = draft;
-    yield { ...sketch, microBatches: count };
+    yield { ...draft, layers: null, microBatches: count };
   }
 }
 
@@ -247,15 +245,14 @@ function layerMoves({ random }: Around, draft: Draft): Sketch | null {
 function batchesChange({ costs, random }: Around, draft: Draft): Sketch | null {
   const { groups, microBatches } = draft;
   const { samples } = costs.batch;
-  const lanes = Math.max(...groups.map((group) => group.length));
+  const lanes = widest(groups);
   if (groups.length === 1 && lanes > 1 && microBatches !== 'sized' && random() < 0.25)
     return { ...draft, microBatches: 'sized', schedule: '1f1b' };
   const now = microBatches === 'sized' ? lanes : microBatches;
   const counts = countsNear(now, lanes, samples);
   if (counts.length === 0) return null;
   const count = at(counts, below(random, counts.length));
-  const { layers: _, ...sketch } = draft;
-  return random() < 0.5 ? { ...draft, microBatches: count } : { ...sketch, microBatches: count };
+  return { ...draft, layers: random() < 0.5 ? draft.layers : null, microBatches: count };
 }
 
 function scheduleChanges({ random }: Around, draft: Draft): Sketch | null {
@@ -263,7 +260,8 @@ function scheduleChanges({ random }: Around, draft: Draft): Sketch | null {
   return draft.microBatches === 'sized' ? null : at(others, below(random, others.length));
 }
 
-function otherOrders({ schedule, warmup, ...draft }: Draft): Draft[] {
+function otherOrders(draft: Draft): Draft[] {
+  const { schedule, warmup } = draft;
   const others = WORK_ORDERS.filter((order) => order.schedule !== schedule || order.warmup !== warmup);
   return others.map((order) => ({ ...draft, ...order }));
 }
@@ -271,17 +269,17 @@ function otherOrders({ schedule, warmup, ...draft }: Draft): Draft[] {
 /** State by room or by links, or on a hub; in main memory; or with one more, or one less, who keeps state and computes nothing. */
 function stateMoves(around: Around, draft: Draft): Sketch | null {
   const { costs, random } = around;
-  const { groups, keepers = [], layers: _, ...sketch } = draft;
+  const { groups, keepers } = draft;
   const kind = below(random, costs.givesMainMemory ? 7 : 6);
   if (kind === 6) return { ...draft, inHost: !draft.inHost };
   if (kind < 3) return { ...draft, placement: at(PLACEMENTS, kind) };
   if (kind === 3 && keepers.length > 0) {
     const gone = below(random, keepers.length);
-    return { ...sketch, groups, keepers: keepers.filter((_, index) => index !== gone) };
+    return { ...draft, layers: null, keepers: keepers.filter((_, index) => index !== gone) };
   }
   if (kind === 4) {
     const place = idle(around, [...groups, keepers]);
-    return place === null ? null : { ...sketch, groups, keepers: [...keepers, place] };
+    return place === null ? null : { ...draft, layers: null, keepers: [...keepers, place] };
   }
   // Who is slow, and computes only because the others have no room for the state.
   const [place, stage] = seated(groups, random);

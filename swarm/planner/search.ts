@@ -10,10 +10,10 @@
 import { at, below, type PeerId, seededRandom } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, withoutTurns } from './clusterCosts.ts';
-import { type Judged, judgeDraft, memoryWithin, planOf, planSketch, type Sketch } from './draft.ts';
+import { type Judged, judgeDraft, memoryWithin, planOf, planSketch } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
-import type { Draft } from './layout.ts';
+import type { Draft, Sketch } from './layout.ts';
 import { type Around, around, exchanges, neighbour, regionsOf, spliced, starts, usefulOrder } from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 
@@ -297,7 +297,7 @@ const sketchKey = ({ groups, layers = [], keepers = [], inHost = false, ...rest 
 /** The shortest first. */
 const byHeight = (found: readonly Judged[]): Judged[] => found.toSorted((a, b) => heightOf(a) - heightOf(b));
 
-const gathers = ({ draft }: Judged): boolean => draft.gathered?.some((whole) => whole > 0) ?? false;
+const gathers = ({ draft }: Judged): boolean => draft.gathered.some((whole) => whole > 0);
 
 /** Logarithmic, so that differences are parts; what does not fit stands above everything that does. */
 const heightOf = ({ seconds, missingBytes }: Judged): number =>

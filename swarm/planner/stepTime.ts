@@ -12,6 +12,7 @@ import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, downloadFrom, memo, uploadTo } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
 import {
+  type BestRates,
   backwardAfter,
   column,
   type Draft,
@@ -223,7 +224,7 @@ function paceOf(
     firstLink[stage] = link;
     link += places.length * (stages[stage + 1]?.places.length ?? 0);
     const shape = { first: stage === 0, last: stage === stages.length - 1, layers: at(draft.layers, stage) };
-    const gathered = draft.gathered?.[stage] ?? 0;
+    const gathered = draft.gathered[stage] ?? 0;
     const together = draft.layered ? sizes.length / places.length : 1;
     for (let index = 0; index < places.length; index++, lane++) {
       const peer = at(costs.peers, at(places, index));
@@ -264,7 +265,7 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
   const { firstLane, firstLink, partners, takesTurns, through, latency, there, home } = pace;
   partners.fill(0, 0, int(firstLane, stages.length));
   for (let stage = 0; stage < stages.length; stage++)
-    takesTurns.fill(gathered?.[stage] ? 0 : 1, int(firstLane, stage), int(firstLane, stage + 1));
+    takesTurns.fill(gathered[stage] ? 0 : 1, int(firstLane, stage), int(firstLane, stage + 1));
   for (let hop = 0; hop + 1 < stages.length; hop++) {
     const { lanes } = at(stages, hop + 1);
     const over = samplesOver(at(stages, hop), at(stages, hop + 1), sizes);
@@ -304,12 +305,9 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
     }
 }
 
-const knownOver = new WeakMap<StageLanes, WeakMap<StageLanes, Int32Array>>();
-
 /** Samples that go from each lane of a stage to each of the next one. */
 function samplesOver(from: StageLanes, to: StageLanes, sizes: Int32Array): Int32Array {
-  const known = knownOver.get(from) ?? new WeakMap<StageLanes, Int32Array>();
-  knownOver.set(from, known);
+  const known = from.known.over;
   const found = known.get(to);
   if (found) return found;
   const over = new Int32Array(from.lanes * to.lanes);
@@ -498,7 +496,7 @@ function exchangeSeconds(
       const [from, to] = [begun * sizes.embedding, (begun + part) * sizes.embedding];
       begun += part;
       traffic.kept[keeper] = float(traffic.kept, keeper) + part * elements;
-      if (draft.gathered?.[stage]) continue;
+      if (draft.gathered[stage]) continue;
       for (const holder of at(stages, stage).places)
         exchange(costs, traffic, holder, keeper, part * elements * elementBytes);
       if (stage > 0 || last === 0 || !costs.model.tied) continue;
@@ -582,19 +580,9 @@ function leastExchange(
   return most;
 }
 
-interface BestRates {
-  readonly up: Float64Array;
-  readonly down: Float64Array;
-  readonly upSum: number;
-  readonly downSum: number;
-}
-
-const knownRates = new WeakMap<StageLanes, BestRates>();
-
-/** Bytes a second of each member to and from the others of its stage: over the best of these links. */
 function bestRates(costs: ClusterCosts, stage: StageLanes): BestRates {
-  const known = knownRates.get(stage);
-  if (known) return known;
+  const { known } = stage;
+  if (known.rates) return known.rates;
   const { places, lanes } = stage;
   const [up, down] = [new Float64Array(lanes), new Float64Array(lanes)];
   let [upSum, downSum] = [0, 0];
@@ -611,9 +599,8 @@ function bestRates(costs: ClusterCosts, stage: StageLanes): BestRates {
     upSum += float(up, index);
     downSum += float(down, index);
   }
-  const found = { up, down, upSum, downSum };
-  knownRates.set(stage, found);
-  return found;
+  known.rates = { up, down, upSum, downSum };
+  return known.rates;
 }
 
 /** Slices of a gradient to who keeps the state, and its new values back. */

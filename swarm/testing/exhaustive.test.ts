@@ -5,13 +5,13 @@ import { seededRandom } from '../base.ts';
 import { type ClusterCosts, clusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
-import type { Draft } from '../planner/layout.ts';
+import type { CutSketch } from '../planner/layout.ts';
 import { WORK_ORDERS } from '../planner/moves.ts';
 import { leastStepSeconds } from './exhaustive.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from './smallClusters.ts';
 
 /** Every peer in a stage from 0 on or in none, the stages in every order, without regard to how long any of it takes. */
-function* everyDraft(costs: ClusterCosts): Generator<Draft> {
+function* everyDraft(costs: ClusterCosts): Generator<CutSketch> {
   const [peers, most] = [costs.peers.length, costs.model.layers];
   for (let stages = 1; stages <= Math.min(peers, most); stages++)
     for (let code = 0; code < (stages + 1) ** peers; code++) {
@@ -29,7 +29,7 @@ function* everyDraft(costs: ClusterCosts): Generator<Draft> {
     }
 }
 
-function stepSeconds(costs: ClusterCosts, draft: Draft): number {
+function stepSeconds(costs: ClusterCosts, draft: CutSketch): number {
   const drafted = planOf(costs, draft);
   if (drafted === null || drafted.missingBytes > 0) return Number.POSITIVE_INFINITY;
   const memory = memoryOf(costs, drafted.plan);

@@ -8,13 +8,13 @@
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
-import type { Draft } from '../planner/layout.ts';
+import type { CutSketch } from '../planner/layout.ts';
 import { WORK_ORDERS } from '../planner/moves.ts';
 import { type ClusterBounds, clusterBounds, placesIn } from './clusterBounds.ts';
 
 /** A draft without its schedule, and seconds that it certainly takes. */
 interface Candidate {
-  readonly draft: Omit<Draft, 'schedule' | 'warmup'>;
+  readonly draft: Omit<CutSketch, 'schedule' | 'warmup'>;
   readonly least: number;
 }
 
@@ -90,7 +90,7 @@ const candidate = ({ groups, layers, before, after }: Beginning, microBatches: n
   least: before + after,
 });
 
-function judged(costs: ClusterCosts, draft: Draft): number {
+function judged(costs: ClusterCosts, draft: CutSketch): number {
   const drafted = planOf(costs, draft);
   if (drafted === null || drafted.missingBytes > 0) return Number.POSITIVE_INFINITY;
   const memory = memoryOf(costs, drafted.plan);

@@ -6,7 +6,7 @@ import { owner, type Plan } from '../../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../../swarm/planner/clusterCosts.ts';
 import { planOf } from '../../../swarm/planner/draft.ts';
 import { forecast, shapeOf } from '../../../swarm/planner/forecast.ts';
-import type { Draft } from '../../../swarm/planner/layout.ts';
+import type { CutSketch } from '../../../swarm/planner/layout.ts';
 import { build } from '../../../swarm/schedule/lower.ts';
 import { VirtualTime } from '../testing/virtualTime.ts';
 import { DutyCycle } from './dutyCycle.ts';
@@ -108,7 +108,7 @@ async function execute(costs: ClusterCosts, plan: Plan, speeds: readonly number[
   return seconds;
 }
 
-const PLANS: readonly [name: string, draft: Draft][] = [
+const PLANS: readonly [name: string, draft: CutSketch][] = [
   ['equal stages', { groups: [[0], [1], [2], [3]], layers: [1, 1, 1, 1], microBatches: 16, schedule: 'gpipe' }],
   [
     'stages, few micro-batches',
