@@ -2,7 +2,6 @@
 import { invariant, seededRandom } from '../../swarm/base.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { planCluster } from '../../swarm/planner/clusterPlan.ts';
-import { quickWork } from '../../swarm/planner/search.ts';
 import { leastStepSeconds } from '../../swarm/testing/exhaustive.ts';
 import { equalStepSeconds, SMALL_BATCH, SMALL_MODEL, smallCluster } from '../../swarm/testing/smallClusters.ts';
 
@@ -31,7 +30,7 @@ export function smallClusters(clusters: number, mostPeers: number): SmallCluster
     const peers = LEAST_PEERS + (ratios.length % (mostPeers - LEAST_PEERS + 1));
     const cluster = smallCluster(seededRandom(seed), peers);
     const problem = { model: SMALL_MODEL, batch: SMALL_BATCH, cluster };
-    const found = planCluster(problem, ({ work }) => work < quickWork(peers));
+    const found = planCluster(problem, ({ isQuick }) => isQuick);
     const costs = clusterCosts(problem);
     if (!found.ok) {
       // What fits nobody is another cluster's turn, as long as nothing does.

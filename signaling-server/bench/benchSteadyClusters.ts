@@ -6,7 +6,6 @@
 
 import type { ClusterProblem } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, planCluster } from '../../swarm/planner/clusterPlan.ts';
-import { quickWork } from '../../swarm/planner/search.ts';
 import { steadyCase } from '../../swarm/testing/steadyClusters.ts';
 
 /** A step that is longer by less is as long. */
@@ -78,8 +77,8 @@ function changesOf(seed: number, drafts: number | undefined): Change[] {
   }));
 }
 
-function planned(problem: ClusterProblem, drafts = quickWork(problem.cluster.peers.length)): ClusterPlan | null {
-  const found = planCluster(problem, ({ work }) => work < drafts);
+function planned(problem: ClusterProblem, drafts: number | undefined): ClusterPlan | null {
+  const found = planCluster(problem, ({ work, isQuick }) => (drafts === undefined ? isQuick : work < drafts));
   return found.ok ? found.value : null;
 }
 

@@ -11,7 +11,7 @@ import { parsePlannedRun, planIslands } from '../../swarm/planner/islandPlan.ts'
 import { orderText } from '../../swarm/planner/otherOrders.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replicas.ts';
-import { quickWork, type SearchProgress } from '../../swarm/planner/search.ts';
+import type { SearchProgress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
@@ -67,7 +67,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const batch = batchOf(run);
   const problemOf = (of: Cluster): ClusterProblem => ({ model, batch, replicas, cluster: of });
   const search = (problem: ClusterProblem): Result<ClusterPlan> =>
-    planCluster(problem, patience(seconds, problem.cluster.peers.length));
+    planCluster(problem, patience(seconds));
   if (islands) {
     const answerFor = (of: Cluster): Result<IslandAnswer> => {
       const planned = planIslands(problemOf(of), islands);
@@ -104,13 +104,12 @@ const withWeightsThere = async (run: RunFile, path: string): Promise<Result<RunF
  * Until the time is up. However short, the first plan is waited for, and those that split everything evenly are among what
  * it is chosen from.
  */
-function patience(seconds: number | undefined, peers: number): (progress: SearchProgress) => boolean {
-  const isQuick = ({ work }: SearchProgress): boolean => work < quickWork(peers);
-  if (seconds === undefined) return isQuick;
+function patience(seconds: number | undefined): (progress: SearchProgress) => boolean {
+  if (seconds === undefined) return ({ isQuick }) => isQuick;
   const end = performance.now() + 1000 * seconds;
-  return (progress) => {
+  return ({ isQuick }) => {
     if (performance.now() < end) return true;
-    const than = isQuick(progress) ? 'the quick search without --seconds takes longer and' : 'a longer search';
+    const than = isQuick ? 'the quick search without --seconds takes longer and' : 'a longer search';
     process.stderr.write(`The time ran out: this is the best plan of ${seconds} s, ${than} may find a better one.\n`);
     return false;
   };

@@ -117,7 +117,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
       largestSlice = Math.max(largestSlice, to - from);
     }
   }
-  for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, `slot${slot}`, rows, keep));
+  for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, slotName(slot), rows, keep));
   specs.push(...sharedBuffers(work, size));
   specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wires: size.wires, compute }));
   if (size.stateWire)
@@ -139,16 +139,19 @@ function streamWords({ first, last }: Program, stream: number, wires: readonly W
     : Math.max(...wires.map((wire) => (wire === 'f32' ? stream : packedWords(wire, stream))));
 }
 
+/** What the names of a slot's buffers begin with. */
+export const slotName = (slot: number): string => `slot${slot}/`;
+
 function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): BufferSpec[] {
-  const specs = [...work.kept].map(([name, width]) => keep(`${slot}/${name}`, rows * width));
+  const specs = [...work.kept].map(([name, width]) => keep(`${slot}${name}`, rows * width));
   for (const step of [...work.body, ...work.head]) {
-    if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, `${slot}/`, rows));
+    if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, slot, rows));
   }
   if (work.first) {
-    specs.push(storage(`${slot}/ids`, rows), storage(`${slot}/order`, rows), storage(`${slot}/segments`, rows * 3 + 4));
+    specs.push(storage(`${slot}ids`, rows), storage(`${slot}order`, rows), storage(`${slot}segments`, rows * 3 + 4));
   }
   if (work.last) {
-    specs.push(storage(`${slot}/targets`, rows), storage(`${slot}/loss`, rows));
+    specs.push(storage(`${slot}targets`, rows), storage(`${slot}loss`, rows));
   }
   return specs;
 }

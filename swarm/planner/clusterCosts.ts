@@ -17,7 +17,7 @@ import {
   oversized,
   takes,
 } from '../memory/bufferLimits.ts';
-import { type StageSize, stageBuffers } from '../memory/memory.ts';
+import { type StageSize, slotName, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { endOf, runRowsOf } from '../model/program.ts';
 import { type Plan, peers } from '../plan/plan.ts';
@@ -431,13 +431,15 @@ class StageMemory {
     const from = first ? 0 : last ? all - layers : Math.min(1, all - layers);
     invariant(from + layers <= all, 'a stage has layers of the model');
     const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
-    const size = { layers: [from, from + layers] as const, samples, sequence, recompute, wires, keepsMade };
-    const bytes = (slots: number, compute: Compute): number =>
-      bytesOf(stageBuffers(this.#model, { ...size, slots, compute, ...(stateWire && { stateWire }) }));
-    return {
-      fixed: this.#most(kept.compute, (compute) => bytes(0, compute)),
-      slot: this.#most(kept.compute, (compute) => bytes(1, compute) - bytes(0, compute)),
-    };
+    const size = { layers: [from, from + layers] as const, samples, sequence, recompute, wires, keepsMade, slots: 1 };
+    let [most, slot] = [0, 0];
+    for (const compute of kept.compute ? [kept.compute] : this.#either) {
+      const buffers = stageBuffers(this.#model, { ...size, compute, ...(stateWire && { stateWire }) });
+      const own = bytesOf(buffers.filter(({ name }) => name.startsWith(slotName(0))));
+      most = Math.max(most, bytesOf(buffers) - own);
+      slot = Math.max(slot, own);
+    }
+    return { fixed: most, slot };
   }
 
   #most(compute: Compute | null, bytes: (compute: Compute) => number): number {

@@ -30,12 +30,12 @@ export interface StageLanes extends Lanes {
 
 /** What was worked out of a stage's lanes: many drafts have the same ones. */
 interface KnownOfStage {
-  readonly fits: Map<string, OnGpus>;
+  fits?: Map<string, OnGpus>;
   /** Most layers, by whether it is the first stage and the last one. */
-  readonly capacities: Map<number, number>;
-  rates: BestRates | null;
+  capacities?: Map<number, number>;
+  rates?: BestRates;
   /** Samples from each of its lanes to each of this next stage's. */
-  readonly over: Map<StageLanes, Int32Array>;
+  over?: Map<StageLanes, Int32Array>;
 }
 
 /** Bytes a second of each lane's peer to and from the others of its stage, over the best of these links. */
@@ -140,17 +140,18 @@ export function layoutOf(costs: ClusterCosts, draft: Draft, count = draft.microB
 /** Stages of a long search that are remembered: some 20 MB of them. */
 const MOST_KNOWN = 10_000;
 
-/** Sizes of micro-batches, with what was dealt out of them. */
+/** Sizes of micro-batches, with what was dealt out of them, and to a single lane. */
 interface Sizes {
   readonly sizes: Int32Array;
   readonly lanes: Map<string, StageLanes>;
+  readonly alone: StageLanes;
 }
 
-function lanesOf(costs: ClusterCosts, group: readonly number[], { sizes, lanes: known }: Sizes): StageLanes {
+function lanesOf(costs: ClusterCosts, group: readonly number[], { sizes, lanes: known, alone }: Sizes): StageLanes {
   const key = group.join();
   const found = known.get(key);
   if (found) return found;
-  const lanes = dealt(costs, group, sizes);
+  const lanes = group.length === 1 ? { ...alone, places: group, known: {} } : dealt(costs, group, sizes);
   if (known.size >= MOST_KNOWN) known.clear();
   known.set(key, lanes);
   return lanes;
@@ -161,13 +162,13 @@ const knownSizes = memo<Sizes>();
 /** As equal as can be; of a part of the step's micro-batches each the largest. */
 const evenSizes = (costs: ClusterCosts, microBatches: number, count: number): Sizes => {
   const { samples } = costs.batch;
-  return knownSizes(costs, microBatches * (samples + 1) + count, () => ({
-    sizes:
+  return knownSizes(costs, microBatches * (samples + 1) + count, () => {
+    const sizes =
       count === microBatches
         ? Int32Array.from(evenRanges(samples, count), ([from, to]) => to - from)
-        : new Int32Array(count).fill(Math.ceil(samples / microBatches)),
-    lanes: new Map(),
-  }));
+        : new Int32Array(count).fill(Math.ceil(samples / microBatches));
+    return { sizes, lanes: new Map(), alone: withSums({ places: [], laneOf: new Int32Array(count), lanes: 1 }, sizes) };
+  });
 };
 
 /** Each micro-batch to the member that would end it first. Who gets none is left out. */
@@ -212,8 +213,7 @@ function withSums(stage: Lanes & Pick<StageLanes, 'places'>, sizes: Int32Array):
     if (int(latest, lane) >= 0) next[int(latest, lane)] = id;
     latest[lane] = id;
   }
-  const known = { fits: new Map(), capacities: new Map(), rates: null, over: new Map() };
-  return { ...stage, largest, carried, samples, next, known };
+  return { ...stage, largest, carried, samples, next, known: {} };
 }
 
 export function workOrder({ sizes, stages }: Layout, { schedule, warmup }: Pick<Draft, 'schedule' | 'warmup'>): Order {
@@ -421,7 +421,7 @@ export function fitStage(
   const { shape, slots, gathered, inHost } = load;
   // What is gathered lies with those who gather it.
   const hasKeepers = gathered === 0 && keepers.size > 0;
-  const { fits } = members.known;
+  const fits = (members.known.fits ??= new Map());
   const key = `${shape.layers} ${shape.first} ${shape.last} ${gathered} ${inHost} ${placement} ${hasKeepers} ${slots.join()}`;
   const found = fits.get(key) ?? fitOnGpus(costs, members, load, placement, hasKeepers);
   fits.set(key, found);
@@ -430,7 +430,7 @@ export function fitStage(
 
 /** No more layers fit these members, whatever they compute twice and however few micro-batches are in flight. */
 export function mostLayers(costs: ClusterCosts, members: StageLanes, first: boolean, last: boolean): number {
-  const { capacities } = members.known;
+  const capacities = (members.known.capacities ??= new Map());
   const end = (first ? 1 : 0) + (last ? 2 : 0);
   const known = capacities.get(end);
   if (known !== undefined) return known;

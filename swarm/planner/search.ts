@@ -17,8 +17,10 @@ import type { Draft, Sketch } from './layout.ts';
 import { type Around, around, exchanges, neighbour, regionsOf, spliced, starts, usefulOrder } from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 
-/** Drafts that are judged where nobody says for how long: so many for one peer, and more as there are more, up to so many. */
-const [WORK, GROWTH, MOST_GROWN] = [40_000, 0.12, 128];
+/** Drafts that a quick search looks at: so many for one peer, and more as there are more, up to so many. */
+const [WORK, GROWTH, MOST_GROWN] = [44_000, 0.12, 128];
+/** It ends sooner once it came by so many that were looked at before: what is near is known by then. */
+const MOST_REPEATED = 10_000;
 /** Peers whom the first coolings see; the next ones see twice as many each time. */
 const FEW_PEERS = 32;
 /** Peers of one region alone with whom it begins. */
@@ -50,14 +52,12 @@ export interface Candidate {
   readonly memory: ReadonlyMap<PeerId, number>;
 }
 
-/** What one step of the search came to: the best plan so far, and how many drafts were judged. */
+/** What one step of the search came to: the best plan so far, how many drafts were looked at, and whether a quick one goes on. */
 export interface SearchProgress {
   readonly best: Candidate | null;
   readonly work: number;
+  readonly isQuick: boolean;
 }
-
-/** How many drafts a quick search judges. */
-export const quickWork = (peers: number): number => Math.round(WORK * Math.min(peers, MOST_GROWN) ** GROWTH);
 
 /** A search with what it has found so far. The generator `progress` goes on with it, for as long as it is asked. */
 export class Search {
@@ -79,10 +79,12 @@ export class Search {
   #gathered: Judged | null = null;
   #best: Candidate | null = null;
   #work = 0;
+  #repeated = 0;
+  readonly #quickWork: number;
   /** The shortest drafts, to be joined. */
   #kept: Judged[] = [];
-  /** What was judged already; `found` is null where a draft takes longer than the limit. */
-  readonly #judged = new Map<string, { readonly found: Judged | null; readonly limit: number }>();
+  /** What was judged already, by `sketchKey`: what came of it, or the limit past which it takes longer. */
+  readonly #judged = new Map<number, Judged | number>();
   /** Drafts that no exchange makes shorter. */
   readonly #settled = new Set<string>();
 
@@ -90,6 +92,7 @@ export class Search {
     const costs = clusterCosts(problem);
     this.costs = costs;
     this.#order = usefulOrder(costs);
+    this.#quickWork = Math.round(WORK * Math.min(costs.peers.length, MOST_GROWN) ** GROWTH);
     this.#mayGather = costs.gathers && mayBeGathered(costs);
     // Plans are compared without replicas, and without turns: those are placed once one is chosen.
     this.#inForce = inForce && withoutReplicas(withoutTurns(inForce), withinBuffers(costs.model, costs.bufferLimits));
@@ -99,13 +102,16 @@ export class Search {
     this.#work++;
     const known = this.byStages.get(sketch.groups.length) ?? null;
     const most = Math.max(limit, known?.seconds ?? Number.POSITIVE_INFINITY);
-    const key = `${this.#isGathering} ${sketchKey(sketch)}`;
-    const before = this.#judged.get(key);
+    const key = sketchKey(sketch, this.#isGathering);
+    const before = this.#judged.get(key) ?? Number.NEGATIVE_INFINITY;
     // Random moves come by the same drafts again: about half of all, and nearly all where peers are few.
-    if (before && (before.found !== null || most <= before.limit)) return before.found;
+    if (typeof before !== 'number' || most <= before) {
+      this.#repeated++;
+      return typeof before === 'number' ? null : before;
+    }
     const found = judgeDraft(this.costs, sketch, { mayGather: this.#isGathering, limit: most });
     if (this.#judged.size >= MOST_REMEMBERED) this.#judged.clear();
-    this.#judged.set(key, { found, limit: most });
+    this.#judged.set(key, found ?? most);
     if (found !== null) this.#note(found, known);
     return found;
   }
@@ -126,7 +132,7 @@ export class Search {
 
   *progress(): Generator<SearchProgress, void> {
     yield* this.#begun();
-    for (let round = 0; this.#best !== null || this.#work < quickWork(this.#order.length) / 4; round++) {
+    for (let round = 0; this.#best !== null || this.#work < this.#quickWork / 4; round++) {
       // A draft that gathers is gone on from with the best others, and in every second round while it is not much longer.
       const root = this.#gathered;
       const isApart = round % 2 === 1 && root !== null && this.#isHopeful(root);
@@ -145,7 +151,8 @@ export class Search {
   }
 
   get #soFar(): SearchProgress {
-    return { best: this.#best, work: this.#work };
+    const isQuick = this.#work < this.#quickWork && this.#repeated < MOST_REPEATED;
+    return { best: this.#best, work: this.#work, isQuick };
   }
 
   /** The plan in force, then simple drafts: few peers come first, for many at once are a bad beginning, unless it takes so many. */
@@ -288,11 +295,42 @@ export class Search {
   }
 }
 
-/** Equal for sketches that are judged alike. */
-const sketchKey = ({ groups, layers = [], keepers = [], inHost = false, ...rest }: Sketch): string => {
-  const { microBatches, schedule, warmup = '', placement = 'room' } = rest;
-  return `${groups.join(';')} ${layers} ${keepers} ${inHost} ${microBatches} ${schedule} ${warmup} ${placement}`;
-};
+const CODES = { gpipe: 1, '1f1b': 2, normal: 3, overlap: 4, room: 5, links: 6, hub: 7 } as const;
+
+/** Equal for sketches that are judged alike; for two others by a chance of 2^-53 (two hashes of the same numbers). */
+function sketchKey(sketch: Sketch, isGathering: boolean): number {
+  const { groups, layers, keepers, inHost = false, microBatches, schedule, warmup = 'normal' } = sketch;
+  const { placement = 'room' } = sketch;
+  const hash = new Hash();
+  for (const group of groups) {
+    for (const place of group) hash.add(place);
+    hash.add(-1);
+  }
+  if (layers) for (const own of layers) hash.add(own);
+  hash.add(-1);
+  if (keepers) for (const place of keepers) hash.add(place);
+  hash.add(microBatches === 'sized' ? -1 : microBatches);
+  hash.add((inHost ? 1 : 0) + (isGathering ? 2 : 0));
+  hash.add(CODES[schedule] + 16 * CODES[warmup] + 256 * CODES[placement]);
+  return hash.key;
+}
+
+/** Of whole numbers (the mixing of MurmurHash3, twice). */
+class Hash {
+  #one = 0;
+  #other = 0x9e3779b9;
+
+  add(value: number): void {
+    this.#one = Math.imul(this.#one ^ value, 0x85ebca6b);
+    this.#one ^= this.#one >>> 13;
+    this.#other = Math.imul(this.#other ^ value, 0xc2b2ae35);
+    this.#other ^= this.#other >>> 16;
+  }
+
+  get key(): number {
+    return (this.#one >>> 0) * 2 ** 21 + (this.#other >>> 11);
+  }
+}
 
 /** The shortest first. */
 const byHeight = (found: readonly Judged[]): Judged[] => found.toSorted((a, b) => heightOf(a) - heightOf(b));

@@ -14,7 +14,6 @@ import type { ClusterProblem } from '../../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, planCluster } from '../../../swarm/planner/clusterPlan.ts';
 import { parsePlannedRun, planIslands } from '../../../swarm/planner/islandPlan.ts';
 import { replicaWish } from '../../../swarm/planner/replicas.ts';
-import { quickWork } from '../../../swarm/planner/search.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { Trainer } from '../../../swarm/reference/trainer.ts';
 import { batchOf, modelOf } from '../../../swarm/run/runFile.ts';
@@ -125,7 +124,7 @@ function islandsArm(cluster: Cluster, rounds: Rounds, settings: typeof DENSE | t
 function swarmArms(cluster: Cluster): readonly Arm[] {
   const plan = (of: Cluster): Result<ClusterPlan> => {
     const { problem } = plannedRun(CLOCK, of);
-    return planCluster(problem, ({ work }) => work < quickWork(of.peers.length));
+    return planCluster(problem, ({ isQuick }) => isQuick);
   };
   const arm = (name: string, { predicted: { stepSeconds } }: ClusterPlan): Arm => ({
     ...{ name, exchange: 'none', roundSeconds: stepSeconds, meetingSeconds: 0, settings: null },
