@@ -66,8 +66,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const [model, replicas] = [modelOf(run), replicaWish(run.state?.replicas)];
   const batch = batchOf(run);
   const problemOf = (of: Cluster): ClusterProblem => ({ model, batch, replicas, cluster: of });
-  const search = (problem: ClusterProblem): Result<ClusterPlan> =>
-    planCluster(problem, patience(seconds));
+  const search = (problem: ClusterProblem): Result<ClusterPlan> => planCluster(problem, patience(seconds));
   if (islands) {
     const answerFor = (of: Cluster): Result<IslandAnswer> => {
       const planned = planIslands(problemOf(of), islands);

@@ -594,7 +594,13 @@ function stageRoom(
     if (layers === model.layers && !(first && last)) break;
     // Who takes longer to send would keep everybody waiting.
     if (meets.sent * elementsAt(costs, shape) > meets.waitedSeconds * peer.upload) break;
-    const { missingBytes, recomputed } = fitStage(costs, { ...members, known: {} }, { shape, ...inSlots }, 'room', new Map());
+    const { missingBytes, recomputed } = fitStage(
+      costs,
+      { ...members, known: {} },
+      { shape, ...inSlots },
+      'room',
+      new Map(),
+    );
     if (missingBytes > 0) break;
     most = layers;
     twice.push([...recomputed]);

@@ -89,7 +89,15 @@ export function judgeDraft(
   sketch: Sketch,
   { mayGather = all.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
 ): Judged | null {
-  const { groups, microBatches, schedule, warmup = 'normal', placement = 'room', keepers = [], inHost = false } = sketch;
+  const {
+    groups,
+    microBatches,
+    schedule,
+    warmup = 'normal',
+    placement = 'room',
+    keepers = [],
+    inHost = false,
+  } = sketch;
   const costs = all.hasLines ? sharedAmong(all, [...groups.flat(), ...keepers]) : all;
   if (schedule === 'gpipe' && microBatches !== 'sized' && microBatches > MOST_IN_FLIGHT) return null;
   const most = sketch.layers ?? groups.map(() => costs.model.layers);
@@ -163,7 +171,7 @@ interface Looked {
 function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
   if (limit === Number.POSITIVE_INFINITY) return false;
   const isWhole = !mayGather && draft.keepers.length === 0;
-  if (leastSeconds(costs, draft, layout, isWhole) > limit) return true;
+  if (leastSeconds(costs, draft, layout, { withState: isWhole, limit }) > limit) return true;
   if (!isWhole) return false;
   const { stages } = layout;
   const most = stages.map((members, stage) => mostLayers(costs, members, stage === 0, stage === stages.length - 1));

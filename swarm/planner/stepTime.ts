@@ -154,11 +154,50 @@ export function secondsOf(
   return step(late);
 }
 
-/** What a draft takes at least, wherever its state lies; `withState`: with its own members, who have all of it. */
-export function leastSeconds(costs: ClusterCosts, draft: Draft, layout: Layout, withState: boolean): number {
-  const { ends, seconds } = leastEnds(layout, paceOf(costs, draft, layout));
+/**
+ * What a draft takes at least, wherever its state lies; `withState`: with its own members, who have all of it. What is known
+ * to be past `limit` is not looked at closer.
+ */
+export function leastSeconds(
+  costs: ClusterCosts,
+  draft: Draft,
+  layout: Layout,
+  { withState, limit }: { readonly withState: boolean; readonly limit: number },
+): number {
+  const pace = lanesPace(costs, draft, layout);
+  const alone = busiestLane(layout, pace);
+  if (alone > limit) return alone;
+  readLinks(costs, draft, layout, pace);
+  const { ends, seconds } = leastEnds(layout, pace);
   // Sums in another order differ.
   return withState ? (1 - ROUNDING) * leastExchange(costs, draft, layout, ends, seconds) : seconds;
+}
+
+/** Seconds of work, without rest. */
+function laneSeconds(
+  { carried, samples }: StageLanes,
+  index: number,
+  pace: Pace,
+  lane: number,
+  smallest: number,
+): number {
+  const count = int(carried, index);
+  // So many are of the first size, one sample more than the others.
+  const large = Math.min(count, Math.max(0, int(samples, index) - count * smallest));
+  const [first, last] = [2 * lane, 2 * lane + 1];
+  const passes =
+    large * (float(pace.forward, first) + float(pace.backward, first)) +
+    (count - large) * (float(pace.forward, last) + float(pace.backward, last));
+  return passes * (1 - float(pace.rest, lane));
+}
+
+function busiestLane({ sizes, stages }: Layout, pace: Pace): number {
+  const smallest = int(sizes, sizes.length - 1);
+  let [most, lane] = [0, 0];
+  for (const stage of stages)
+    for (let index = 0; index < stage.lanes; index++, lane++)
+      most = Math.max(most, laneSeconds(stage, index, pace, lane, smallest));
+  return most;
 }
 
 /** Every lane's work has to be done, after the shortest way in and before the shortest way out; and all of a link's. */
@@ -166,19 +205,14 @@ function leastEnds({ sizes, stages }: Layout, pace: Pace): { readonly ends: Floa
   const smallest = int(sizes, sizes.length - 1);
   const ends = new Float64Array(int(pace.firstLane, stages.length));
   let [seconds, wayIn, wayOut, link] = [0, 0, 0, 0];
-  for (const [stage, { carried, samples }] of stages.entries()) {
+  for (const [stage, members] of stages.entries()) {
     let [forward, backward] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
     let [first, last] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
     const [from, to] = [int(pace.firstLane, stage), int(pace.firstLane, stage + 1)];
     for (let lane = from; lane < to; lane++) {
-      const count = int(carried, lane - from);
-      // So many are of the first size, one sample more than the others.
-      const large = Math.min(count, Math.max(0, int(samples, lane - from) - count * smallest));
+      const own = laneSeconds(members, lane - from, pace, lane, smallest);
       const give = 1 - float(pace.rest, lane);
       const [there, home] = [float(pace.forward, 2 * lane + 1), float(pace.backward, 2 * lane + 1)];
-      const own =
-        (large * (float(pace.forward, 2 * lane) + float(pace.backward, 2 * lane)) + (count - large) * (there + home)) *
-        give;
       ends[lane] = wayIn + own;
       seconds = Math.max(seconds, wayIn + own + wayOut);
       forward = Math.min(forward, there * give);
@@ -205,7 +239,14 @@ function leastEnds({ sizes, stages }: Layout, pace: Pace): { readonly ends: Floa
 }
 
 /** `recomputed`: layers that each lane of each stage computes twice. */
-function paceOf(
+function paceOf(costs: ClusterCosts, draft: Draft, layout: Layout, recomputed?: readonly (readonly number[])[]): Pace {
+  const pace = lanesPace(costs, draft, layout, recomputed);
+  readLinks(costs, draft, layout, pace);
+  return pace;
+}
+
+/** The same before its links are read. */
+function lanesPace(
   costs: ClusterCosts,
   draft: Draft,
   { sizes, stages }: Layout,
@@ -253,7 +294,6 @@ function paceOf(
   }
   firstLane[stages.length] = lane;
   firstLink[stages.length] = link;
-  readLinks(costs, draft, { sizes, stages }, pace);
   return pace;
 }
 
