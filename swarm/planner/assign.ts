@@ -4,8 +4,8 @@
  */
 
 import { at, type Result, refusal, success } from '../base.ts';
-import { levelShares } from './layout.ts';
 import {
+  levelShares,
   type PeerCosts,
   peerCosts,
   peerTimeMs,

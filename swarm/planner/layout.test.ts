@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
-import { levelShares } from './layout.ts';
+import { levelShares } from './sizing.ts';
 
 test('everyone takes the level, or all that they have room for', () => {
   expect(levelShares([10, 10, 10], 6)).toEqual([2, 2, 2]);

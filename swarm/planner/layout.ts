@@ -14,7 +14,7 @@ import { STATE_KINDS } from '../plan/stateKinds.ts';
 import { clockPlaces, hopTicks, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, memo, type PlannedPeer, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
-import { extended, type PeerCosts, sizeGroup } from './sizing.ts';
+import { extended, levelShares, type PeerCosts, sizeGroup, unitOf } from './sizing.ts';
 
 /** A stage's members, in the order of their first micro-batches. */
 export interface StageLanes extends Lanes {
@@ -264,15 +264,6 @@ function inFlight({ laneOf, lanes, next }: StageLanes, places: Int32Array, ticks
 const GIB = 2 ** 30;
 /** Sizes whose memory is worked out; past them it grows by a line. */
 const MEMORY_ENTRIES = 3;
-
-/** A larger batch is shared out by so many samples at a time that there are at most so many of them. */
-const MOST_UNITS = 512;
-
-/** Samples that go together; null: no number of them makes up the batch. */
-function unitOf(samples: number): number | null {
-  for (let unit = Math.ceil(samples / MOST_UNITS); unit <= MOST_UNITS; unit++) if (samples % unit === 0) return unit;
-  return null;
-}
 
 /**
  * Peers that each hold the whole model: Cephalo's sizing with their measured curves, each its own micro-batch. Under 1F1B
@@ -624,22 +615,6 @@ function blockNamed({ model }: ClusterCosts, name: BlockName): Block {
   const found = model.blocks.find((block) => block.name === name);
   if (!found) throw new RangeError(`the model has no block ${name}`);
   return found;
-}
-
-/**
- * A state over peers with unequal room so that the largest share is least, by a common water level: every peer takes the
- * level, or its whole room where that is less. All their rooms where these do not hold the state.
- */
-export function levelShares(rooms: readonly number[], state: number): number[] {
-  let left = state;
-  let peers = rooms.length;
-  for (const room of rooms.toSorted((a, b) => a - b)) {
-    const level = left / peers;
-    if (room >= level) return rooms.map((own) => Math.min(own, level));
-    left -= room;
-    peers--;
-  }
-  return [...rooms];
 }
 
 /** Of a stage's state, to each member so much, by its room. What no room is left for stays over. */

@@ -18,9 +18,9 @@ import { type Around, around, exchanges, neighbour, regionsOf, spliced, starts, 
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 
 /** Drafts that a quick search looks at: so many for one peer, and more as there are more, up to so many. */
-const [WORK, GROWTH, MOST_GROWN] = [44_000, 0.12, 128];
+const [WORK, GROWTH, MOST_GROWN] = [46_000, 0.12, 128];
 /** It ends sooner once it came by so many that were looked at before: what is near is known by then. */
-const MOST_REPEATED = 10_000;
+const MOST_REPEATED = 12_000;
 /** Peers whom the first coolings see; the next ones see twice as many each time. */
 const FEW_PEERS = 32;
 /** Peers of one region alone with whom it begins. */

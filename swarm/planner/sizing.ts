@@ -632,3 +632,28 @@ const sizingOf = (group: Group, peers: readonly PeerCosts[], cuts: readonly Cut[
 
 const fits = (peer: PeerCosts, size: number): boolean => roomGiB(peer, size) >= -BYTE_GIB;
 const total = (list: readonly number[]): number => list.reduce((sum, value) => sum + value, 0);
+
+/** A larger batch is shared out by so many samples at a time that there are at most so many of them. */
+const MOST_UNITS = 512;
+
+/** Samples that go together; null: no number of them makes up the batch. */
+export function unitOf(samples: number): number | null {
+  for (let unit = Math.ceil(samples / MOST_UNITS); unit <= MOST_UNITS; unit++) if (samples % unit === 0) return unit;
+  return null;
+}
+
+/**
+ * A state over peers with unequal room so that the largest share is least, by a common water level: every peer takes the
+ * level, or its whole room where that is less. All their rooms where these do not hold the state.
+ */
+export function levelShares(rooms: readonly number[], state: number): number[] {
+  let left = state;
+  let peers = rooms.length;
+  for (const room of rooms.toSorted((a, b) => a - b)) {
+    const level = left / peers;
+    if (room >= level) return rooms.map((own) => Math.min(own, level));
+    left -= room;
+    peers--;
+  }
+  return [...rooms];
+}
