@@ -1,5 +1,4 @@
 /** What a person should know before the click, and may read again at any time. */
-
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { isThisComputer } from '../page/thisComputer.ts';
 import { type LocalNetwork, localNetworkFact } from './localNetwork.ts';

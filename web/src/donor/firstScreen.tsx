@@ -1,5 +1,4 @@
 /** Before the click: what is trained and why, who is here, what it writes today, what it costs, and one button. */
-
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import type { About } from '../../../swarm/messages/about.ts';

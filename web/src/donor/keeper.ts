@@ -2,7 +2,6 @@
  * What this browser keeps for the next visit: settings, credit, and what was moved today. The credit is read anew
  * before it is added to, because another tab may have written meanwhile.
  */
-
 import { wallMs } from '../page/clock.ts';
 import { type DayTraffic, dayOf, dayTrafficOf, keptText, NO_TRAFFIC } from './conditions.ts';
 import { type Credit, credited, creditOf, creditText, NO_CREDIT } from './credit.ts';

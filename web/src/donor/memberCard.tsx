@@ -1,5 +1,4 @@
 /** A name for whoever wants one, and the leaderboard of those who have one. Everything that somebody wrote is text. */
-
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { type Leaderboard, leaderboardSchema, memberNameSchema } from '../../../swarm/messages/leaderboard.ts';
 import { NAME_LENGTH_LIMIT, nameProblem } from '../../../swarm/messages/publicName.ts';

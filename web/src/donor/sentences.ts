@@ -1,5 +1,4 @@
 /** Every state and every failure of the donor's page in plain words, with what to do about it. */
-
 import { assertNever } from '../../../swarm/base.ts';
 import type { SpareReason } from '../../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, REFUSAL_SENTENCES, type RefusalReason } from '../../../swarm/messages/refusals.ts';

@@ -1,5 +1,4 @@
 /** Runs the speed test: a worker of its own, ended with the test. It joins nothing, and nobody hears of it but the person. */
-
 import { type Result, refusal } from '../../../swarm/base.ts';
 import type { Limits } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';

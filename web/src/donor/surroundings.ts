@@ -2,7 +2,6 @@
  * Looks at what conditions are about: screen, power, the person, the clock; and keeps the screen awake. What a browser does not say stays unknown. The
  * clock is looked at by a timer of the page, which a hidden tab gets once a minute: hours are kept to the minute.
  */
-
 import { monotonicMs, wallMs } from '../page/clock.ts';
 import { AWAY_MINUTES, dayOf, type Surroundings, UNKNOWN_SURROUNDINGS } from './conditions.ts';
 

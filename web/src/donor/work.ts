@@ -2,7 +2,6 @@
  * A step of this tab in words: how much of it the GPU worked, and for whom it waited otherwise. Pure. Said of the last
  * whole step, not of the moment, so that it can be read.
  */
-
 import { assertNever, type PeerId } from '../../../swarm/base.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { durationText } from '../../../swarm/quantityText.ts';

@@ -1,5 +1,4 @@
 /** What an operator does beside the four commands: one thing at a time, what cannot be taken back is asked twice. */
-
 import { createContext } from 'preact';
 import { useContext, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { z } from 'zod';

@@ -1,5 +1,4 @@
 /** How alerts reach people: a notification of this browser, an address that the server calls. Both can be tried. */
-
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { refusal, success } from '../../../swarm/base.ts';

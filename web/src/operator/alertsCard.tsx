@@ -1,5 +1,4 @@
 /** What should not go on unseen, and how much is too much. The server keeps the limits, for every operator. */
-
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Alert, alertsOf, type Saved, savedAt } from '../../../swarm/messages/alerts.ts';
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';

@@ -1,5 +1,4 @@
 /** What donors read before they help: the operator's own words about the run that is active. */
-
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { EMPTY_CARD, type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';

@@ -3,7 +3,6 @@
  * owned here: made once, fed, destroyed with the card. Colours are the page's own, asked for whenever it draws, so that
  * light and dark need nothing else.
  */
-
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { countText, NOTHING } from '../page/format.ts';

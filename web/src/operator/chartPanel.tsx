@@ -1,5 +1,4 @@
 /** All charts of a run over one stretch of steps, and the controls that they share. */
-
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { SmallButton } from '../page/parts.tsx';

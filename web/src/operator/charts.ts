@@ -2,7 +2,6 @@
  * The charts of a run as data: which lines each has, in which unit, and what goes into its file. Pure; chart.tsx draws
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
-
 import { z } from 'zod';
 import { at, rounded } from '../../../swarm/base.ts';
 import { byNumber } from '../../../swarm/islands/rounds.ts';

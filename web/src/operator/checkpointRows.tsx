@@ -1,5 +1,4 @@
 /** The checkpoints of a run in the list of runs, and what can be done with each. */
-
 import { useContext } from 'preact/hooks';
 import { counted } from '../../../swarm/quantityText.ts';
 import type { ListedRun } from '../../../swarm/run/runDraft.ts';

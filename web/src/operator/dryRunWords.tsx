@@ -1,5 +1,4 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
-
 import { useContext } from 'preact/hooks';
 import { bytesText, counted, durationText } from '../../../swarm/quantityText.ts';
 import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';

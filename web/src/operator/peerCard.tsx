@@ -1,5 +1,4 @@
 /** One donor: what it is, what it gives, why its part has its size, and how to let it go. */
-
 import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   adapterText,

@@ -1,5 +1,4 @@
 /** Who is here: a table to sort, each donor's own card, who was shut out, and what another swarm would do. */
-
 import { useMemo, useState } from 'preact/hooks';
 import { z } from 'zod';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';

@@ -1,5 +1,4 @@
 /** What the dashboard and its parts are given: what is known, and what a press of a button does. */
-
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { OperatorCommand } from '../../../swarm/messages/watch.ts';

@@ -1,5 +1,4 @@
 /** One step, peer by peer: what was measured, and beneath it what was predicted; one micro-batch can be followed. */
-
 import { useMemo, useState } from 'preact/hooks';
 import type { StepTimeline as SentStep } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';

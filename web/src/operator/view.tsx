@@ -1,5 +1,4 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
-
 import { useRef } from 'preact/hooks';
 import type { Role } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';

@@ -1,5 +1,4 @@
 /** Numbers as people read them: grouped, with units, of steady width. */
-
 import type { AdapterProfile, Route } from '../../../swarm/messages/profile.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { counted, groupedText } from '../../../swarm/quantityText.ts';
