@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { refusal, success } from '../../../swarm/base.ts';
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import { webhookSchema } from '../../../swarm/messages/watch.ts';
-import { onSubmit } from '../page/fields.tsx';
+import { onSubmit, TextField, Tick } from '../page/fields.tsx';
 import { SmallButton } from '../page/parts.tsx';
 import { Answer, useAct } from './act.tsx';
 import { read } from './api.ts';
@@ -78,24 +78,24 @@ export function AlertWays({ run }: { readonly run: string }) {
   };
   return (
     <form class="ways" onSubmit={onSubmit(keep)}>
-      <label class="check">
-        <input type="checkbox" checked={isNotified} onChange={(event) => void choose(event.currentTarget.checked)} />
-        <span>Notify me in this browser while this tab is open</span>
-      </label>
+      <Tick checked={isNotified} onChange={choose}>
+        Notify me in this browser while this tab is open
+      </Tick>
       {notices.answer && <Answer answer={notices.answer} />}
-      <label class="block">
-        <span>
-          Send alerts to a web address <span class="note">a webhook of Slack, Discord or your own</span>
-        </span>
-        <input
-          type="url"
-          placeholder="https://…"
-          maxLength={1000}
-          value={url}
-          aria-invalid={!isAddress || undefined}
-          onInput={(event) => write(event.currentTarget.value.trim())}
-        />
-      </label>
+      <TextField
+        class="block"
+        label={
+          <>
+            Send alerts to a web address <span class="note">a webhook of Slack, Discord or your own</span>
+          </>
+        }
+        value={url}
+        onInput={(text) => write(text.trim())}
+        input={{
+          ...{ type: 'url', placeholder: 'https://…', maxLength: 1000 },
+          'aria-invalid': !isAddress || undefined,
+        }}
+      />
       <div class="buttons">
         <SmallButton type="submit" disabled={act.isOff || !isAddress}>
           Save address

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { EMPTY_CARD, type RunCard, runCardSchema } from '../../../swarm/messages/about.ts';
-import { onSubmit } from '../page/fields.tsx';
+import { onSubmit, TextArea, TextField } from '../page/fields.tsx';
 import { SmallButton } from '../page/parts.tsx';
 import { Answer, useAct } from './act.tsx';
 import { read } from './api.ts';
@@ -27,26 +27,24 @@ export function CardForm({ run }: { readonly run: string }) {
     <details class="card">
       <summary>What donors read about {run}</summary>
       <form onSubmit={onSubmit(() => act.tell('/api/operator/card', card, 'Saved. New visitors see it from now on.'))}>
-        <label class="block">
-          <span>Why it is trained, in a sentence or two</span>
-          <textarea
-            rows={3}
-            maxLength={600}
-            value={card.purpose}
-            onInput={({ currentTarget }) => write({ ...card, purpose: currentTarget.value })}
-          />
-        </label>
+        <TextArea
+          label="Why it is trained, in a sentence or two"
+          value={card.purpose}
+          onInput={(purpose) => write({ ...card, purpose })}
+          area={{ rows: 3, maxLength: 600 }}
+        />
         <div class="fields">
           {FIELDS.map(([field, label, most]) => (
-            <label key={field}>
-              <span>{label}</span>
-              <input
-                maxLength={most}
-                value={card[field]}
-                aria-invalid={!runCardSchema.shape[field].safeParse(card[field]).success || undefined}
-                onInput={({ currentTarget }) => write({ ...card, [field]: currentTarget.value })}
-              />
-            </label>
+            <TextField
+              key={field}
+              label={label}
+              value={card[field]}
+              onInput={(text) => write({ ...card, [field]: text })}
+              input={{
+                maxLength: most,
+                'aria-invalid': !runCardSchema.shape[field].safeParse(card[field]).success || undefined,
+              }}
+            />
           ))}
         </div>
         <div class="buttons">

@@ -1,6 +1,7 @@
 /** All charts of a run over one stretch of steps, and the controls that they share. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
+import { Tick } from '../page/fields.tsx';
 import { SmallButton } from '../page/parts.tsx';
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
@@ -139,10 +140,9 @@ function LineControls({ smoothing, smooth, isLog, useLog }: LineProps) {
         />
         <output for="smoothing">{smoothing.toFixed(2)}</output>
       </span>
-      <label class="check">
-        <input type="checkbox" checked={isLog} onChange={(event) => useLog(event.currentTarget.checked)} />
-        <span>Logarithmic loss</span>
-      </label>
+      <Tick checked={isLog} onChange={useLog}>
+        Logarithmic loss
+      </Tick>
     </div>
   );
 }

@@ -2,6 +2,7 @@
 import { useContext } from 'preact/hooks';
 import { counted } from '../../../swarm/quantityText.ts';
 import type { ListedRun } from '../../../swarm/run/runDraft.ts';
+import { Tick } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
 import { SmallButton } from '../page/parts.tsx';
 import { Confirm, RoleContext } from './act.tsx';
@@ -36,8 +37,8 @@ export function goBackQuestion(
   return `${counted(again, 'step')} after ${step} will be done again, and the credit for ${again === 1 ? 'it' : 'them'} is taken back.${deleted}${stays}`;
 }
 
-export function CheckpointRows({ run, canGoBack, ...props }: CheckpointProps) {
-  const { isOff, tellServer } = props;
+export function CheckpointRows(props: CheckpointProps) {
+  const { run, isOff, tellServer } = props;
   const { name, checkpoints, formerCheckpoints } = run;
   return (
     <details>
@@ -49,46 +50,9 @@ export function CheckpointRows({ run, canGoBack, ...props }: CheckpointProps) {
         </span>
       </summary>
       <ul class="rows">
-        {checkpoints.map((checkpoint) => {
-          const { committedSteps: step, kept } = checkpoint;
-          const about = `checkpoint ${step} of ${name}`;
-          return (
-            <li key={step} class="checkpoint">
-              <span>{afterText(step)}</span>
-              <span class="buttons">
-                <label class="check">
-                  <input
-                    type="checkbox"
-                    checked={kept}
-                    disabled={isOff}
-                    onChange={() =>
-                      void tellServer(
-                        '/api/operator/keep',
-                        { run: name, step, kept: !kept },
-                        kept ? 'Newer checkpoints may replace it again.' : `Checkpoint ${step} is kept.`,
-                      )
-                    }
-                  />
-                  <span>
-                    Keep<span class="hidden"> {about}</span>
-                  </span>
-                </label>
-                {canGoBack && step < run.committedSteps && (
-                  <Confirm
-                    label="Go back"
-                    about={`to ${about}`}
-                    question={goBackQuestion(run, checkpoint)}
-                    disabled={isOff}
-                    onSure={() =>
-                      void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
-                    }
-                  />
-                )}
-                <TakeAlong run={run} step={step} about={about} {...props} />
-              </span>
-            </li>
-          );
-        })}
+        {checkpoints.map((checkpoint) => (
+          <CheckpointRow key={checkpoint.committedSteps} {...props} checkpoint={checkpoint} />
+        ))}
         {formerCheckpoints.map(({ committedSteps: step, generation }) => {
           const about = `kept checkpoint ${step} of ${name}, from before it went back`;
           return (
@@ -108,13 +72,52 @@ export function CheckpointRows({ run, canGoBack, ...props }: CheckpointProps) {
                     )
                   }
                 />
-                <TakeAlong run={run} step={step} generation={generation} about={about} {...props} />
+                <TakeAlong {...props} step={step} generation={generation} about={about} />
               </span>
             </li>
           );
         })}
       </ul>
     </details>
+  );
+}
+
+interface CheckpointRowProps extends CheckpointProps {
+  readonly checkpoint: ListedRun['checkpoints'][number];
+}
+
+function CheckpointRow({ checkpoint, canGoBack, ...props }: CheckpointRowProps) {
+  const { run, isOff, tellServer } = props;
+  const { name } = run;
+  const { committedSteps: step, kept } = checkpoint;
+  const about = `checkpoint ${step} of ${name}`;
+  const keep = (): Promise<void> =>
+    tellServer(
+      '/api/operator/keep',
+      { run: name, step, kept: !kept },
+      kept ? 'Newer checkpoints may replace it again.' : `Checkpoint ${step} is kept.`,
+    );
+  return (
+    <li class="checkpoint">
+      <span>{afterText(step)}</span>
+      <span class="buttons">
+        <Tick checked={kept} disabled={isOff} onChange={keep}>
+          Keep<span class="hidden"> {about}</span>
+        </Tick>
+        {canGoBack && step < run.committedSteps && (
+          <Confirm
+            label="Go back"
+            about={`to ${about}`}
+            question={goBackQuestion(run, checkpoint)}
+            disabled={isOff}
+            onSure={() =>
+              void tellServer('/api/operator/back', { run: name, step }, `The run goes back to step ${step}.`)
+            }
+          />
+        )}
+        <TakeAlong {...props} step={step} about={about} />
+      </span>
+    </li>
   );
 }
 

@@ -2,7 +2,7 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { counted, durationText } from '../../../swarm/quantityText.ts';
 import { type DryRun, dryRunSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
-import { IdsContext } from './act.tsx';
+import { IdsContext, RoleContext } from './act.tsx';
 import { tell } from './api.ts';
 import { type DraftProblem, draftProblem } from './draftFields.ts';
 import { withShortIds } from './shortIds.ts';
@@ -36,15 +36,19 @@ export function noFitText(reason: string): string {
   return `The donors who are here now cannot train it: ${why} You can create it all the same; it waits for donors who can.`;
 }
 
-interface Fit {
+const NOBODY_TO_FIT = 'No donors yet. Once there is one, this line says whether the run fits and how long it takes.';
+
+export interface Fit {
   readonly state: 'nothing' | 'asked' | 'fits' | 'refused';
   readonly sentence: string;
   readonly problem: DraftProblem | null;
 }
 const NOTHING_SAID: Fit = { state: 'nothing', sentence: '', problem: null };
 
-export function useFit(draft: RunDraft, isAsked: boolean, donors: number): Fit {
+/** A viewer is told nothing. */
+export function useFit(draft: RunDraft, isWhole: boolean, donors: number): Fit {
   const [fit, say] = useState(NOTHING_SAID);
+  const isAsked = useContext(RoleContext) !== 'viewer' && isWhole;
   const ids = useContext(IdsContext);
   // Its name changes nothing.
   const asked = JSON.stringify({ ...draft, name: 'draft' });
@@ -69,5 +73,5 @@ export function useFit(draft: RunDraft, isAsked: boolean, donors: number): Fit {
       clearTimeout(timer);
     };
   }, [asked, isAsked, donors]);
-  return { ...fit, sentence: withShortIds(fit.sentence, ids) };
+  return { ...fit, sentence: isAsked && donors === 0 ? NOBODY_TO_FIT : withShortIds(fit.sentence, ids) };
 }

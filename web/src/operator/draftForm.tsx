@@ -1,6 +1,6 @@
 /** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
 import type { ComponentChildren } from 'preact';
-import { useContext, useEffect, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { refusal } from '../../../swarm/base.ts';
 import { bytesText, counted } from '../../../swarm/quantityText.ts';
@@ -13,12 +13,12 @@ import {
   MODEL_PRESETS,
   type RunDraft,
 } from '../../../swarm/run/runDraft.ts';
-import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
+import { Choice, onSubmit, Quantity, TextArea, TextField } from '../page/fields.tsx';
 import { aboutText, countText } from '../page/format.ts';
-import { Answer, RoleContext, useAct } from './act.tsx';
+import { type Act, Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
-import { type DraftField, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
-import { noFitText, useFit } from './draftFit.ts';
+import { type DraftField, type DraftProblem, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
+import { type Fit, noFitText, useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
 
 const broughtSchema = z.object({ value: listedTextSchema });
@@ -61,17 +61,83 @@ const neededText = (parameters: number): string =>
   `Its donors need about ${bytesText(parameters * TRAINED_BYTES)} of GPU memory together`;
 
 export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: FormProps) {
-  const [draft, write] = useState(initial);
+  const { draft, set, plan, act, check, create } = useDraft(initial, onAdded);
   const [cluster, describe] = useState('');
+  const bringing = useAct();
+  const isOff = act.isOff || bringing.isOff;
+  const wrong = wrongFields(draft);
+  const isWhole = wrong.length === 0;
+  const fit = useFit(draft, isWhole, donors);
+  const { answer, fitSentence, marked } = useSaid(wrong, fit, act.answer);
+  const source = runs.find(({ name }) => name === draft.source);
+  return (
+    <form class="card" aria-labelledby="draft" onSubmit={onSubmit(create)}>
+      <h2 id="draft">New run</h2>
+      <Step number={1} name="Text">
+        <TextFields {...{ draft, set, runs, texts, isOff, bringing, onAdded }} />
+      </Step>
+      <Step number={2} name="Model">
+        <ModelFields {...{ draft, set, marked, source }} />
+      </Step>
+      <Step number={3} name="Training">
+        <TrainingFields {...{ draft, set, marked }} />
+      </Step>
+      <Step number={4} name="Check and create">
+        <TextField
+          label="Name"
+          value={draft.name}
+          onInput={(name) => set({ name })}
+          input={{ ...marked('name'), required: true, maxLength: 100 }}
+        />
+        <p class="fit" id={FIT_ID} role="status">
+          {isWhole && fitSentence}
+        </p>
+      </Step>
+      <details>
+        <summary>Plan for other donors than those here</summary>
+        <TextArea
+          label="Cluster file: donors and their links, as for shoal plan"
+          value={cluster}
+          onInput={describe}
+          area={{ rows: 6, spellcheck: false }}
+        />
+      </details>
+      <div class="buttons">
+        <button type="button" disabled={isOff || !isWhole} onClick={() => void check(cluster)}>
+          Check plan
+        </button>
+        <button type="submit" class="primary" disabled={isOff || !isWhole}>
+          Create
+        </button>
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+      {!isWhole && (
+        <p class="answer" id={WRONG_ID} role="status">
+          <span aria-hidden="true">✕ </span>
+          {wrong.map(({ sentence }) => sentence).join(' ')}
+        </p>
+      )}
+      <div id={ANSWER_ID}>
+        <Answer answer={answer} />
+      </div>
+      {plan && <DryRunWords plan={plan} steps={draft.steps} />}
+    </form>
+  );
+}
+
+/** The draft, what the server is asked of it, and the plan that it answered with. */
+function useDraft(initial: RunDraft, onAdded: () => void) {
+  const [draft, write] = useState(initial);
   const [plan, show] = useState<DryRun | null>(null);
-  const [act, text] = [useAct(), useAct()];
-  const isOff = act.isOff || text.isOff;
+  const act = useAct();
   const set = (part: Partial<RunDraft>): void => {
     write((now) => ({ ...now, ...part }));
     show(null);
     act.clear();
   };
-  const check = async (): Promise<void> => {
+  const check = async (cluster: string): Promise<void> => {
     const question = { draft, cluster: cluster.trim() === '' ? null : cluster, whatIf: null };
     await act.run(async () => {
       const answer = await tell('/api/operator/plan', question, dryRunSchema);
@@ -88,26 +154,15 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     );
     onAdded();
   };
-  const bring = async (file: File): Promise<void> => {
-    const name = textNameOf(file.name);
-    const isThere = await text.run(
-      () => upload(query('/api/operator/texts', { name }), file, broughtSchema),
-      ({ value: { bytes } }) =>
-        `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(file.size - bytes)} to test with. It is read as bytes; nothing else in the form has changed.`,
-    );
-    onAdded();
-    if (isThere) set(textOf({ kind: 'text', name }));
-  };
-  const source = runs.find(({ name }) => name === draft.source);
-  const weights = weightsOf(source);
-  const wrong = wrongFields(draft);
-  const isWhole = wrong.length === 0;
-  const isViewer = useContext(RoleContext) === 'viewer';
-  const fit = useFit(draft, isWhole && !isViewer, donors);
-  const refused = act.answer?.ok === false ? act.answer.sentence : null;
-  // What a button was answered of this draft is not said twice, and nothing is still being checked beside it.
-  const isSaid = fit.state === 'asked' ? act.answer !== null : fit.state === 'refused' && refused !== null;
+  return { draft, set, plan, act, check, create };
+}
+
+/** What a button was answered, what is said of the fit beside it, and what either or `wrong` says of a field. */
+function useSaid(wrong: readonly DraftProblem[], fit: Fit, answer: Act['answer']) {
+  const refused = answer?.ok === false ? answer.sentence : null;
   const problem = refused === null ? null : draftProblem(refused);
+  // What a button was answered of this draft is not said twice, and nothing is still being checked beside it.
+  const isSaid = fit.state === 'asked' ? answer !== null : fit.state === 'refused' && refused !== null;
   // Who pressed a button is led to what it is refused for.
   useEffect(() => {
     if (problem?.field) document.getElementById(fieldId(problem.field))?.focus();
@@ -127,106 +182,11 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
       'aria-describedby': places.join(' ') || undefined,
     };
   };
-  return (
-    <form class="card" aria-labelledby="draft" onSubmit={onSubmit(create)}>
-      <h2 id="draft">New run</h2>
-      <Step number={1} name="Text">
-        <TextFields draft={draft} runs={runs} texts={texts} isOff={isOff} set={set} bring={bring} />
-        <Answer answer={text.answer} />
-      </Step>
-      <Step number={2} name="Model">
-        <Choice
-          class="wide"
-          label="Model"
-          value={draft.model}
-          options={[['same' as const, `the same as ${draft.source}`] as const, ...PRESETS]}
-          choose={(model) => set({ model, checkpoint: model === 'same' ? draft.checkpoint : null })}
-          select={marked('model')}
-        />
-        <Choice
-          class="wide"
-          label="Weights"
-          value={weights.findIndex(
-            ({ checkpoint, generation }) => checkpoint === draft.checkpoint && generation === draft.generation,
-          )}
-          options={weights.map(({ words }, place) => [place, words] as const)}
-          choose={(place) => {
-            const { checkpoint = null, generation } = weights[place] ?? {};
-            set({ checkpoint, generation, ...(checkpoint !== null && { model: 'same' }) });
-          }}
-          select={marked('checkpoint')}
-        />
-        <p class="note">{modelText(draft.model, source?.model)}</p>
-      </Step>
-      <Step number={3} name="Training">
-        {NUMBERS.map(([field, label, unit, least]) => (
-          <Quantity
-            key={field}
-            label={label}
-            unit={unit}
-            value={draft[field]}
-            least={least}
-            onInput={(value) => set({ [field]: value })}
-            input={marked(field)}
-          />
-        ))}
-        <Choice
-          label="Rate over the steps"
-          value={draft.schedule}
-          options={SCHEDULES}
-          choose={(schedule) => set({ schedule })}
-        />
-      </Step>
-      <Step number={4} name="Check and create">
-        <label>
-          <span>Name</span>
-          <input
-            required
-            {...marked('name')}
-            maxLength={100}
-            value={draft.name}
-            onInput={(event) => set({ name: event.currentTarget.value })}
-          />
-        </label>
-        <p class="fit" id={FIT_ID} role="status">
-          {isWhole && !isSaid && (isViewer || donors > 0 ? fit.sentence : NOBODY_TO_FIT)}
-        </p>
-      </Step>
-      <details>
-        <summary>Plan for other donors than those here</summary>
-        <label class="block">
-          <span>Cluster file: donors and their links, as for shoal plan</span>
-          <textarea
-            rows={6}
-            spellcheck={false}
-            value={cluster}
-            onInput={(event) => describe(event.currentTarget.value)}
-          />
-        </label>
-      </details>
-      <div class="buttons">
-        <button type="button" disabled={isOff || !isWhole} onClick={() => void check()}>
-          Check plan
-        </button>
-        <button type="submit" class="primary" disabled={isOff || !isWhole}>
-          Create
-        </button>
-        <button type="button" onClick={onClose}>
-          Close
-        </button>
-      </div>
-      {wrong.length > 0 && (
-        <p class="answer" id={WRONG_ID} role="status">
-          <span aria-hidden="true">✕ </span>
-          {wrong.map(({ sentence }) => sentence).join(' ')}
-        </p>
-      )}
-      <div id={ANSWER_ID}>
-        <Answer answer={problem ? { ok: false, sentence: problem.sentence } : act.answer} />
-      </div>
-      {plan && <DryRunWords plan={plan} steps={draft.steps} />}
-    </form>
-  );
+  return {
+    answer: problem ? { ok: false, sentence: problem.sentence } : answer,
+    fitSentence: isSaid ? '' : fit.sentence,
+    marked,
+  };
 }
 
 interface StepProps {
@@ -246,17 +206,19 @@ function Step({ number, name, children }: StepProps) {
   );
 }
 
-const NOBODY_TO_FIT = 'No donors yet. Once there is one, this line says whether the run fits and how long it takes.';
-
-interface TextProps extends Pick<FormProps, 'runs' | 'texts'> {
+interface DraftProps {
   readonly draft: RunDraft;
-  readonly isOff: boolean;
   readonly set: (part: Partial<RunDraft>) => void;
-  readonly bring: (file: File) => Promise<void>;
+  readonly marked: ReturnType<typeof useSaid>['marked'];
+}
+
+interface TextProps extends Omit<DraftProps, 'marked'>, Pick<FormProps, 'runs' | 'texts' | 'onAdded'> {
+  readonly isOff: boolean;
+  readonly bringing: Act;
 }
 
 /** What is trained on: the text of a run, or one that is brought along. */
-function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
+function TextFields({ draft, set, runs, texts, isOff, bringing, onAdded }: TextProps) {
   const choices: readonly (TextChoice & { readonly label: string; readonly tokens: number })[] = [
     ...runs.map(({ name, dataTokens: tokens }) => ({ kind: 'run' as const, name, label: `that of ${name}`, tokens })),
     ...texts.map(({ name, bytes }) => ({ kind: 'text' as const, name, label: name, tokens: bytes })),
@@ -267,6 +229,16 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
   const choose = (place: number): void => {
     const choice = choices[place];
     if (choice) set(textOf(choice));
+  };
+  const bring = async (file: File): Promise<void> => {
+    const name = textNameOf(file.name);
+    const isThere = await bringing.run(
+      () => upload(query('/api/operator/texts', { name }), file, broughtSchema),
+      ({ value: { bytes } }) =>
+        `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(file.size - bytes)} to test with. It is read as bytes; nothing else in the form has changed.`,
+    );
+    onAdded();
+    if (isThere) set(textOf({ kind: 'text', name }));
   };
   return (
     <>
@@ -292,6 +264,7 @@ function TextFields({ draft, runs, texts, isOff, set, bring }: TextProps) {
           }}
         />
       </label>
+      <Answer answer={bringing.answer} />
     </>
   );
 }
@@ -317,7 +290,6 @@ const textOf = ({ kind, name }: TextChoice): Partial<RunDraft> =>
 const PRESETS = Object.entries(MODEL_PRESETS).map(
   ([name, shape]) => [name as RunDraft['model'], `${name}, ${aboutText(layerParameters(shape))} parameters`] as const, // a key of the table
 );
-const SCHEDULES = (['cosine', 'constant'] as const).map((name) => [name, name] as const);
 
 /** What a run of the source’s model may begin with. */
 const weightsOf = (
@@ -333,3 +305,59 @@ const weightsOf = (
     words: `${source?.name} after ${counted(checkpoint, 'step')}, from before it went back`,
   })),
 ];
+
+function ModelFields({ draft, set, marked, source }: DraftProps & { readonly source: ListedRun | undefined }) {
+  const weights = weightsOf(source);
+  return (
+    <>
+      <Choice
+        class="wide"
+        label="Model"
+        value={draft.model}
+        options={[['same' as const, `the same as ${draft.source}`] as const, ...PRESETS]}
+        choose={(model) => set({ model, checkpoint: model === 'same' ? draft.checkpoint : null })}
+        select={marked('model')}
+      />
+      <Choice
+        class="wide"
+        label="Weights"
+        value={weights.findIndex(
+          ({ checkpoint, generation }) => checkpoint === draft.checkpoint && generation === draft.generation,
+        )}
+        options={weights.map(({ words }, place) => [place, words] as const)}
+        choose={(place) => {
+          const { checkpoint = null, generation } = weights[place] ?? {};
+          set({ checkpoint, generation, ...(checkpoint !== null && { model: 'same' }) });
+        }}
+        select={marked('checkpoint')}
+      />
+      <p class="note">{modelText(draft.model, source?.model)}</p>
+    </>
+  );
+}
+
+const SCHEDULES = (['cosine', 'constant'] as const).map((name) => [name, name] as const);
+
+function TrainingFields({ draft, set, marked }: DraftProps) {
+  return (
+    <>
+      {NUMBERS.map(([field, label, unit, least]) => (
+        <Quantity
+          key={field}
+          label={label}
+          unit={unit}
+          value={draft[field]}
+          least={least}
+          onInput={(value) => set({ [field]: value })}
+          input={marked(field)}
+        />
+      ))}
+      <Choice
+        label="Rate over the steps"
+        value={draft.schedule}
+        options={SCHEDULES}
+        choose={(schedule) => set({ schedule })}
+      />
+    </>
+  );
+}

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
-import { Choice, onSubmit } from '../page/fields.tsx';
+import { Choice, onSubmit, TextArea } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
 import { Chip, SmallButton } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
@@ -238,10 +238,12 @@ function RunNote({ run, note, isOff, save }: NoteProps) {
         write(null);
       })}
     >
-      <label class="block">
-        <span>Note on {run}, for operators</span>
-        <textarea rows={2} maxLength={2000} value={written} onInput={(event) => write(event.currentTarget.value)} />
-      </label>
+      <TextArea
+        label={`Note on ${run}, for operators`}
+        value={written}
+        onInput={write}
+        area={{ rows: 2, maxLength: 2000 }}
+      />
       <div class="buttons">
         <SmallButton type="submit" disabled={isOff || !noteSchema.safeParse(written).success}>
           Save the note

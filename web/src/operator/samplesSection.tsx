@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
+import { Choice, onSubmit, Quantity, TextArea } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { UNSEEN_LOSS } from '../page/unseenLoss.ts';
@@ -28,13 +28,13 @@ export function SamplesSection({ state, snapshot: { run } }: SectionProps) {
   const checkpoints = runs.find(({ name }) => name === run)?.checkpoints.map((each) => each.committedSteps) ?? [];
   return (
     <>
-      <SampleForm run={run} checkpoints={checkpoints} known={promptsOf(samples)} onWritten={refresh} />
+      <SampleForm run={run} checkpoints={checkpoints} known={promptsOf(samples.samples)} onWritten={refresh} />
       <SampleTable samples={samples} />
     </>
   );
 }
 
-const promptsOf = ({ samples }: Samples): string[] => [...new Set(samples.map(({ prompt }) => prompt))];
+const promptsOf = (samples: Samples['samples']): string[] => [...new Set(samples.map(({ prompt }) => prompt))];
 
 interface FormProps {
   readonly run: string;
@@ -85,10 +85,12 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
           onInput={(wanted) => count(Math.round(wanted || 80))}
         />
       </div>
-      <label class="block">
-        <span>Prompts, one a line, at most {MOST_PROMPTS}</span>
-        <textarea rows={3} spellcheck={false} value={text} onInput={(event) => edit(event.currentTarget.value)} />
-      </label>
+      <TextArea
+        label={`Prompts, one a line, at most ${MOST_PROMPTS}`}
+        value={text}
+        onInput={edit}
+        area={{ rows: 3, spellcheck: false }}
+      />
       <div class="buttons">
         <button type="submit" class="primary" disabled={act.isOff || step === undefined || prompts.length === 0}>
           {act.busy ? 'Writing' : 'Write samples'}
@@ -116,7 +118,7 @@ function heldOutText(evaluations: Samples['evaluations'], step: number): string 
 
 function SampleTable({ samples: { samples, evaluations } }: { samples: Samples }) {
   if (samples.length === 0) return null;
-  const prompts = [...new Set(samples.map(({ prompt }) => prompt))];
+  const prompts = promptsOf(samples);
   const steps = [...new Set(samples.map(({ committedSteps }) => committedSteps))].sort((a, b) => b - a);
   const columns: readonly Column<number>[] = [
     { name: 'Step', look: 'head', of: countText },

@@ -1,5 +1,5 @@
 /** Fields of forms, each with its name. Pure views. */
-import type { ComponentProps, HTMLAttributes } from 'preact';
+import type { ComponentChildren, ComponentProps, HTMLAttributes } from 'preact';
 
 /** What a form does when it is sent: the page stays. */
 export const onSubmit =
@@ -39,6 +39,46 @@ export function Choice<Value>({ label, value, options, choose, class: name, sele
           </option>
         ))}
       </select>
+    </label>
+  );
+}
+
+interface TextProps extends Pick<ChoiceProps<string>, 'value' | 'class'> {
+  readonly label: ComponentChildren;
+  readonly onInput: (text: string) => void;
+}
+
+/** A line that somebody types. */
+export function TextField(props: TextProps & { readonly input?: ComponentProps<'input'> }) {
+  const { label, value, onInput, class: name, input } = props;
+  return (
+    <label class={name}>
+      <span>{label}</span>
+      <input {...input} value={value} onInput={({ currentTarget }) => onInput(currentTarget.value)} />
+    </label>
+  );
+}
+
+/** Several. */
+export function TextArea({ label, value, onInput, area }: TextProps & { readonly area: ComponentProps<'textarea'> }) {
+  return (
+    <label class="block">
+      <span>{label}</span>
+      <textarea {...area} value={value} onInput={({ currentTarget }) => onInput(currentTarget.value)} />
+    </label>
+  );
+}
+
+interface TickProps extends Pick<ComponentProps<'input'>, 'checked' | 'disabled' | 'children'> {
+  readonly onChange: (isOn: boolean) => void;
+}
+
+/** What is on or off. */
+export function Tick({ onChange, children, ...input }: TickProps) {
+  return (
+    <label class="check">
+      <input type="checkbox" {...input} onChange={({ currentTarget }) => onChange(currentTarget.checked)} />
+      <span>{children}</span>
     </label>
   );
 }
