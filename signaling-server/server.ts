@@ -143,7 +143,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [] });
   addPreviewPicture(app, status, visible);
   addDonorApi(app, run, data.blobs);
-  addMemberApi(app, run, data, access, visible, options.site);
+  addMemberApi(app, { run, data, access, visible, site: options.site });
   const rehearsals = new Rehearsals(run);
   const freeBytes = freeDisk(data.directory);
   const onActivate =

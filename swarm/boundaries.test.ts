@@ -180,40 +180,18 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
       'signaling-server/site/site.ts openSiteData',
       'signaling-server/store/dataDirectory.ts',
     ],
-    ...[
-      'web/src/donor/donor.ts',
-      'web/src/donor/main.tsx',
-      'web/src/worker/worker.ts',
-      'web/src/worker/worker.ts open',
-    ],
+    ...['web/src/donor/donor.ts', 'web/src/donor/main.tsx', 'web/src/worker/worker.ts'],
     ...['web/src/executor/execute.ts', 'web/src/executor/meetings.ts', 'web/src/executor/session.ts'],
     ...['web/src/gpu/kernelCheck.ts', 'web/src/gpu/operations.ts', 'web/src/gpu/stage.ts', 'web/src/operator/view.tsx'],
   ],
-  'one route after the other': [
-    ...['signaling-server/api/memberApi.ts', 'signaling-server/api/memberApi.ts addMemberApi'],
-    ...['signaling-server/api/donorApi.ts addDonorApi', 'signaling-server/operator/api.ts addOperatorApi'],
-    ...['signaling-server/operator/controls.ts', 'signaling-server/operator/controls.ts addOperatorControls'],
-  ],
+  'one route after the other': [...['signaling-server/api/memberApi.ts', 'signaling-server/operator/controls.ts']],
   'an object of short methods over what they share': [
-    ...['signaling-server/files/blobs.ts openBlobs', 'signaling-server/operator/session.ts operatorSession'],
+    'signaling-server/operator/session.ts operatorSession',
     ...['signaling-server/site/donorPipe.ts joinWires', 'signaling-server/site/natsJournal.ts openNatsJournal'],
     ...['signaling-server/site/siteBlobs.ts siteBlobs', 'signaling-server/headless/firefox.ts openFirefox'],
   ],
-  'a list in its order: cases, operations or curves': [
+  'a list in its order: cases or operations': [
     ...['shaders/kernel/sampled.ts compareSampled', 'swarm/model/program.ts program'],
-    ...['web/src/gpu/operations.ts backward', 'web/src/operator/chart.tsx optionsOf'],
-  ],
-  'a part of a page, as it is read': [
-    ...[
-      'web/src/donor/limitsForm.tsx LimitsForm',
-      'web/src/donor/memberCard.tsx NameForm',
-      'web/src/donor/view.tsx DonorView',
-    ],
-    ...['web/src/operator/alertWays.tsx AlertWays', 'web/src/operator/checkpointRows.tsx CheckpointRows'],
-    ...['web/src/operator/draftForm.tsx DraftForm', 'web/src/operator/peersSection.tsx PeersSection'],
-    ...['web/src/operator/runsSection.tsx RunsSection', 'web/src/operator/runsSection.tsx RunRow'],
-    ...['web/src/operator/samplesSection.tsx SampleForm', 'web/src/operator/timeline.tsx StepTimeline'],
-    ...['web/src/operator/whatIf.tsx WhatIf'],
   ],
   'options that a person gives, or all of a state or of an interface': [
     ...['signaling-server/commands/servedRun.ts ServeOptions', 'signaling-server/run/runOptions.ts RunOptions'],

@@ -48,14 +48,23 @@ function memberOf(request: FastifyRequest): string | null {
 
 const helperQuery = z.object({ peer: z.string().min(1).max(40) });
 
-export function addMemberApi(
-  app: FastifyInstance,
-  run: ActiveRun,
-  data: DataDirectory,
-  access: Access,
-  visible: Visible,
-  site: SiteRuns | undefined,
-): void {
+/** What all of these calls are about. */
+interface Members {
+  readonly run: ActiveRun;
+  readonly data: DataDirectory;
+  readonly access: Access;
+  readonly visible: Visible;
+  readonly site?: SiteRuns | undefined;
+}
+
+export function addMemberApi(app: FastifyInstance, members: Members): void {
+  addRunCalls(app, members);
+  addDownload(app, members);
+  addNames(app, members);
+}
+
+/** What the run is, what it writes, and who gave how much. */
+function addRunCalls(app: FastifyInstance, { run, data, visible, site }: Members): void {
   const { store } = data;
   const samples = new PublicSamples(run, data);
   const { globalBatchSize, sequenceLength } = run.facts.train;
@@ -72,23 +81,18 @@ export function addMemberApi(
     ({ rows }) => rows,
   );
   const today = new Today(run, store, () => new Date(wallMs()).toISOString().slice(0, 10));
-  let downloads = 0;
-  const about = (): About => ({
-    name: run.facts.name,
-    model: run.facts.model,
-    train: run.facts.train,
-    parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
-    card: cardOf(store, run.name),
-  });
-
-  const own = async (request: FastifyRequest, reply: FastifyReply): Promise<undefined> => {
-    // A browser names no origin where a page reads from its own server; nobody else has the key.
-    if (request.method !== 'GET' && !isSameOrigin(request.headers, access))
-      return refuse(reply, 403, 'only the donor page may do this');
-    return memberOf(request) === null ? refuse(reply, 401, 'this call needs the key of a donor') : undefined;
-  };
-
-  app.get('/api/run', { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') }, async () => about());
+  const seen = { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') };
+  app.get(
+    '/api/run',
+    seen,
+    async (): Promise<About> => ({
+      name: run.facts.name,
+      model: run.facts.model,
+      train: run.facts.train,
+      parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
+      card: cardOf(store, run.name),
+    }),
+  );
   app.get(
     '/api/sample',
     { ...perMinute(SAMPLES_PER_MINUTE), onRequest: visible.only('samples') },
@@ -97,15 +101,27 @@ export function addMemberApi(
       return sample.ok ? { sample: sample.value } : problem(reply, 409, sample.reason);
     },
   );
-  const resumeKeyOf = resumeKeys(store, run.name);
+  app.get('/api/today', perMinute(READS_PER_MINUTE), async (request, reply) => {
+    const peer = run.reception.ofToken(bearer(request));
+    return peer === null ? problem(reply, 401, 'this call needs the token of a donor') : today.placeOf(peer);
+  });
+  app.get('/api/leaderboard', seen, async (request) => {
+    const known = ranked();
+    return leaderboard(run.name, known.tokens, known.ranking, memberOf(request));
+  });
+}
+
+/** Whoever computes may read every part of the state anyway: this is the same, in one file. */
+function addDownload(app: FastifyInstance, { run, data }: Members): void {
+  const resumeKeyOf = resumeKeys(data.store, run.name);
   /** A tab that was loaded anew after the run's end is nobody's connection any more, but proves which peer it was. */
   const hasHelped = (request: FastifyRequest): boolean => {
     const query = helperQuery.safeParse(request.query);
     if (!query.success || run.phase !== 'finished') return false;
     const peer = peerId(query.data.peer);
-    return isSameSecret(bearer(request), resumeKeyOf(peer)) && store.stepsOf(run.name, peer) > 0;
+    return isSameSecret(bearer(request), resumeKeyOf(peer)) && data.store.stepsOf(run.name, peer) > 0;
   };
-  // Whoever computes may read every part of the state anyway: this is the same, in one file.
+  let downloads = 0;
   app.get('/api/checkpoint', perMinute(DOWNLOADS_PER_MINUTE), async (request, reply) => {
     if (run.reception.ofToken(bearer(request)) === null && !hasHelped(request))
       return problem(reply, 401, 'this call needs the token of a donor');
@@ -116,19 +132,16 @@ export function addMemberApi(
     });
     return sendExport(reply, data, run.name, undefined);
   });
-  app.get('/api/today', perMinute(READS_PER_MINUTE), async (request, reply) => {
-    const peer = run.reception.ofToken(bearer(request));
-    return peer === null ? problem(reply, 401, 'this call needs the token of a donor') : today.placeOf(peer);
-  });
-  app.get(
-    '/api/leaderboard',
-    { ...perMinute(READS_PER_MINUTE), onRequest: visible.only('status') },
-    async (request) => {
-      const known = ranked();
-      return leaderboard(run.name, known.tokens, known.ranking, memberOf(request));
-    },
-  );
+}
 
+/** The name of whoever has the key. */
+function addNames(app: FastifyInstance, { run, data: { store }, access, visible }: Members): void {
+  const own = async (request: FastifyRequest, reply: FastifyReply): Promise<undefined> => {
+    // A browser names no origin where a page reads from its own server; nobody else has the key.
+    if (request.method !== 'GET' && !isSameOrigin(request.headers, access))
+      return refuse(reply, 403, 'only the donor page may do this');
+    return memberOf(request) === null ? refuse(reply, 401, 'this call needs the key of a donor') : undefined;
+  };
   app.get('/api/name', { ...perMinute(READS_PER_MINUTE), onRequest: own }, async (request) => {
     const { name = '', team = '' } = store.member(memberOf(request) ?? '') ?? {};
     return { name, team };

@@ -48,22 +48,26 @@ const isBlobHash = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 const blobHash = (bytes: Uint8Array): BlobHash => hash('sha256', bytes);
 
 /** For another process than the one that writes them. */
-export function blobReader(directory: string): Pick<BlobStore, 'path' | 'readRange'> {
-  const path = (hash: BlobHash): string => {
+export class BlobReader {
+  readonly directory: string;
+
+  constructor(directory: string) {
+    this.directory = directory;
+  }
+
+  path(hash: BlobHash): string {
     invariant(isBlobHash(hash), `"${hash}" is no blob's name`);
-    return join(directory, hash.slice(0, 2), hash.slice(2));
-  };
-  return {
-    path,
-    async readRange(hash, from, to) {
-      const file = await open(path(hash));
-      try {
-        return await readExactly(file, from, to - from);
-      } finally {
-        await file.close();
-      }
-    },
-  };
+    return join(this.directory, hash.slice(0, 2), hash.slice(2));
+  }
+
+  async readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>> {
+    const file = await open(this.path(hash));
+    try {
+      return await readExactly(file, from, to - from);
+    } finally {
+      await file.close();
+    }
+  }
 }
 
 /** Blobs in `directory`, in folders by the first two digits. What a crash left half-written is taken away. */
@@ -71,126 +75,136 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
   const unfinished = join(directory, UNFINISHED);
   await rm(unfinished, { recursive: true, force: true });
   makeFolder(unfinished);
+  return new Blobs(directory);
+}
 
-  const { path, readRange } = blobReader(directory);
-  const has = (hash: BlobHash): Promise<boolean> =>
-    access(path(hash)).then(
+class Blobs extends BlobReader implements BlobStore {
+  /** Files that were read and found whole, as they were then. */
+  readonly #whole = new Map<BlobHash, string>();
+  /** How many hold each; and those among them that are to go. */
+  readonly #held = new Map<BlobHash, number>();
+  readonly #doomed = new Set<BlobHash>();
+
+  async put(bytes: Uint8Array): Promise<BlobHash> {
+    const hash = blobHash(bytes);
+    // One whose bytes have changed is put right by this.
+    if ((await this.has(hash)) && (await this.problem(hash)) === null) {
+      this.#doomed.delete(hash);
+      return hash;
+    }
+    const temporary = this.#temporary();
+    await writeSynced(temporary, bytes);
+    return this.#keep(temporary, hash);
+  }
+
+  async putStream(chunks: AsyncIterable<Uint8Array>): Promise<BlobHash> {
+    const temporary = this.#temporary();
+    const hash = createHash('sha256');
+    try {
+      const observed = (async function* () {
+        for await (const chunk of chunks) {
+          hash.update(chunk);
+          yield chunk;
+        }
+      })();
+      await writeSynced(temporary, observed);
+      return await this.#keep(temporary, hash.digest('hex'));
+    } finally {
+      await rm(temporary, { force: true }); // there only where it failed
+    }
+  }
+
+  #temporary(): string {
+    return join(this.directory, UNFINISHED, randomUUID());
+  }
+
+  async #keep(temporary: string, hash: BlobHash): Promise<BlobHash> {
+    const path = this.path(hash);
+    makeFolder(dirname(path));
+    await rename(temporary, path);
+    this.#doomed.delete(hash);
+    await syncFolder(dirname(path));
+    return hash;
+  }
+
+  has(hash: BlobHash): Promise<boolean> {
+    return access(this.path(hash)).then(
       () => true,
       () => false,
     );
+  }
 
-  /** Files that were read and found whole, as they were then. */
-  const whole = new Map<BlobHash, string>();
+  async read(hash: BlobHash): Promise<Buffer<ArrayBuffer>> {
+    const path = this.path(hash);
+    const bytes = await readFile(path);
+    if (blobHash(bytes) !== hash) throw new Error(damaged(path));
+    return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
+  }
 
-  /** How many hold each; and those among them that are to go. */
-  const held = new Map<BlobHash, number>();
-  const doomed = new Set<BlobHash>();
-
-  const remove = async (hash: BlobHash): Promise<void> => {
-    if (held.has(hash)) {
-      doomed.add(hash);
-      return;
-    }
-    whole.delete(hash);
-    await rm(path(hash), { force: true });
-  };
-  const letGo = async (hash: BlobHash): Promise<void> => {
-    const others = got(held, hash) - 1;
-    if (others > 0) held.set(hash, others);
-    else held.delete(hash);
-    if (others === 0 && doomed.delete(hash)) await remove(hash);
-  };
-
-  const keep = async (temporary: string, hash: BlobHash): Promise<BlobHash> => {
-    makeFolder(dirname(path(hash)));
-    await rename(temporary, path(hash));
-    doomed.delete(hash);
-    await syncFolder(dirname(path(hash)));
-    return hash;
-  };
-
-  const problem: BlobStore['problem'] = async (hash, look = () => null) => {
+  async problem(hash: BlobHash, look: (piece: Uint8Array) => string | null = () => null): Promise<string | null> {
+    const path = this.path(hash);
     const found = createHash('sha256');
     let fault: string | null = null;
     try {
-      const identity = await identityOf(path(hash));
-      if (whole.get(hash) === identity) return null;
-      for await (const chunk of createReadStream(path(hash))) {
+      const identity = await identityOf(path);
+      if (this.#whole.get(hash) === identity) return null;
+      for await (const chunk of createReadStream(path)) {
         found.update(chunk);
         fault ??= look(chunk);
       }
-      if (found.digest('hex') !== hash) return `the stored file ${path(hash)} is damaged: its bytes have changed`;
-      if (fault === null) whole.set(hash, identity);
+      if (found.digest('hex') !== hash) return damaged(path);
+      if (fault === null) this.#whole.set(hash, identity);
       return fault;
     } catch (error) {
-      return `the stored file ${path(hash)} cannot be read: ${messageOf(error)}`;
+      return `the stored file ${path} cannot be read: ${messageOf(error)}`;
     }
-  };
+  }
 
-  return {
-    path,
-    has,
-    async put(bytes) {
-      const hash = blobHash(bytes);
-      // One whose bytes have changed is put right by this.
-      if ((await has(hash)) && (await problem(hash)) === null) {
-        doomed.delete(hash);
-        return hash;
-      }
-      const temporary = join(unfinished, randomUUID());
-      await writeSynced(temporary, bytes);
-      return keep(temporary, hash);
-    },
-    async putStream(chunks) {
-      const temporary = join(unfinished, randomUUID());
-      const hash = createHash('sha256');
-      try {
-        const observed = (async function* () {
-          for await (const chunk of chunks) {
-            hash.update(chunk);
-            yield chunk;
-          }
-        })();
-        await writeSynced(temporary, observed);
-        return await keep(temporary, hash.digest('hex'));
-      } finally {
-        await rm(temporary, { force: true }); // there only where it failed
-      }
-    },
-    async read(hash) {
-      const bytes = await readFile(path(hash));
-      if (blobHash(bytes) !== hash) throw new Error(`the stored file ${path(hash)} is damaged: its bytes have changed`);
-      return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
-    },
-    problem,
-    readRange,
-    remove,
-    hold(hashes) {
-      const own = new Set(hashes);
-      for (const hash of own) held.set(hash, (held.get(hash) ?? 0) + 1);
-      return async () => {
-        const last = [...own];
-        own.clear();
-        for (const hash of last) await letGo(hash);
-      };
-    },
-    async tryDisk() {
-      const temporary = join(unfinished, randomUUID());
-      try {
-        await writeSynced(temporary, new Uint8Array(TRIED_BYTES));
-      } finally {
-        await rm(temporary, { force: true });
-      }
-    },
-    async list() {
-      const folders = (await readdir(directory)).filter((name) => name.length === 2);
-      const names = await Promise.all(
-        folders.map(async (folder) => (await readdir(join(directory, folder))).map((rest) => folder + rest)),
-      );
-      return names.flat().filter(isBlobHash).sort();
-    },
-  };
+  hold(hashes: Iterable<BlobHash>): () => Promise<void> {
+    const own = new Set(hashes);
+    for (const hash of own) this.#held.set(hash, (this.#held.get(hash) ?? 0) + 1);
+    return async () => {
+      const last = [...own];
+      own.clear();
+      for (const hash of last) await this.#letGo(hash);
+    };
+  }
+
+  async #letGo(hash: BlobHash): Promise<void> {
+    const others = got(this.#held, hash) - 1;
+    if (others > 0) this.#held.set(hash, others);
+    else this.#held.delete(hash);
+    if (others === 0 && this.#doomed.delete(hash)) await this.remove(hash);
+  }
+
+  async remove(hash: BlobHash): Promise<void> {
+    if (this.#held.has(hash)) {
+      this.#doomed.add(hash);
+      return;
+    }
+    this.#whole.delete(hash);
+    await rm(this.path(hash), { force: true });
+  }
+
+  async tryDisk(): Promise<void> {
+    const temporary = this.#temporary();
+    try {
+      await writeSynced(temporary, new Uint8Array(TRIED_BYTES));
+    } finally {
+      await rm(temporary, { force: true });
+    }
+  }
+
+  async list(): Promise<BlobHash[]> {
+    const folders = (await readdir(this.directory)).filter((name) => name.length === 2);
+    const names = await Promise.all(
+      folders.map(async (folder) => (await readdir(join(this.directory, folder))).map((rest) => folder + rest)),
+    );
+    return names.flat().filter(isBlobHash).sort();
+  }
 }
+
+const damaged = (path: string): string => `the stored file ${path} is damaged: its bytes have changed`;
 
 /** `bytes` bytes at `position`; an error where the file ends before. */
 export async function readExactly(file: FileHandle, position: number, bytes: number): Promise<Buffer<ArrayBuffer>> {

@@ -2,7 +2,7 @@
  * What the dashboard calls: a login with the one-time token, the run's snapshot once or as a stream, and the four
  * commands. Everything but the login wants the session cookie, and every change also a page of this very origin.
  */
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { withNumbers } from '../../swarm/islands/rounds.ts';
@@ -38,19 +38,60 @@ const stepsQuery = z.object({ run: z.string().max(1_000), until: countText.optio
 const commandBody = z.object({ command: z.enum(OPERATOR_COMMANDS) });
 
 export function addOperatorApi(app: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, access, rehearsals, freeBytes } = context;
+  const { run, data, session, rehearsals, freeBytes } = context;
   const { store } = data;
-  const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
-
-  const note = (what: string, cookie: string | undefined): void =>
-    run.keep(() => audit(store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs()));
   /** Only who may change the run is told how others are invited to it. */
   const ofSession = (cookie: string | undefined): Pick<WatchMessage, 'role' | 'invite'> => {
     const role = session.roleOf(cookie) ?? 'viewer';
     const invite = run.network.invitation.token;
     return { role, ...(role === 'operator' && invite !== null ? { invite } : {}) };
   };
+  const pictures = (cookie: string | undefined) => {
+    const source = operatorSource(run, store, rehearsals, monotonicMs, freeBytes);
+    return () => ({ ...source(), ...ofSession(cookie) });
+  };
 
+  addLogin(app, context);
+  app.register(async (api) => {
+    api.addHook('onRequest', onlyWhoMay(context));
+
+    api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }, reply) => {
+      note(context, 'logged out', cookie);
+      return reply.header('set-cookie', session.logout(cookie)).send({ ok: true });
+    });
+    api.post('/api/operator/viewer', perMinute(LOGINS_PER_MINUTE), async ({ headers: { cookie } }) => {
+      note(context, 'made a viewer’s link', cookie);
+      return { token: session.viewerToken() };
+    });
+
+    api.post('/api/operator/command', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const body = commandBody.safeParse(request.body);
+      if (!body.success) return problem(reply, 400, 'expected a command: start, pause, resume or stop');
+      run.command(body.data.command, session.nameOf(request.headers.cookie));
+      return { ok: true };
+    });
+    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }) => pictures(cookie)());
+    addOperatorControls(api, context);
+    api.get('/api/watch', { websocket: true }, (socket, { headers: { cookie } }) => {
+      watch(socket, run, pictures(cookie), () => session.roleOf(cookie) !== null);
+    });
+    api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
+      const query = stepQuery.safeParse(request.query);
+      if (!query.success) return problem(reply, 400, 'expected the number of a step');
+      const timeline = stepTimeline(run, store, query.data.step);
+      return timeline ?? problem(reply, 404, 'no timeline of this step is kept');
+    });
+    api.get('/api/operator/steps', perMinute(CALLS_PER_MINUTE), committedSteps(context));
+  });
+}
+
+function note({ run, data, session }: OperatorContext, what: string, cookie: string | undefined): void {
+  run.keep(() => audit(data.store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs()));
+}
+
+function addLogin(app: FastifyInstance, context: OperatorContext): void {
+  const { session, access } = context;
+  const isSecure = access.tls !== undefined || access.publicUrl?.startsWith('https:') === true;
   app.post('/api/operator/login', perMinute(LOGINS_PER_MINUTE), async (request, reply) => {
     const body = loginBody.safeParse(request.body);
     if (!body.success || !isSameOrigin(request.headers, access))
@@ -62,67 +103,38 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
         401,
         'this token was used before or is unknown; the server prints a new one after each use, and a dashboard makes them for viewers',
       );
-    note(`logged in as ${session.roleOf(cookie) === 'viewer' ? 'a viewer' : 'an operator'}`, cookie);
+    note(context, `logged in as ${session.roleOf(cookie) === 'viewer' ? 'a viewer' : 'an operator'}`, cookie);
     return reply.header('set-cookie', cookie).send({ ok: true });
   });
-
-  app.register(async (api) => {
-    api.addHook('onRequest', async (request, reply) => {
-      const role = session.roleOf(request.headers.cookie);
-      if (role === null) return refuse(reply, 401, 'log in first');
-      const changes = request.method !== 'GET' || request.headers.upgrade !== undefined;
-      if (changes && !isSameOrigin(request.headers, access))
-        return refuse(reply, 403, 'only the dashboard may do this');
-      if (!mayCall(role, `${request.method} ${request.routeOptions.url}`))
-        return refuse(reply, 403, 'you are here as a viewer: only an operator may do this');
-      const asked = runOfCall(request.method, request.url);
-      if (asked !== undefined && asked !== run.name)
-        return refuse(reply, 404, `no run of this name is active here; the one that is: ${run.name}`);
-    });
-
-    api.post('/api/operator/logout', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }, reply) => {
-      note('logged out', cookie);
-      return reply.header('set-cookie', session.logout(cookie)).send({ ok: true });
-    });
-    api.post('/api/operator/viewer', perMinute(LOGINS_PER_MINUTE), async ({ headers: { cookie } }) => {
-      note('made a viewer’s link', cookie);
-      return { token: session.viewerToken() };
-    });
-
-    api.post('/api/operator/command', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
-      const body = commandBody.safeParse(request.body);
-      if (!body.success) return problem(reply, 400, 'expected a command: start, pause, resume or stop');
-      run.command(body.data.command, session.nameOf(request.headers.cookie));
-      return { ok: true };
-    });
-    api.get('/api/snapshot', perMinute(CALLS_PER_MINUTE), async ({ headers: { cookie } }) => ({
-      ...operatorSource(run, store, rehearsals, monotonicMs, freeBytes)(),
-      ...ofSession(cookie),
-    }));
-    addOperatorControls(api, context);
-    api.get('/api/watch', { websocket: true }, (socket, { headers: { cookie } }) => {
-      const source = operatorSource(run, store, rehearsals, monotonicMs, freeBytes);
-      const picture = () => ({ ...source(), ...ofSession(cookie) });
-      watch(socket, run, picture, () => session.roleOf(cookie) !== null);
-    });
-    api.get('/api/operator/timeline', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
-      const query = stepQuery.safeParse(request.query);
-      if (!query.success) return problem(reply, 400, 'expected the number of a step');
-      const timeline = stepTimeline(run, store, query.data.step);
-      return timeline ?? problem(reply, 404, 'no timeline of this step is kept');
-    });
-    api.get('/api/operator/steps', perMinute(CALLS_PER_MINUTE), async (request, reply) => {
-      const query = stepsQuery.safeParse(request.query);
-      if (!query.success || store.run(query.data.run) === null) return problem(reply, 404, 'there is no such run');
-      const { run: name, until } = query.data;
-      const committed = store.committedSteps(name);
-      const spread = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
-      const steps = withNumbers(storedDocument(store, name).file.train, spread);
-      const known = name === run.name ? withTraffic(run, steps) : steps;
-      return { steps: known, evaluations: [...store.evaluations(name)] };
-    });
-  });
 }
+
+/** Whose session it is, and what it may do: else nothing behind it is called. */
+const onlyWhoMay =
+  ({ run, session, access }: OperatorContext) =>
+  async (request: FastifyRequest, reply: FastifyReply) => {
+    const role = session.roleOf(request.headers.cookie);
+    if (role === null) return refuse(reply, 401, 'log in first');
+    const changes = request.method !== 'GET' || request.headers.upgrade !== undefined;
+    if (changes && !isSameOrigin(request.headers, access)) return refuse(reply, 403, 'only the dashboard may do this');
+    if (!mayCall(role, `${request.method} ${request.routeOptions.url}`))
+      return refuse(reply, 403, 'you are here as a viewer: only an operator may do this');
+    const asked = runOfCall(request.method, request.url);
+    if (asked !== undefined && asked !== run.name)
+      return refuse(reply, 404, `no run of this name is active here; the one that is: ${run.name}`);
+  };
+
+const committedSteps =
+  ({ run, data: { store } }: OperatorContext) =>
+  async (request: FastifyRequest, reply: FastifyReply) => {
+    const query = stepsQuery.safeParse(request.query);
+    if (!query.success || store.run(query.data.run) === null) return problem(reply, 404, 'there is no such run');
+    const { run: name, until } = query.data;
+    const committed = store.committedSteps(name);
+    const spread = store.stepsSpread(name, Math.min(until ?? committed, committed), SPREAD_STEPS);
+    const steps = withNumbers(storedDocument(store, name).file.train, spread);
+    const known = name === run.name ? withTraffic(run, steps) : steps;
+    return { steps: known, evaluations: [...store.evaluations(name)] };
+  };
 
 /** A picture at once, then one after each change, never two within `WATCH_INTERVAL_MS`; steps go out once. */
 function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource, isLoggedIn: () => boolean): void {

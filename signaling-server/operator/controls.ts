@@ -4,7 +4,7 @@
  * the session that did it, whether it was granted or not. Registered behind the session and the origin check.
  */
 import { createHmac } from 'node:crypto';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import { count } from '../../swarm/fields.ts';
@@ -61,18 +61,22 @@ export function addressKey(store: Store, address: string): string {
 }
 
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
-  const { run, data, session, rehearsals, alerts, onActivate, site } = context;
-  const { store } = data;
+  const change = changes(api, context);
+  addTextUpload(api, context);
+  for (const add of [addRuns, addCheckpoints, addWords, addDonors]) add(api, change, context);
+}
 
-  /** A change: its body is checked, what came of it is answered and written down. */
-  const change = <Body>(
+/** Adds a change: its body is checked, what came of it is answered and written down. */
+const changes =
+  (api: FastifyInstance, { run, data: { store }, session }: OperatorContext) =>
+  <Body>(
     path: string,
     schema: z.ZodType<Body>,
     words: (body: Body) => Deed,
     act: (body: Body) => Promise<Result<unknown>> | Result<unknown>,
     wrong: (error: z.ZodError) => string = () => NOT_UNDERSTOOD,
   ): void => {
-    api.post(path, perMinute(CHANGES_PER_MINUTE), async (request: FastifyRequest, reply: FastifyReply) => {
+    api.post(path, perMinute(CHANGES_PER_MINUTE), async (request, reply) => {
       const body = schema.safeParse(request.body);
       if (!body.success) return problem(reply, 400, wrong(body.error));
       const done = await act(body.data);
@@ -85,6 +89,11 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     });
   };
 
+type Adds = (api: FastifyInstance, change: ReturnType<typeof changes>, context: OperatorContext) => void;
+
+const addRuns: Adds = (api, change, context) => {
+  const { run, data, onActivate, site } = context;
+  const { store } = data;
   api.get('/api/operator/runs', perMinute(READS_PER_MINUTE), async (): Promise<RunList> => {
     const canActivate = onActivate !== undefined;
     const canBeside = site !== undefined && !site.isBeside;
@@ -100,21 +109,6 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     const answer = await dryRun(run, store, question.data);
     return answer.ok ? answer.value : problem(reply, 409, answer.reason);
   });
-  api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
-    const query = exportQuery.safeParse(request.query);
-    if (!query.success) return problem(reply, 400, 'expected a run and a step');
-    const { run: name, step, generation, ask } = query.data;
-    if (ask !== undefined) {
-      const refused = exportProblem(data, name, step, generation);
-      return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
-    }
-    audit(store, run.name, `exported ${name}`, session.nameOf(request.headers.cookie), run.committedSteps, wallMs());
-    return sendExport(reply, data, name, step, generation);
-  });
-  api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
-
-  addTextUpload(api, context);
-
   change(
     '/api/operator/runs',
     runDraftSchema,
@@ -130,14 +124,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     '/api/operator/activate',
     runBody,
     ({ run: name }) => deed('activate', 'activated', `run ${name}`),
-    ({ run: name }) => {
-      if (onActivate === undefined) return refusal('this server trains one run only');
-      if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
-      if (name === run.name || store.besideRuns().includes(name)) return refusal('this run is active already');
-      // After the answer is on its way.
-      setImmediate(() => onActivate(name));
-      return success(null);
-    },
+    ({ run: name }) => activate(context, name),
   );
   change(
     '/api/operator/beside',
@@ -153,15 +140,27 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     ({ run: name, queued }) => setQueued(store, run.name, name, queued),
   );
   change(
-    '/api/operator/card',
-    runCardSchema,
-    () => deed('describe', 'described', `${run.name} for its donors`),
-    (card) => {
-      store.saveSetting(`card ${run.name}`, JSON.stringify(card));
-      return success(null);
-    },
+    '/api/operator/note',
+    noteBody,
+    ({ run: name }) => deed('write', 'wrote', `a note on ${name}`),
+    ({ run: name, note }) => (store.run(name) === null ? noRun(name) : saved(store, `note ${name}`, note)),
   );
-  api.get('/api/operator/card', perMinute(READS_PER_MINUTE), async () => ({ card: cardOf(store, run.name) }));
+};
+
+const addCheckpoints: Adds = (api, change, context) => {
+  const { run, data, session } = context;
+  const { store } = data;
+  api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
+    const query = exportQuery.safeParse(request.query);
+    if (!query.success) return problem(reply, 400, 'expected a run and a step');
+    const { run: name, step, generation, ask } = query.data;
+    if (ask !== undefined) {
+      const refused = exportProblem(data, name, step, generation);
+      return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
+    }
+    audit(store, run.name, `exported ${name}`, session.nameOf(request.headers.cookie), run.committedSteps, wallMs());
+    return sendExport(reply, data, name, step, generation);
+  });
   change(
     '/api/operator/back',
     checkpointBody,
@@ -188,6 +187,17 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     ({ run: name, step }) => deed('take', 'took', `a sample of checkpoint ${step} of ${name}`),
     (question) => sampleCheckpoint(data, question),
   );
+};
+
+/** What the run tells others of itself: donors by its card, whoever is to know by alerts. */
+const addWords: Adds = (api, change, { run, data: { store }, alerts }) => {
+  api.get('/api/operator/card', perMinute(READS_PER_MINUTE), async () => ({ card: cardOf(store, run.name) }));
+  change(
+    '/api/operator/card',
+    runCardSchema,
+    () => deed('describe', 'described', `${run.name} for its donors`),
+    (card) => saved(store, `card ${run.name}`, JSON.stringify(card)),
+  );
   change(
     '/api/operator/alerts',
     alertLimitsSchema,
@@ -197,10 +207,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
         'set',
         `alerts: fewer than ${donors} donors, ${checkpointMinutes} min without a checkpoint, ${stalledSeconds} s without a step`,
       ),
-    (limits) => {
-      store.saveSetting(`alertLimits ${run.name}`, JSON.stringify(limits));
-      return success(null);
-    },
+    (limits) => saved(store, `alertLimits ${run.name}`, JSON.stringify(limits)),
   );
   api.get('/api/operator/webhook', perMinute(READS_PER_MINUTE), async () => ({ url: store.setting('webhook') ?? '' }));
   change(
@@ -208,10 +215,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     webhookBody,
     ({ url }) =>
       url === '' ? deed('remove', 'removed', 'the address for alerts') : deed('set', 'set', 'an address for alerts'),
-    ({ url }) => {
-      store.saveSetting('webhook', url);
-      return success(null);
-    },
+    ({ url }) => saved(store, 'webhook', url),
     ({ issues }) => issues[0]?.message ?? NOT_UNDERSTOOD,
   );
   change(
@@ -220,16 +224,11 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     () => deed('send', 'sent', 'a test alert'),
     () => alerts.try(),
   );
-  change(
-    '/api/operator/note',
-    noteBody,
-    ({ run: name }) => deed('write', 'wrote', `a note on ${name}`),
-    ({ run: name, note }) => {
-      if (store.run(name) === null) return refusal(`there is no run "${name}" here`);
-      store.saveSetting(`note ${name}`, note);
-      return success(null);
-    },
-  );
+};
+
+const addDonors: Adds = (api, change, context) => {
+  const { store } = context.data;
+  api.get('/api/operator/blocks', perMinute(READS_PER_MINUTE), async () => ({ blocks: store.blocks() }));
   change(
     '/api/operator/let-go',
     letGoBody,
@@ -240,7 +239,7 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
     '/api/operator/rehearse',
     rehearsalWishSchema,
     (wish) => deed('rehearse', 'rehearsed', `a fault on ${wish.peer}: ${rehearsalText(wish)}`),
-    (wish) => rehearsals.begin(wish),
+    (wish) => context.rehearsals.begin(wish),
   );
   change(
     '/api/operator/unblock',
@@ -251,6 +250,22 @@ export function addOperatorControls(api: FastifyInstance, context: OperatorConte
       return success(null);
     },
   );
+};
+
+function saved(store: Store, name: Parameters<Store['saveSetting']>[0], value: string): Result<null> {
+  store.saveSetting(name, value);
+  return success(null);
+}
+
+const noRun = (name: string): Result<never> => refusal(`there is no run "${name}" here`);
+
+function activate({ run, data: { store }, onActivate }: OperatorContext, name: string): Result<null> {
+  if (onActivate === undefined) return refusal('this server trains one run only');
+  if (store.run(name) === null) return noRun(name);
+  if (name === run.name || store.besideRuns().includes(name)) return refusal('this run is active already');
+  // After the answer is on its way.
+  setImmediate(() => onActivate(name));
+  return success(null);
 }
 
 type HowToGo = z.infer<typeof letGoBody>['how'];

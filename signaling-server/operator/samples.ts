@@ -11,7 +11,7 @@ import { z } from 'zod';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { count } from '../../swarm/fields.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { blobReader } from '../files/blobs.ts';
+import { BlobReader } from '../files/blobs.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -95,7 +95,7 @@ async function apart(task: Task): Promise<Result<string[]>> {
 
 async function sampled(task: Task): Promise<Result<string[]>> {
   const stored = parseDocument(task.document).tokenizer.find(({ name }) => name === TOKENIZER_FILE);
-  const path = stored && blobReader(task.blobs).path(stored.hash);
+  const path = stored && new BlobReader(task.blobs).path(stored.hash);
   const tokenizer = path === undefined ? success(BYTES) : await openTokenizer(path);
   if (!tokenizer.ok) return tokenizer;
   try {
@@ -113,7 +113,7 @@ async function sampledWith(
   tokenizer: TextTokenizer,
   { blobs: folder, document, manifest, prompts, tokens }: Task,
 ): Promise<Result<string[]>> {
-  const blobs = blobReader(folder);
+  const blobs = new BlobReader(folder);
   const { file } = parseDocument(document);
   const model = modelOf(file);
   const read = checkpointWeights(blobs, parseManifest(manifest));

@@ -143,7 +143,7 @@ describe('a disk that is full', () => {
 
   it('an upload that cannot be kept stands everything too: whoever sent it is not late', async () => {
     const data = await servers.data();
-    const { putStream } = data.blobs;
+    const putStream = data.blobs.putStream.bind(data.blobs);
     let isFull = true;
     let tries = 0;
     data.blobs.putStream = async (chunks) => {

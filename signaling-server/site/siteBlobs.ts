@@ -61,7 +61,7 @@ export function siteBlobs(local: BlobStore, site: ObjectFolder, journal: Kept): 
   };
 
   return {
-    ...local,
+    path: (hash) => local.path(hash),
     put: async (bytes) => keep(await local.put(bytes)),
     putStream: async (chunks) => keep(await local.putStream(chunks)),
     has: async (hash) => (await local.has(hash)) || reached(() => site.has(hash)),

@@ -3,6 +3,7 @@ import type { ComponentProps } from 'preact';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { adapterText, countText, rateText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
+import type { PageActions } from './actions.ts';
 import { type BrowserName, GPU_ADVICE, type GpuFound, type Machine } from './machine.ts';
 import { aloneSeconds, pagesPerMinute, TRIAL_SECONDS, type Trial } from './trial.ts';
 
@@ -17,16 +18,15 @@ interface TrialProps {
   readonly trial: Trial;
   /** Of the run, as far as it is known. */
   readonly committedSteps: number;
-  readonly onTry: () => void;
-  readonly onStop: () => void;
+  readonly page: PageActions;
 }
 
-function TrialPart({ trial, committedSteps, onTry, onStop }: TrialProps) {
+function TrialPart({ trial, committedSteps, page }: TrialProps) {
   const isRunning = trial.kind === 'running';
   return (
     <div class="trial">
       <div class="buttons">
-        <button type="button" onClick={isRunning ? onStop : onTry}>
+        <button type="button" onClick={isRunning ? page.stopTrial : page.trySpeed}>
           {isRunning ? 'Stop the test' : trial.kind === 'none' ? 'Test its speed' : 'Test again'}
         </button>
         <span class="soft small">

@@ -10,6 +10,7 @@ import {
   limitsSchema,
 } from '../../../swarm/limits.ts';
 import { percentText } from '../page/format.ts';
+import type { DonorActions } from './actions.ts';
 import { ConditionsForm, DayCaps } from './conditionsForm.tsx';
 import { Amount, MEBIBYTE, MEGABYTE, Preference } from './fields.tsx';
 import { mayDonate } from './phase.ts';
@@ -19,8 +20,7 @@ import type { DonorState } from './state.ts';
 
 interface LimitsFormProps {
   readonly state: DonorState;
-  readonly onLimits: (limits: Limits) => void;
-  readonly onPreferences: (preferences: Preferences) => void;
+  readonly actions: DonorActions;
 }
 
 const RATES = [
@@ -28,17 +28,30 @@ const RATES = [
   ['download', 'Download, at most (MB a second)', 'downloadBytesPerSecond'],
 ] as const;
 
-export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) {
+const SWITCHES = [
+  [
+    'smooth',
+    'Ease off when this computer feels slow',
+    'Takes less of the GPU while this page’s picture stutters, and more again when it doesn’t. Works only while the tab is on screen.',
+  ],
+  ['keepAwake', 'Keep this device awake while it trains', 'The screen stays on. Never on battery.'],
+  [
+    'relayOnly',
+    'Hide my IP address from other donors',
+    'Everything then goes through the server, which is slower. Counts from the next time you join.',
+  ],
+] as const;
+
+export function LimitsForm({ state, actions }: LimitsFormProps) {
   const { limits, preferences } = state;
   const change = (part: Partial<Limits>): void => {
     const parsed = limitsSchema.safeParse({ ...limits, ...part });
-    if (parsed.success) onLimits(parsed.data); // what is no limit changes nothing
+    if (parsed.success) actions.limit(parsed.data); // what is no limit changes nothing
   };
   const prefer = (part: Partial<Preferences>): void => {
     const wanted = preferencesOf({ ...preferences, ...part });
-    if (wanted) onPreferences(wanted);
+    if (wanted) actions.prefer(wanted);
   };
-  const preferring = { preferences, prefer };
   return (
     <details class="card limits">
       <summary>Limits: what you give</summary>
@@ -78,24 +91,9 @@ export function LimitsForm({ state, onLimits, onPreferences }: LimitsFormProps) 
       </p>
       <ConditionsForm state={state} prefer={prefer} />
       <h3>This tab</h3>
-      <Preference
-        of="smooth"
-        name="Ease off when this computer feels slow"
-        note="Takes less of the GPU while this page’s picture stutters, and more again when it doesn’t. Works only while the tab is on screen."
-        {...preferring}
-      />
-      <Preference
-        of="keepAwake"
-        name="Keep this device awake while it trains"
-        note="The screen stays on. Never on battery."
-        {...preferring}
-      />
-      <Preference
-        of="relayOnly"
-        name="Hide my IP address from other donors"
-        note="Everything then goes through the server, which is slower. Counts from the next time you join."
-        {...preferring}
-      />
+      {SWITCHES.map(([of, name, note]) => (
+        <Preference key={of} {...{ of, name, note, preferences, prefer }} />
+      ))}
     </details>
   );
 }

@@ -4,7 +4,7 @@ import { type Leaderboard, leaderboardSchema, memberNameSchema } from '../../../
 import { NAME_LENGTH_LIMIT, nameProblem } from '../../../swarm/messages/publicName.ts';
 import { ask, withInvite } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
-import { onSubmit } from '../page/fields.tsx';
+import { onSubmit, TextField } from '../page/fields.tsx';
 import { Folded } from '../page/stacks.tsx';
 
 const ASK_MS = 30_000;
@@ -50,11 +50,18 @@ function Members({ invite, knownKey, ownKey }: MemberProps) {
   );
 }
 
+const SAVED = 'Saved. From now on what you give counts for this name.';
+const NOBODY = { name: '', team: '' };
+const NAMES = [
+  ['name', 'Name', 'nickname'],
+  ['team', 'Team (or none)', 'organization'],
+] as const;
+
 function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readonly onChange: () => void }) {
-  const [kept, keep] = useState({ name: '', team: '' });
-  const [written, write] = useState<{ readonly name: string; readonly team: string } | null>(null);
+  const [kept, keep] = useState(NOBODY);
+  const [written, write] = useState<typeof NOBODY | null>(null);
   const [answer, say] = useState('');
-  const { name, team } = written ?? kept;
+  const shown = written ?? kept;
   useEffect(() => {
     const key = knownKey();
     if (key === null) return;
@@ -63,11 +70,11 @@ function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readon
   const change = async (method: 'PUT' | 'DELETE', done: string): Promise<void> => {
     const key = ownKey();
     if (key === null) return say('This browser stores nothing for this site, so it can’t store a name.');
-    const wrong = method === 'PUT' ? (nameProblem(name) ?? nameProblem(team)) : null;
+    const isPut = method === 'PUT';
+    const wrong = isPut ? (nameProblem(shown.name) ?? nameProblem(shown.team)) : null;
     if (wrong !== null) return say(`Not saved: ${wrong}.`);
-    const body = method === 'PUT' ? { body: JSON.stringify({ name, team }) } : {};
-    const type: Record<string, string> = method === 'PUT' ? { 'content-type': 'application/json' } : {};
-    const headers = { ...keyed(key), ...type };
+    const headers = { ...keyed(key), ...(isPut && { 'content-type': 'application/json' }) };
+    const body = isPut ? { body: JSON.stringify(shown) } : {};
     const saved = await ask(withInvite('/api/name', invite), memberNameSchema, { method, headers, ...body });
     say(saved.ok ? done : saved.reason);
     if (!saved.ok) return;
@@ -76,38 +83,24 @@ function NameForm({ invite, knownKey, ownKey, onChange }: MemberProps & { readon
     onChange();
   };
   return (
-    <form
-      class="name"
-      onSubmit={onSubmit(() => change('PUT', 'Saved. From now on what you give counts for this name.'))}
-    >
+    <form class="name" onSubmit={onSubmit(() => change('PUT', SAVED))}>
       <p class="soft small">
         You’re anonymous. Pick a name to appear on the leaderboard, at most {NAME_LENGTH_LIMIT} characters. Everyone can
         read it. What you give counts from then on.
       </p>
       <div class="fields">
-        <label>
-          <span>Name</span>
-          <input
-            type="text"
-            autocomplete="nickname"
-            spellcheck={false}
-            value={name}
-            onInput={({ currentTarget }) => write({ name: currentTarget.value, team })}
+        {NAMES.map(([field, label, autocomplete]) => (
+          <TextField
+            key={field}
+            label={label}
+            value={shown[field]}
+            onInput={(text) => write({ ...shown, [field]: text })}
+            input={{ type: 'text', autocomplete, spellcheck: false }}
           />
-        </label>
-        <label>
-          <span>Team (or none)</span>
-          <input
-            type="text"
-            autocomplete="organization"
-            spellcheck={false}
-            value={team}
-            onInput={({ currentTarget }) => write({ name, team: currentTarget.value })}
-          />
-        </label>
+        ))}
       </div>
       <div class="buttons">
-        <button type="submit" disabled={name.trim() === ''}>
+        <button type="submit" disabled={shown.name.trim() === ''}>
           Save the name
         </button>
         {kept.name !== '' && (

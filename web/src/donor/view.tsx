@@ -28,10 +28,10 @@ interface PageProps {
 }
 
 /** Nobody is, or was, left without a place beside those who train: one more GPU may speed it up. */
-const wantsMore = ({ snapshot, phase }: DonorState, isFull: boolean): boolean =>
+const wantsMore = ({ snapshot, phase }: DonorState, status: ReturnType<typeof useStatus>['status']): boolean =>
   phase.kind !== 'spare' &&
   snapshot?.phase !== 'paused' &&
-  !isFull &&
+  (snapshot ?? status)?.isFull !== true &&
   !(snapshot?.donors.some(({ state }) => state === 'spare') ?? false);
 
 /** Nothing changes in them until the operator, or the next run, changes it. */
@@ -117,36 +117,38 @@ function PauseButton({ state, actions }: StatusBarProps) {
   );
 }
 
-export function DonorView({ state, actions, page, invite }: PageProps) {
-  const isRunning = !mayDonate(state);
+/** What the server says of the run, and when all is there that the first screen is made of. */
+function useRun({ state, actions, invite }: Omit<PageProps, 'page'>) {
+  const { phase, snapshot, machine } = state;
   // Reloaded after the end, it is told to come later: the next run is there when it is told.
-  const awaitsNext = state.phase.kind === 'postponed' && state.phase.reason === 'runFinished';
-  const { status, refusal, isAsked, isLost } = useStatus(
+  const awaitsNext = phase.kind === 'postponed' && phase.reason === 'runFinished';
+  const { isAsked, ...told } = useStatus(
     invite,
-    isRunning,
-    `${REST.has(state.snapshot?.phase ?? '') ? 'rests' : 'runs'} ${state.snapshot?.next ?? ''}`,
+    !mayDonate(state),
+    `${REST.has(snapshot?.phase ?? '') ? 'rests' : 'runs'} ${snapshot?.next ?? ''}`,
     awaitsNext,
   );
+  const { status } = told;
   const hasNext = awaitsNext && status !== null && status.phase !== 'finished';
   useEffect(() => {
     if (hasNext) actions.askAgain();
   }, [hasNext, actions]);
   const { about, isAsked: isAboutAsked } = useAbout(invite, status?.run ?? null);
+  const isSettled = useSettled(isAsked && isAboutAsked && machine.gpu.kind !== 'unknown');
+  return { ...told, about, isSettled };
+}
+
+export function DonorView({ state, actions, page, invite }: PageProps) {
+  const isRunning = !mayDonate(state);
+  const { status, refusal, isLost, about, isSettled } = useRun({ state, actions, invite });
   const isOver = status?.phase === 'finished';
   // After the end, what this browser keeps of its tab is enough.
   const proof = isOver ? keptProof(status.run) : null;
   const again = proof && (() => downloadAgain(proof));
-  const onDownload = isMember(state) ? () => actions.download() : again;
+  const onDownload = isMember(state) ? actions.download : again;
   const sample = useSample(invite, !isRunning || isOver, status?.run ?? '', status?.checkpointStep ?? 0);
   const isOld = isStale(state, isLost);
   useKeptFocus();
-  const { minuteBytes, preferences, machine } = state;
-  const { localNetwork } = machine;
-  const isSettled = useSettled(isAsked && isAboutAsked && machine.gpu.kind !== 'unknown');
-  const facts: FactsProps = {
-    ...{ host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork },
-    expected: status?.minuteTraffic ?? null,
-  };
   return (
     <>
       <Banner page="Donate" invite={invite} />
@@ -166,22 +168,8 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
             sample={isRunning ? sample : null}
           />
         )}
-        {!isRunning && !isOver && (
-          <GpuCard
-            machine={state.machine}
-            trial={state.trial}
-            committedSteps={status?.committedSteps ?? 0}
-            onTry={() => page.trySpeed()}
-            onStop={() => page.stopTrial()}
-          />
-        )}
-        {(isRunning || !isOver) && (
-          <LimitsForm
-            state={state}
-            onLimits={(limits) => actions.limit(limits)}
-            onPreferences={(chosen) => actions.prefer(chosen)}
-          />
-        )}
+        {!isRunning && !isOver && <GpuCard {...state} committedSteps={status?.committedSteps ?? 0} page={page} />}
+        {(isRunning || !isOver) && <LimitsForm state={state} actions={actions} />}
         {(isRunning || refusal === null || status?.isBlocked) && (
           <RunCard
             {...{ status, about, invite, isRunning, onDownload }}
@@ -190,23 +178,19 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
           />
         )}
         {!isOver && refusal === null && (
-          <Share
-            invite={invite}
-            run={status?.run ?? 'a model'}
-            wantsMore={wantsMore(state, (state.snapshot ?? status)?.isFull === true)}
-          />
+          <Share invite={invite} run={status?.run ?? 'a model'} wantsMore={wantsMore(state, status)} />
         )}
         {(isRunning || !isOver) && (
           <details class="card">
             <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
-            <Facts {...facts} />
+            <Facts {...factsOf(state)} expected={status?.minuteTraffic ?? null} />
           </details>
         )}
         <CreditCard
           credit={state.credit}
           today={state.surroundings.day}
-          forget={() => page.forgetCredit()}
-          askPlace={isMember(state) ? () => actions.place() : null}
+          forget={page.forgetCredit}
+          askPlace={isMember(state) ? actions.place : null}
         />
         <MemberCard invite={invite} knownKey={knownKey} ownKey={donorKey} />
         <Help state={state} />
@@ -214,3 +198,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
     </>
   );
 }
+
+const factsOf = ({ minuteBytes, preferences, machine }: DonorState): Omit<FactsProps, 'expected'> => ({
+  ...{ host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork: machine.localNetwork },
+});

@@ -205,7 +205,7 @@ function turn(
 /** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
 export function backward(step: Step, places: Places): KernelCall[] {
   const { operation } = step;
-  const { rows: N, sequence: T, width: C, buffer, value, gradient } = places;
+  const { rows: N, width: C, buffer, value, gradient } = places;
   const label = `${step.scope} d${operation.op}`;
   const x = (): BufferSlice => buffer(named(step.x));
   const y = (byproduct = ''): BufferSlice => buffer(named(step.y) + byproduct);
@@ -213,18 +213,8 @@ export function backward(step: Step, places: Places): KernelCall[] {
   const dy = (): BufferSlice => buffer(named(step.dy));
   const accumulate = step.accumulate ? 1 : 0;
   switch (operation.op) {
-    case 'embed': {
-      const dx_NC = dy();
-      const sorted = { order_N: buffer('order'), segments: buffer('segments') };
-      const table = gradient(operation.token);
-      const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
-        const tokens = { ...sorted, dx_NC, dtoken_VC: rowsOf(table, piece, 4 * C) };
-        return call(embedBackwardToken, tokens, { N, C, F: piece.first, R: piece.rows }, label + nameOf(piece));
-      });
-      if (operation.position === null) return calls;
-      const positions = { dx_NC, dposition_TC: gradient(operation.position) };
-      return [...calls, call(embedBackwardPosition, positions, { N, T, C }, label)];
-    }
+    case 'embed':
+      return embedBackward(dy(), operation, places, label);
     case 'layerNorm': {
       const shared = { x_NC: x(), stat_N2: y('.stat'), dy_NC: dy() };
       const weights = { dweight_C: gradient(operation.weight), dbias_C: gradient(operation.bias) };
@@ -265,6 +255,19 @@ export function backward(step: Step, places: Places): KernelCall[] {
     default:
       return assertNever(operation);
   }
+}
+
+function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: Places, label: string): KernelCall[] {
+  const { rows: N, sequence: T, width: C, buffer, gradient } = places;
+  const sorted = { order_N: buffer('order'), segments: buffer('segments') };
+  const table = gradient(embed.token);
+  const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
+    const tokens = { ...sorted, dx_NC, dtoken_VC: rowsOf(table, piece, 4 * C) };
+    return call(embedBackwardToken, tokens, { N, C, F: piece.first, R: piece.rows }, label + nameOf(piece));
+  });
+  if (embed.position === null) return calls;
+  const positions = { dx_NC, dposition_TC: gradient(embed.position) };
+  return [...calls, call(embedBackwardPosition, positions, { N, T, C }, label)];
 }
 
 function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {

@@ -51,10 +51,10 @@ export function useAct(): Act {
 }
 
 /** The line stays where there is no answer: nothing moves when one comes. */
-export function Answer({ answer }: Pick<Act, 'answer'>) {
+export function Answer({ answer, id }: Pick<Act, 'answer'> & { readonly id?: string }) {
   const ids = useContext(IdsContext);
   return (
-    <p class={answer?.ok === false ? 'answer' : 'answer soft'} role="status">
+    <p class={answer?.ok === false ? 'answer' : 'answer soft'} id={id} role="status">
       {answer && !answer.ok && <span aria-hidden="true">✕ </span>}
       {answer && withShortIds(answer.sentence, ids)}
     </p>

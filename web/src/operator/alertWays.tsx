@@ -40,11 +40,35 @@ export function useNotices(run: string, alerts: readonly Alert[]): void {
   }, [kinds]);
 }
 
+const WEBHOOK = (
+  <>
+    Send alerts to a web address <span class="note">a webhook of Slack, Discord or your own</span>
+  </>
+);
+
+/** Notifications of this browser: whether it is to show them, and what came of that. */
+function useBrowserNotices(run: string) {
+  const [isOn, turn] = useState(wantsNotices());
+  const act = useAct();
+  const choose = async (isWanted: boolean): Promise<void> => {
+    const isAllowed =
+      isWanted && 'Notification' in globalThis && (await Notification.requestPermission()) === 'granted';
+    localStorage.setItem(NOTIFY, isAllowed ? 'yes' : 'no');
+    turn(isAllowed);
+    act.clear();
+    if (isWanted && !isAllowed) await act.run(async () => refusal(NOT_ALLOWED), '');
+  };
+  const attempt = async (): Promise<void> => {
+    const isShown = notify(run, 'This is a test. Alerts of this run look like this.');
+    await act.run(async () => (isShown ? success(null) : refusal(NOT_SHOWN)), SHOWN);
+  };
+  return { isOn, answer: act.answer, choose, attempt };
+}
+
 export function AlertWays({ run }: { readonly run: string }) {
-  const [isNotified, setNotified] = useState(wantsNotices());
   const [url, write] = useState('');
   const [kept, keepAs] = useState('');
-  const [act, notices] = [useAct(), useAct()];
+  const [act, notices] = [useAct(), useBrowserNotices(run)];
   useEffect(() => {
     void read('/api/operator/webhook', keptSchema).then((answer) => {
       if (!answer.ok) return;
@@ -52,13 +76,6 @@ export function AlertWays({ run }: { readonly run: string }) {
       keepAs(answer.value.url);
     });
   }, []);
-  const choose = async (isOn: boolean): Promise<void> => {
-    const isAllowed = isOn && 'Notification' in globalThis && (await Notification.requestPermission()) === 'granted';
-    localStorage.setItem(NOTIFY, isAllowed ? 'yes' : 'no');
-    setNotified(isAllowed);
-    notices.clear();
-    if (isOn && !isAllowed) await notices.run(async () => refusal(NOT_ALLOWED), '');
-  };
   const checked = webhookSchema.safeParse(url);
   const isAddress = checked.success;
   const keep = async (): Promise<void> => {
@@ -72,23 +89,18 @@ export function AlertWays({ run }: { readonly run: string }) {
     if (isKept) keepAs(url);
   };
   const attempt = async (): Promise<void> => {
-    const isShown = isNotified && notify(run, 'This is a test. Alerts of this run look like this.');
-    if (isNotified) await notices.run(async () => (isShown ? success(null) : refusal(NOT_SHOWN)), SHOWN);
+    if (notices.isOn) await notices.attempt();
     if (kept !== '') await act.tell('/api/operator/webhook/try', {}, TAKEN);
   };
   return (
     <form class="ways" onSubmit={onSubmit(keep)}>
-      <Tick checked={isNotified} onChange={choose}>
+      <Tick checked={notices.isOn} onChange={notices.choose}>
         Notify me in this browser while this tab is open
       </Tick>
       {notices.answer && <Answer answer={notices.answer} />}
       <TextField
         class="block"
-        label={
-          <>
-            Send alerts to a web address <span class="note">a webhook of Slack, Discord or your own</span>
-          </>
-        }
+        label={WEBHOOK}
         value={url}
         onInput={(text) => write(text.trim())}
         input={{
@@ -101,7 +113,7 @@ export function AlertWays({ run }: { readonly run: string }) {
           Save address
         </SmallButton>
         <SmallButton
-          disabled={act.isOff || url !== kept || (url === '' && !isNotified)}
+          disabled={act.isOff || url !== kept || (url === '' && !notices.isOn)}
           title={url === kept ? undefined : 'Save the address first.'}
           onClick={() => void attempt()}
         >

@@ -243,18 +243,19 @@ function optionsOf(live: { readonly current: Live }, width: number): uPlot.Optio
     series: [{}, ...chart.lines.map((line) => seriesOf(line, colour))],
     hooks: {
       setCursor: [({ cursor: { idx } }) => live.current.onPlace(idx ?? null)],
-      setSelect: [
-        (plot) => {
-          const { left, width: chosen } = plot.select;
-          if (chosen < 4) return;
-          const [from, to] = [plot.posToVal(left, 'x'), plot.posToVal(left + chosen, 'x')];
-          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-          live.current.onWindow([Math.floor(from), Math.max(Math.ceil(to), Math.floor(from) + 2)]);
-        },
-      ],
+      setSelect: [(plot) => zoom(plot, live.current)],
       draw: [(plot) => drawMarks(plot, live.current)],
     },
   };
+}
+
+/** To what was selected, where that is more than a press. */
+function zoom(plot: uPlot, { onWindow }: Live): void {
+  const { left, width } = plot.select;
+  if (width < 4) return;
+  const [from, to] = [plot.posToVal(left, 'x'), plot.posToVal(left + width, 'x')];
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  onWindow([Math.floor(from), Math.max(Math.ceil(to), Math.floor(from) + 2)]);
 }
 
 /** With Shift held the steps go along with the pointer, until it is let go. */

@@ -38,7 +38,7 @@ export function noFitText(reason: string): string {
 
 const NOBODY_TO_FIT = 'No donors yet. Once there is one, this line says whether the run fits and how long it takes.';
 
-export interface Fit {
+interface Fit {
   readonly state: 'nothing' | 'asked' | 'fits' | 'refused';
   readonly sentence: string;
   readonly problem: DraftProblem | null;

@@ -1,5 +1,5 @@
 /** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentProps } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { refusal } from '../../../swarm/base.ts';
@@ -18,7 +18,7 @@ import { aboutText, countText } from '../page/format.ts';
 import { type Act, Answer, useAct } from './act.tsx';
 import { query, tell, upload } from './api.ts';
 import { type DraftField, type DraftProblem, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
-import { type Fit, noFitText, useFit } from './draftFit.ts';
+import { noFitText, useFit } from './draftFit.ts';
 import { DryRunWords } from './dryRunWords.tsx';
 
 const broughtSchema = z.object({ value: listedTextSchema });
@@ -93,15 +93,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
           {isWhole && fitSentence}
         </p>
       </Step>
-      <details>
-        <summary>Plan for other donors than those here</summary>
-        <TextArea
-          label="Cluster file: donors and their links, as for shoal plan"
-          value={cluster}
-          onInput={describe}
-          area={{ rows: 6, spellcheck: false }}
-        />
-      </details>
+      <ClusterField value={cluster} onInput={describe} />
       <div class="buttons">
         <button type="button" disabled={isOff || !isWhole} onClick={() => void check(cluster)}>
           Check plan
@@ -114,10 +106,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
         </button>
       </div>
       {!isWhole && (
-        <p class="answer" id={WRONG_ID} role="status">
-          <span aria-hidden="true">✕ </span>
-          {wrong.map(({ sentence }) => sentence).join(' ')}
-        </p>
+        <Answer id={WRONG_ID} answer={{ ok: false, sentence: wrong.map(({ sentence }) => sentence).join(' ') }} />
       )}
       <div id={ANSWER_ID}>
         <Answer answer={answer} />
@@ -158,7 +147,7 @@ function useDraft(initial: RunDraft, onAdded: () => void) {
 }
 
 /** What a button was answered, what is said of the fit beside it, and what either or `wrong` says of a field. */
-function useSaid(wrong: readonly DraftProblem[], fit: Fit, answer: Act['answer']) {
+function useSaid(wrong: readonly DraftProblem[], fit: ReturnType<typeof useFit>, answer: Act['answer']) {
   const refused = answer?.ok === false ? answer.sentence : null;
   const problem = refused === null ? null : draftProblem(refused);
   // What a button was answered of this draft is not said twice, and nothing is still being checked beside it.
@@ -361,3 +350,14 @@ function TrainingFields({ draft, set, marked }: DraftProps) {
     </>
   );
 }
+
+const ClusterField = (typed: Pick<ComponentProps<typeof TextArea>, 'value' | 'onInput'>) => (
+  <details>
+    <summary>Plan for other donors than those here</summary>
+    <TextArea
+      {...typed}
+      label="Cluster file: donors and their links, as for shoal plan"
+      area={{ rows: 6, spellcheck: false }}
+    />
+  </details>
+);

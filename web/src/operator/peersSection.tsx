@@ -106,17 +106,21 @@ export function PeersSection({ state, snapshot }: SectionProps) {
         )}
       </div>
       {row && <PeerCard key={row.peer} row={row} links={links} close={() => choose(null)} />}
-      {chosen !== null && !row && (
-        <section class="card" aria-labelledby="donor">
-          <div class="live-head">
-            <h2 id="donor">Donor {shortId(chosen)} is gone</h2>
-            <SmallButton onClick={() => choose(null)}>Close</SmallButton>
-          </div>
-        </section>
-      )}
+      {chosen !== null && !row && <GoneCard peer={chosen} close={() => choose(null)} />}
       {whatIf}
       <Blocks version={state.events.findLast(({ kind }) => kind === 'operator')?.id ?? 0} />
     </>
+  );
+}
+
+function GoneCard({ peer, close }: { readonly peer: string; readonly close: () => void }) {
+  return (
+    <section class="card" aria-labelledby="donor">
+      <div class="live-head">
+        <h2 id="donor">Donor {shortId(peer)} is gone</h2>
+        <SmallButton onClick={close}>Close</SmallButton>
+      </div>
+    </section>
   );
 }
 

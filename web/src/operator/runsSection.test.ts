@@ -5,7 +5,7 @@ const run = (name: string, createdAtMs: number, heldOutLoss: number | null, comm
   ...{ name, createdAtMs, heldOutLoss, committedSteps, note, steps: 100, isActive: name === 'now' },
 });
 const RUNS = [run('a-10', 1, 2, 50), run('a-9', 2, null, 100, 'lower rate'), run('now', 0, 9, 1), run('b', 3, 1, 0)];
-const names = (search: string, order: RunOrder) => foundRuns(RUNS, search, order).map(({ name }) => name);
+const names = (search: string, order: RunOrder) => foundRuns(RUNS, { search, order }).map(({ name }) => name);
 
 test('runs are found by words of their name and note, and sorted; the active one is first', () => {
   expect(names('', 'newest')).toEqual(['now', 'b', 'a-9', 'a-10']);

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
-import { Choice, onSubmit, TextArea } from '../page/fields.tsx';
+import { Choice, onSubmit, TextArea, TextField } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
 import { Chip, SmallButton } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
@@ -13,7 +13,7 @@ import { CardForm } from './cardForm.tsx';
 import { CheckpointRows } from './checkpointRows.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { RowProps, SectionProps } from './props.ts';
-import { useRuns } from './runList.ts';
+import { checkpointsVersion, useRuns } from './runList.ts';
 import { PHASES, runSign, type Sign } from './signs.ts';
 
 /** The runs that an operator looks for, in the order wished. Pure. */
@@ -46,8 +46,13 @@ export function withActive<Run extends Pick<ListedRun, 'name' | 'isActive' | 'is
   return isKnown ? runs.map((run) => ({ ...run, isActive: run.name === watched })) : runs;
 }
 
+interface Sought {
+  readonly search: string;
+  readonly order: RunOrder;
+}
+
 /** Whose name or note has every word of `search`; the active one always first. */
-export function foundRuns<Run extends Sortable>(runs: readonly Run[], search: string, order: RunOrder): Run[] {
+export function foundRuns<Run extends Sortable>(runs: readonly Run[], { search, order }: Sought): Run[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ name, note }: Run): boolean => words.every((word) => `${name} ${note}`.toLowerCase().includes(word));
   return runs
@@ -59,20 +64,77 @@ export function foundRuns<Run extends Sortable>(runs: readonly Run[], search: st
 
 /** The active run's own numbers are the snapshot's: the list is asked again when its checkpoints, or its loss on unseen text, change. */
 export function RunsSection({ state, actions, snapshot }: SectionProps) {
-  const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
-  const [list, refresh] = useRuns(`${snapshot.run} ${saved} ${snapshot.phase} ${snapshot.evaluationLoss}`);
+  const { run: own, phase, committedSteps, loss, evaluationLoss } = snapshot;
+  const [list, refresh] = useRuns([own, checkpointsVersion(state), phase, evaluationLoss].join(' '));
+  const { texts, queue, canActivate, canBeside } = list;
   const [draft, write] = useState<RunDraft | null>(null);
-  const [search, find] = useState('');
-  const [order, sort] = useState<RunOrder>('newest');
-  const act = useAct();
-  const tellServer = async (path: string, body: unknown, done: string): Promise<void> => {
-    await act.tell(path, body, done);
-    refresh();
+  const [sought, seek] = useState<Sought>({ search: '', order: 'newest' });
+  const { act, ...acts } = useRunActs({ state, actions, snapshot }, refresh);
+  const clone: RowProps['clone'] = (...from) => {
+    act.clear();
+    write(draftOf(...from));
   };
+  const runs = withActive(list.runs, own);
+  const first = runs.find(({ isActive }) => isActive) ?? runs[0];
+  // This dashboard is of a run that trains beside the first one: others are told on theirs.
+  const isBesides = runs.some(({ name, isBeside }) => isBeside && name === own);
+  const rowOf = (run: ListedRun) => {
+    const isOwn = run.name === own;
+    return {
+      run: isOwn ? { ...run, committedSteps, loss } : run,
+      active: isOwn ? runSign(snapshot) : null,
+      isNext: run.name === state.changingTo,
+      isHere: isBesides ? isOwn : !run.isBeside,
+      place: queue.indexOf(run.name),
+      isOff: act.isOff || state.changingTo !== null,
+      ...{ canActivate, canBeside, ...acts, clone },
+    };
+  };
+  return (
+    <>
+      <section class="card" aria-labelledby="runs">
+        <div class="live-head">
+          <h2 id="runs">{canBeside || isBesides ? 'Runs of this site' : 'Runs of this server'}</h2>
+          <button type="button" disabled={act.isOff || !first} onClick={() => first && clone(first, null)}>
+            New run
+          </button>
+        </div>
+        <div class="answers">
+          <Answer answer={act.answer} />
+        </div>
+        {runs.length > 1 && <Finder sought={sought} seek={seek} />}
+        <ul class="rows">
+          {foundRuns(runs, sought).map((run) => (
+            <RunRow key={run.name} {...rowOf(run)} />
+          ))}
+        </ul>
+      </section>
+      <CardForm run={own} />
+      {draft !== null && (
+        <DraftForm
+          key={`${draft.source} ${draft.checkpoint} ${draft.generation}`}
+          {...{ runs, texts }}
+          initial={draft}
+          donors={snapshot.donors.length}
+          onClose={() => write(null)}
+          onAdded={refresh}
+        />
+      )}
+    </>
+  );
+}
+
+/** What the buttons of the rows do: one thing at a time, whichever row it is of. */
+function useRunActs({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>, refresh: () => void) {
+  const act = useAct();
   // What was said of a change, or of what comes next, is over with it.
   useEffect(() => {
     if (state.changingTo === null) act.clear();
   }, [state.changingTo, snapshot.run]);
+  const tellServer = async (path: string, body: unknown, done: string): Promise<void> => {
+    await act.tell(path, body, done);
+    refresh();
+  };
   const activate = async (run: string): Promise<void> => {
     const isTold = await act.tell('/api/operator/activate', { run }, `The server changes to ${run}.`);
     if (isTold) actions.changes(run);
@@ -83,98 +145,38 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
     if (isThere) saveFrom(address);
     else refresh();
   };
-  const clone = (run: ListedRun, checkpoint: number | null, generation?: number): void => {
-    act.clear();
-    write({
-      ...INITIAL_DRAFT,
-      ...{ source: run.name, checkpoint, generation },
-      ...{ name: `${run.name.slice(0, 90)}-${checkpoint ?? 'new'}`, steps: run.steps },
-      ...{ globalBatchSize: run.globalBatchSize, sequenceLength: run.sequenceLength, learningRate: run.learningRate },
-    });
-  };
-  const runs = withActive(list.runs, snapshot.run);
-  const [first] = runs;
-  // This dashboard is of a run that trains beside the first one: others are told on theirs.
-  const isBesides = runs.some(({ name, isBeside }) => isBeside && name === snapshot.run);
-  return (
-    <>
-      <section class="card" aria-labelledby="runs">
-        <div class="live-head">
-          <h2 id="runs">{list.canBeside || isBesides ? 'Runs of this site' : 'Runs of this server'}</h2>
-          <button
-            type="button"
-            disabled={act.isOff || !first}
-            onClick={() => first && clone(activeOf(runs) ?? first, null)}
-          >
-            New run
-          </button>
-        </div>
-        <div class="answers">
-          <Answer answer={act.answer} />
-        </div>
-        {runs.length > 1 && (
-          <div class="controls">
-            <label class="inline">
-              <span>Find</span>
-              <input
-                type="search"
-                class="small"
-                placeholder="name or note"
-                value={search}
-                onInput={(event) => find(event.currentTarget.value)}
-              />
-            </label>
-            <Choice
-              class="inline"
-              label="Sort"
-              value={order}
-              options={RUN_ORDERS}
-              choose={sort}
-              select={{ class: 'small' }}
-            />
-          </div>
-        )}
-        <ul class="rows">
-          {foundRuns(runs, search, order).map((run) => (
-            <RunRow
-              key={run.name}
-              run={
-                run.name === snapshot.run
-                  ? { ...run, committedSteps: snapshot.committedSteps, loss: snapshot.loss }
-                  : run
-              }
-              active={run.name === snapshot.run ? runSign(snapshot) : null}
-              isNext={run.name === state.changingTo}
-              isHere={isBesides ? run.name === snapshot.run : !run.isBeside}
-              canActivate={list.canActivate}
-              canBeside={list.canBeside}
-              place={list.queue.indexOf(run.name)}
-              isOff={act.isOff || state.changingTo !== null}
-              tellServer={tellServer}
-              download={download}
-              activate={activate}
-              clone={clone}
-            />
-          ))}
-        </ul>
-      </section>
-      <CardForm run={snapshot.run} />
-      {draft !== null && (
-        <DraftForm
-          key={`${draft.source} ${draft.checkpoint} ${draft.generation}`}
-          initial={draft}
-          runs={runs}
-          onClose={() => write(null)}
-          texts={list.texts}
-          donors={snapshot.donors.length}
-          onAdded={refresh}
-        />
-      )}
-    </>
-  );
+  return { act, tellServer, activate, download };
 }
 
-const activeOf = (runs: readonly ListedRun[]): ListedRun | undefined => runs.find(({ isActive }) => isActive);
+/** A new run like this one. */
+const draftOf = (run: ListedRun, checkpoint: number | null, generation?: number): RunDraft => ({
+  ...INITIAL_DRAFT,
+  ...{ source: run.name, checkpoint, generation },
+  ...{ name: `${run.name.slice(0, 90)}-${checkpoint ?? 'new'}`, steps: run.steps },
+  ...{ globalBatchSize: run.globalBatchSize, sequenceLength: run.sequenceLength, learningRate: run.learningRate },
+});
+
+function Finder({ sought, seek }: { readonly sought: Sought; readonly seek: (sought: Sought) => void }) {
+  return (
+    <div class="controls">
+      <TextField
+        class="inline"
+        label="Find"
+        value={sought.search}
+        onInput={(search) => seek({ ...sought, search })}
+        input={{ type: 'search', class: 'small', placeholder: 'name or note' }}
+      />
+      <Choice
+        class="inline"
+        label="Sort"
+        value={sought.order}
+        options={RUN_ORDERS}
+        choose={(order) => seek({ ...sought, order })}
+        select={{ class: 'small' }}
+      />
+    </div>
+  );
+}
 
 const NEXT: Sign = PHASES.preparing;
 
@@ -254,10 +256,9 @@ function RunNote({ run, note, isOff, save }: NoteProps) {
   );
 }
 
-function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clone, ...props }: RowProps) {
-  const { canActivate, canBeside, place, activate } = props;
+function RunRow(props: RowProps) {
+  const { run, active, isNext, isHere, isOff, tellServer } = props;
   const { name, model } = run;
-  const isTraining = run.isActive || run.isBeside;
   return (
     <li class="row">
       <div class="live-head">
@@ -271,39 +272,7 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
         layers of {model.width}: {countText(model.parameters)} parameters. {run.globalBatchSize} samples of{' '}
         {run.sequenceLength} tokens a step, out of {countText(run.dataTokens)} tokens to train on.
       </p>
-      <div class="buttons">
-        {isTraining && active === null && (
-          <a href={run.isBeside ? query('/operator', { run: name }) : '/operator'}>
-            Open its dashboard<span class="hidden"> of {name}</span>
-          </a>
-        )}
-        {canActivate && !isTraining && (
-          <Confirm
-            label="Make active"
-            about={name}
-            question="The active run stops after its current step, and its donors move to this one."
-            disabled={isOff}
-            onSure={() => void activate(name)}
-          />
-        )}
-        {canBeside && !isTraining && run.committedSteps < run.steps && (
-          <Confirm
-            label="Train beside"
-            about={name}
-            question="The site will train it beside the active run, with donors of its own. You can stop it later, but it can’t become the active run again."
-            disabled={isOff}
-            onSure={() =>
-              void tellServer('/api/operator/beside', { run: name }, `The site now trains ${name} as well.`)
-            }
-          />
-        )}
-        {canActivate && !isTraining && (run.committedSteps < run.steps || place >= 0) && (
-          <QueueButton name={name} place={place} isOff={isOff} tellServer={tellServer} />
-        )}
-        <SmallButton about={`of ${name}`} disabled={isOff} onClick={() => clone(run, null)}>
-          New run with its text
-        </SmallButton>
-      </div>
+      <RunButtons {...props} />
       {isHere && (
         <RunNote
           run={name}
@@ -312,16 +281,45 @@ function RunRow({ run, active, isNext, isHere, isOff, tellServer, download, clon
           save={(note) => void tellServer('/api/operator/note', { run: name, note }, 'Noted.')}
         />
       )}
-      {isHere && (
-        <CheckpointRows
-          run={run}
-          canGoBack={active !== null}
-          isOff={isOff}
-          tellServer={tellServer}
-          download={download}
-          clone={clone}
+      {isHere && <CheckpointRows {...props} canGoBack={active !== null} />}
+    </li>
+  );
+}
+
+function RunButtons({ run, active, canActivate, canBeside, place, isOff, tellServer, activate, clone }: RowProps) {
+  const { name } = run;
+  const isTraining = run.isActive || run.isBeside;
+  return (
+    <div class="buttons">
+      {isTraining && active === null && (
+        <a href={run.isBeside ? query('/operator', { run: name }) : '/operator'}>
+          Open its dashboard<span class="hidden"> of {name}</span>
+        </a>
+      )}
+      {canActivate && !isTraining && (
+        <Confirm
+          label="Make active"
+          about={name}
+          question="The active run stops after its current step, and its donors move to this one."
+          disabled={isOff}
+          onSure={() => void activate(name)}
         />
       )}
-    </li>
+      {canBeside && !isTraining && run.committedSteps < run.steps && (
+        <Confirm
+          label="Train beside"
+          about={name}
+          question="The site will train it beside the active run, with donors of its own. You can stop it later, but it can’t become the active run again."
+          disabled={isOff}
+          onSure={() => void tellServer('/api/operator/beside', { run: name }, `The site now trains ${name} as well.`)}
+        />
+      )}
+      {canActivate && !isTraining && (run.committedSteps < run.steps || place >= 0) && (
+        <QueueButton name={name} place={place} isOff={isOff} tellServer={tellServer} />
+      )}
+      <SmallButton about={`of ${name}`} disabled={isOff} onClick={() => clone(run, null)}>
+        New run with its text
+      </SmallButton>
+    </div>
   );
 }

@@ -10,7 +10,7 @@ import { UNSEEN_LOSS } from '../page/unseenLoss.ts';
 import { Answer, useAct } from './act.tsx';
 import { query, tell, useAnswer } from './api.ts';
 import type { SectionProps } from './props.ts';
-import { useRuns } from './runList.ts';
+import { checkpointsVersion, useRuns } from './runList.ts';
 
 const samplesSchema = z.object({
   samples: z.array(z.object({ committedSteps: z.number(), prompt: z.string(), text: z.string() })),
@@ -22,8 +22,7 @@ const FIRST_PROMPTS = ['The ', 'Call me '];
 const MOST_PROMPTS = 5;
 
 export function SamplesSection({ state, snapshot: { run } }: SectionProps) {
-  const saved = state.events.findLast(({ kind }) => kind === 'checkpoint' || kind === 'rollBack')?.id;
-  const [{ runs }] = useRuns(`${run} ${saved}`);
+  const [{ runs }] = useRuns(`${run} ${checkpointsVersion(state)}`);
   const [samples, refresh] = useAnswer(query('/api/operator/samples', { run }), samplesSchema, NOTHING_YET, null);
   const checkpoints = runs.find(({ name }) => name === run)?.checkpoints.map((each) => each.committedSteps) ?? [];
   return (
@@ -51,18 +50,10 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
   const text = edited ?? (known.length > 0 ? known : FIRST_PROMPTS).join('\n');
   const prompts = [...new Set(text.split('\n').filter((line) => line !== ''))].slice(0, MOST_PROMPTS);
   const step = chosen !== null && checkpoints.includes(chosen) ? chosen : checkpoints.at(-1);
-  /** One after the other: the server writes one at a time. A checkpoint may be gone before its turn comes. */
-  const writeAll = async (steps: readonly number[]): Promise<Result<unknown>> => {
-    const refused: string[] = [];
-    for (const each of steps) {
-      const question = { run, step: each, prompts, tokens };
-      const answer = await tell('/api/operator/samples', question, z.unknown());
-      if (!answer.ok) refused.push(steps.length > 1 ? `After ${each} steps: ${answer.reason}` : answer.reason);
-      onWritten();
-    }
-    return refused.length > 0 ? refusal(refused.join(' ')) : success(null);
+  const write = (steps: readonly number[]) => {
+    const questions = steps.map((step) => ({ run, step, prompts, tokens }));
+    return act.run(() => writeAll(questions, onWritten), 'Written: see below.');
   };
-  const write = (steps: readonly number[]) => act.run(() => writeAll(steps), 'Written: see below.');
   return (
     <form class="card" aria-labelledby="samples" onSubmit={onSubmit(() => step !== undefined && write([step]))}>
       <h2 id="samples">Samples</h2>
@@ -106,6 +97,18 @@ function SampleForm({ run, checkpoints, known, onWritten }: FormProps) {
       <Answer answer={act.answer} />
     </form>
   );
+}
+
+/** One after the other: the server writes one at a time. A checkpoint may be gone before its turn comes. */
+async function writeAll(questions: readonly { step: number }[], onWritten: () => void): Promise<Result<unknown>> {
+  const refused: string[] = [];
+  for (const question of questions) {
+    const answer = await tell('/api/operator/samples', question, z.unknown());
+    if (!answer.ok)
+      refused.push(questions.length > 1 ? `After ${question.step} steps: ${answer.reason}` : answer.reason);
+    onWritten();
+  }
+  return refused.length > 0 ? refusal(refused.join(' ')) : success(null);
 }
 
 /** Of that very state; else of the newest one before it that was tested, which is then said. */

@@ -5,7 +5,6 @@ import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../.
 import { counted } from '../../../swarm/quantityText.ts';
 import { besideOfRows, timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
-import { Tick } from '../page/fields.tsx';
 import { shortId } from '../page/format.ts';
 import { IdsContext } from './act.tsx';
 import { query, read } from './api.ts';
@@ -176,9 +175,14 @@ function Scrubber({ first, last, chosen, shown, choose }: ScrubberProps) {
         />
         <output for="step">{shown + 1}</output>
       </span>
-      <Tick checked={chosen === null} onChange={(isOn) => choose(isOn ? null : last)}>
-        Follow the newest step
-      </Tick>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={chosen === null}
+          onChange={(event) => choose(event.currentTarget.checked ? null : last)}
+        />
+        <span>Follow the newest step</span>
+      </label>
     </div>
   );
 }

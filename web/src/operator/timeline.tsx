@@ -96,24 +96,7 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
           choose={follow}
           select={{ class: 'small' }}
         />
-        <span class="legend note">
-          <span>
-            <span class="patch forward" aria-hidden="true" /> forward
-          </span>
-          <span>
-            <span class="patch backward" aria-hidden="true" /> backward
-          </span>
-          <span>
-            <span class="patch again" aria-hidden="true" /> recomputed
-          </span>
-          {turnEnds.length > 0 && (
-            <span>
-              <span class="patch meeting" aria-hidden="true" />{' '}
-              {turnEnds[0]?.action.op === 'MEET' ? 'the islands’ meeting' : 'switch to the next island'}
-            </span>
-          )}
-          <span>thin: predicted</span>
-        </span>
+        <Legend end={turnEnds[0]} />
       </div>
       <div aria-hidden="true">
         {shown.map((peer) => (
@@ -133,13 +116,7 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
             </div>
           </div>
         ))}
-        <div class="span-row">
-          <span />
-          <span class="trace-scale soft small">
-            <span>0</span>
-            <span>{millisText(seconds)}</span>
-          </span>
-        </div>
+        <Scale seconds={seconds} />
       </div>
       {rows.length > MOST_ROWS && (
         <SmallButton onClick={() => whole(!isWhole)}>
@@ -151,6 +128,37 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
     </figure>
   );
 }
+
+const PATCHES = [
+  ['forward', 'forward'],
+  ['backward', 'backward'],
+  ['again', 'recomputed'],
+] as const;
+
+/** `end`: with islands, what a donor's turn ended with. */
+function Legend({ end }: { readonly end: Timeline[number] | undefined }) {
+  const ends = end?.action.op === 'MEET' ? 'the islands’ meeting' : 'switch to the next island';
+  return (
+    <span class="legend note">
+      {[...PATCHES, ...(end ? [['meeting', ends] as const] : [])].map(([look, word]) => (
+        <span key={look}>
+          <span class={`patch ${look}`} aria-hidden="true" /> {word}
+        </span>
+      ))}
+      <span>thin: predicted</span>
+    </span>
+  );
+}
+
+const Scale = ({ seconds }: { readonly seconds: number }) => (
+  <div class="span-row">
+    <span />
+    <span class="trace-scale soft small">
+      <span>0</span>
+      <span>{millisText(seconds)}</span>
+    </span>
+  </div>
+);
 
 const WORDS: Readonly<Record<string, string>> = { F: 'forward', B: 'backward', R: 'recomputed' };
 

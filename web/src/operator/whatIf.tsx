@@ -44,9 +44,12 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
   const [plan, show] = useState<DryRun | null>(null);
   const act = useAct();
   // Whoever was chosen may be gone by now.
-  const like = peers.includes(change.like) ? change.like : (peers[0] ?? '');
-  const removed = peers.includes(change.removed) ? change.removed : '';
-  const words = changeWords({ ...change, like, removed });
+  const asked = {
+    ...change,
+    like: peers.includes(change.like) ? change.like : (peers[0] ?? ''),
+    removed: peers.includes(change.removed) ? change.removed : '',
+  };
+  const words = changeWords(asked);
   const ask = (): void => {
     void act.run(async () => {
       const question = { draft: null, cluster: null, whatIf: words === '' ? null : words };
@@ -55,7 +58,6 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
       return answer;
     }, 'This is a prediction. Nothing was changed.');
   };
-  const set = (part: Partial<Change>): void => edit({ ...change, ...part });
   if (peers.length === 0) {
     return (
       <section class="card" aria-labelledby="what-if">
@@ -70,32 +72,7 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
     <form class="card" aria-labelledby="what-if" onSubmit={onSubmit(ask)}>
       <h2 id="what-if">What if</h2>
       <p class="soft small">How other donors or lines would change a step. Nothing is changed by asking.</p>
-      <div class="fields short">
-        <Quantity
-          label="More donors"
-          value={change.added}
-          least={0}
-          most={200}
-          onInput={(added) => set({ added: Math.max(0, Math.floor(added || 0)) })}
-        />
-        <PeerChoice label="Like whom" value={like} peers={peers} choose={(peer) => set({ like: peer })} />
-        <PeerChoice
-          label="Without"
-          none="nobody"
-          value={removed}
-          peers={peers}
-          choose={(peer) => set({ removed: peer })}
-        />
-        {FACTORS.map(([field, label]) => (
-          <Choice
-            key={field}
-            label={label}
-            value={change.factors[field]}
-            options={TIMES}
-            choose={(factor) => set({ factors: { ...change.factors, [field]: factor } })}
-          />
-        ))}
-      </div>
+      <ChangeFields change={asked} edit={edit} peers={peers} />
       <div class="buttons">
         <button type="submit" class="primary" disabled={act.isOff}>
           Predict
@@ -104,6 +81,44 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
       <Answer answer={act.answer} />
       {plan && <DryRunWords plan={plan} steps={null} />}
     </form>
+  );
+}
+
+interface FieldsProps {
+  readonly change: Change;
+  readonly edit: (change: Change) => void;
+  readonly peers: readonly string[];
+}
+
+function ChangeFields({ change, edit, peers }: FieldsProps) {
+  const { added, like, removed, factors } = change;
+  return (
+    <div class="fields short">
+      <Quantity
+        label="More donors"
+        value={added}
+        least={0}
+        most={200}
+        onInput={(more) => edit({ ...change, added: Math.max(0, Math.floor(more || 0)) })}
+      />
+      <PeerChoice label="Like whom" value={like} peers={peers} choose={(peer) => edit({ ...change, like: peer })} />
+      <PeerChoice
+        label="Without"
+        none="nobody"
+        value={removed}
+        peers={peers}
+        choose={(peer) => edit({ ...change, removed: peer })}
+      />
+      {FACTORS.map(([field, label]) => (
+        <Choice
+          key={field}
+          label={label}
+          value={factors[field]}
+          options={TIMES}
+          choose={(factor) => edit({ ...change, factors: { ...factors, [field]: factor } })}
+        />
+      ))}
+    </div>
   );
 }
 

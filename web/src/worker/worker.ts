@@ -34,8 +34,8 @@ let neighbourhood: Neighbourhood | null = null;
 let calls: WorkerCalls | null = null;
 let opened: OpenDevice | null = null;
 let limits: Limits = NO_LIMITS;
-let apply: (welcome: Welcome) => Promise<void> = async () => {};
-let applying: Promise<void> = Promise.resolve();
+let check: (welcome: Welcome) => Promise<void> = async () => {};
+let checking: Promise<void> = Promise.resolve();
 /** Of the connection there is; what was measured for an earlier one is not told to it. */
 let newest: Welcome | null = null;
 
@@ -55,6 +55,27 @@ function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) =
     }, STATUS_INTERVAL_MS);
   };
 }
+
+/** Checks this GPU for the run of a welcome, and tells what was measured unless another welcome came meanwhile. */
+const checkBy = (page: Remote<DonorPage>, device: OpenDevice) => async (welcome: Welcome) => {
+  const { run } = welcome;
+  if (welcome !== newest) return;
+  const model = modelFromConfig(run.model);
+  if (!model.ok) return; // the session says so
+  const memory = {
+    recall: (key: string) => page.recall(key),
+    remember: (key: string, value: string) => page.remember(key, value),
+  };
+  const { memoryBytes } = limits;
+  const { train, wire, compute: asked, stateWire } = run;
+  const ofRun = { model: model.value, train, wire, asked, stateWire };
+  const applicant = { ...ofRun, gpu: gpuOf(device), adapter: device.profile, memoryBytes, memory, now };
+  const machineGibibytes = 'deviceMemory' in navigator ? Number(navigator.deviceMemory) : undefined;
+  const admitted = await admit({ ...applicant, drafted: welcome.memory, machineGibibytes });
+  if (welcome !== newest) return;
+  if (admitted.ok) session?.measured(admitted.value);
+  else await page.fail('wrongGpu', admitted.reason);
+};
 
 async function open(page: Remote<DonorPage>, given: Limits) {
   const found = await openDevice(navigator.gpu, navigator.userAgent, { now, wait });
@@ -101,25 +122,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
     wait,
   });
   limit(given);
-  apply = async (welcome) => {
-    const { run } = welcome;
-    if (welcome !== newest) return;
-    const model = modelFromConfig(run.model);
-    if (!model.ok) return; // the session says so
-    const memory = {
-      recall: (key: string) => page.recall(key),
-      remember: (key: string, value: string) => page.remember(key, value),
-    };
-    const { memoryBytes } = limits;
-    const { train, wire, compute: asked, stateWire } = run;
-    const ofRun = { model: model.value, train, wire, asked, stateWire };
-    const applicant = { ...ofRun, gpu, adapter: profile, memoryBytes, memory, now };
-    const machineGibibytes = 'deviceMemory' in navigator ? Number(navigator.deviceMemory) : undefined;
-    const admitted = await admit({ ...applicant, drafted: welcome.memory, machineGibibytes });
-    if (welcome !== newest) return;
-    if (admitted.ok) session?.measured(admitted.value);
-    else await page.fail('wrongGpu', admitted.reason);
-  };
+  check = checkBy(page, opened);
   setInterval(() => {
     const at = session?.progress();
     void page.sendServer({ type: 'heartbeat', ...(at && { at }) });
@@ -149,8 +152,8 @@ function serverSaid(message: ServerMessage, relayOnly: boolean): void {
   if (message.type !== 'welcome' || isStill) return;
   newest = message;
   // One at a time: a connection that came back during a check has its own after it.
-  applying = applying
-    .then(() => apply(message))
+  checking = checking
+    .then(() => check(message))
     .catch((error: unknown) => {
       setTimeout(() => {
         throw error; // the page hears of it as of any other error of the worker
