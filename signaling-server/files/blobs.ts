@@ -13,32 +13,7 @@ import { makeFolder } from './makeFolder.ts';
 /** The SHA-256 of a blob's bytes, as 64 lower-case hexadecimal digits. */
 export type BlobHash = string;
 
-export interface BlobStore {
-  /** Keeps the bytes and answers once they are on the disk. */
-  put(bytes: Uint8Array): Promise<BlobHash>;
-  /** The same of bytes as they come; what did not come whole leaves nothing behind. */
-  putStream(chunks: AsyncIterable<Uint8Array>): Promise<BlobHash>;
-  has(hash: BlobHash): Promise<boolean>;
-  /** The file that holds the blob, if the store has it. */
-  path(hash: BlobHash): string;
-  /** The whole blob, compared with its name: damage is an error. */
-  read(hash: BlobHash): Promise<Buffer<ArrayBuffer>>;
-  /**
-   * What is wrong with its file: missing, its bytes have changed, or `look` at all of them, in pieces, found something.
-   * Reads all of it, once a file.
-   */
-  problem(hash: BlobHash, look?: (piece: Uint8Array) => string | null): Promise<string | null>;
-  /** Bytes `[from, to)`, as they stand on the disk. */
-  readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>>;
-  /** Nothing happens where it has no such blob. One that somebody reads goes when the last one lets it go. */
-  remove(hash: BlobHash): Promise<void>;
-  /** For whoever reads several for a while: whichever are removed meanwhile stay until the answer is called, once. */
-  hold(hashes: Iterable<BlobHash>): () => Promise<void>;
-  /** Throws where nothing can be written now. */
-  tryDisk(): Promise<void>;
-  /** Every blob there is, for sweeping those that nothing names. */
-  list(): Promise<BlobHash[]>;
-}
+export type BlobStore = Pick<Blobs, keyof Blobs>;
 
 const UNFINISHED = 'unfinished';
 /** There is room again where so much can be written. */
@@ -49,17 +24,19 @@ const blobHash = (bytes: Uint8Array): BlobHash => hash('sha256', bytes);
 
 /** For another process than the one that writes them. */
 export class BlobReader {
-  readonly directory: string;
+  protected readonly directory: string;
 
   constructor(directory: string) {
     this.directory = directory;
   }
 
+  /** The file that holds the blob, if the store has it. */
   path(hash: BlobHash): string {
     invariant(isBlobHash(hash), `"${hash}" is no blob's name`);
     return join(this.directory, hash.slice(0, 2), hash.slice(2));
   }
 
+  /** Bytes `[from, to)`, as they stand on the disk. */
   async readRange(hash: BlobHash, from: number, to: number): Promise<Buffer<ArrayBuffer>> {
     const file = await open(this.path(hash));
     try {
@@ -78,13 +55,14 @@ export async function openBlobs(directory: string): Promise<BlobStore> {
   return new Blobs(directory);
 }
 
-class Blobs extends BlobReader implements BlobStore {
+class Blobs extends BlobReader {
   /** Files that were read and found whole, as they were then. */
   readonly #whole = new Map<BlobHash, string>();
   /** How many hold each; and those among them that are to go. */
   readonly #held = new Map<BlobHash, number>();
   readonly #doomed = new Set<BlobHash>();
 
+  /** Keeps the bytes and answers once they are on the disk. */
   async put(bytes: Uint8Array): Promise<BlobHash> {
     const hash = blobHash(bytes);
     // One whose bytes have changed is put right by this.
@@ -97,6 +75,7 @@ class Blobs extends BlobReader implements BlobStore {
     return this.#keep(temporary, hash);
   }
 
+  /** The same of bytes as they come; what did not come whole leaves nothing behind. */
   async putStream(chunks: AsyncIterable<Uint8Array>): Promise<BlobHash> {
     const temporary = this.#temporary();
     const hash = createHash('sha256');
@@ -134,6 +113,7 @@ class Blobs extends BlobReader implements BlobStore {
     );
   }
 
+  /** The whole blob, compared with its name: damage is an error. */
   async read(hash: BlobHash): Promise<Buffer<ArrayBuffer>> {
     const path = this.path(hash);
     const bytes = await readFile(path);
@@ -141,6 +121,10 @@ class Blobs extends BlobReader implements BlobStore {
     return bytes as Buffer<ArrayBuffer>; // readFile never answers with shared memory
   }
 
+  /**
+   * What is wrong with its file: missing, its bytes have changed, or `look` at all of them, in pieces, found something.
+   * Reads all of it, once a file.
+   */
   async problem(hash: BlobHash, look: (piece: Uint8Array) => string | null = () => null): Promise<string | null> {
     const path = this.path(hash);
     const found = createHash('sha256');
@@ -160,6 +144,7 @@ class Blobs extends BlobReader implements BlobStore {
     }
   }
 
+  /** For whoever reads several for a while: whichever are removed meanwhile stay until the answer is called, once. */
   hold(hashes: Iterable<BlobHash>): () => Promise<void> {
     const own = new Set(hashes);
     for (const hash of own) this.#held.set(hash, (this.#held.get(hash) ?? 0) + 1);
@@ -177,6 +162,7 @@ class Blobs extends BlobReader implements BlobStore {
     if (others === 0 && this.#doomed.delete(hash)) await this.remove(hash);
   }
 
+  /** Nothing happens where it has no such blob. One that somebody reads goes when the last one lets it go. */
   async remove(hash: BlobHash): Promise<void> {
     if (this.#held.has(hash)) {
       this.#doomed.add(hash);
@@ -186,6 +172,7 @@ class Blobs extends BlobReader implements BlobStore {
     await rm(this.path(hash), { force: true });
   }
 
+  /** Throws where nothing can be written now. */
   async tryDisk(): Promise<void> {
     const temporary = this.#temporary();
     try {
@@ -195,6 +182,7 @@ class Blobs extends BlobReader implements BlobStore {
     }
   }
 
+  /** Every blob there is, for sweeping those that nothing names. */
   async list(): Promise<BlobHash[]> {
     const folders = (await readdir(this.directory)).filter((name) => name.length === 2);
     const names = await Promise.all(

@@ -4,6 +4,7 @@ import { leaderboardSchema } from '../../../swarm/messages/leaderboard.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { ask, withInvite } from '../page/ask.ts';
 import { countText, lossText } from '../page/format.ts';
+import { Card } from '../page/parts.tsx';
 import { awaitedAfter, tellWhenNext } from './nextRun.ts';
 import { type Sample, Writing } from './writing.tsx';
 
@@ -29,8 +30,7 @@ export function Ending({ status, invite, staysHere, download, sample }: EndingPr
   }, [invite, status.run]);
   const [first, last] = [status.evaluations[0], status.evaluations.at(-1)];
   return (
-    <section class="card" aria-labelledby="ending">
-      <h2 id="ending">{status.run} is finished</h2>
+    <Card id="ending" title={`${status.run} is finished`}>
       <p>
         All {countText(status.steps)} steps are done.
         {first && last && first !== last && (
@@ -55,7 +55,7 @@ export function Ending({ status, invite, staysHere, download, sample }: EndingPr
         </p>
       )}
       {!staysHere && <TellMe run={status.run} />}
-    </section>
+    </Card>
   );
 }
 

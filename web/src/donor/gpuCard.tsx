@@ -2,7 +2,7 @@
 import type { ComponentProps } from 'preact';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { adapterText, countText, rateText } from '../page/format.ts';
-import { Chip } from '../page/parts.tsx';
+import { Card, Chip } from '../page/parts.tsx';
 import type { PageActions } from './actions.ts';
 import { type BrowserName, GPU_ADVICE, type GpuFound, type Machine } from './machine.ts';
 import { aloneSeconds, pagesPerMinute, TRIAL_SECONDS, type Trial } from './trial.ts';
@@ -88,13 +88,17 @@ interface GpuProps extends ComponentProps<typeof TrialPart> {
 export function GpuCard({ machine, ...trial }: GpuProps) {
   const { gpu } = machine;
   return (
-    <section class="card" aria-labelledby="gpu">
-      <div class="live-head">
-        <h2 id="gpu">Your GPU</h2>
-        {gpu.kind === 'found' && <Chip tone="good" glyph="✓" word="Ready" />}
-        {gpu.kind === 'missing' && <Chip tone="bad" glyph="✕" word="Can’t be used here" />}
-        {gpu.kind === 'unknown' && <Chip tone="calm" glyph="◔" word="Looking" />}
-      </div>
+    <Card
+      id="gpu"
+      title="Your GPU"
+      beside={
+        <>
+          {gpu.kind === 'found' && <Chip tone="good" glyph="✓" word="Ready" />}
+          {gpu.kind === 'missing' && <Chip tone="bad" glyph="✕" word="Can’t be used here" />}
+          {gpu.kind === 'unknown' && <Chip tone="calm" glyph="◔" word="Looking" />}
+        </>
+      }
+    >
       {gpu.kind === 'found' && (
         <>
           <p class="adapter">{adapterText(gpu.adapter)}</p>
@@ -109,7 +113,7 @@ export function GpuCard({ machine, ...trial }: GpuProps) {
         </>
       )}
       {gpu.kind === 'unknown' && <p class="soft">Asking the browser.</p>}
-    </section>
+    </Card>
   );
 }
 

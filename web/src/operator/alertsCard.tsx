@@ -4,7 +4,7 @@ import { type Alert, alertsOf, type Saved, savedAt } from '../../../swarm/messag
 import { type AlertLimits, alertLimitsSchema } from '../../../swarm/messages/watch.ts';
 import { monotonicMs, thisMoment } from '../page/clock.ts';
 import { onSubmit, Quantity } from '../page/fields.tsx';
-import { SmallButton } from '../page/parts.tsx';
+import { Card, SmallButton } from '../page/parts.tsx';
 import { type Act, Answer, useAct } from './act.tsx';
 import { AlertWays, useNotices } from './alertWays.tsx';
 import type { SectionProps } from './props.ts';
@@ -86,8 +86,7 @@ export function AlertsCard({ alerts, snapshot, state: { alertLimits, connection,
   const act = useAct();
   const isSeen = connection === 'open';
   return (
-    <section class="card" aria-labelledby="alerts">
-      <h2 id="alerts">Alerts</h2>
+    <Card id="alerts" title="Alerts">
       <div class="alerts" aria-live="polite">
         {alerts.length === 0 ? (
           <p class="soft">
@@ -119,7 +118,7 @@ export function AlertsCard({ alerts, snapshot, state: { alertLimits, connection,
           <a href="/metrics">metrics</a> come with Prometheus rules and a Grafana board.
         </p>
       </details>
-    </section>
+    </Card>
   );
 }
 

@@ -5,7 +5,7 @@ import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/m
 import { wallMs } from '../page/clock.ts';
 import { Choice } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
-import { Chip, DonorId, SmallButton } from '../page/parts.tsx';
+import { Card, Chip, DonorId, SmallButton } from '../page/parts.tsx';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
 import { Answer, useAct } from './act.tsx';
@@ -30,8 +30,7 @@ function Viewers() {
       return made;
     }, 'The link works once, within a day. Whoever opens it can look, but change nothing.');
   return (
-    <section class="card" aria-labelledby="viewers">
-      <h2 id="viewers">Viewers</h2>
+    <Card id="viewers" title="Viewers">
       <div class="buttons">
         <SmallButton disabled={act.isOff} onClick={() => void make()}>
           Make a link for a viewer
@@ -43,7 +42,7 @@ function Viewers() {
         </p>
       )}
       <Answer answer={act.answer} />
-    </section>
+    </Card>
   );
 }
 

@@ -11,7 +11,7 @@ import {
   ROUTES,
   shortId,
 } from '../page/format.ts';
-import { SmallButton } from '../page/parts.tsx';
+import { Card, SmallButton } from '../page/parts.tsx';
 import { Answer, Confirm, useAct } from './act.tsx';
 import type { PeerRow } from './peerRows.ts';
 import type { Link } from './swarmShape.ts';
@@ -28,11 +28,7 @@ export function PeerCard({ row, links, close }: CardProps) {
   const act = useAct();
   const letGo = (how: string, done: string): void => void act.tell('/api/operator/let-go', { peer, how }, done);
   return (
-    <section class="card" aria-labelledby="donor">
-      <div class="live-head">
-        <h2 id="donor">Donor {shortId(peer)}</h2>
-        <SmallButton onClick={close}>Close</SmallButton>
-      </div>
+    <Card id="donor" title={`Donor ${shortId(peer)}`} beside={<SmallButton onClick={close}>Close</SmallButton>}>
       <dl class="facts">
         {factsOf(row, links).map(([name, text]) => (
           <div key={name}>
@@ -70,7 +66,7 @@ export function PeerCard({ row, links, close }: CardProps) {
         />
       </div>
       <Answer answer={act.answer} />
-    </section>
+    </Card>
   );
 }
 

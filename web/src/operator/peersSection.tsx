@@ -5,7 +5,7 @@ import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
 import { countText, NOTHING, shortId } from '../page/format.ts';
-import { Chip, DonorId, SmallButton } from '../page/parts.tsx';
+import { Card, Chip, DonorId, SmallButton } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Answer, useAct } from './act.tsx';
 import { useAnswer } from './api.ts';
@@ -36,8 +36,7 @@ function Blocks({ version }: { version: number }) {
     refresh();
   };
   return (
-    <section class="card" aria-labelledby="blocks">
-      <h2 id="blocks">Blocked addresses</h2>
+    <Card id="blocks" title="Blocked addresses">
       <ul class="rows">
         {blocks.map(({ address, atMs, note }) => (
           <li key={address} class="checkpoint">
@@ -52,7 +51,7 @@ function Blocks({ version }: { version: number }) {
         ))}
       </ul>
       <Answer answer={act.answer} />
-    </section>
+    </Card>
   );
 }
 
@@ -115,12 +114,11 @@ export function PeersSection({ state, snapshot }: SectionProps) {
 
 function GoneCard({ peer, close }: { readonly peer: string; readonly close: () => void }) {
   return (
-    <section class="card" aria-labelledby="donor">
-      <div class="live-head">
-        <h2 id="donor">Donor {shortId(peer)} is gone</h2>
-        <SmallButton onClick={close}>Close</SmallButton>
-      </div>
-    </section>
+    <Card
+      id="donor"
+      title={`Donor ${shortId(peer)} is gone`}
+      beside={<SmallButton onClick={close}>Close</SmallButton>}
+    />
   );
 }
 

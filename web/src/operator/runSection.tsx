@@ -3,7 +3,7 @@ import { useMemo } from 'preact/hooks';
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { invitedLink } from '../page/ask.ts';
 import { lossText, rateText, shortId, timeText } from '../page/format.ts';
-import { Stat } from '../page/parts.tsx';
+import { Card, Stat } from '../page/parts.tsx';
 import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { AlertsCard } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
@@ -21,11 +21,7 @@ function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
   const told = events.filter((event) => event.kind !== 'checkpoint' || event === saved);
   const newest = told.slice(-SHOWN).toReversed();
   return (
-    <section class="card" aria-labelledby="feed">
-      <div class="live-head">
-        <h2 id="feed">What changed</h2>
-        <a href="#history">All of it</a>
-      </div>
+    <Card id="feed" title="What changed" beside={<a href="#history">All of it</a>}>
       {/* A row stays where it is and its words change: what comes new moves nothing that somebody reads. */}
       <ol class="feed">
         {newest.length === 0 && <li class="soft">Nothing yet.</li>}
@@ -33,7 +29,7 @@ function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
           <Row key={row} event={event} />
         ))}
       </ol>
-    </section>
+    </Card>
   );
 }
 
@@ -72,8 +68,7 @@ export function RunSection(props: SectionProps) {
       {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation invite={state.invite} />}
       <div class="pair">
         <div class="column">
-          <section class="card" aria-labelledby="now">
-            <h2 id="now">{state.connection === 'open' ? 'Now' : 'When last seen'}</h2>
+          <Card id="now" title={state.connection === 'open' ? 'Now' : 'When last seen'}>
             <dl class="stats four">
               <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
               <Stat
@@ -88,7 +83,7 @@ export function RunSection(props: SectionProps) {
                 note={`of ${snapshot.donors.length} who are here`}
               />
             </dl>
-          </section>
+          </Card>
           <Feed events={state.events} />
         </div>
         <AlertsCard {...props} />
@@ -108,12 +103,11 @@ export function RunSection(props: SectionProps) {
 function Invitation({ invite }: { readonly invite: string | null }) {
   const link = invitedLink('/', invite);
   return (
-    <section class="card" aria-labelledby="invitation">
-      <h2 id="invitation">No donors yet. Share this link.</h2>
+    <Card id="invitation" title="No donors yet. Share this link.">
       <p>
         <a href={link}>{location.origin + link}</a> Whoever opens it and presses the button takes part, and training
         starts by itself.{invite === null && ' If this server asks for an invitation, share the link that it printed.'}
       </p>
-    </section>
+    </Card>
   );
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
 import { Choice, onSubmit, TextArea, TextField } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
-import { Chip, SmallButton } from '../page/parts.tsx';
+import { Card, Chip, SmallButton } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
 import { Answer, Confirm, useAct } from './act.tsx';
@@ -78,27 +78,26 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
   const first = runs.find(({ isActive }) => isActive) ?? runs[0];
   // This dashboard is of a run that trains beside the first one: others are told on theirs.
   const isBesides = runs.some(({ name, isBeside }) => isBeside && name === own);
-  const rowOf = (run: ListedRun) => {
-    const isOwn = run.name === own;
-    return {
-      run: isOwn ? { ...run, committedSteps, loss } : run,
-      active: isOwn ? runSign(snapshot) : null,
-      isNext: run.name === state.changingTo,
-      isHere: isBesides ? isOwn : !run.isBeside,
-      place: queue.indexOf(run.name),
-      isOff: act.isOff || state.changingTo !== null,
-      ...{ canActivate, canBeside, ...acts, clone },
-    };
-  };
+  const rowOf = (run: ListedRun) => ({
+    run: run.name === own ? { ...run, committedSteps, loss } : run,
+    active: run.name === own ? runSign(snapshot) : null,
+    isNext: run.name === state.changingTo,
+    isHere: isBesides ? run.name === own : !run.isBeside,
+    place: queue.indexOf(run.name),
+    isOff: act.isOff || state.changingTo !== null,
+    ...{ canActivate, canBeside, ...acts, clone },
+  });
   return (
     <>
-      <section class="card" aria-labelledby="runs">
-        <div class="live-head">
-          <h2 id="runs">{canBeside || isBesides ? 'Runs of this site' : 'Runs of this server'}</h2>
+      <Card
+        id="runs"
+        title={canBeside || isBesides ? 'Runs of this site' : 'Runs of this server'}
+        beside={
           <button type="button" disabled={act.isOff || !first} onClick={() => first && clone(first, null)}>
             New run
           </button>
-        </div>
+        }
+      >
         <div class="answers">
           <Answer answer={act.answer} />
         </div>
@@ -108,7 +107,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
             <RunRow key={run.name} {...rowOf(run)} />
           ))}
         </ul>
-      </section>
+      </Card>
       <CardForm run={own} />
       {draft !== null && (
         <DraftForm

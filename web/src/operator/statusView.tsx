@@ -6,7 +6,7 @@ import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { invitedLink, UNREACHABLE } from '../page/ask.ts';
 import { Board } from '../page/board.tsx';
 import { countText, lossText, rateText, seenText } from '../page/format.ts';
-import { Banner, Chip, Stat, StepProgress } from '../page/parts.tsx';
+import { Banner, Card, Chip, Stat, StepProgress } from '../page/parts.tsx';
 import { UNSEEN, UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { ChartCard } from './chart.tsx';
 import type { Chart } from './charts.ts';
@@ -93,11 +93,10 @@ function Run({ status, board, problem, seenAtMs, invite }: StatusState & { reado
         <ChartCard chart={chart} marks={NO_MARKS} window={window} onWindow={show} extent={extent} run={run} />
       </section>
       {board && (
-        <section class="card" aria-labelledby="leaderboard">
-          <h2 id="leaderboard">Leaderboard</h2>
+        <Card id="leaderboard" title="Leaderboard">
           <p class="soft small">Of the donors who chose a name: the tokens of committed steps that they carried.</p>
           <Board board={board} />
-        </section>
+        </Card>
       )}
       <section class="card">
         <h2>{phase === 'finished' ? 'What came of it' : 'Take part'}</h2>

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { type DryRun, dryRunSchema } from '../../../swarm/run/runDraft.ts';
 import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
 import { shortId } from '../page/format.ts';
+import { Card } from '../page/parts.tsx';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
 import { DryRunWords } from './dryRunWords.tsx';
@@ -60,12 +61,11 @@ export function WhatIf({ peers }: { peers: readonly string[] }) {
   };
   if (peers.length === 0) {
     return (
-      <section class="card" aria-labelledby="what-if">
-        <h2 id="what-if">What if</h2>
+      <Card id="what-if" title="What if">
         <p class="soft empty">
           No donors yet. Once there are some, you can ask what more donors or faster lines would change.
         </p>
-      </section>
+      </Card>
     );
   }
   return (

@@ -39,6 +39,32 @@ export function Banner({ page, invite, children }: BannerProps) {
   );
 }
 
+interface CardProps {
+  readonly id: string;
+  readonly title: ComponentChildren;
+  /** At the end of the title's line. */
+  readonly beside?: ComponentChildren;
+  readonly children?: ComponentChildren;
+}
+
+/** A part of a page under a title, by which screen readers know it. */
+export function Card({ id, title, beside, children }: CardProps) {
+  const head = <h2 id={id}>{title}</h2>;
+  return (
+    <section class="card" aria-labelledby={id}>
+      {beside ? (
+        <div class="live-head">
+          {head}
+          {beside}
+        </div>
+      ) : (
+        head
+      )}
+      {children}
+    </section>
+  );
+}
+
 interface ChipProps {
   readonly tone: string;
   readonly glyph: string;
