@@ -223,71 +223,18 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
   switch (effect.type) {
     case 'send':
       return judgeMessage(run, effect.to, effect.message);
-    case 'storeCommit': {
-      const { record, ledger } = effect;
-      const tokens = config.batch.samples * config.batch.sequence;
-      invariant(record.step === store.commits.length, `step ${record.step} follows ${store.commits.length - 1}`);
-      const { number } = turnAt(config.train, record.step);
-      invariant(record.learningRate === learningRate(config.train, number), 'the rate is that of the number');
-      invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
-      invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
-      const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
-      invariant(Math.abs(shared - tokens) < 1e-9 * tokens, `the ledger shares out ${shared} of ${tokens} tokens`);
-      store.commits.push(record);
-      store.ledgers.push(ledger);
-      store.applied = effect.applied;
-      const { plan: epoch, step, learningRate: told } = record;
-      store.lastCommit = { epoch, step, clipScale: effect.applied.clipScale, learningRate: told };
-      return;
-    }
+    case 'storeCommit':
+      return judgeCommit(run, effect);
     case 'storeEvaluation':
       invariant(effect.committedSteps === store.commits.length, 'an evaluation is of the committed state');
       invariant(!store.evaluations.has(effect.committedSteps), 'each state is evaluated once');
       invariant(isMeeting(config.train, effect.committedSteps), 'an evaluation is of a meeting');
       store.evaluations.set(effect.committedSteps, effect.loss);
       return;
-    case 'storeCheckpoint': {
-      invariant(effect.step > store.checkpoint && effect.step <= store.commits.length, 'checkpoints go forward');
-      invariant(effect.generation === store.generation, 'a checkpoint is of this generation');
-      const hash = effect.step.toString(16).padStart(64, '0');
-      invariant(
-        !run.areUploadsNamed || effect.shards.every((shard) => shard.hash === hash),
-        'all shards are of one step',
-      );
-      invariant(
-        coversState(effect.shards, config.layers, run.blocks),
-        'every element of every block is in the checkpoint, once',
-      );
-      invariant(isSame(effect.lossScale, run.scales.get(effect.step)), 'a checkpoint has its own loss scale');
-      invariant(isMeeting(config.train, effect.step), 'a checkpoint is of a meeting');
-      store.checkpoint = effect.step;
-      store.lossScale = effect.lossScale;
-      run.departures = 0;
-      return;
-    }
-    case 'rollBack': {
-      const { toStep, atStep } = effect;
-      invariant(
-        toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep,
-        'back to a checkpoint',
-      );
-      // Or two have not the same state, and nobody knows whose is right.
-      const isWanted = event.type === 'sentBack' || before.faults.some(({ of }) => of === 'state');
-      invariant(
-        isWanted || atStep - toStep <= unsavedLimit(config) + run.departures * roundLength(config.train),
-        'no more is lost than may be unsaved',
-      );
-      const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
-      invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
-      invariant(isSame(run.state.lossScale, run.scales.get(toStep)), 'the loss scale goes back with the state');
-      store.commits.length = toStep;
-      store.ledgers.length = toStep;
-      store.lastCommit = null;
-      store.plans = [];
-      for (const steps of [...store.evaluations.keys()]) if (steps > toStep) store.evaluations.delete(steps);
-      store.generation++;
-      return;
-    }
+    case 'storeCheckpoint':
+      return judgeCheckpoint(run, effect);
+    case 'rollBack':
+      return judgeRollBack(run, effect, before, event);
     case 'storeEpoch':
       invariant(effect.epoch > store.epoch, 'epochs rise');
       invariant(effect.generation === store.generation, 'the generation rises with each roll-back, and only then');
@@ -331,8 +278,65 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
   }
 }
 
+type EffectOf<Type extends RehearsedEffect['type']> = Extract<RehearsedEffect, { type: Type }>;
+
+function judgeCommit({ store, config }: Rehearsal, { record, ledger, applied }: EffectOf<'storeCommit'>): void {
+  const tokens = config.batch.samples * config.batch.sequence;
+  invariant(record.step === store.commits.length, `step ${record.step} follows ${store.commits.length - 1}`);
+  const { number } = turnAt(config.train, record.step);
+  invariant(record.learningRate === learningRate(config.train, number), 'the rate is that of the number');
+  invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
+  invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
+  const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
+  invariant(Math.abs(shared - tokens) < 1e-9 * tokens, `the ledger shares out ${shared} of ${tokens} tokens`);
+  store.commits.push(record);
+  store.ledgers.push(ledger);
+  store.applied = applied;
+  const { plan: epoch, step, learningRate: told } = record;
+  store.lastCommit = { epoch, step, clipScale: applied.clipScale, learningRate: told };
+}
+
+function judgeCheckpoint(run: Rehearsal, { step, generation, shards, lossScale }: EffectOf<'storeCheckpoint'>): void {
+  const { store, config } = run;
+  invariant(step > store.checkpoint && step <= store.commits.length, 'checkpoints go forward');
+  invariant(generation === store.generation, 'a checkpoint is of this generation');
+  const hash = step.toString(16).padStart(64, '0');
+  invariant(!run.areUploadsNamed || shards.every((shard) => shard.hash === hash), 'all shards are of one step');
+  invariant(coversState(shards, config.layers, run.blocks), 'every element of every block is in the checkpoint, once');
+  invariant(isSame(lossScale, run.scales.get(step)), 'a checkpoint has its own loss scale');
+  invariant(isMeeting(config.train, step), 'a checkpoint is of a meeting');
+  store.checkpoint = step;
+  store.lossScale = lossScale;
+  run.departures = 0;
+}
+
+function judgeRollBack(
+  run: Rehearsal,
+  { toStep, atStep }: EffectOf<'rollBack'>,
+  before: CoordinatorState,
+  event: RehearsedEvent,
+): void {
+  const { store, config } = run;
+  invariant(toStep === store.checkpoint && atStep === store.commits.length && toStep < atStep, 'back to a checkpoint');
+  // Or two have not the same state, and nobody knows whose is right.
+  const isWanted = event.type === 'sentBack' || before.faults.some(({ of }) => of === 'state');
+  invariant(
+    isWanted || atStep - toStep <= unsavedLimit(config) + run.departures * roundLength(config.train),
+    'no more is lost than may be unsaved',
+  );
+  const harmless = event.type === 'donorJoined' || (event.type === 'donorSaid' && isButton(event.message));
+  invariant(!harmless || before.phase.name === 'waiting', 'neither a join nor a button rolls back');
+  invariant(isSame(run.state.lossScale, run.scales.get(toStep)), 'the loss scale goes back with the state');
+  store.commits.length = toStep;
+  store.ledgers.length = toStep;
+  store.lastCommit = null;
+  store.plans = [];
+  for (const steps of [...store.evaluations.keys()]) if (steps > toStep) store.evaluations.delete(steps);
+  store.generation++;
+}
+
 /** The same plan again is one with it. */
-function keepPlan({ plans }: Store, { epoch, plan }: Extract<RehearsedEffect, { type: 'storeEpoch' }>): void {
+function keepPlan({ plans }: Store, { epoch, plan }: EffectOf<'storeEpoch'>): void {
   const last = plans.at(-1);
   const isAgain = last !== undefined && JSON.stringify(last.plan) === JSON.stringify(plan);
   if (isAgain) plans[plans.length - 1] = { plan: last.plan, epochs: [...last.epochs, epoch] };

@@ -24,189 +24,228 @@ import { ADAPTER, type RehearsalTerms, rehearsalTerms } from './rehearsalTerms.t
 
 type Config = Parameters<typeof rehearsalTerms>[0];
 
-export interface Script {
+export class Script {
   readonly run: Rehearsal;
-  join(...names: string[]): void;
+  #now = 1_000;
+  #told: Told[] = [];
+  #effects: RehearsedEffect[] = [];
+  #isWarmAtOnce = true;
+  #comparisons: CopyComparison[] = [];
+
+  constructor(part: Config, terms: RehearsalTerms = rehearsalTerms(part), planner?: Planner) {
+    this.run = rehearse(terms, planner);
+  }
+
+  join(...names: string[]): void {
+    for (const name of names) this.#happens(joined(name));
+  }
+
   /** A tab that was here before the server began, without a part in the plan. */
-  joinAgain(name: string): void;
+  joinAgain(name: string): void {
+    this.#happens({ ...joined(name), wasHere: true });
+  }
+
   /** One who gives so much memory at most. */
-  joinGiving(memoryBytes: number, name: string): void;
+  joinGiving(memoryBytes: number, name: string): void {
+    this.#happens(joined(name, memoryBytes));
+  }
+
   /** And nobody follows it. */
-  gone(name: string): void;
+  gone(name: string): void {
+    this.vanish(name);
+    this.#now = this.run.state.departures?.untilMs ?? this.#now;
+    if (this.run.state.departures !== null) this.tick();
+  }
+
   /** Others may follow it. */
-  vanish(name: string): void;
-  say(name: string, message: DonorMessage): void;
-  operator(command: OperatorCommand): void;
+  vanish(name: string): void {
+    this.#happens({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
+  }
+
+  say(name: string, message: DonorMessage): void {
+    this.#happens({ type: 'donorSaid', peer: peerId(name), message });
+  }
+
+  operator(command: OperatorCommand): void {
+    this.#happens({ type: 'operatorSaid', command });
+  }
+
   /** `earned`: by this donor alone, with each step that is given up. */
-  sendBack(toStep: number, earned: { readonly name: string; readonly tokens: number }): void;
+  sendBack(toStep: number, { name, tokens }: { readonly name: string; readonly tokens: number }): void {
+    const steps = this.run.store.commits.slice(toStep);
+    const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
+    const reason = `the operator sent the run back to checkpoint ${toStep}`;
+    const lossScale = this.run.scales.get(toStep) ?? null;
+    this.#happens({ type: 'sentBack', toStep, reason, lossScale, earned });
+  }
+
   /** A frame from one to the other went through the server, and was not sound. */
-  saw(from: string, to: string): void;
+  saw(from: string, to: string): void {
+    const { epoch } = this.run.state;
+    this.#happens({ type: 'unsoundRelayed', epoch, from: peerId(from), to: peerId(to) });
+  }
+
   /** A slice from one to the other went through the server. */
   sawSlice(
     from: string,
     to: string,
     seen: Pick<RelayedSlice, 'step' | 'slice' | 'digest'> & { readonly squares?: number },
-  ): void;
-  /** What it says that went by between those whom it watches; each call with another `moved` means that something moves. */
-  relaySaw(seen: Partial<RelaySeen>): void;
-  /** What the server was asked to compare, in order: whether it is near. */
-  compared(isNear: (asked: CopyComparison) => boolean): CopyComparison[];
-  /** More of its part of a checkpoint came. */
-  uploading(name: string): void;
-  hold(held: Held): void;
-  gatheringEnded(): void;
-  /** What was asked for last, or, without a number, what nobody asked for. */
-  answer(answer: PlanAnswer, ask?: number | null): void;
-  now(): number;
-  /** The clock moves on. */
-  pass(ms: number): void;
-  /** `deadlineReached`, whatever the time. */
-  tick(): void;
-  /** To the next deadline, which is then reached; looks that find nobody are passed. */
-  expire(): void;
-  restart(): void;
-  /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
-  settle(...withhold: string[]): void;
-  /** From now on `settle` answers `warm` too, which else every donor does at once and nobody sees. */
-  warmUpSlowly(): void;
-  /** Only what was told first, and is not withheld, is answered. */
-  settleOne(...withhold: string[]): void;
-  peer(name: string): PeerId;
-  /** What this donor is primary of. */
-  shardsOf(name: string): { block: string; range: Range }[];
-  /** How often a new snapshot was announced since the last call. */
-  published(): number;
-  /** What was told and stored since the last call. */
-  trace(): string[];
-  /** What was logged since the last call of either. */
-  logs(): string[];
-}
+  ): void {
+    const { epoch } = this.run.state;
+    this.#happens({ type: 'sliceRelayed', epoch, from: peerId(from), to: peerId(to), squares: 0.25, ...seen });
+  }
 
-export function script(part: Config, terms: RehearsalTerms = rehearsalTerms(part), planner?: Planner): Script {
-  const run = rehearse(terms, planner);
-  let now = 1_000;
-  let told: { to: PeerId; message: ServerMessage }[] = [];
-  let effects: RehearsedEffect[] = [];
-  let isWarmAtOnce = true;
-  let comparisons: CopyComparison[] = [];
-  const event = (happened: RehearsedEvent) => {
-    const warm: (typeof told)[number][] = [];
-    for (const effect of happen(run, happened, now)) {
-      const isWarm = isWarmAtOnce && effect.type === 'send' && effect.message.type === 'warm';
-      if (!isWarm) effects.push(effect);
-      if (effect.type === 'compareCopy') comparisons.push(effect);
+  /** What it says that went by between those whom it watches; each call with another `moved` means that something moves. */
+  relaySaw(seen: Partial<RelaySeen>): void {
+    this.#happens({ type: 'relaySaw', epoch: this.run.state.epoch, ...{ whole: [], full: [], moved: 0 }, ...seen });
+  }
+
+  /** What the server was asked to compare, in order: whether it is near. */
+  compared(isNear: (asked: CopyComparison) => boolean): CopyComparison[] {
+    const asked = this.#comparisons;
+    this.#comparisons = [];
+    for (const one of asked) {
+      const { epoch, step, key, keeper } = one;
+      this.#happens({ type: 'copyCompared', epoch, step, key, keeper, isNear: isNear(one) });
+    }
+    return asked;
+  }
+
+  /** More of its part of a checkpoint came. */
+  uploading(name: string): void {
+    this.#happens({ type: 'uploading', peer: peerId(name) });
+  }
+
+  hold(held: Held): void {
+    this.#happens({ type: 'stepsHeld', held });
+  }
+
+  gatheringEnded(): void {
+    this.#happens({ type: 'gatheringEnded' });
+  }
+
+  /** What was asked for last, or, without a number, what nobody asked for. */
+  answer(answer: PlanAnswer, ask: number | null = null): void {
+    this.#happens({ type: 'planned', ask, answer });
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  /** The clock moves on. */
+  pass(ms: number): void {
+    this.#now += ms;
+  }
+
+  /** `deadlineReached`, whatever the time. */
+  tick(): void {
+    this.#happens({ type: 'deadlineReached' });
+  }
+
+  /** To the next deadline, which is then reached; looks that find nobody are passed. */
+  expire(): void {
+    for (let isLook = true; isLook; ) {
+      const { phase: before } = this.run.state;
+      this.#now = this.run.decider.deadline ?? this.#now;
+      this.tick();
+      const { phase } = this.run.state;
+      const isSame = 'lookAt' in before && 'lookAt' in phase && before.startedAt === phase.startedAt;
+      isLook = isSame && before.lookAt !== phase.lookAt;
+    }
+  }
+
+  restart(): void {
+    this.#told = [];
+    restart(this.run);
+  }
+
+  /** Donors answer what they were told, first told first, but for what `withhold` names: `b report`, `a *`. */
+  settle(...withhold: string[]): void {
+    while (this.#answerFirst(withhold));
+  }
+
+  /** From now on `settle` answers `warm` too, which else every donor does at once and nobody sees. */
+  warmUpSlowly(): void {
+    this.#isWarmAtOnce = false;
+  }
+
+  /** Only what was told first, and is not withheld, is answered. */
+  settleOne(...withhold: string[]): void {
+    invariant(this.#answerFirst(withhold), 'there is something to answer');
+  }
+
+  peer(name: string): PeerId {
+    return peerId(name);
+  }
+
+  /** What this donor is primary of. */
+  shardsOf(name: string): { block: string; range: Range }[] {
+    return (this.run.store.plan?.state ?? []).flatMap(({ block, shards }) =>
+      shards.flatMap(({ peer, range }) => (peer === name ? { block, range } : [])),
+    );
+  }
+
+  /** How often a new snapshot was announced since the last call. */
+  published(): number {
+    const count = this.#effects.filter(({ type }) => type === 'publish').length;
+    this.#effects = this.#effects.filter(({ type }) => type !== 'publish');
+    return count;
+  }
+
+  /** What was told and stored since the last call. */
+  trace(): string[] {
+    return merge(this.#since(effectText));
+  }
+
+  /** What was logged since the last call of either. */
+  logs(): string[] {
+    return this.#since((effect) => (effect.type === 'log' ? effect.text : null));
+  }
+
+  #since(textOf: (effect: RehearsedEffect) => string | null): string[] {
+    const texts = this.#effects.flatMap((effect) => textOf(effect) ?? []);
+    this.#effects = [];
+    return texts;
+  }
+
+  #happens(event: RehearsedEvent): void {
+    const warm: Told[] = [];
+    for (const effect of happen(this.run, event, this.#now)) {
+      const isWarm = this.#isWarmAtOnce && effect.type === 'send' && effect.message.type === 'warm';
+      if (!isWarm) this.#effects.push(effect);
+      if (effect.type === 'compareCopy') this.#comparisons.push(effect);
       if (effect.type !== 'send') continue;
-      (isWarm ? warm : told).push(effect);
+      (isWarm ? warm : this.#told).push(effect);
       serverMessageSchema.parse(JSON.parse(JSON.stringify(effect.message)));
     }
-    snapshotSchema.parse(snapshot(run.state, now));
+    snapshotSchema.parse(snapshot(this.run.state, this.#now));
     for (const { to, message } of warm)
-      if (message.type === 'warm') say(to, { type: 'warmed', number: message.number });
-  };
-  const say = (name: string, message: DonorMessage) => event({ type: 'donorSaid', peer: peerId(name), message });
-  const vanish = (name: string) => event({ type: 'donorGone', peer: peerId(name), detail: 'its connection closed' });
-  const answerFirst = (may: (to: PeerId, reply: DonorMessage) => boolean): boolean => {
-    const { plan } = run.store;
-    const replyTo = ({ to, message }: (typeof told)[number]) =>
-      plan && run.connected.has(to) ? answer(run.config, to, plan, message) : null;
-    told = told.filter((one) => replyTo(one) !== null);
-    const index = told.findIndex((one) => may(one.to, replyTo(one) ?? { type: 'leave' }));
-    const [chosen] = index < 0 ? [] : told.splice(index, 1);
+      if (message.type === 'warm') this.say(to, { type: 'warmed', number: message.number });
+  }
+
+  /** Whether a donor had something to answer. */
+  #answerFirst(withhold: readonly string[]): boolean {
+    const { plan } = this.run.store;
+    const replyTo = ({ to, message }: Told) =>
+      plan && this.run.connected.has(to) ? answer(this.run.config, to, plan, message) : null;
+    this.#told = this.#told.filter((one) => replyTo(one) !== null);
+    const isHeld = (to: PeerId, { type }: DonorMessage): boolean =>
+      withhold.includes(`${to} ${type}`) || withhold.includes(`* ${type}`);
+    const index = this.#told.findIndex((one) => !isHeld(one.to, replyTo(one) ?? { type: 'leave' }));
+    const [chosen] = index < 0 ? [] : this.#told.splice(index, 1);
     const reply = chosen && replyTo(chosen);
     if (chosen === undefined || !reply) return false;
-    say(chosen.to, reply);
+    this.say(chosen.to, reply);
     return true;
-  };
-  return {
-    run,
-    say,
-    join: (...names) => {
-      for (const name of names) event(joined(name));
-    },
-    joinAgain: (name) => event({ ...joined(name), wasHere: true }),
-    joinGiving: (memoryBytes, name) => event(joined(name, memoryBytes)),
-    vanish,
-    gone: (name) => {
-      vanish(name);
-      now = run.state.departures?.untilMs ?? now;
-      if (run.state.departures !== null) event({ type: 'deadlineReached' });
-    },
-    sendBack: (toStep, { name, tokens }) => {
-      const steps = run.store.commits.slice(toStep);
-      const earned = steps.map(({ step }) => ({ step, ledger: [{ peer: peerId(name), tokens }] }));
-      const reason = `the operator sent the run back to checkpoint ${toStep}`;
-      event({ type: 'sentBack', toStep, reason, lossScale: run.scales.get(toStep) ?? null, earned });
-    },
-    saw: (from, to) => event({ type: 'unsoundRelayed', epoch: run.state.epoch, from: peerId(from), to: peerId(to) }),
-    sawSlice: (from, to, { step, slice, digest, squares = 0.25 }) =>
-      event({
-        type: 'sliceRelayed',
-        epoch: run.state.epoch,
-        ...{ step, from: peerId(from), to: peerId(to), slice, digest, squares },
-      }),
-    relaySaw: (seen) =>
-      event({ type: 'relaySaw', epoch: run.state.epoch, ...{ whole: [], full: [], moved: 0 }, ...seen }),
-    compared(isNear) {
-      const asked = comparisons;
-      comparisons = [];
-      for (const one of asked) {
-        const { epoch, step, key, keeper } = one;
-        event({ type: 'copyCompared', epoch, step, key, keeper, isNear: isNear(one) });
-      }
-      return asked;
-    },
-    uploading: (name) => event({ type: 'uploading', peer: peerId(name) }),
-    hold: (held) => event({ type: 'stepsHeld', held }),
-    gatheringEnded: () => event({ type: 'gatheringEnded' }),
-    answer: (answer, ask = null) => event({ type: 'planned', ask, answer }),
-    operator: (command) => event({ type: 'operatorSaid', command }),
-    now: () => now,
-    pass: (ms) => {
-      now += ms;
-    },
-    tick: () => event({ type: 'deadlineReached' }),
-    expire: () => {
-      for (let isLook = true; isLook; ) {
-        const { phase: before } = run.state;
-        now = run.decider.deadline ?? now;
-        event({ type: 'deadlineReached' });
-        const { phase } = run.state;
-        const isSame = 'lookAt' in before && 'lookAt' in phase && before.startedAt === phase.startedAt;
-        isLook = isSame && before.lookAt !== phase.lookAt;
-      }
-    },
-    restart: () => {
-      told = [];
-      restart(run);
-    },
-    settle: (...withhold) => {
-      while (answerFirst(allows(withhold)));
-    },
-    warmUpSlowly: () => {
-      isWarmAtOnce = false;
-    },
-    settleOne: (...withhold) => invariant(answerFirst(allows(withhold)), 'there is something to answer'),
-    peer: peerId,
-    shardsOf: (name) =>
-      (run.store.plan?.state ?? []).flatMap(({ block, shards }) =>
-        shards.flatMap(({ peer, range }) => (peer === name ? { block, range } : [])),
-      ),
-    published: () => {
-      const count = effects.filter(({ type }) => type === 'publish').length;
-      effects = effects.filter(({ type }) => type !== 'publish');
-      return count;
-    },
-    logs: () => {
-      const texts = effects.flatMap((effect) => (effect.type === 'log' ? effect.text : []));
-      effects = [];
-      return texts;
-    },
-    trace: () => {
-      const lines = effects.flatMap((effect) => effectText(effect) ?? []);
-      effects = [];
-      return merge(lines);
-    },
-  };
+  }
+}
+
+export const script = (...told: ConstructorParameters<typeof Script>): Script => new Script(...told);
+
+interface Told {
+  readonly to: PeerId;
+  readonly message: ServerMessage;
 }
 
 /** Its network is what its name has before a dot. */
@@ -214,11 +253,6 @@ const joined = (name: string, memoryBytes: number | null = null): Extract<Rehear
   ...{ type: 'donorJoined', peer: peerId(name), adapter: ADAPTER, limits: { ...NO_LIMITS, memoryBytes } },
   ...{ profile: null, rememberedAs: null, remembered: null, address: name.split('.')[0] ?? name, isOwn: false },
 });
-
-const allows =
-  (withhold: readonly string[]) =>
-  (to: PeerId, { type }: DonorMessage): boolean =>
-    !withhold.includes(`${to} ${type}`) && !withhold.includes(`* ${type}`);
 
 /** `a b < start e1 step 0`: the same message to several donors in a row is one line. */
 function merge(lines: readonly string[]): string[] {
