@@ -10,7 +10,7 @@ import { inHalves } from './inHalves.ts';
 import { PipelineCache } from './launch.ts';
 import { caseArrays, caseTable, compareKernel, runKernel } from './verify.ts';
 
-const found = await dawnDevice();
+const found = await dawnDevice('halves');
 const hasHalves = found.ok && found.value.device.features.has('shader-f16');
 const skipped = hasHalves
   ? ''

@@ -26,8 +26,11 @@ export interface DawnDevice {
   readonly description: string;
 }
 
-/** `software`: SwiftShader, else llvmpipe. `system`: whatever Vulkan finds by itself, a real GPU where there is one. */
-export type DawnDriver = 'software' | 'system';
+/**
+ * `software`: SwiftShader, else llvmpipe. `halves`: llvmpipe, which has shader-f16 since Mesa 25, else SwiftShader.
+ * `system`: whatever Vulkan finds by itself, a real GPU where there is one.
+ */
+export type DawnDriver = 'software' | 'halves' | 'system';
 
 /** Matrix units are offered only with the first; without the second, timestamps are multiples of 65,536 ns. */
 const TOGGLES = ['enable-dawn-features=allow_unsafe_apis', 'disable-dawn-features=timestamp_quantization'];
@@ -38,12 +41,13 @@ function chromiumFolders(): string[] {
   return named && existsSync(named) ? [dirname(realpathSync(named)), ...folders] : folders;
 }
 
-export function softwareDriverFile(): string | undefined {
+export function softwareDriverFile(driver: Exclude<DawnDriver, 'system'> = 'software'): string | undefined {
   const swiftshader = chromiumFolders().map((folder) => join(folder, 'vk_swiftshader_icd.json'));
   const llvmpipe = ['lvp_icd.x86_64.json', 'lvp_icd.aarch64.json', 'lvp_icd.json'].map((file) =>
     join('/usr/share/vulkan/icd.d', file),
   );
-  return [...swiftshader, ...llvmpipe].find((file) => existsSync(file));
+  const files = driver === 'halves' ? [...llvmpipe, ...swiftshader] : [...swiftshader, ...llvmpipe];
+  return files.find((file) => existsSync(file));
 }
 
 /** Where the Vulkan loader looks by itself. */
@@ -84,8 +88,8 @@ let nullInstance: Promise<Result<GPU>> | undefined;
 
 async function loadDawn(driver: DawnDriver, features: readonly string[]): Promise<Result<GPU>> {
   const chosenByCaller = process.env.VK_ICD_FILENAMES ?? process.env.VK_DRIVER_FILES;
-  if (driver === 'software' && chosenByCaller === undefined) {
-    const file = softwareDriverFile();
+  if (driver !== 'system' && chosenByCaller === undefined) {
+    const file = softwareDriverFile(driver);
     if (file === undefined) return refusal('there is no SwiftShader (Debian package chromium) and no llvmpipe');
     process.env.VK_ICD_FILENAMES = file;
   }
@@ -96,7 +100,7 @@ async function loadDawn(driver: DawnDriver, features: readonly string[]): Promis
   const toggles = TOGGLES.map((toggle) =>
     toggle.startsWith('enable-') && features.length > 0 ? `${toggle},${features.join(',')}` : toggle,
   );
-  return createDawn(driver === 'software' ? ['backend=vulkan', ...toggles] : toggles);
+  return createDawn(driver === 'system' ? toggles : ['backend=vulkan', ...toggles]);
 }
 
 async function createDawn(options: readonly string[]): Promise<Result<GPU>> {

@@ -11,7 +11,7 @@ import { gpuEngine, gpuOf } from '../../web/src/gpu/engine.ts';
 import { Solo } from '../../web/src/testing/solo.ts';
 import { openGoldenCase } from './goldenCase.ts';
 
-const dawn = await dawnDevice();
+const dawn = await dawnDevice('halves');
 const gpu = dawn.ok ? gpuOf(dawn.value) : null;
 const hasHalves = gpu !== null && canHalve(gpu.device, gpu.family);
 /** Of losses and of norms. */

@@ -21,7 +21,7 @@ const tensors = lengths.map((elements, index) => ({
 const block = { name: 'layer.0', elements: 394, tensors } as unknown as Block;
 
 test('[MP1] a range of a block becomes halves, and comes back, wherever it begins', async () => {
-  const dawn = await dawnDevice();
+  const dawn = await dawnDevice('halves');
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const gpu = gpuOf(dawn.value);
   if (!canHalve(gpu.device, gpu.family)) return console.warn('skipped: this adapter has no shader-f16');
