@@ -230,13 +230,13 @@ function chaos(seed: number, isOverlapping = false) {
 }
 
 it('[IS53] whatever happens by chance: each step is committed once, and the run ends', { timeout: TIMEOUT_MS }, () => {
-  const seeds = process.env.SHOAL_LONG ? 2_000 : 60;
+  const seeds = process.env.SHOAL_LONG ? 2_000 : 20;
   for (let seed = 0; seed < seeds; seed++) expect(chaos(seed).isFinished, `seed ${seed}`).toBe(true);
 });
 
 it('[IS80] [IS53] whatever happens by chance where rounds go on beside meetings: the same', {
   timeout: TIMEOUT_MS,
 }, () => {
-  const seeds = process.env.SHOAL_LONG ? 2_000 : 60;
+  const seeds = process.env.SHOAL_LONG ? 2_000 : 20;
   for (let seed = 0; seed < seeds; seed++) expect(chaos(seed, true).isFinished, `seed ${seed}`).toBe(true);
 });

@@ -19,6 +19,8 @@ import { forecast } from './forecast.ts';
 import { reasonText } from './reason.ts';
 
 const [model, batch] = [SMALL_MODEL, SMALL_BATCH];
+/** `npm test -- --long`: twice as many clusters of each kind, and hundreds that are compared. */
+const IS_LONG = process.env.SHOAL_LONG === '1';
 
 function clusterOf(json: unknown): Cluster {
   const found = parseCluster(json, 'c.json');
@@ -36,7 +38,7 @@ const step = (plan: ClusterPlan): number => plan.predicted.stepSeconds;
 
 describe('a plan for a cluster', () => {
   it('is a valid plan within the memory of its peers, allocated as predicted', () => {
-    for (let seed = 1; seed <= 8; seed++) {
+    for (let seed = 1; seed <= (IS_LONG ? 8 : 5); seed++) {
       const cluster = smallCluster(seededRandom(seed), 2 + (seed % 5));
       const { plan, predicted, idle } = quick(cluster, 1_000);
       expect(problems(model, batch, plan), `seed ${seed}`).toEqual([]);
@@ -159,7 +161,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
-    const ratios = Array.from({ length: 24 }, (_, index) => {
+    const ratios = Array.from({ length: IS_LONG ? 24 : 12 }, (_, index) => {
       const cluster = smallCluster(seededRandom(100 + index), 2 + (index % 4));
       const found = step(quick(cluster));
       return found / leastStepSeconds(clusterCosts(problemOf(cluster)), found);
@@ -169,7 +171,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('is never slower than the best symmetric plan that fits', () => {
-    for (let seed = 1; seed <= 12; seed++) {
+    for (let seed = 1; seed <= (IS_LONG ? 12 : 7); seed++) {
       const cluster = smallCluster(seededRandom(200 + seed), 2 + (seed % 7));
       const found = step(quick(cluster));
       const symmetric = equalStepSeconds(clusterCosts(problemOf(cluster)));
@@ -178,7 +180,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('is the same wherever the peers stand in the file', () => {
-    for (let seed = 1; seed <= 8; seed++) {
+    for (let seed = 1; seed <= (IS_LONG ? 8 : 6); seed++) {
       const cluster = smallCluster(seededRandom(300 + seed), 2 + (seed % 6));
       const turned = { ...cluster, peers: cluster.peers.toReversed() };
       const [one, other] = [quick(cluster), quick(turned)];
@@ -190,7 +192,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('is no slower with faster links or more memory', () => {
-    for (let seed = 1; seed <= 10; seed++) {
+    for (let seed = 1; seed <= (IS_LONG ? 10 : 6); seed++) {
       const cluster = smallCluster(seededRandom(400 + seed), 2 + (seed % 3));
       const before = step(quick(cluster));
       const links = {
@@ -398,7 +400,7 @@ describe('a plan for a cluster', () => {
 describe('plans of two clusters that are compared', () => {
   /** So few that two searches apart differ by a lot. */
   const DRAFTS = 200;
-  const SEEDS = process.env.SHOAL_LONG === '1' ? 500 : 3;
+  const SEEDS = IS_LONG ? 500 : 2;
 
   const step = (found: Result<ClusterPlan>): number =>
     found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
