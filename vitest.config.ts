@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 /** A minute in which a browser draws and waits: beside whatever computes (setup.mjs). */
 const FEED = 'e2e/dashboard.spec.ts';
 
-/** Nothing in them changes what another file's tests have: no module is replaced, no global, no environment. */
+/** Without a server or a page. */
 const PURE = ['{swarm,shaders}/**/*.test.ts', 'web/src/testing/**/*.test.ts'];
 
 const IS_LONG = process.env.SHOAL_LONG === '1';
@@ -19,6 +19,16 @@ const OVER_SERVERS = [
   ...['strangers', 'accusations', 'crowds', 'runLife'],
 ].map((name) => `e2e/${name}.spec.ts`);
 
+/** Lanes whose files share two processes: a test puts back what it replaces (a function, a global, a clock), and replaces no module. */
+const SHARED = {
+  // What one file has loaded and warmed, the next one has too.
+  isolate: false,
+  // A hang is the fault here: on a busy machine searches for plans take their time.
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  maxWorkers: 2,
+};
+
 // One process a file: Dawn for Node does not survive worker threads.
 export default defineConfig({
   test: {
@@ -30,12 +40,7 @@ export default defineConfig({
           name: 'swarm',
           include: PURE,
           exclude: ['**/*.gpu.test.ts'],
-          // A third less of processor time: what one file has loaded and warmed, the next one has too.
-          isolate: false,
-          // A hang is the fault here: on a busy machine searches for plans take their time.
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          maxWorkers: 2,
+          ...SHARED,
         },
       },
       {
@@ -44,9 +49,9 @@ export default defineConfig({
           name: 'unit',
           include: ['{web,signaling-server}/**/*.test.ts'],
           exclude: ['**/*.gpu.test.ts', ...PURE],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          maxWorkers: 2,
+          ...SHARED,
+          // A process serves one lane: by turns they would each get a new one a file.
+          sequence: { groupOrder: 1 },
         },
       },
       {

@@ -1,5 +1,6 @@
 /** What throws where nothing should: it costs the donor whose word it was its connection, and nobody else anything. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import * as decisions from '../../swarm/decisions/decide.ts';
 import type { RunObserver } from '../run/runObserver.ts';
 import type { Server } from '../server.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
@@ -12,20 +13,6 @@ beforeEach(() => {
 afterEach(async () => {
   vi.restoreAllMocks();
   await servers.close();
-});
-
-/** The next event of this type is one that nobody was prepared for. */
-const strange = vi.hoisted(() => ({ type: '' }));
-vi.mock(import('../../swarm/decisions/decide.ts'), async (original) => {
-  const decisions = await original();
-  const decide: typeof decisions.decide = (state, event, now) => {
-    if (event.type === strange.type) {
-      strange.type = '';
-      boom();
-    }
-    return decisions.decide(state, event, now);
-  };
-  return { ...decisions, decide };
 });
 
 const boom = (): never => {
@@ -63,7 +50,12 @@ test('over a message: its donor is refused, counted and told of in the log', asy
 
 test('inside a decision: the event never happened, nothing is rolled back, and its donor is refused', async () => {
   const server = await servers.serve();
-  strange.type = 'donorJoined';
+  const { decide } = decisions;
+  const strange = vi.spyOn(decisions, 'decide').mockImplementation((state, event, now) => {
+    if (event.type !== 'donorJoined') return decide(state, event, now);
+    strange.mockRestore();
+    return boom();
+  });
   const stranger = await ScriptedDonor.joined(server.url);
   expect((await stranger.hears('refused')).reason).toBe('unhandled');
   await stranger.closed;

@@ -67,16 +67,17 @@ interface Reader {
   /** Of answers that ended since the last look. */
   ended: number;
 }
-const readers = new Map<unknown, Reader>();
+/** By whose answers they are. */
+type Readers = Map<unknown, Reader>;
 
 /**
  * Who reads large answers drop by drop has none of the few places for ever. `by`: whose answers are read over one line, all of
  * them together as fast as the slowest has to be.
  */
-export function limitReading(answer: ServerResponse, by: unknown = answer): void {
+export function limitReading(answer: ServerResponse, by: unknown = answer, readers: Readers = new Map()): void {
   const { socket } = answer;
   if (socket === null) return;
-  const reader = readers.get(by) ?? beginReading(by);
+  const reader = readers.get(by) ?? beginReading(by, readers);
   const before = taken(answer);
   reader.answers.set(answer, before);
   const isOver = (): void => {
@@ -93,7 +94,7 @@ const taken = ({ socket }: ServerResponse): number => (socket ? socket.bytesWrit
 const isUnread = ({ socket, writableLength }: ServerResponse): boolean =>
   writableLength > 0 || (socket?.writableLength ?? 0) > 0;
 
-function beginReading(by: unknown): Reader {
+function beginReading(by: unknown, readers: Readers): Reader {
   const reader: Reader = { answers: new Map(), ended: 0 };
   readers.set(by, reader);
   let known = new Set<ServerResponse>();
@@ -118,6 +119,7 @@ const MOST_UNANSWERED = 16;
  * and reads none has all of them in memory. It ends where more requests than that wait. Those of one address share its line.
  */
 export function limitAnswers(app: FastifyInstance): void {
+  const readers: Readers = new Map();
   const connections = new WeakMap<Socket, { unanswered: number; last: Promise<void> }>();
   app.addHook('onRequest', async ({ raw: { socket }, ip }, reply) => {
     const { raw } = reply;
@@ -135,7 +137,7 @@ export function limitAnswers(app: FastifyInstance): void {
     });
     await before;
     if (socket.destroyed) return reply.hijack();
-    limitReading(raw, networkOf(ip));
+    limitReading(raw, networkOf(ip), readers);
   });
 }
 

@@ -1,4 +1,5 @@
-import { expect, test, vi } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
+import * as runDocument from '../store/runDocument.ts';
 import { followQueue, setQueued, takeNext } from './queue.ts';
 
 /** Runs as the store has them: how many of their ten steps are done. */
@@ -17,7 +18,7 @@ function stored(done: Readonly<Record<string, number>>) {
 }
 
 // A run document is more than a queue looks at.
-vi.mock('../store/runDocument.ts', () => ({ parseDocument: (text: string) => JSON.parse(text) }));
+beforeEach(() => void vi.spyOn(runDocument, 'parseDocument').mockImplementation((text) => JSON.parse(text)));
 
 test('what is active, finished or unknown is not queued; the rest comes in order, once', () => {
   const store = stored({ now: 3, first: 0, second: 4, old: 10, beside: 1 });

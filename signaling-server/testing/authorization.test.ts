@@ -2,25 +2,22 @@
  * Who may do what: every HTTP call that the server registers, for everyone who may make it. A route without a row fails;
  * so does a row whose route is gone.
  */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { request } from 'node:http';
-import type { FastifyInstance, FastifyServerOptions } from 'fastify';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { FastifyInstance } from 'fastify';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EXPIRED_SESSION, FourStages, INVITE } from './fourStages.ts';
 import { ScriptedDonor } from './scriptedDonor.ts';
 import { TinyServers } from './tinyServers.ts';
 
-const registered = vi.hoisted(() => new Set<string>());
-vi.mock(import('fastify'), async (original) => {
-  const fastify = await original();
-  const listening = (options?: FastifyServerOptions): FastifyInstance => {
-    const app = fastify.default(options);
-    app.addHook('onRoute', ({ method, url }) => {
-      for (const each of [method].flat()) if (each !== 'HEAD' && each !== 'OPTIONS') registered.add(`${each} ${url}`);
-    });
-    return app;
-  };
-  return { ...fastify, default: Object.assign(listening, fastify.default) as typeof fastify.default };
-});
+const registered = new Set<string>();
+const listening = (message: unknown): void => {
+  (message as { fastify: FastifyInstance }).fastify.addHook('onRoute', ({ method, url }) => {
+    for (const each of [method].flat()) if (each !== 'HEAD' && each !== 'OPTIONS') registered.add(`${each} ${url}`);
+  });
+};
+beforeAll(() => subscribe('fastify.initialization', listening));
+afterAll(() => void unsubscribe('fastify.initialization', listening));
 
 /** Calls that become WebSockets. */
 const SOCKETS = ['/api/donor', '/api/watch'];

@@ -5,7 +5,7 @@
  */
 
 import { memoryUsage } from 'node:process';
-import { expect, test, vi } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
 import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
@@ -21,6 +21,7 @@ import { benchOptimizer } from './optimizer.ts';
 // The numbers of the standard, which a browser has as globals.
 vi.stubGlobal('GPUShaderStage', { COMPUTE: 4 });
 vi.stubGlobal('GPUBufferUsage', { UNIFORM: 0x40, COPY_DST: 8, STORAGE: 0x80, COPY_SRC: 4, MAP_READ: 1 });
+afterAll(() => void vi.unstubAllGlobals());
 
 /** Counts the bytes of the buffers that live. */
 function countingDevice(): { readonly device: GPUDevice; readonly live: () => number; readonly most: () => number } {
