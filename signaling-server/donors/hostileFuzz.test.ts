@@ -17,7 +17,7 @@ import type { ScriptedDonor } from '../testing/scriptedDonor.ts';
 
 const IS_LONG = process.env.SHOAL_LONG === '1';
 const SEED = 20_261_122;
-const WORDS = IS_LONG ? 1_000_000 : 4_000;
+const WORDS = IS_LONG ? 1_000_000 : 2_000;
 const FRAMES = IS_LONG ? 100_000 : 2_000;
 /** Strangers at once; each says so much, unless it is refused before. */
 const CROWD = 8;
