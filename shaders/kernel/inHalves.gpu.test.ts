@@ -52,7 +52,7 @@ describe.skipIf(!hasHalves)(`kernels over halves${skipped}`, () => {
 
   test('a sum past the largest half is stored as infinite, and is none before', async () => {
     const kernel = inHalves(embedForward);
-    const dims = { N: 1, T: 1, C: 8, V: 1 };
+    const dims = { N: 1, T: 1, C: 8, V: 1, F: 0, R: 1 };
     const arrays = caseArrays(kernel, dims);
     arrays.token_VC?.set([65_504, 65_504, -65_504, -65_504, 1, 2 ** -14, Number.POSITIVE_INFINITY, Number.NaN]);
     arrays.position_TC?.set([0, 32, -1, -65_504, 2 ** -11, 0, 0, 0]);
