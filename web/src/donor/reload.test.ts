@@ -18,12 +18,14 @@ beforeEach(() => {
     removeItem: (key: string) => kept.delete(key),
   });
   vi.stubGlobal('PerformanceNavigationTiming', Navigation);
-  vi.stubGlobal('performance', { getEntriesByType: () => [new Navigation()] });
+  // Not all of it: fake clocks that are made while it lacks `now` leave that alone in every later test.
+  vi.spyOn(performance, 'getEntriesByType').mockReturnValue([new Navigation() as unknown as PerformanceEntry]);
   vi.useFakeTimers({ toFake: ['Date'], now: LEFT_MS });
 });
 
 afterEach(() => {
   vi.useRealTimers();
+  vi.restoreAllMocks();
   vi.unstubAllGlobals();
 });
 
