@@ -317,7 +317,7 @@ function sketchKey(sketch: Sketch, isGathering: boolean): number {
 
 /** Of whole numbers (the mixing of MurmurHash3, twice). */
 class Hash {
-  #one = 0;
+  #one = 0x2545f491;
   #other = 0x9e3779b9;
 
   add(value: number): void {
