@@ -412,7 +412,8 @@ export function fitStage(
   const { shape, slots, gathered, inHost } = load;
   // What is gathered lies with those who gather it.
   const hasKeepers = gathered === 0 && keepers.size > 0;
-  const fits = (members.known.fits ??= new Map());
+  members.known.fits ??= new Map();
+  const { fits } = members.known;
   const key = `${shape.layers} ${shape.first} ${shape.last} ${gathered} ${inHost} ${placement} ${hasKeepers} ${slots.join()}`;
   const found = fits.get(key) ?? fitOnGpus(costs, members, load, placement, hasKeepers);
   fits.set(key, found);
@@ -421,7 +422,8 @@ export function fitStage(
 
 /** No more layers fit these members, whatever they compute twice and however few micro-batches are in flight. */
 export function mostLayers(costs: ClusterCosts, members: StageLanes, first: boolean, last: boolean): number {
-  const capacities = (members.known.capacities ??= new Map());
+  members.known.capacities ??= new Map();
+  const { capacities } = members.known;
   const end = (first ? 1 : 0) + (last ? 2 : 0);
   const known = capacities.get(end);
   if (known !== undefined) return known;

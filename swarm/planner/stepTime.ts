@@ -347,7 +347,8 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
 
 /** Samples that go from each lane of a stage to each of the next one. */
 function samplesOver(from: StageLanes, to: StageLanes, sizes: Int32Array): Int32Array {
-  const known = (from.known.over ??= new Map());
+  from.known.over ??= new Map();
+  const known = from.known.over;
   const found = known.get(to);
   if (found) return found;
   const over = new Int32Array(from.lanes * to.lanes);
