@@ -77,15 +77,15 @@ export interface Donor extends OpenBrowser {
 }
 
 interface DonorOptions extends BrowserOptions {
-  /** Called before the page loads anything. */
-  readonly prepare?: (page: Page) => void;
+  /** Awaited before the page loads anything. */
+  readonly prepare?: (page: Page) => unknown;
 }
 
 /** A donor as a person is one: opens the page, presses the button; returns once the server has admitted it. */
 export async function openDonor(url: string, { prepare, ...options }: DonorOptions = {}): Promise<Donor> {
   const opened = await openBrowser(options);
   const page = await opened.context.newPage();
-  prepare?.(page);
+  await prepare?.(page);
   // All of its GPU: a test has no time for a gentle one.
   await page.goto(`${url}${url.includes('#') ? '&' : '/#'}speed=1`);
   const press: Donor['press'] = (name) => page.getByRole('button', { name, exact: true }).click();
