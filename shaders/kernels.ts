@@ -2,6 +2,9 @@
 
 import { swiGluBackward } from './activation/swiGluBackward.ts';
 import { swiGluForward } from './activation/swiGluForward.ts';
+import { cachedAttention } from './answer/cachedAttention.ts';
+import { drawTokens } from './answer/drawTokens.ts';
+import { keepKeysValues } from './answer/keepKeysValues.ts';
 import { addInto } from './arrays/addInto.ts';
 import { columnSum } from './arrays/columnSum.ts';
 import { copyIn, copyOut } from './arrays/copy.ts';
@@ -52,6 +55,12 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN', ofWider: true }),
   matmul({ layout: 'NN', epilogue: { accumulate: true }, ofWider: true }),
   matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
+  // Of answers.
+  matmul({ layout: 'NN', epilogue: { bias: true }, fewRows: true }),
+  matmul({ layout: 'NN', epilogue: { bias: true, gelu: true }, fewRows: true }),
+  matmul({ layout: 'NN', epilogue: { bias: true, residual: true }, fewRows: true }),
+  matmul({ layout: 'NT', fewRows: true }),
+  matmul({ layout: 'NT', epilogue: { residual: true }, fewRows: true }),
 ];
 
 export const kernels: readonly Kernel[] = [
@@ -74,6 +83,9 @@ export const kernels: readonly Kernel[] = [
   attentionForward,
   attentionBackwardQuery,
   attentionBackwardKeyValue,
+  keepKeysValues,
+  cachedAttention,
+  drawTokens,
   swiGluForward,
   swiGluBackward,
   crossEntropy,

@@ -99,6 +99,13 @@ export function seededRandom(seed: number): Random {
   };
 }
 
+/** A word in which every bit depends on each of `value`'s (PCG's output function; mixed.wgsl is its twin). */
+export function mixed(value: number): number {
+  const state = (Math.imul(value, 747_796_405) + 2_891_336_453) >>> 0;
+  const word = Math.imul((state >>> ((state >>> 28) + 4)) ^ state, 277_803_737) >>> 0;
+  return ((word >>> 22) ^ word) >>> 0;
+}
+
 /** A whole number in [0, limit). */
 export const below = (random: Random, limit: number): number => Math.floor(random() * limit);
 

@@ -41,6 +41,13 @@ const OF_WIDER: readonly MatmulForm[] = [
   { layout: 'NN', epilogue: { accumulate: true }, ofWider: true },
   { layout: 'TN', epilogue: { accumulate: true }, ofWider: true },
 ];
+/** Of answers. */
+const FEW_ROWS: readonly MatmulForm[] = (['NN', 'NT'] as const).flatMap((layout) =>
+  EPILOGUES.filter(({ geluBackward, accumulate }) => !geluBackward && !accumulate).map((epilogue) => ({
+    ...{ layout, epilogue },
+    fewRows: true,
+  })),
+);
 const FORMS = LAYOUTS.flatMap((layout) =>
   (layout === 'TN' ? GRADIENT_EPILOGUES : EPILOGUES).map((epilogue) => ({ layout, epilogue })),
 );
@@ -105,6 +112,7 @@ describe.skipIf(!found.ok)(
         });
         const wholeOf = (form: MatmulForm) => ({ kernel: matmul(form), cases: matmul(form).cases });
         const sliced = family === 'gpu' ? SLICED.map(wholeOf) : [];
+        const few = FEW_ROWS.map(wholeOf);
         /** As a CPU runs them: every case of every form. */
         const direct =
           family === 'gpu'
@@ -113,7 +121,7 @@ describe.skipIf(!found.ok)(
               )
             : [];
         const listed = [
-          ...[...all, ...parts, ...sliced].map((one) => ({ ...one, how: '' })),
+          ...[...all, ...parts, ...sliced, ...few].map((one) => ({ ...one, how: '' })),
           ...direct.map((one) => ({ ...one, how: ', direct,' })),
         ];
         it.runIf(family === 'gpu').each(TRIED)(

@@ -11,6 +11,7 @@ import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kern
 import { u32 } from '../kernel/slots.ts';
 import { type GpuClass, SOFTWARE_LANES } from './adapterFamily.ts';
 import { directText } from './direct.ts';
+import { fewRowsSource } from './fewRows.ts';
 import { busyShare, gpuInvocations, gpuText, gpuTile, gpuWorkgroups } from './gpu.ts';
 import type { MatrixUnit } from './matrixUnit.ts';
 import {
@@ -51,6 +52,8 @@ export interface MatmulForm {
   readonly slices?: true;
   /** A (of NT: C) is some columns of a wider matrix. */
   readonly ofWider?: true;
+  /** At most MOST_ROWS rows (family/fewRows.ts). */
+  readonly fewRows?: true;
 }
 
 /** S of a product that is no sum of slices: all its steps. */
@@ -89,12 +92,13 @@ export function productOf(layout: Layout, epilogue: Epilogue, dims: Dims, slices
 }
 
 function sourceOf(
-  { layout, epilogue = {}, tried = {}, unit, gpuClass, halves, slices }: MatmulForm,
+  { layout, epilogue = {}, tried = {}, unit, gpuClass, halves, slices, fewRows }: MatmulForm,
   family: AdapterFamily,
   dims: Dims,
 ): Source {
   const { M, N, K, P } = shapeOf(dims);
   const product = productOf(layout, epilogue, dims, slices);
+  if (fewRows) return fewRowsSource(product, M, family === 'gpu' && gpuClass !== 'cpu');
   const form = ['matmul', family, layout, ...epilogueNames(epilogue), ...(slices ? ['slices'] : [])];
   if (family === 'software') {
     invariant(!slices, 'a software adapter cuts no product');
@@ -205,10 +209,20 @@ const SLICED_ROWS_CASES: readonly Dims[] = [
   { M: 37, N: 132, K: 600, S: 256 },
   { M: 130, N: 36, K: 257, S: 256 },
 ];
+/** Units and splits that divide and that do not, by fours and one by one. */
+const FEW_CASES: readonly Shape[] = [
+  { M: 1, N: 1, K: 1 },
+  { M: 1, N: 132, K: 200 },
+  { M: 5, N: 37, K: 257 },
+  { M: 3, N: 36, K: 37 },
+  { M: 16, N: 37, K: 36 },
+  { M: 8, N: 128, K: 128 },
+];
 /** Of rows that are read by fours, and one by one; a part that is no multiple of four. */
 const WIDER: readonly number[] = [0, 4, 3];
 
-function casesOf({ layout, slices, ofWider }: MatmulForm): readonly Dims[] {
+function casesOf({ layout, slices, ofWider, fewRows }: MatmulForm): readonly Dims[] {
+  if (fewRows) return FEW_CASES;
   const cases = !slices ? CASES : layout === 'TN' ? SLICED_CASES : SLICED_ROWS_CASES;
   if (!ofWider) return cases;
   const part = ({ M = 1, N = 1, K = 1 }: Dims): number => (layout === 'NT' ? N : layout === 'TN' ? M : K);
@@ -246,7 +260,7 @@ export function inTilesOf(kernel: Kernel, gpuClass: GpuClass): Kernel {
 }
 
 function makeMatmul(form: MatmulForm): Kernel {
-  const { layout, epilogue = {}, slices, ofWider } = form;
+  const { layout, epilogue = {}, slices, ofWider, fewRows } = form;
   checkEpilogue(layout, epilogue);
   invariant(
     !slices || (layout !== 'NT' && epilogueNames(epilogue).every((name) => name === 'biasGradient')),
@@ -259,6 +273,7 @@ function makeMatmul(form: MatmulForm): Kernel {
       ...epilogueNames(epilogue),
       ...(slices ? ['slices'] : []),
       ...(ofWider ? ['ofWider'] : []),
+      ...(fewRows ? ['fewRows'] : []),
     ].join('.'),
     tensors: productTensors(layout, epilogue, slices),
     dims: [u32('M'), u32('N'), u32('K'), ...(slices ? [u32('S')] : []), ...(ofWider ? [u32('P')] : [])],

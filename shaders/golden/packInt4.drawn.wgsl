@@ -73,12 +73,13 @@ fn swap_with_first(tile: ptr<function, Tile>, place: u32) {
 // Where the words of a tile begin: a word of how they are rotated stands before each TILES tiles.
 fn words_of(tile: u32) -> u32 { return tile * TILE_WORDS + tile / TILES + 1u; }
 fn rotations_of(tile: u32) -> u32 { return (tile / TILES) * (TILES * TILE_WORDS + 1u); }
-// Levels are rounded up as often as they lie near the upper one: drawn by the key and the place, the same everywhere.
+// A word in which every bit depends on each of `value`'s (PCG's output function); `mixed` in swarm/base.ts is its twin.
 fn mixed(value: u32) -> u32 {
   let state = value * 747796405u + 2891336453u;
   let word = ((state >> ((state >> 28u) + 4u)) ^ state) * 277803737u;
   return (word >> 22u) ^ word;
 }
+// Levels are rounded up as often as they lie near the upper one: drawn by the key and the place, the same everywhere.
 fn rounding_at(i: u32) -> f32 { return f32(mixed(i ^ load_key(0u)) >> 8u) * 0x1p-24; }
 // One invocation a tile; the first of each TILES tiles writes how all of them are rotated. `rounding_at` says what is
 // added to a level before it is cut to a whole number: a half, or something drawn.

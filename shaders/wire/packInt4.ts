@@ -9,11 +9,12 @@
  * Activations go to the nearest level. Gradients are drawn: up as often as they lie near the upper level, so that what a
  * sum over micro-batches gets is right on average; the draw is a pure function of the key and the element's place.
  */
-import { at } from '../../swarm/base.ts';
+import { at, mixed } from '../../swarm/base.ts';
 import { INT4_TILE, INT4_TILE_WORDS, INT4_TILES, packedWords } from '../../swarm/wire.ts';
 import { halfBits, halfValue } from '../kernel/half.ts';
 import { type Arrays, type Dims, kernel, type Source } from '../kernel/kernel.ts';
 import { laneSource, laneWidth } from '../kernel/lanes.ts';
+import mixedText from '../kernel/mixed.wgsl?raw';
 import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import drawn from './drawn.wgsl?raw';
 import halfWord from './halfWord.wgsl?raw';
@@ -62,7 +63,7 @@ export const packInt4Drawn = kernel({
   tensors: [half(read('x')), read('key', 'u32'), readWrite('packed', 'u32')],
   dims: [u32('n'), f32('gain')],
   sizes: ({ n }) => ({ x: n, key: 1, packed: packedWords('int4', n) }),
-  source: (_family) => sourceOf('packInt4.drawn', drawn),
+  source: (_family) => sourceOf('packInt4.drawn', mixedText + drawn),
   cpu: ({ x, key, packed }, dims) => packInt4Cpu({ x, packed }, dims, (i) => (mixed(i ^ at(key, 0)) >>> 8) * 2 ** -24),
   cases: CASES,
   fill({ x, key }) {
@@ -75,13 +76,6 @@ export const packInt4Drawn = kernel({
 
 /** By which the gradients of a step's micro-batch are drawn. */
 export const int4Key = (step: number, microBatch: number): number => mixed(mixed(step) ^ microBatch);
-
-/** A word in which every bit depends on each of `value`'s (PCG's output function). */
-function mixed(value: number): number {
-  const state = (Math.imul(value, 747_796_405) + 2_891_336_453) >>> 0;
-  const word = Math.imul((state >>> ((state >>> 28) + 4)) ^ state, 277_803_737) >>> 0;
-  return ((word >>> 22) ^ word) >>> 0;
-}
 
 /** Some tiles of the middle cases: zeros, one value alone, outliers, what is not finite. */
 function fillOdd({ x }: Arrays<'x'>): void {
