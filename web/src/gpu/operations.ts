@@ -59,6 +59,8 @@ export interface Places {
   /** A tensor, or the one matrix of several joined ones. */
   readonly value: (...tensors: readonly string[]) => BufferSlice;
   readonly gradient: (...tensors: readonly string[]) => BufferSlice;
+  /** Products are made of few rows (family/fewRows.ts). */
+  readonly fewRows?: true;
 }
 
 type OperationOf<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
@@ -173,6 +175,7 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
   const kernel = matmul({
     layout: linear.weightLayout === 'inOut' ? 'NN' : 'NT',
     epilogue: { bias: linear.bias !== null, gelu: linear.activation === 'gelu', residual: linear.residual !== null },
+    ...(places.fewRows && { fewRows: true }),
   });
   const buffers = {
     a: buffer(named(step.x)),

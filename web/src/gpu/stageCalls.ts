@@ -153,18 +153,28 @@ export function unitHomes(
   );
 }
 
+/** Where tensors lie in the buffers of their blocks: one, or several that are joined. */
+export const tensorIn =
+  (
+    model: Model,
+    elementBytes: number,
+    homeOf: (block: BlockName) => { readonly arena: Arena; readonly buffer: GPUBuffer } | undefined,
+  ): Places['value'] =>
+  (...joined) => {
+    const [first] = joined;
+    const block = model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
+    const home = block && homeOf(block.name);
+    invariant(home, `this stage has no ${first}`);
+    const { at, elements } = placeOf(home.arena, joined);
+    return { buffer: home.buffer, offset: at * elementBytes, size: wholeWords(elements * elementBytes) };
+  };
+
 function tensorsOf({ model, compute, buffers }: StageParts, homeOf: HomeOf): Pick<Places, 'value' | 'gradient'> {
-  const tensor =
-    (kind: 'values' | 'gradients') =>
-    (...joined: readonly string[]) => {
-      const [first] = joined;
-      const block = model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
-      const home = block && homeOf(block.name);
-      invariant(home, `this stage has no ${first}`);
-      const { at, elements } = placeOf(home.arena, joined);
-      const bytes = kind === 'values' ? ELEMENT_BYTES[compute] : 4;
-      return { buffer: buffers.get(`${kind}/${home.name}`), offset: at * bytes, size: wholeWords(elements * bytes) };
-    };
+  const tensor = (kind: 'values' | 'gradients') =>
+    tensorIn(model, kind === 'values' ? ELEMENT_BYTES[compute] : 4, (block) => {
+      const home = homeOf(block);
+      return home && { arena: home.arena, buffer: buffers.get(`${kind}/${home.name}`) };
+    });
   return { value: tensor('values'), gradient: tensor('gradients') };
 }
 

@@ -1,0 +1,254 @@
+/**
+ * A stage that answers: forwards of a few rows through the weights that it trains with, with the keys and values of each
+ * conversation kept in pages. A piece, some rows of some conversations, is one compute pass and one submit; nothing is
+ * allocated for it.
+ */
+import { askedWords } from '../../../shaders/answer/drawTokens.ts';
+import { rotaryTable } from '../../../shaders/attention/rotary.ts';
+import { forDevice } from '../../../shaders/forDevice.ts';
+import { closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
+import type { TokenDraw } from '../../../swarm/answers/drawToken.ts';
+import { placeOfPosition, UNUSED_PAGE } from '../../../swarm/answers/pages.ts';
+import { at, got, invariant } from '../../../swarm/base.ts';
+import {
+  ANSWER_WORDS,
+  type AnswerSize,
+  answerBuffers,
+  answerPlace,
+  TOKENS,
+} from '../../../swarm/memory/answerMemory.ts';
+import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
+import { ROTARY, rotaryOf, WIRE } from '../../../swarm/memory/memory.ts';
+import type { Arena } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import { INPUT, type Program, program } from '../../../swarm/model/program.ts';
+import { ELEMENT_BYTES } from '../../../swarm/precision.ts';
+import type { Reading } from '../executor/engine.ts';
+import { answerBody, answerHead, fewRowsOf, pieceSizes } from './answerCalls.ts';
+import { BufferSet, created, ReadbackPool } from './buffers.ts';
+import type { Gpu } from './device.ts';
+import type { KernelCall } from './kernelCall.ts';
+import type { Places } from './operations.ts';
+import { Passes } from './passes.ts';
+import { tensorIn } from './stageCalls.ts';
+
+/** Where the weights are: the stage that trains with them, or what was loaded for answers alone. */
+export interface AnswerWeights {
+  valuesBuffer(block: BlockName): GPUBuffer;
+  arena(block: BlockName): Arena;
+}
+
+/** One row of a piece: a position of a conversation. */
+export interface AnswerRow {
+  /** The token there; 0 where the stage is not the first. */
+  readonly id: number;
+  readonly position: number;
+  /** The conversation's pages here, with room for this position. Rows of one conversation share the list. */
+  readonly pages: readonly number[];
+  /** How the token behind it is drawn; null: nobody asks. */
+  readonly draw: TokenDraw | null;
+}
+
+interface AnswerParts {
+  readonly gpu: Gpu;
+  readonly model: Model;
+  readonly weights: AnswerWeights;
+  readonly size: AnswerSize;
+}
+
+export class AnswerStage {
+  readonly bytes: number;
+  readonly #parts: AnswerParts;
+  readonly #program: Program;
+  readonly #buffers: BufferSet;
+  readonly #readbacks: ReadbackPool;
+  /** Cosines and sines of every position. */
+  readonly #rotary: Float32Array | null;
+  #passes: Passes | null = null;
+  /** By rows of the piece, and of draws. */
+  readonly #bodies = new Map<number, readonly Launch[]>();
+  readonly #heads = new Map<number, readonly Launch[]>();
+  #made = { rows: 0, draws: 0 };
+
+  private constructor(parts: AnswerParts) {
+    const { gpu, model, size } = parts;
+    this.#parts = parts;
+    this.#program = program(model, size.layers);
+    this.#buffers = new BufferSet(gpu.device, `answers of layers ${size.layers.join('-')}`, answerBuffers(model, size));
+    this.bytes = this.#buffers.bytes;
+    this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
+    const rotary = rotaryOf(this.#program);
+    this.#rotary = rotary && rotaryTable(model.positions, rotary.headWidth, rotary.theta);
+  }
+
+  static async create(gpu: Gpu, model: Model, weights: AnswerWeights, size: AnswerSize): Promise<AnswerStage> {
+    const parts = { gpu, model, weights, size };
+    const stage = await created(gpu.device, 'the memory of answers', () => new AnswerStage(parts));
+    try {
+      await stage.#compile();
+      return stage;
+    } catch (cause) {
+      stage.close();
+      throw cause;
+    }
+  }
+
+  /** Puts a piece in the GPU's queue: at most the size's rows and draws, of each conversation in order. */
+  run(rows: readonly AnswerRow[], input: Float32Array<ArrayBuffer> | null = null): void {
+    invariant(this.#passes && rows.length > 0, 'a stage is compiled, and a piece has a row');
+    const { gpu, size, model } = this.#parts;
+    const sizes = pieceSizes(size.rows, gpu.family);
+    const count = at(
+      sizes,
+      sizes.findIndex((least) => least >= rows.length),
+    );
+    this.#write(rows, count);
+    if (!this.#program.first) {
+      invariant(input?.length === rows.length * model.width, 'a later stage needs the stream');
+      const target = size.compute === 'f16' ? WIRE : INPUT;
+      gpu.device.queue.writeBuffer(this.#buffers.get(target), 0, input);
+    }
+    const draws = rows.flatMap(({ draw }, row) => (draw ? [{ row, draw }] : []));
+    const drawSizes = pieceSizes(size.draws, gpu.family);
+    const drawn =
+      draws.length === 0 || !this.#program.last
+        ? 0
+        : at(
+            drawSizes,
+            drawSizes.findIndex((least) => least >= draws.length),
+          );
+    if (drawn > 0) {
+      const last = at(draws, draws.length - 1);
+      const filled = [...draws, ...Array.from({ length: drawn - draws.length }, () => last)];
+      this.#writeWords(
+        ANSWER_WORDS.drawn,
+        Uint32Array.from(filled, ({ row }) => row),
+      );
+      this.#writeWords(ANSWER_WORDS.asked, askedWords(filled.map(({ draw }) => draw)));
+    }
+    this.#made = { rows: rows.length, draws: this.#program.last ? draws.length : 0 };
+    this.#passes.submit('answer', [...got(this.#bodies, count), ...(drawn > 0 ? got(this.#heads, drawn) : [])]);
+  }
+
+  /** The stream of the newest piece's rows, for the next stage. */
+  readOutput(): Promise<Reading> {
+    const source = this.#buffers.get(this.#parts.size.compute === 'f16' ? WIRE : answerPlace(this.#program.output));
+    return this.#readbacks.read([{ source, at: 0, length: this.#made.rows * this.#parts.model.width }], this.#proof);
+  }
+
+  /** The tokens drawn by the newest piece, in the order of its rows. */
+  async readTokens(): Promise<readonly number[]> {
+    const { draws } = this.#made;
+    const reading = await this.#readbacks.read(
+      [{ source: this.#buffers.get(TOKENS), at: 0, length: draws }],
+      this.#proof,
+    );
+    return reading.take((words) => Array.from(new Uint32Array(words.buffer, words.byteOffset, draws)));
+  }
+
+  close(): void {
+    for (const launches of [...this.#bodies.values(), ...this.#heads.values()]) launches.forEach(closeLaunch);
+    this.#passes?.close();
+    this.#buffers.close();
+  }
+
+  get #proof() {
+    invariant(this.#passes, 'a stage is compiled before it answers');
+    return this.#passes.proof;
+  }
+
+  #write(rows: readonly AnswerRow[], count: number): void {
+    const unused: AnswerRow = { id: 0, position: 0, pages: [UNUSED_PAGE], draw: null };
+    const all = [...rows, ...Array.from({ length: count - rows.length }, () => unused)];
+    const pages: number[] = [];
+    const lists = new Map<readonly number[], number>();
+    const seen = all.flatMap(({ pages: own, position }) => {
+      const first = lists.get(own) ?? pages.length;
+      if (!lists.has(own)) pages.push(...own);
+      lists.set(own, first);
+      return [first, position + 1];
+    });
+    this.#writeWords(
+      ANSWER_WORDS.ids,
+      Uint32Array.from(all, ({ id }) => id),
+    );
+    this.#writeWords(
+      ANSWER_WORDS.positions,
+      Uint32Array.from(all, ({ position }) => position),
+    );
+    this.#writeWords(
+      ANSWER_WORDS.places,
+      Uint32Array.from(all, (row) => placeOfPosition(row.pages, row.position)),
+    );
+    this.#writeWords(ANSWER_WORDS.seen, Uint32Array.from(seen));
+    this.#writeWords(ANSWER_WORDS.pages, Uint32Array.from(pages));
+    if (!this.#rotary) return;
+    const width = this.#rotary.length / this.#parts.model.positions;
+    const table = new Float32Array(count * width);
+    for (const [row, { position }] of all.entries())
+      table.set(this.#rotary.subarray(position * width, (position + 1) * width), row * width);
+    this.#parts.gpu.device.queue.writeBuffer(this.#buffers.get(ROTARY), 0, table);
+  }
+
+  #writeWords(name: string, words: Uint32Array<ArrayBuffer>): void {
+    this.#parts.gpu.device.queue.writeBuffer(this.#buffers.get(name), 0, words);
+  }
+
+  async #compile(): Promise<void> {
+    const { gpu, model, size } = this.#parts;
+    this.#passes = await Passes.create(gpu, this.#buffers.get(PASSES));
+    const bodies = pieceSizes(size.rows, gpu.family).map(async (rows) => {
+      this.#bodies.set(rows, await this.#launches(answerBody(model, this.#program, this.#places(rows), size)));
+    });
+    const heads = !this.#program.last
+      ? []
+      : pieceSizes(size.draws, gpu.family).map(async (draws) => {
+          this.#heads.set(draws, await this.#launches(answerHead(this.#program, this.#places(draws), size.rows)));
+        });
+    await Promise.all([...bodies, ...heads]);
+  }
+
+  async #launches(calls: readonly KernelCall[]): Promise<Launch[]> {
+    const { gpu, size } = this.#parts;
+    const { device, family, pipelines } = gpu;
+    const compiled = await Promise.all(
+      calls.map(async (call) => {
+        const kernel = forDevice(gpu, size.compute ?? 'f32', call.kernel);
+        const choice = chooseLaunch(device, family, kernel, call.dims);
+        return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
+      }),
+    );
+    return created(device, 'bind groups of answers', () =>
+      compiled.map(({ call, kernel, choice, pipeline }) =>
+        createLaunch({ device, pipeline, ...choice, ...call, kernel }),
+      ),
+    );
+  }
+
+  #places(rows: number): Places {
+    const { gpu, model, weights, size } = this.#parts;
+    const { family, gpuClass, bindingBytes } = gpu;
+    const compute = size.compute ?? 'f32';
+    const value = tensorIn(model, ELEMENT_BYTES[compute], (block) => ({
+      arena: weights.arena(block),
+      buffer: weights.valuesBuffer(block),
+    }));
+    return {
+      samples: rows,
+      sequence: 1,
+      rows,
+      width: model.width,
+      lossScale: 1,
+      elementBytes: ELEMENT_BYTES[compute],
+      vocabulary: model.vocabulary,
+      bindingBytes,
+      family,
+      gpuClass,
+      ...(rows <= fewRowsOf(gpu) && { fewRows: true }),
+      buffer: (name) => ({ buffer: this.#buffers.get(answerPlace(name)) }),
+      value,
+      gradient: value, // nothing of an answer asks for one
+    };
+  }
+}
