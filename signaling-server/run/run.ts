@@ -10,7 +10,7 @@ import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import { hasUnsaved } from '../../swarm/coordinator/beginning.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
-import type { CoordinatorState } from '../../swarm/coordinator/state.ts';
+import { type CoordinatorState, planInForce } from '../../swarm/coordinator/state.ts';
 import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
 import { type DecisionState, planningOf, snapshotOf, wholeRun } from '../../swarm/decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../../swarm/decisions/events.ts';
@@ -22,6 +22,7 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { aloneBytes } from '../../swarm/planner/equalSplit.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
+import { DonorAnswers, type DonorAnswersHost } from '../answers/donorAnswers.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
@@ -30,7 +31,7 @@ import { watchFor } from '../donors/relay.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
 import { NotKept, standsSentence, storageProblem } from '../files/storageProblem.ts';
-import { wallMs } from '../monitoring/clock.ts';
+import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
@@ -60,6 +61,8 @@ export class ActiveRun implements Observed {
   readonly reception: Reception;
   readonly guard: CheckpointGuard;
   readonly outlook: Outlook;
+  /** What donors answer in their idle time. */
+  readonly answers: DonorAnswers;
   readonly #observers: readonly RunObserver[];
   readonly #options: RunOptions;
   readonly #watchers: Watchers<DecisionState>;
@@ -100,6 +103,12 @@ export class ActiveRun implements Observed {
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
     this.#observers = [...observers, this.guard, this.outlook, { effect: (effect) => this.#answer(effect), close }];
+    this.answers = new DonorAnswers({
+      nowMs: monotonicMs,
+      send: (to, message) => this.reception.send(to, message),
+      isConnected: (peer) => this.reception.measured().some((one) => one.peer === peer),
+      inForce: () => this.#answeringPlan(),
+    });
     const host: LoopHost = {
       perform: (effect) => this.#perform(effect),
       tryDisk: () => options.blobs.tryDisk(),
@@ -108,7 +117,10 @@ export class ActiveRun implements Observed {
         this.tellWatchers();
       },
       failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
-      handled: () => this.#watchers.changed(),
+      handled: () => {
+        this.#watchers.changed();
+        this.answers.changed();
+      },
     };
     this.#loop = new DecisionLoop(config, startState(store, this, true), host, options.recorder ?? null);
     this.#watchers = new Watchers(store, () => this.#loop.state);
@@ -251,6 +263,7 @@ export class ActiveRun implements Observed {
     this.#loop.close();
     this.#options.recorder?.close();
     clearTimeout(this.#gatherTimer);
+    this.answers.close();
     closeAll(this.#observers, this);
     this.reception.close();
     this.#options.release?.();
@@ -286,6 +299,10 @@ export class ActiveRun implements Observed {
   #said(connection: Connection, message: RunMessage): RefusalReason | null {
     const { peer } = connection;
     if (message.type === 'heartbeat') return this.#loop.heard(peer, message);
+    if (message.type === 'answered' || message.type === 'unanswered') {
+      this.answers.said(peer, message); // words of askers are in it: it is no decision, and not recorded
+      return null;
+    }
     this.#observe({ type: 'said', connection, message });
     if (message.type === 'uploaded' && !this.uploads.vouchesFor(peer, message)) return 'malformed';
     this.#loop.dispatch({ type: 'donorSaid', peer, message });
@@ -346,6 +363,14 @@ export class ActiveRun implements Observed {
     this.#beginAgain(!isAgain);
     // The expected donors were there once, or one of them has just been let go.
     this.#loop.dispatch({ type: 'gatheringEnded' });
+  }
+
+  /** Of several groups the first that computes. */
+  #answeringPlan(): ReturnType<DonorAnswersHost['inForce']> {
+    const states = this.#loop.state.groups.map(({ coordinator }) => coordinator);
+    const ready = states.filter(({ phase }) => phase.name !== 'preparing');
+    const [found] = ready.flatMap((state) => planInForce(state) ?? []);
+    return found ?? (states.every(({ phase }) => phase.name === 'paused') ? 'kept' : null);
   }
 
   readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);

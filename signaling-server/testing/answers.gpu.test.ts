@@ -10,7 +10,8 @@ import { blocksOfStage } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { generate } from '../../swarm/reference/generate.ts';
 import { referenceTensors } from '../../swarm/reference/trainer.ts';
-import { type AnswerRow, AnswerStage } from '../../web/src/gpu/answerStage.ts';
+import type { AnswerRow } from '../../web/src/executor/engine.ts';
+import { GpuAnswerStage } from '../../web/src/gpu/answerStage.ts';
 import { gpuOf } from '../../web/src/gpu/engine.ts';
 import { createStage, type GpuStage } from '../../web/src/gpu/stage.ts';
 import { type GoldenCase, openGoldenCase } from './goldenCase.ts';
@@ -20,7 +21,7 @@ const DRAWS = 6;
 
 interface Answering {
   readonly stage: GpuStage;
-  readonly answers: AnswerStage;
+  readonly answers: GpuAnswerStage;
   readonly pages: Pages;
 }
 
@@ -39,7 +40,7 @@ async function openStages(
       const stage = await createStage(gpu, model, { size, sizes: [1], globalBatch: 1 });
       for (const { block, ranges } of blocksOfStage(model, own))
         for (const range of ranges) stage.writeValues(block, range, await weights.readBlock(block, ...range));
-      const answers = await AnswerStage.create(gpu, model, stage, {
+      const answers = await GpuAnswerStage.create(gpu, model, stage, {
         ...{ layers: own, rows: ROWS, draws: DRAWS, pages, compute },
       });
       return { stage, answers, pages: new Pages(pages) };

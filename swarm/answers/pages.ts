@@ -25,6 +25,11 @@ export class Pages {
     this.#free = Array.from({ length: Math.max(0, count - 1) }, (_, index) => count - 1 - index);
   }
 
+  /** Pages for so many conversations of a model's length, the unused one among them. */
+  static countFor(positions: number, conversations: number): number {
+    return 1 + conversations * Math.ceil(positions / PAGE_ROWS);
+  }
+
   /** How many positions of it stand here. */
   lengthOf(conversation: string): number {
     return this.#conversations.get(conversation)?.length ?? 0;

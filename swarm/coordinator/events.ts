@@ -128,7 +128,10 @@ export interface KeptPlan {
 }
 
 /** What is not the shell's own. */
-export type DonorMessage = Exclude<PeerMessage, { type: 'hello' | 'measured' | 'limits' | 'signal' | 'probed' }>;
+export type DonorMessage = Exclude<
+  PeerMessage,
+  { type: 'hello' | 'measured' | 'limits' | 'signal' | 'probed' | 'answered' | 'unanswered' }
+>;
 
 export type OperatorCommand = 'start' | 'pause' | 'resume' | 'stop';
 

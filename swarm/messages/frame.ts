@@ -17,7 +17,7 @@ export const PAYLOAD_BYTES = FRAME_BYTES - HEADER_BYTES;
 /** No tensor of a step is larger; a frame that claims more is refused before anything is allocated. */
 const TENSOR_BYTES_LIMIT = 256 * 1024 * 1024;
 
-/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. turn: a word that the line which two share is free for a message of the other one. published: what an owner publishes of a range at a meeting, as codes. shared: what it has of it, for who is to have it. */
+/** activation: forward into a stage. heldOut: the same in an evaluation. gradient: backward into a stage. slice: a holder's gradient of a block range. values: a primary's new values. state: a range that changes hands between two plans. probe: nothing, as much as tells how fast a link is. packet: what an island says of a range at a meeting. beginning: a word that the stage after this one has begun a micro-batch's backward. want: a word that a block is to be gathered. gathered: values of it. share: a part of its gradient, of one micro-batch. turn: a word that the line which two share is free for a message of the other one. published: what an owner publishes of a range at a meeting, as codes. shared: what it has of it, for who is to have it. answer: forward into a stage that answers. */
 export const FRAME_KINDS = [
   'activation',
   'gradient',
@@ -34,6 +34,7 @@ export const FRAME_KINDS = [
   'turn',
   'published',
   'shared',
+  'answer',
 ] as const;
 export type FrameKind = (typeof FRAME_KINDS)[number];
 /** Which go first where they wait for the same way. */
@@ -44,7 +45,7 @@ const PRIORITY_OF: Readonly<Record<FrameKind, FramePriority>> = {
   turn: 'stream',
   ...{ want: 'stream', gathered: 'stream', share: 'sums' },
   ...{ slice: 'sums', values: 'sums', packet: 'state', state: 'state', probe: 'probe' },
-  ...{ published: 'state', shared: 'state' },
+  ...{ published: 'state', shared: 'state', answer: 'state' },
 };
 /** Between the members of a stage that gathers its blocks. */
 export const GATHER_KINDS: readonly FrameKind[] = ['want', 'gathered', 'share'];
@@ -67,12 +68,12 @@ export interface TensorKey {
   readonly step: number;
   readonly stage: number;
   /**
-   * Micro-batch id (activation, gradient, beginning, turn; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
+   * Micro-batch id (activation, gradient, beginning, turn; answer: the piece; heldOut: round · 65,536 + id) or the block's place in the model table (slice,
    * values, state, packet, published, shared).
    */
   readonly index: number;
   /** Elements of the block; for activations and gradients `[0, elements)`; for a packet, and for what is published, its first element, and as many as it has words; for a turn
-   * `[0, 1)` where it is an activation's, `[1, 2)` a gradient's. */
+   * `[0, 1)` where it is an activation's, `[1, 2)` a gradient's; for an answer `[0, rows · C)`. */
   readonly range: Range;
   /** How the elements are written; absent: f32. */
   readonly encoding?: WireEncoding;
@@ -128,6 +129,10 @@ const MEETING_KINDS: readonly (FrameKind | undefined)[] = ['packet', 'published'
 /** Whether a frame says that it is of a meeting; nothing else of it is looked at. */
 export const isOfMeeting = (message: ArrayBuffer): boolean =>
   message.byteLength >= HEADER_BYTES && MEETING_KINDS.includes(FRAME_KINDS[new DataView(message).getUint8(1) & 15]);
+
+/** Whether a frame says that it is of an answer; nothing else of it is looked at. */
+export const isOfAnswer = (message: ArrayBuffer): boolean =>
+  message.byteLength >= HEADER_BYTES && FRAME_KINDS[new DataView(message).getUint8(1) & 15] === 'answer';
 
 /** Two whole messages that are of no step: the first one opens the link's windows, the second one is timed. */
 const PROBE_RANGE: Range = [0, (2 * PAYLOAD_BYTES) / 4];

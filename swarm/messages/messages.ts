@@ -23,6 +23,7 @@ import {
 import { limitsSchema } from '../limits.ts';
 import { blockStates, islandList, planSchema } from '../plan/plan.ts';
 import { MOST_ISLANDS } from '../run/runFile.ts';
+import { answeredMessage, answerMessage, unansweredMessage } from './answerWords.ts';
 import { copySchema, excused } from './checkpointWords.ts';
 import { heardSchema, howItIsHeld, meetingOwnersSchema } from './meetingWords.ts';
 import { adapterSchema, linkReportSchema, profileSchema, rate } from './profile.ts';
@@ -205,6 +206,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     about: peer.optional(),
     detail: sentence,
   }),
+  answeredMessage,
+  unansweredMessage,
   z.object({ type: z.literal('pause') }),
   z.object({ type: z.literal('resume') }),
   z.object({ type: z.literal('leave') }),
@@ -359,6 +362,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     type: z.literal('limits'),
     downloads: z.array(z.object({ peer, bytesPerSecond: z.number().positive() })),
   }),
+  answerMessage,
   /**
    * Measure the direct way to a donor that the plan has nothing to do with, who is asked the same at this moment. Signals
    * about it are of this epoch.

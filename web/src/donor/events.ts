@@ -240,6 +240,7 @@ function afterMessage(state: DonorState, message: ServerMessage): DonorState {
     case 'warm':
     case 'limits':
     case 'probe':
+    case 'answer':
       return state;
     default:
       return assertNever(message);

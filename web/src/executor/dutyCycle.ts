@@ -20,7 +20,10 @@ const CROWDED = 1.1;
 const ELSEWHERE = 0.25;
 
 /** What is done in one span: spans of one kind are compared. */
-export type WorkKind = ComputeKind | { readonly op: 'norms' | 'update' };
+export type WorkKind =
+  | ComputeKind
+  | { readonly op: 'norms' | 'update' }
+  | { readonly op: 'answer'; readonly rows: number };
 
 export interface Throttle {
   /**
@@ -84,6 +87,11 @@ export class DutyCycle implements Throttle {
     await done;
     learn(known, this.#clock.now() - begun - idleSeconds());
     this.#spacing.take(known.alone / this.speed, due);
+  }
+
+  /** Until the place of what was done last is over. */
+  get freeInSeconds(): number {
+    return this.#spacing.freeInSeconds;
   }
 
   alone(kind: WorkKind): number | null {

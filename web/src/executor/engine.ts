@@ -2,6 +2,7 @@
  * What the executor asks of a stage and of the shards of a peer: the interface between the order of work (executor) and
  * the arithmetic (web/src/gpu). Calls that compute only put work in the GPU's queue; values come back by Readings.
  */
+import type { TokenDraw } from '../../../swarm/answers/drawToken.ts';
 import type { Range } from '../../../swarm/base.ts';
 import type { BlockName, BlockUse } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
@@ -138,4 +139,27 @@ export interface ShardNorm {
   readonly block: BlockName;
   readonly range: Range;
   readonly sumSquares: number;
+}
+
+/** One row of a piece of answers: a position of a conversation. */
+export interface AnswerRow {
+  /** The token there; 0 where the stage is not the first. */
+  readonly id: number;
+  readonly position: number;
+  /** The conversation's pages here, with room for this position. Rows of one conversation share the list. */
+  readonly pages: readonly number[];
+  /** How the token behind it is drawn; null: nobody asks. */
+  readonly draw: TokenDraw | null;
+}
+
+/** A stage that answers beside its training: forwards of a few rows over the keys and values of conversations. */
+export interface AnswerStage {
+  readonly bytes: number;
+  /** Puts a piece in the GPU's queue. `input` [rows, C] where the stage is not the first. */
+  run(rows: readonly AnswerRow[], input: Float32Array<ArrayBuffer> | null): void;
+  /** The stream of the newest piece's rows, for the next stage. */
+  readOutput(): Promise<Reading>;
+  /** The tokens drawn by the newest piece, in the order of its rows. */
+  readTokens(): Promise<readonly number[]>;
+  close(): void;
 }

@@ -59,6 +59,7 @@ async function stepOfFirst(
   const engine = {
     ...{ wire, asked: 'f32', compute: 'f32' },
     ...{ stage: async () => stage, warm: async () => undefined, shards: async () => shards },
+    answers: () => Promise.reject(new Error('nobody asks')),
   };
   const model = outlineModel(2, true);
   const split = equalSplit(model, 1, [A, B], { microBatches: 1 });

@@ -3,6 +3,7 @@
  * builds them is handed in, so the same code runs on a GPU in a worker, in Dawn, and in tests.
  */
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
+import type { AnswerSize } from '../../../swarm/memory/answerMemory.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import type { BlockName, BlockUse, Model } from '../../../swarm/model/model.ts';
 import { holders, keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
@@ -12,7 +13,7 @@ import type { Train } from '../../../swarm/run/runFile.ts';
 import { type ComparedShard, comparedShards } from '../../../swarm/ways/compared.ts';
 import { writtenAs } from '../../../swarm/ways/tensors.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
-import type { Shards, Stage } from './engine.ts';
+import type { AnswerStage, Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
 import type { LateCopies } from './lateCopies.ts';
 
@@ -28,6 +29,8 @@ export interface Engine {
   /** Compiles what such a stage runs, so that `stage` is quick; allocates nothing. */
   warm(size: StageSize, sizes: readonly number[]): Promise<void>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
+  /** With the weights of a stage that has all of its blocks. */
+  answers(stage: Stage, size: AnswerSize): Promise<AnswerStage>;
 }
 
 /**

@@ -6,12 +6,13 @@
 import { got, invariant, type PeerId } from '../../../swarm/base.ts';
 import { isRecorded, laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
-import { isOfMeeting, type TensorKey } from '../../../swarm/messages/frame.ts';
+import { type FrameKind, isOfAnswer, isOfMeeting, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
 import { arrivalPartners, incoming, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
+import { type AnswerHost, Answers } from './answers.ts';
 import { Checkpointing } from './checkpointing.ts';
 import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
@@ -19,6 +20,7 @@ import { type Epoch, Epochs } from './epochs.ts';
 import { StepRun } from './execute.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
+import { IdleWindows } from './idleWindows.ts';
 import { abortable, Inbox } from './inbox.ts';
 import { type JoinedRun, joinedRun } from './joinedRun.ts';
 import { Meetings } from './meetings.ts';
@@ -36,6 +38,11 @@ import { Traffic } from './traffic.ts';
 import { aheadOf, endOfTurn, Turns } from './turns.ts';
 
 type Message<T extends ServerMessage['type']> = Extract<ServerMessage, { type: T }>;
+
+/** Tensors that a step stands still for, its GPU with nothing to do: others come beside its work. */
+const STOOD_STILL_FOR: ReadonlySet<FrameKind> = new Set(['activation', 'gradient', 'heldOut', 'slice']);
+/** The same in every step of a plan. */
+const waitName = ({ kind, stage, index, range }: TensorKey): string => `${kind}/${stage}/${index}/${range.join('-')}`;
 
 /**
  * The server's answers to this peer's steps. A peer without losses and shards may be told of a commit before it asks for it:
@@ -87,6 +94,9 @@ export class Session {
   readonly #turns = new Turns();
   readonly #checkpointing = new Checkpointing();
   readonly #meetings: Meetings;
+  readonly #windows: IdleWindows;
+  readonly #answers: Answers;
+  #limits: Limits = NO_LIMITS;
   /** Of the epoch in progress, where the server wants it checked. */
   #check: TensorCheck | null = null;
   readonly #meter: Meter;
@@ -112,11 +122,20 @@ export class Session {
       receive: (...of) => this.#receive(...of),
       advance: (...to) => this.#inbox.advance(...to),
     });
+    this.#windows = new IdleWindows(parts.now);
+    this.#answers = new Answers({
+      ...{ ...clock, windows: this.#windows, throttle: this.#dutyCycle },
+      role: () => this.#answering(),
+      memoryBytes: () => this.#limits.memoryBytes ?? this.#profile?.memoryBytes ?? null,
+      sendServer: (message) => parts.page.sendServer(message),
+      sendFrames: (to, frames) => this.#sendFrames(to, frames),
+    });
     this.limit(NO_LIMITS);
   }
 
   /** What this donor gives from now on. Its memory counts where the server plans. */
   limit(limits: Limits): void {
+    this.#limits = limits;
     this.#dutyCycle.speed = limits.speed;
     this.#traffic.limit(limits);
   }
@@ -146,6 +165,8 @@ export class Session {
         return this.#epochs.abandon(message.epoch, message.detail);
       case 'standby':
         return this.#leave(message.state === 'spare');
+      case 'answer':
+        return this.#answers.asked(message);
       case 'limits':
         this.#neighbours.cap(new Map(message.downloads.map(({ peer, bytesPerSecond }) => [peer, bytesPerSecond])));
         return;
@@ -164,7 +185,8 @@ export class Session {
 
   peerSent(from: PeerId, message: ArrayBuffer): void {
     this.#meter.received(message.byteLength);
-    (isOfMeeting(message) ? this.#meetings : this.#inbox).accept(from, message);
+    const taker = isOfAnswer(message) ? this.#answers : isOfMeeting(message) ? this.#meetings : this.#inbox;
+    taker.accept(from, message);
   }
 
   linkLost(peer: PeerId): void {
@@ -250,6 +272,7 @@ export class Session {
     // Who hands over completes the committed step first, if all who did it are there; nothing else of an older epoch goes on.
     const completing = source.from === 'peers' && !source.salvaged ? source.epoch : null;
     if (this.#epochs.current?.number !== completing) this.#commits.forget();
+    this.#answers.clear();
     if (!this.#run) return;
     const { sizes, peer, facts, evaluation } = this.#run;
     const rounds = Math.ceil((evaluation?.windows ?? 0) / facts.train.globalBatchSize);
@@ -265,6 +288,7 @@ export class Session {
     const run = this.#run;
     invariant(run, 'a plan came before the welcome');
     const { plan, source, generation, step, met } = message;
+    this.#windows.updating();
     this.#check = message.check ? new TensorCheck() : null;
     this.#inbox.advance(epoch.number, step);
     this.#neighbours.exchange(run.peer, arrivalPartners(run.sizes, message));
@@ -288,6 +312,7 @@ export class Session {
     expectTokens(run.tokens, run.facts.train, samples, step, plan.islands);
     if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
+    this.#windows.forget();
     this.#meter.show({ activity: 'waiting', gpuMemoryBytes: roleBytes(role) });
     this.#neighbours.need(planPartners(run.sizes, plan));
     const { hostBytes } = role.shards;
@@ -314,7 +339,8 @@ export class Session {
     this.#settle(run, role);
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale, endsTurn: end !== null };
-    const timeline = await new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step), copies);
+    const work = () => new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step), copies);
+    const timeline = await this.#windows.step(work);
     this.#holding.gathered(step + 1);
     this.#meter.end(timeline);
   }
@@ -326,7 +352,8 @@ export class Session {
     this.#settle(run, role);
     const around = (first: number): Surroundings => this.#surroundings(epoch, role, step, source, first);
     const { train } = run.facts;
-    const losses = await this.#meter.evaluating(step, () => evaluateHeldOut(role, train, source, step, around));
+    const work = () => this.#windows.step(() => evaluateHeldOut(role, train, source, step, around));
+    const losses = await this.#meter.evaluating(step, work);
     // Where it is checked, everyone has something to say.
     if (losses.length > 0 || this.#check) this.#tell({ type: 'evaluated', epoch: epoch.number, step, losses }, role);
   }
@@ -368,9 +395,13 @@ export class Session {
       ...this.#links,
       lossScale: 1,
       send: (...sent) => this.#sendTensor(signal, ...sent),
-      receive: (key, sender) => this.#meter.awaited(sender, this.#receive(signal, key, sender)),
+      receive: (key, sender) => {
+        const coming = this.#meter.awaited(sender, this.#receive(signal, key, sender));
+        return STOOD_STILL_FOR.has(key.kind) ? this.#windows.during(waitName(key), coming) : coming;
+      },
       collect: (key, sender) => this.#receive(signal, key, sender),
       ...this.#meter.ofStep(step),
+      awaited: (from, coming) => this.#windows.during(from, this.#meter.awaited(from, coming)),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
       report: (message) => {
         this.#holding.added(step + 1);
@@ -379,7 +410,9 @@ export class Session {
       },
       committed: () => {
         this.#meter.show({ activity: 'waiting' });
-        return this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal)).then((scalars) => {
+        const answer = this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal));
+        return this.#windows.during('commit', answer).then((scalars) => {
+          this.#windows.updating();
           this.#meter.show({ activity: 'updating' });
           return scalars;
         });
@@ -404,6 +437,20 @@ export class Session {
     return sendTensor(to, key, values, sending, signal, turn);
   }
 
+  #answering(): ReturnType<AnswerHost['role']> {
+    const [run, { role, committedStep }] = [this.#run, this.#holding];
+    return run && role && { role, engine: run.engine, steps: committedStep };
+  }
+
+  /** Of answers: they belong to no step, which goes on where they are lost. */
+  async #sendFrames(to: PeerId, frames: readonly ArrayBuffer[]): Promise<void> {
+    for (const frame of frames) {
+      await this.#traffic.maySend(to, frame.byteLength);
+      this.#meter.sent(frame.byteLength);
+      await this.#parts.ways.sendFrame(to, frame);
+    }
+  }
+
   #atWork(): { readonly run: JoinedRun; readonly role: Role } {
     const [run, { role }] = [this.#run, this.#holding];
     invariant(run && role, 'work came before a plan');
@@ -411,6 +458,7 @@ export class Session {
   }
 
   #leave(isSpare = false): void {
+    this.#answers.clear();
     this.#epochs.leave();
     this.#neighbours.exchange(null, new Map());
     this.#meetings.leave(isSpare);

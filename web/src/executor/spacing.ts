@@ -23,9 +23,14 @@ export class Spacing {
     this.#slackSeconds = slackSeconds;
   }
 
-  /** Resolves when the place before is over. */
+  /** Until the place before is over. */
+  get freeInSeconds(): number {
+    return Math.max(0, this.#next - this.#clock.now());
+  }
+
+  /** Resolves then. */
   async untilFree(): Promise<void> {
-    const early = this.#next - this.#clock.now();
+    const early = this.freeInSeconds;
     if (early > 0) await this.#clock.wait(early);
   }
 

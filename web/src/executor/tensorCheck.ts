@@ -8,8 +8,8 @@ import type { FrameKind, TensorKey } from '../../../swarm/messages/frame.ts';
 import type { EvaluatedMessage, ReportMessage, UnsoundTensor } from '../../../swarm/messages/messages.ts';
 import { isSound } from '../../../swarm/wire.ts';
 
-/** Words have nothing in them; packets are looked at in every epoch, by who takes them. */
-const UNCHECKED = ['probe', 'packet', 'published', 'shared', 'beginning', 'want', 'turn'] as const;
+/** Words have nothing in them, answers are no part of a step; packets are looked at in every epoch, by who takes them. */
+const UNCHECKED = ['probe', 'packet', 'published', 'shared', 'beginning', 'want', 'turn', 'answer'] as const;
 type Unchecked = (typeof UNCHECKED)[number];
 const isUnchecked = (kind: FrameKind): kind is Unchecked => UNCHECKED.some((one) => one === kind);
 

@@ -8,7 +8,6 @@ import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import { closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
-import type { TokenDraw } from '../../../swarm/answers/drawToken.ts';
 import { placeOfPosition, UNUSED_PAGE } from '../../../swarm/answers/pages.ts';
 import { at, got, invariant } from '../../../swarm/base.ts';
 import {
@@ -24,7 +23,7 @@ import type { Arena } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program } from '../../../swarm/model/program.ts';
 import { ELEMENT_BYTES } from '../../../swarm/precision.ts';
-import type { Reading } from '../executor/engine.ts';
+import type { AnswerRow, AnswerStage, Reading } from '../executor/engine.ts';
 import { answerBody, answerHead, fewRowsOf, pieceSizes } from './answerCalls.ts';
 import { BufferSet, created, ReadbackPool } from './buffers.ts';
 import type { Gpu } from './device.ts';
@@ -39,17 +38,6 @@ export interface AnswerWeights {
   arena(block: BlockName): Arena;
 }
 
-/** One row of a piece: a position of a conversation. */
-export interface AnswerRow {
-  /** The token there; 0 where the stage is not the first. */
-  readonly id: number;
-  readonly position: number;
-  /** The conversation's pages here, with room for this position. Rows of one conversation share the list. */
-  readonly pages: readonly number[];
-  /** How the token behind it is drawn; null: nobody asks. */
-  readonly draw: TokenDraw | null;
-}
-
 interface AnswerParts {
   readonly gpu: Gpu;
   readonly model: Model;
@@ -57,7 +45,7 @@ interface AnswerParts {
   readonly size: AnswerSize;
 }
 
-export class AnswerStage {
+export class GpuAnswerStage implements AnswerStage {
   readonly bytes: number;
   readonly #parts: AnswerParts;
   readonly #program: Program;
@@ -82,9 +70,9 @@ export class AnswerStage {
     this.#rotary = rotary && rotaryTable(model.positions, rotary.headWidth, rotary.theta);
   }
 
-  static async create(gpu: Gpu, model: Model, weights: AnswerWeights, size: AnswerSize): Promise<AnswerStage> {
+  static async create(gpu: Gpu, model: Model, weights: AnswerWeights, size: AnswerSize): Promise<GpuAnswerStage> {
     const parts = { gpu, model, weights, size };
-    const stage = await created(gpu.device, 'the memory of answers', () => new AnswerStage(parts));
+    const stage = await created(gpu.device, 'the memory of answers', () => new GpuAnswerStage(parts));
     try {
       await stage.#compile();
       return stage;

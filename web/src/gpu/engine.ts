@@ -1,16 +1,18 @@
 /** The executor's engine on a WebGPU device: stages and shards of one model. */
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
+import { invariant } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from '../executor/role.ts';
+import { GpuAnswerStage } from './answerStage.ts';
 import { pipelinesOf } from './compile.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
-import { createStage } from './stage.ts';
+import { createStage, GpuStage } from './stage.ts';
 import { arenasOf, type StagePlan, stageCalls } from './stageCalls.ts';
 
 /** No units: the plain kernels; no class: the usual one. */
@@ -42,6 +44,10 @@ export function gpuEngine(
     compute,
     stage: (size, sizes) => createStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
     warm: (size, sizes) => warmStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
+    answers: (stage, size) => {
+      invariant(stage instanceof GpuStage, 'a stage of this device');
+      return GpuAnswerStage.create(gpu, model, stage, { ...size, compute });
+    },
     shards: async (plan, peer, stages) =>
       withHostShards(await createShards(gpu, model, optimizer, compute, plan, peer, stages), {
         ...{ model, optimizer, compute, plan, peer, stages },

@@ -23,6 +23,7 @@ export function exactEngine(device: Device, witness: Witness, model: Model, othe
       return new ExactStage(device, model, size, otherwise.pace ?? PLAIN);
     },
     warm: () => device.compiles(),
+    answers: () => Promise.reject(new Error('whole numbers answer nothing')),
     async shards(plan, peer, stages) {
       const kept = shardsOf(model, plan, peer).map((work): Kept => {
         const own = work.valuesStage === null ? null : got(stages, work.valuesStage);

@@ -220,6 +220,9 @@ export class SimulatedServer {
         if (other) this.#send(other, { ...signal, from: from.peer });
         return;
       }
+      case 'answered':
+      case 'unanswered':
+        return;
       default:
         this.#options.onSaid(from.peer, message);
         this.#happened({ type: 'donorSaid', peer: from.peer, message });
