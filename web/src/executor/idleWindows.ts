@@ -29,10 +29,10 @@ export class IdleWindows {
   /** Called whenever a wait begins. */
   onOpen: () => void = () => {};
 
-  /** `now` in seconds. */
-  constructor(now: () => number) {
+  /** `now` in seconds; `since`: when this donor last had something to do. */
+  constructor(now: () => number, since: number = now()) {
     this.#now = now;
-    this.#between = { name: BETWEEN, since: now() };
+    this.#between = { name: BETWEEN, since };
   }
 
   /** Another plan has other waits. */
