@@ -9,9 +9,9 @@ import { Pages } from '../../swarm/answers/pages.ts';
 import { at, below, got, invariant, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
 import { answerBuffers } from '../../swarm/memory/answerMemory.ts';
 import {
+  ANSWER_DRAWS,
+  ANSWER_ROWS,
   type AnsweredMessage,
-  PIECE_DRAWS,
-  PIECE_ROWS,
   type UnansweredMessage,
 } from '../../swarm/messages/answerWords.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -149,7 +149,7 @@ test('memory for few conversations: those that were put out are read in again, a
   const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
   const [role] = swarm.roles;
   invariant(role, 'a plan has a peer');
-  const size = { layers: [0, model.layers] as const, rows: PIECE_ROWS, draws: PIECE_DRAWS };
+  const size = { layers: [0, model.layers] as const, rows: ANSWER_ROWS, draws: ANSWER_DRAWS };
   const room = answerBuffers(model, { ...size, pages: Pages.countFor(model.positions, 2) });
   const bytes = room.reduce((sum, buffer) => sum + buffer.bytes, roleBytes(role));
   const { answering, told, close } = answersOf(swarm, engine, plan, bytes);

@@ -6,17 +6,17 @@
  */
 import { got, type PeerId } from '../base.ts';
 import {
+  ANSWER_DRAWS,
+  ANSWER_ROWS,
   type AnsweredMessage,
   type AnswerMessage,
   type AnswerPart,
-  PIECE_DRAWS,
-  PIECE_ROWS,
   type UnansweredMessage,
 } from '../messages/answerWords.ts';
 import { owner, type Plan } from '../plan/plan.ts';
 
 /** Conversations that a chain answers at once, and that wait for a place. */
-const MOST_IN_CHAIN = PIECE_DRAWS;
+const MOST_IN_CHAIN = ANSWER_DRAWS;
 const MOST_WAITING = 64;
 /** A piece of which nothing is heard for so long is given up. */
 const PIECE_LIMIT_MS = 60_000;
@@ -40,7 +40,7 @@ interface AnsweredBy {
   readonly donors: number;
 }
 
-export interface Asker {
+interface Asker {
   token(token: number, by: AnsweredBy): void;
   /** After the last token; a reason where it was not all that was asked for. */
   ended(reason: string | null): void;
@@ -247,10 +247,10 @@ export class Answering {
     // Those that go on with a token first: each takes one row.
     waiting.sort((a, b) => Number(left(a) > 1) - Number(left(b) > 1));
     const number = this.#newest + 1;
-    let rows = PIECE_ROWS;
+    let rows = ANSWER_ROWS;
     const parts: AnswerPart[] = [];
     for (const conversation of waiting) {
-      if (rows === 0 || parts.length === PIECE_DRAWS) break;
+      if (rows === 0 || parts.length === ANSWER_DRAWS) break;
       const part = partOf(conversation, rows);
       conversation.piece = number;
       parts.push(part);

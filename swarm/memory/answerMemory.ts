@@ -104,7 +104,7 @@ export function answerBuffers(model: Model, size: AnswerSize): BufferSpec[] {
 }
 
 /** Entries of the list of pages that a piece's rows see: at most all of their conversations'. */
-export const pageList = ({ positions }: Pick<Model, 'positions'>, { rows, pages }: AnswerSize): number =>
+const pageList = ({ positions }: Pick<Model, 'positions'>, { rows, pages }: AnswerSize): number =>
   1 + Math.min(rows * Math.ceil(positions / PAGE_ROWS), pages * rows);
 
 const isGradient = (name: string): boolean => name === 'stream' || name.startsWith('gradient/');

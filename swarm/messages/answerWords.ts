@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { count, peer } from '../fields.ts';
 
 /** Of one piece: rows of the stream, and of them rows behind which a token is drawn. */
-export const PIECE_ROWS = 32;
-export const PIECE_DRAWS = 16;
+export const ANSWER_ROWS = 32;
+export const ANSWER_DRAWS = 16;
 
 const drawSchema = z.object({
   temperature: z.number().min(0).max(2),
@@ -21,9 +21,9 @@ const drawSchema = z.object({
 const partSchema = z.object({
   conversation: count,
   at: count,
-  rows: z.int().min(1).max(PIECE_ROWS),
+  rows: z.int().min(1).max(ANSWER_ROWS),
   /** Tokens there, for the first stage; for others none. */
-  ids: z.array(count).max(PIECE_ROWS),
+  ids: z.array(count).max(ANSWER_ROWS),
   /** How the token behind the last of these rows is drawn; null: more of the prompt comes. */
   draw: drawSchema.nullable(),
 });
@@ -34,7 +34,7 @@ export const answerMessage = z.object({
   ...{ type: z.literal('answer'), epoch: count, piece: count, stage: count },
   from: peer.nullable(),
   to: peer.nullable(),
-  parts: z.array(partSchema).min(1).max(PIECE_ROWS),
+  parts: z.array(partSchema).min(1).max(ANSWER_ROWS),
   /** Conversations that are over: their keys and values are needed no more. */
   ended: z.array(count).max(1_024),
 });
@@ -43,7 +43,7 @@ export type AnswerMessage = z.infer<typeof answerMessage>;
 /** A stage has done its part of a piece. `steps`: so many updates stand in its values. `tokens`: of the last stage, by parts that draw. */
 export const answeredMessage = z.object({
   ...{ type: z.literal('answered'), epoch: count, piece: count, stage: count, steps: count },
-  tokens: z.array(count).max(PIECE_DRAWS),
+  tokens: z.array(count).max(ANSWER_DRAWS),
 });
 
 /**
@@ -53,7 +53,7 @@ export const answeredMessage = z.object({
 export const unansweredMessage = z.object({
   ...{ type: z.literal('unanswered'), epoch: count, piece: count, stage: count },
   reason: z.enum(['gone', 'noRoom', 'failed']),
-  conversations: z.array(count).max(PIECE_ROWS),
+  conversations: z.array(count).max(ANSWER_ROWS),
 });
 export type AnsweredMessage = z.infer<typeof answeredMessage>;
 export type UnansweredMessage = z.infer<typeof unansweredMessage>;

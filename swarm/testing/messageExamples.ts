@@ -77,6 +77,8 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   },
   { type: 'fault', epoch: 1, reason: 'linkLost', about: B, detail: 'd' },
   { type: 'resumed', generation: 0, role: { epoch: 1, step: 2 }, handedOver: null },
+  { type: 'answered', epoch: 3, piece: 9, stage: 1, steps: 40, tokens: [7, 0] },
+  { type: 'unanswered', epoch: 3, piece: 9, stage: 1, reason: 'gone', conversations: [4] },
   { type: 'pause' },
   { type: 'resume' },
   { type: 'leave' },
@@ -131,6 +133,14 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   { type: 'abandon', epoch: 1, detail: 'd' },
   { type: 'snapshot', snapshot: SNAPSHOT },
   { type: 'limits', downloads: [{ peer: A, bytesPerSecond: 1e6 }] },
+  {
+    ...{ type: 'answer', epoch: 3, piece: 9, stage: 0, from: null, to: B },
+    parts: [
+      { conversation: 4, at: 0, rows: 2, ids: [5, 6], draw: null },
+      { conversation: 5, at: 7, rows: 1, ids: [8], draw: { temperature: 0.5, topP: 0.25, seed: 3, number: 2 } },
+    ],
+    ended: [1],
+  },
   { type: 'probe', peer: B, epoch: 1 },
   { type: 'standby', state: 'spare', why: 'queued', place: 3 },
 ];

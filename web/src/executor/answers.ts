@@ -7,10 +7,10 @@ import { Pages } from '../../../swarm/answers/pages.ts';
 import { got, type PeerId } from '../../../swarm/base.ts';
 import { type AnswerSize, answerBuffers } from '../../../swarm/memory/answerMemory.ts';
 import {
+  ANSWER_DRAWS,
+  ANSWER_ROWS,
   type AnsweredMessage,
   type AnswerMessage,
-  PIECE_DRAWS,
-  PIECE_ROWS,
   type UnansweredMessage,
 } from '../../../swarm/messages/answerWords.ts';
 import {
@@ -307,7 +307,7 @@ export class Answers {
     const free = most === null ? Number.POSITIVE_INFINITY : most - roleBytes(role) - this.bytes;
     for (let conversations = MOST_CONVERSATIONS; conversations >= 1; conversations--) {
       const size = {
-        ...{ layers, rows: PIECE_ROWS, draws: PIECE_DRAWS, compute },
+        ...{ layers, rows: ANSWER_ROWS, draws: ANSWER_DRAWS, compute },
         pages: Pages.countFor(model.positions, conversations),
       };
       if (answerBuffers(model, size).reduce((sum, { bytes }) => sum + bytes, 0) <= free) return size;

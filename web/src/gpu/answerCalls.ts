@@ -22,16 +22,54 @@ import {
   TOKENS,
 } from '../../../swarm/memory/answerMemory.ts';
 import { WIRE } from '../../../swarm/memory/memory.ts';
-import type { Model, Operation } from '../../../swarm/model/model.ts';
+import type { Arena } from '../../../swarm/model/layout.ts';
+import type { BlockName, Model, Operation } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, type Step } from '../../../swarm/model/program.ts';
+import { ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { Gpu } from './device.ts';
 import { call, type KernelCall } from './kernelCall.ts';
 import { forward, type Places } from './operations.ts';
+import { tensorIn } from './stageCalls.ts';
 
 /** Rows up to which each element of a weight is read once for all: on a software adapter tiles win from three on. */
 const FEW_ON_SOFTWARE = 2;
-export const fewRowsOf = ({ family, gpuClass }: Pick<Gpu, 'family' | 'gpuClass'>): number =>
+const fewRowsOf = ({ family, gpuClass }: Pick<Gpu, 'family' | 'gpuClass'>): number =>
   family === 'software' || gpuClass === 'cpu' ? FEW_ON_SOFTWARE : MOST_ROWS;
+
+/** Where the weights are: the stage that trains with them, or what was loaded for answers alone. */
+export interface AnswerWeights {
+  valuesBuffer(block: BlockName): GPUBuffer;
+  arena(block: BlockName): Arena;
+}
+
+export interface AnswerParts {
+  readonly gpu: Gpu;
+  readonly model: Model;
+  readonly weights: AnswerWeights;
+  readonly size: AnswerSize;
+}
+
+/** Where a piece of so many rows finds its tensors. */
+export function answerPlaces(
+  { gpu, model, weights, size }: AnswerParts,
+  rows: number,
+  bufferOf: (name: string) => GPUBuffer,
+): Places {
+  const { family, gpuClass, bindingBytes } = gpu;
+  const elementBytes = ELEMENT_BYTES[size.compute ?? 'f32'];
+  const value = tensorIn(model, elementBytes, (block) => ({
+    arena: weights.arena(block),
+    buffer: weights.valuesBuffer(block),
+  }));
+  return {
+    ...{ samples: rows, sequence: 1, rows, width: model.width, lossScale: 1, elementBytes },
+    ...{ vocabulary: model.vocabulary, bindingBytes, family, gpuClass },
+    ...(rows <= fewRowsOf(gpu) && { fewRows: true }),
+    buffer: (name) => ({ buffer: bufferOf(name) }),
+    value,
+    gradient: value, // nothing of an answer asks for one
+  };
+}
 
 /** Rows of pieces, and of draws: others are filled up to the next. */
 export function pieceSizes(most: number, family: AdapterFamily): number[] {

@@ -5,9 +5,7 @@
  */
 import { askedWords } from '../../../shaders/answer/drawTokens.ts';
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
-import { forDevice } from '../../../shaders/forDevice.ts';
-import { closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
-import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
+import { closeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { placeOfPosition, UNUSED_PAGE } from '../../../swarm/answers/pages.ts';
 import { at, got, invariant } from '../../../swarm/base.ts';
 import {
@@ -19,31 +17,21 @@ import {
 } from '../../../swarm/memory/answerMemory.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import { ROTARY, rotaryOf, WIRE } from '../../../swarm/memory/memory.ts';
-import type { Arena } from '../../../swarm/model/layout.ts';
-import type { BlockName, Model } from '../../../swarm/model/model.ts';
+import type { Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program } from '../../../swarm/model/program.ts';
-import { ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { AnswerRow, AnswerStage, Reading } from '../executor/engine.ts';
-import { answerBody, answerHead, fewRowsOf, pieceSizes } from './answerCalls.ts';
+import {
+  type AnswerParts,
+  type AnswerWeights,
+  answerBody,
+  answerHead,
+  answerPlaces,
+  pieceSizes,
+} from './answerCalls.ts';
 import { BufferSet, created, ReadbackPool } from './buffers.ts';
+import { launchesOf } from './compile.ts';
 import type { Gpu } from './device.ts';
-import type { KernelCall } from './kernelCall.ts';
-import type { Places } from './operations.ts';
 import { Passes } from './passes.ts';
-import { tensorIn } from './stageCalls.ts';
-
-/** Where the weights are: the stage that trains with them, or what was loaded for answers alone. */
-export interface AnswerWeights {
-  valuesBuffer(block: BlockName): GPUBuffer;
-  arena(block: BlockName): Arena;
-}
-
-interface AnswerParts {
-  readonly gpu: Gpu;
-  readonly model: Model;
-  readonly weights: AnswerWeights;
-  readonly size: AnswerSize;
-}
 
 export class GpuAnswerStage implements AnswerStage {
   readonly bytes: number;
@@ -185,58 +173,17 @@ export class GpuAnswerStage implements AnswerStage {
 
   async #compile(): Promise<void> {
     const { gpu, model, size } = this.#parts;
+    const { compute = 'f32' } = size;
+    const places = (rows: number) => answerPlaces(this.#parts, rows, (name) => this.#buffers.get(answerPlace(name)));
     this.#passes = await Passes.create(gpu, this.#buffers.get(PASSES));
     const bodies = pieceSizes(size.rows, gpu.family).map(async (rows) => {
-      this.#bodies.set(rows, await this.#launches(answerBody(model, this.#program, this.#places(rows), size)));
+      this.#bodies.set(rows, await launchesOf(gpu, compute, answerBody(model, this.#program, places(rows), size)));
     });
     const heads = !this.#program.last
       ? []
       : pieceSizes(size.draws, gpu.family).map(async (draws) => {
-          this.#heads.set(draws, await this.#launches(answerHead(this.#program, this.#places(draws), size.rows)));
+          this.#heads.set(draws, await launchesOf(gpu, compute, answerHead(this.#program, places(draws), size.rows)));
         });
     await Promise.all([...bodies, ...heads]);
-  }
-
-  async #launches(calls: readonly KernelCall[]): Promise<Launch[]> {
-    const { gpu, size } = this.#parts;
-    const { device, family, pipelines } = gpu;
-    const compiled = await Promise.all(
-      calls.map(async (call) => {
-        const kernel = forDevice(gpu, size.compute ?? 'f32', call.kernel);
-        const choice = chooseLaunch(device, family, kernel, call.dims);
-        return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
-      }),
-    );
-    return created(device, 'bind groups of answers', () =>
-      compiled.map(({ call, kernel, choice, pipeline }) =>
-        createLaunch({ device, pipeline, ...choice, ...call, kernel }),
-      ),
-    );
-  }
-
-  #places(rows: number): Places {
-    const { gpu, model, weights, size } = this.#parts;
-    const { family, gpuClass, bindingBytes } = gpu;
-    const compute = size.compute ?? 'f32';
-    const value = tensorIn(model, ELEMENT_BYTES[compute], (block) => ({
-      arena: weights.arena(block),
-      buffer: weights.valuesBuffer(block),
-    }));
-    return {
-      samples: rows,
-      sequence: 1,
-      rows,
-      width: model.width,
-      lossScale: 1,
-      elementBytes: ELEMENT_BYTES[compute],
-      vocabulary: model.vocabulary,
-      bindingBytes,
-      family,
-      gpuClass,
-      ...(rows <= fewRowsOf(gpu) && { fewRows: true }),
-      buffer: (name) => ({ buffer: this.#buffers.get(answerPlace(name)) }),
-      value,
-      gradient: value, // nothing of an answer asks for one
-    };
   }
 }

@@ -8,7 +8,7 @@ import type { Dims } from '../../../shaders/kernel/kernel.ts';
 import { closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
-import { invariant } from '../../../swarm/base.ts';
+import { at, invariant } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
 import { created } from './buffers.ts';
@@ -36,13 +36,17 @@ export interface Compiled {
 
 /** Of every call that there is to do, once. */
 export function pipelinesOf(gpu: Gpu, compute: Compute, slots: ReadonlyMap<string, SlotCalls>) {
-  const { device, family, pipelines } = gpu;
   const all = new Set<KernelCall>();
   for (const { packing, blocks: _, ...calls } of slots.values()) {
     for (const passes of [calls, ...packing.values()]) for (const call of callsOf(passes)) all.add(call);
   }
+  return compiledCalls(gpu, compute, [...all]);
+}
+
+function compiledCalls(gpu: Gpu, compute: Compute, calls: readonly KernelCall[]) {
+  const { device, family, pipelines } = gpu;
   return Promise.all(
-    Array.from(all, async (call) => {
+    calls.map(async (call) => {
       const kernel = forDevice(gpu, compute, call.kernel);
       const choice = chooseLaunch(device, family, kernel, call.dims);
       return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
@@ -50,20 +54,26 @@ export function pipelinesOf(gpu: Gpu, compute: Compute, slots: ReadonlyMap<strin
   );
 }
 
+/** A launch for each call, in their order. */
+export async function launchesOf(gpu: Gpu, compute: Compute, calls: readonly KernelCall[]): Promise<Launch[]> {
+  return boundLaunches(gpu, await compiledCalls(gpu, compute, calls));
+}
+
+const boundLaunches = ({ device }: Gpu, compiled: Awaited<ReturnType<typeof compiledCalls>>): Promise<Launch[]> =>
+  created(device, 'bind groups', () =>
+    compiled.map(({ call, kernel, choice, pipeline }) =>
+      createLaunch({ device, pipeline, ...choice, ...call, kernel }),
+    ),
+  );
+
 export async function compileCalls(
   gpu: Gpu,
   compute: Compute,
   slots: ReadonlyMap<string, SlotCalls>,
 ): Promise<Compiled> {
-  const { device } = gpu;
   const compiled = await pipelinesOf(gpu, compute, slots);
-  const made = await created(device, 'bind groups', () => {
-    const launch = ({ call, kernel, choice, pipeline }: (typeof compiled)[number]): [KernelCall, Launch] => [
-      call,
-      createLaunch({ device, pipeline, ...choice, ...call, kernel }),
-    ];
-    return new Map(compiled.map(launch));
-  });
+  const bound = await boundLaunches(gpu, compiled);
+  const made = new Map(compiled.map(({ call }, place) => [call, at(bound, place)]));
   const launchOf = (call: KernelCall): Launch => {
     const launch = made.get(call);
     invariant(launch, `${call.label} was not compiled`);
