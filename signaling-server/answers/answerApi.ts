@@ -55,6 +55,8 @@ export function addAnswerApi(app: FastifyInstance, options: AnswerApiOptions): v
         const found = modelNamed(store, asked);
         return 'status' in found ? sendError(reply, found) : modelObject(store, asked, found.run);
       });
+      // Else it would be looked for among the pages.
+      api.get('/*', CALLS, (_request, reply) => reply.callNotFound());
       for (const [path, kind] of [
         ['/completions', 'completion'],
         ['/chat/completions', 'chat'],

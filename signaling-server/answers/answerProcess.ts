@@ -5,6 +5,7 @@
  */
 import { fork } from 'node:child_process';
 import { hash } from 'node:crypto';
+import { once } from 'node:events';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { seededRandom } from '../../swarm/base.ts';
@@ -61,12 +62,13 @@ export function openAnswerProcess(hear: (word: Word) => void, ended: () => void)
 }
 
 export function addAnswerProcessCommand(program: Command): void {
-  program.command(COMMAND, { hidden: true }).action(() => {
-    process.on('disconnect', () => process.exit(1));
+  program.command(COMMAND, { hidden: true }).action(async () => {
     // Ctrl-C reaches the whole group: this process ends with its server.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
     const work = new AnswerWork((word) => void process.send?.(word, undefined, undefined, () => {}));
     process.on('message', (order: Order) => work.take(order));
+    await once(process, 'disconnect');
+    process.exit(1);
   });
 }
 

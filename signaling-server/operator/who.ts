@@ -27,6 +27,7 @@ export const WHO: Readonly<Record<string, Who>> = {
   'GET /api/name': 'browser',
   'PUT /api/name': 'browser',
   'DELETE /api/name': 'browser',
+  'GET /v1/*': 'asker',
   'GET /v1/models': 'asker',
   'GET /v1/models/*': 'asker',
   'POST /v1/completions': 'asker',

@@ -73,9 +73,11 @@ const TABLE: readonly Row[] = [
   { route: 'GET /api/watch', may: ['viewer', 'operator'] },
   { route: 'GET /api/snapshot', may: WATCHERS },
   // None of them has a key for asking a model.
-  ...['GET /v1/models', 'GET /v1/models/*', 'POST /v1/completions', 'POST /v1/chat/completions'].map((route) => ({
-    ...{ route, may: [] },
-  })),
+  ...['GET /v1/*', 'GET /v1/models', 'GET /v1/models/*', 'POST /v1/completions', 'POST /v1/chat/completions'].map(
+    (route) => ({
+      ...{ route, may: [] },
+    }),
+  ),
   ...['timeline', 'steps', 'runs', 'blocks', 'samples', 'card', 'keys'].map((name) => ({
     ...{ route: `GET /api/operator/${name}`, may: WATCHERS },
   })),
