@@ -7,8 +7,14 @@ import type { Server as HttpServer } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { PlanWishes } from '../swarm/autoplan/wishes.ts';
 import { given, invariant, type Result, refusal, success } from '../swarm/base.ts';
+import type { ApiMode } from '../swarm/messages/apiKeys.ts';
 import type { RunWant } from '../swarm/messages/neededMost.ts';
 import type { PublicStatus } from '../swarm/messages/publicStatus.ts';
+import { addAnswerApi } from './answers/answerApi.ts';
+import { ApiCallers } from './answers/apiCallers.ts';
+import { ApiKeys } from './answers/apiKeys.ts';
+import { ProcessorAnswerer } from './answers/processorAnswerer.ts';
+import { RunTexts } from './answers/runTexts.ts';
 import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { addPreviewPicture, originOf, previewTags } from './api/preview.ts';
@@ -66,6 +72,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly embedOn?: readonly string[];
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
+  /** Who may ask a model. */
+  readonly api?: ApiMode;
   /** What anyone may see of a run that is by invitation. */
   readonly publicView?: PublicView;
   readonly host?: string;
@@ -143,7 +151,11 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [] });
   addPreviewPicture(app, status, visible);
   addDonorApi(app, run, data.blobs);
-  addMemberApi(app, { run, data, access, visible, site: options.site });
+  const own = { processor: new ProcessorAnswerer(data), texts: new RunTexts(data) };
+  addMemberApi(app, { run, data, access, visible, own, site: options.site });
+  const keys = new ApiKeys(data.store);
+  const callers = new ApiCallers({ mode: options.api ?? 'keys', keys, ownKey });
+  addAnswerApi(app, { store: data.store, texts: own.texts, answerer: own.processor, callers });
   const rehearsals = new Rehearsals(run);
   const freeBytes = freeDisk(data.directory);
   const onActivate =
@@ -155,7 +167,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     });
   const alerts = new AlertWatch(run, data.store, freeBytes, log);
   addOperatorApi(app, {
-    ...{ run, data, session, access, rehearsals, freeBytes, alerts, onActivate },
+    ...{ run, data, session, access, rehearsals, own, keys, freeBytes, alerts, onActivate },
+    apiMode: callers.mode,
     site: options.site,
   });
   const sockets = new Set<DonorSocket>();
@@ -182,6 +195,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     alerts.close();
     snapshots.cancel();
     run.close();
+    own.processor.close();
+    own.texts.close();
     await app.close();
     app.server.closeAllConnections(); // of a server that does not listen nobody else does
   };

@@ -123,6 +123,8 @@ const TABLE: readonly ImportRule[] = [
   // The one contract of two implementations: here the real one, in a page of its own.
   { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/testing\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/, TESTING] },
+  // OpenAI's own client, against our server.
+  { files: /^signaling-server\/answers\/openai\.test\.ts$/, may: [/^openai$/] },
   { files: /\/vite(\.gpu)?\.config\.ts$/, may: [/^vite$/, /^node:/] },
   { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
 ];

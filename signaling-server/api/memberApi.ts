@@ -8,6 +8,7 @@ import { peerId } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
+import type { OwnAnswers } from '../answers/processorAnswerer.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { Arrivals } from '../http/arrivals.ts';
@@ -54,6 +55,7 @@ interface Members {
   readonly data: DataDirectory;
   readonly access: Access;
   readonly visible: Visible;
+  readonly own: OwnAnswers;
   readonly site?: SiteRuns | undefined;
 }
 
@@ -64,9 +66,9 @@ export function addMemberApi(app: FastifyInstance, members: Members): void {
 }
 
 /** What the run is, what it writes, and who gave how much. */
-function addRunCalls(app: FastifyInstance, { run, data, visible, site }: Members): void {
+function addRunCalls(app: FastifyInstance, { run, data, visible, own, site }: Members): void {
   const { store } = data;
-  const samples = new PublicSamples(run, data);
+  const samples = new PublicSamples(run, data, own);
   const { globalBatchSize, sequenceLength } = run.facts.train;
   const ofRun = () => ({
     credits: store.memberCredit(run.name),

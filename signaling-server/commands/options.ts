@@ -1,7 +1,8 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { BROWSER_NAMES, type BrowserName, type DonorSpec, isBrowserName, parseDonorSpec } from '../../swarm/limits.ts';
+import { API_MODES } from '../../swarm/messages/apiKeys.ts';
 import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
 import { findFirefox, noFirefox } from '../headless/findBrowser.mjs';
@@ -81,6 +82,13 @@ function warmup(text: string): WarmUp {
 export function donorSpec(text: string, before: readonly DonorSpec[] = []): readonly DonorSpec[] {
   return [...before, need(parseDonorSpec(text), (reason) => badInput(`--donor ${text}: ${reason}`))];
 }
+
+export const API_OPTION = new Option(
+  '--api <who>',
+  'who may ask the models over /v1: nobody, who has a key from the dashboard, or anyone, by address',
+)
+  .choices(API_MODES)
+  .default('keys');
 
 export const RECORD_OPTION = 'append every event to this file, one JSON object a line, for `shoal replay`';
 

@@ -23,7 +23,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
   'copy-thread': async () => (await import('../store/copyThread.ts')).addCopyThreadCommand,
   'snapshot-thread': async () => (await import('../store/copyThread.ts')).addSnapshotThreadCommand,
-  'sample-process': async () => (await import('../operator/samples.ts')).addSampleProcessCommand,
+  'answer-process': async () => (await import('../answers/answerProcess.ts')).addAnswerProcessCommand,
   'crowd-process': async () => (await import('../bench/benchCrowd.ts')).addCrowdCommand,
   'home-router': async () => (await import('../bench/homes/router.ts')).addHomeRouterCommand,
   'server-process': async () => (await import('../headless/serverProcesses.ts')).addServerProcessCommand,

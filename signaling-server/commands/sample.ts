@@ -1,13 +1,23 @@
 /** `shoal sample`: text from an exported folder. */
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { MODEL_CONFIG } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
-import { BYTES, sampleText } from '../texts/sampleText.ts';
-import { NoTokenError, openTokenizer, type TextTokenizer, TOKENIZER_FILE, TokenizerFault } from '../texts/tokenizer.ts';
+import { endTokens, GENERATION_CONFIG_FILE } from '../texts/endTokens.ts';
+import { sampleText } from '../texts/sampleText.ts';
+import {
+  BYTES,
+  NoTokenError,
+  openTokenizer,
+  type TextTokenizer,
+  TOKENIZER_FILE,
+  TokenizerFault,
+} from '../texts/tokenizer.ts';
+import { TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
@@ -76,14 +86,22 @@ async function sampleWith(tokenizer: TextTokenizer, model: Model, options: Sampl
   if (ids.length === 0) throw badInput('--prompt must be one token or more');
   const outside = ids.find((id) => id >= model.vocabulary);
   if (outside !== undefined) throw badInput(`--prompt has the token ${outside}, but vocab_size is ${model.vocabulary}`);
+  const [generationConfig, tokenizerConfig] = await Promise.all(
+    [GENERATION_CONFIG_FILE, TOKENIZER_CONFIG_FILE].map((name) => textIn(options.weights, name)),
+  );
+  const files = { generationConfig: generationConfig ?? null, tokenizerConfig: tokenizerConfig ?? null };
+  const ends = await endTokens(tokenizer, { config: model.config, vocabulary: model.vocabulary, ...files });
   const weights = need(await openWeights(options.weights, model), badInput);
   try {
-    const text = await sampleText(weights.model, finite(weights), options, tokenizer);
+    const text = await sampleText(weights.model, finite(weights), { ...options, ends }, tokenizer);
     process.stdout.write(options.json ? `${JSON.stringify({ prompt, text })}\n` : `${prompt}${text}\n`);
   } finally {
     await weights.close();
   }
 }
+
+const textIn = (folder: string, name: string): Promise<string | null> =>
+  readFile(join(folder, name), 'utf8').catch(() => null); // there is none
 
 /** NaN or infinity would write some text as well. */
 const finite =

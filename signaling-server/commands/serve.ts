@@ -16,6 +16,7 @@ import { storedDocument } from '../store/runDocument.ts';
 import { badInput, failed, need } from './failure.ts';
 import { openData } from './openData.ts';
 import {
+  API_OPTION,
   BROWSER_OPTION,
   browser,
   checkBrowsers,
@@ -47,6 +48,11 @@ import { serveSite } from './serveSite.ts';
 const HIGHEST_PORT = 65_535;
 /** A longer one would not fit in a greeting. */
 const INVITE_LENGTH_LIMIT = 200;
+
+const PUBLIC_OPTION = new Option(
+  '--public <view>',
+  'what anyone may see of a run that is by invitation: its status, and samples',
+).choices(PUBLIC_VIEWS);
 
 export function addServeCommand(program: Command): void {
   const begun = program
@@ -91,12 +97,8 @@ export function addServeCommand(program: Command): void {
     )
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
-    .addOption(
-      new Option(
-        '--public <view>',
-        'what anyone may see of a run that is by invitation: its status, and samples',
-      ).choices(PUBLIC_VIEWS),
-    )
+    .addOption(PUBLIC_OPTION)
+    .addOption(API_OPTION)
     .option('--nats <urls>', 'be one of several servers that share a site over NATS: nats://HOST:PORT,…', natsUrls)
     .option('--site <name>', 'the name of that site', siteName, DEFAULT_SITE)
     .option('--nats-creds <file>', 'a credentials file for that NATS')

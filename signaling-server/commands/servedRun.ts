@@ -13,7 +13,7 @@ import { fileProgress } from '../headless/progress.ts';
 import { type Access, readTls, secureContextProblem } from '../http/access.ts';
 import type { Log } from '../monitoring/log.ts';
 import { takeNext } from '../operator/queue.ts';
-import type { Server } from '../server.ts';
+import type { Server, ServerOptions } from '../server.ts';
 import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { LONG_RUN, prepareBundledRun } from '../texts/corpus.ts';
@@ -34,6 +34,7 @@ export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'mi
   readonly iceServers?: string;
   readonly invite?: string;
   readonly public?: PublicView;
+  readonly api: NonNullable<ServerOptions['api']>;
   readonly record?: string;
   /** Addresses of a NATS, whose site this server is one process of. */
   readonly nats?: readonly string[];
@@ -140,7 +141,7 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 
 /** What every server of this command is opened with, whichever run it has. */
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
-  ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER },
+  ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
   ...given({ publicView: options.public, embedOn: options.embedOn, recordPath: options.record }),
   ...wishesOf(options),
   ...networkOf(options),

@@ -9,6 +9,7 @@ import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { ModelRequests, readModelRequests } from '../answers/modelRequests.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
@@ -63,6 +64,8 @@ interface SwarmOptions extends PlanOptions {
   readonly chaos?: string;
   readonly browser: BrowserName;
   readonly servers?: number;
+  readonly requests?: string;
+  readonly answers?: string;
 }
 
 /** What the examples of export, sample and replay go on with. */
@@ -104,6 +107,11 @@ export function addSwarmCommand(program: Command): void {
       'run this many server processes over a NATS of their own, and spread the donors over them',
       wholeNumber('--servers', 1),
     )
+    .option(
+      '--requests <file>',
+      'ask the model at steps of its training, as /v1/completions is asked: one JSON line each',
+    )
+    .option('--answers <file>', 'where its answers go, one JSON line each')
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--donor <spec>',
@@ -159,9 +167,12 @@ async function swarm(path: string, options: SwarmOptions): Promise<void> {
 }
 
 /** What is written when all is trained can be written. */
-async function checkPlaces({ metrics, report, ...options }: SwarmOptions): Promise<void> {
+async function checkPlaces({ metrics, report, requests, answers, ...options }: SwarmOptions): Promise<void> {
   checkRecord(options.record);
-  for (const [name, path] of [['--metrics', metrics] as const, ['--report', report] as const]) {
+  if ((requests === undefined) !== (answers === undefined))
+    throw badInput('--requests and --answers go together: the one says what is asked, the other where the answers go');
+  const written = { '--metrics': metrics, '--report': report, '--answers': answers };
+  for (const [name, path] of Object.entries(written)) {
     const fault = path === undefined ? null : filePlaceFault(path);
     if (fault !== null) throw badInput(`${name}: ${fault}`);
   }
@@ -179,6 +190,7 @@ interface Terms {
   readonly wishes: PlanWishes;
   readonly chaos: readonly ChaosEntry[];
   readonly isServerKilled: boolean;
+  readonly requests: ModelRequests | undefined;
 }
 
 /** Everything about a training that is known before it begins. */
@@ -200,7 +212,9 @@ async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   if (impossible !== null) throw badInput(impossible);
   checkBrowsers(Array.from({ length: donors }, (_, donor) => browserOf(donor)));
   const isServerKilled = chaos.some(({ kind }) => kind === 'server-kill');
-  return { options, train: file.train, donors, wishes, chaos, isServerKilled };
+  const asked = options.requests === undefined ? null : need(await readModelRequests(options.requests), badInput);
+  const requests = asked === null ? undefined : new ModelRequests(asked);
+  return { options, train: file.train, donors, wishes, chaos, isServerKilled, requests };
 }
 
 async function prepare(data: DataDirectory, path: string, terms: Terms): Promise<Task> {
@@ -262,7 +276,7 @@ async function keptWords(site: DataDirectory, task: Task): Promise<string> {
 
 async function train(
   server: TrainingServer,
-  { options, runName, train: terms, donors, chaos }: Task,
+  { options, runName, train: terms, donors, chaos, requests }: Task,
   interrupt: Interrupt,
 ): Promise<Result<Trained>> {
   const log = terminalLog();
@@ -276,6 +290,7 @@ async function train(
     log,
     interrupt: interrupt.signal,
     chaos,
+    requests,
     onChange: progressLines(terms, (line) => log('info', line)),
   });
 }
@@ -296,6 +311,10 @@ async function conclude(data: DataDirectory, task: Task, trained: Trained): Prom
     const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
     makeFolder(dirname(options.report));
     writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory, faults, refused })}\n`);
+  }
+  if (options.answers !== undefined && outcome === 'finished') {
+    makeFolder(dirname(options.answers));
+    writeFileSync(options.answers, trained.answers.map((answer) => `${JSON.stringify(answer)}\n`).join(''));
   }
   if (outcome === 'interrupted')
     throw failed(`stopped after ${trained.committedSteps} steps, before the end of the run`);

@@ -5,6 +5,7 @@
  */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { type BrowserName, type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
+import type { ModelRequests, RequestAnswer } from '../answers/modelRequests.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
 import { Chaos, type ChaosRecord } from '../faults/chaos.ts';
 import type { ChaosEntry } from '../faults/chaosScript.ts';
@@ -32,12 +33,16 @@ export interface Training {
   readonly onOpened?: (opened: number) => void;
   readonly onChange?: (status: RunStatus) => void;
   readonly chaos?: readonly ChaosEntry[];
+  /** Asked while it trains; the training is over when all are answered. */
+  readonly requests?: ModelRequests | undefined;
 }
 
 /** The run's end, seen from outside: what it ended with is in the store. */
 export interface Trained {
   readonly outcome: 'finished' | 'interrupted';
   readonly committedSteps: number;
+  /** Of its requests. */
+  readonly answers: readonly RequestAnswer[];
   readonly chaos: readonly ChaosRecord[];
   readonly faults: readonly FaultCost[];
   /** Of each donor that computed, by the number in which it was opened. */
@@ -47,21 +52,27 @@ export interface Trained {
 }
 
 export async function trainHeadless(training: Training): Promise<Result<Trained>> {
-  const { server, interrupt, log } = training;
+  const { server, interrupt, log, requests } = training;
   const swarm = new Swarm(training);
+  let answers: readonly RequestAnswer[] = [];
+  const toItsEnd = async (): Promise<string | null> => {
+    const problem = server.status().end === 'finished' ? null : await swarm.train();
+    if (problem === null) answers = (await requests?.finish(server)) ?? [];
+    return problem;
+  };
   try {
-    const finished = server.status().end === 'finished';
-    const work = finished ? Promise.resolve(null) : swarm.train();
+    const work = toItsEnd();
     const stopped = until(server, ({ end }) => end === 'stopped'); // by the operator's button
     const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => 'interrupted' as const);
     const problem = await Promise.race([work, interrupted]);
     if (problem === 'interrupted') {
       log('info', 'stopping after this step (with islands: at the next meeting)');
       await server.stop();
-      return success(swarm.result('interrupted'));
+      return success(swarm.result('interrupted', []));
     }
-    return problem === null ? success(swarm.result('finished')) : refusal(problem);
+    return problem === null ? success(swarm.result('finished', answers)) : refusal(problem);
   } finally {
+    requests?.close();
     await server.close(); // first: that the donors now go is no news
     await swarm.close();
   }
@@ -145,7 +156,7 @@ class Swarm {
     });
   }
 
-  result(outcome: Trained['outcome']): Trained {
+  result(outcome: Trained['outcome'], answers: Trained['answers']): Trained {
     const { server } = this.#training;
     const memory = this.#donors.flatMap(({ peers }, donor) => {
       const ofDonor = [...peers].flatMap((peer) => this.#memory.get(peer) ?? []);
@@ -162,7 +173,7 @@ class Swarm {
       return donor === -1 ? [] : { donor, atStep, reason };
     });
     const faults = [...this.#chaos.costs(), ...(server.rehearsals?.costs() ?? [])];
-    return { outcome, committedSteps, chaos: this.#chaos.records(), faults, memory, refused };
+    return { outcome, committedSteps, answers, chaos: this.#chaos.records(), faults, memory, refused };
   }
 
   async close(): Promise<void> {
@@ -177,7 +188,11 @@ class Swarm {
     for (const one of status.refused) this.#refused.set(one.peer, one);
     this.#rehearsal.see(status);
     if (status.end !== null) this.#chaos.end();
-    else if (status.announcedStep !== null) this.#chaos.stepAnnounced(status.announcedStep);
+    else if (status.announcedStep !== null) {
+      this.#chaos.stepAnnounced(status.announcedStep);
+      const { server, requests } = this.#training;
+      requests?.stepAnnounced(server, status.announcedStep);
+    }
     this.#training.onChange?.(status);
     this.#considerWaiting();
   }

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { type PeerId, peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import { count } from '../../swarm/fields.ts';
 import { runCardSchema } from '../../swarm/messages/about.ts';
+import { type ApiKeyList, apiKeyDraftSchema } from '../../swarm/messages/apiKeys.ts';
 import { rehearsalText, rehearsalWishSchema } from '../../swarm/messages/rehearsal.ts';
 import { alertLimitsSchema, webhookSchema } from '../../swarm/messages/watch.ts';
 import { dryRunQuestionSchema, noteSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
@@ -25,7 +26,7 @@ import type { OperatorContext } from './operatorContext.ts';
 import { dryRun } from './plan.ts';
 import { setQueued } from './queue.ts';
 import { createRun, listedRuns } from './runs.ts';
-import { sampleCheckpoint, samplesBody } from './samples.ts';
+import { LARGEST_SAMPLED, sampleCheckpoint, samplesBody } from './samples.ts';
 import { newSessionKey } from './session.ts';
 import { addTextUpload, listedTexts } from './texts.ts';
 
@@ -63,7 +64,7 @@ export function addressKey(store: Store, address: string): string {
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
   const change = changes(api, context);
   addTextUpload(api, context);
-  for (const add of [addRuns, addCheckpoints, addWords, addDonors]) add(api, change, context);
+  for (const add of [addRuns, addCheckpoints, addWords, addKeys, addDonors]) add(api, change, context);
 }
 
 /** Adds a change: its body is checked, what came of it is answered and written down. */
@@ -148,7 +149,7 @@ const addRuns: Adds = (api, change, context) => {
 };
 
 const addCheckpoints: Adds = (api, change, context) => {
-  const { run, data, session } = context;
+  const { run, data, session, own } = context;
   const { store } = data;
   api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const query = exportQuery.safeParse(request.query);
@@ -185,7 +186,7 @@ const addCheckpoints: Adds = (api, change, context) => {
     '/api/operator/samples',
     samplesBody,
     ({ run: name, step }) => deed('take', 'took', `a sample of checkpoint ${step} of ${name}`),
-    (question) => sampleCheckpoint(data, question),
+    (question) => sampleCheckpoint(data, own, question, LARGEST_SAMPLED),
   );
 };
 
@@ -223,6 +224,27 @@ const addWords: Adds = (api, change, { run, data: { store }, alerts }) => {
     z.object({}),
     () => deed('send', 'sent', 'a test alert'),
     () => alerts.try(),
+  );
+};
+
+/** Of those who ask a model. What is written down names no key. */
+const addKeys: Adds = (api, change, { keys, apiMode: mode }) => {
+  api.get(
+    '/api/operator/keys',
+    perMinute(READS_PER_MINUTE),
+    async (): Promise<ApiKeyList> => ({ mode, keys: keys.list().map(({ hash: _, ...key }) => key) }),
+  );
+  change(
+    '/api/operator/keys',
+    apiKeyDraftSchema,
+    ({ name, tokensAnHour }) => deed('make', 'made', `an API key for ${name}, ${tokensAnHour} tokens an hour`),
+    (draft) => keys.make(draft),
+  );
+  change(
+    '/api/operator/keys/revoke',
+    z.object({ id: z.string().max(64) }),
+    ({ id }) => deed('revoke', 'revoked', `the API key ${id}`),
+    ({ id }) => keys.revoke(id),
   );
 };
 

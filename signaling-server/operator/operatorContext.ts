@@ -1,4 +1,7 @@
 /** What every call of the dashboard works on. */
+import type { ApiMode } from '../../swarm/messages/apiKeys.ts';
+import type { ApiKeys } from '../answers/apiKeys.ts';
+import type { OwnAnswers } from '../answers/processorAnswerer.ts';
 import type { Access } from '../http/access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { SiteRuns } from '../run/siteRuns.ts';
@@ -13,6 +16,10 @@ export interface OperatorContext {
   readonly session: OperatorSession;
   readonly access: Access;
   readonly rehearsals: Rehearsals;
+  readonly own: OwnAnswers;
+  /** Of those who may ask a model, and who may. */
+  readonly keys: ApiKeys;
+  readonly apiMode: ApiMode;
   /** On the disk where runs are kept; null: not known. */
   readonly freeBytes: () => number | null;
   readonly alerts: AlertWatch;

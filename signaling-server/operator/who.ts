@@ -7,10 +7,11 @@ import type { Role } from '../../swarm/messages/watch.ts';
 
 /**
  * anyone; public: of an invited run as far as its operator says (`--public`), and who is invited; invited: whose link
- * carries the invitation; browser: who has the key that its browser made; donor: who has the token of a donor; viewer:
- * who has a session; operator: who has an operator's.
+ * carries the invitation; browser: who has the key that its browser made; donor: who has the token of a donor; asker: who
+ * has a key for asking a model, or anyone where its operator says so (`--api`); viewer: who has a session; operator: who
+ * has an operator's.
  */
-type Who = 'anyone' | 'public' | 'invited' | 'browser' | 'donor' | 'viewer' | 'operator';
+type Who = 'anyone' | 'public' | 'invited' | 'browser' | 'donor' | 'asker' | 'viewer' | 'operator';
 
 export const WHO: Readonly<Record<string, Who>> = {
   'GET /healthz': 'anyone',
@@ -26,6 +27,11 @@ export const WHO: Readonly<Record<string, Who>> = {
   'GET /api/name': 'browser',
   'PUT /api/name': 'browser',
   'DELETE /api/name': 'browser',
+  'GET /v1/*': 'asker',
+  'GET /v1/models': 'asker',
+  'GET /v1/models/*': 'asker',
+  'POST /v1/completions': 'asker',
+  'POST /v1/chat/completions': 'asker',
   'GET /api/tokens/:hash': 'donor',
   'GET /api/state/:checkpoint/:block': 'donor',
   'PUT /api/state': 'donor',
@@ -62,6 +68,9 @@ export const WHO: Readonly<Record<string, Who>> = {
   'POST /api/operator/let-go': 'operator',
   'POST /api/operator/rehearse': 'operator',
   'POST /api/operator/unblock': 'operator',
+  'GET /api/operator/keys': 'viewer',
+  'POST /api/operator/keys': 'operator',
+  'POST /api/operator/keys/revoke': 'operator',
 };
 
 /** `call`: as in the table. */

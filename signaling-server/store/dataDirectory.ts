@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import { createReadStream, existsSync, readdirSync } from 'node:fs';
-import { readdir, rm, stat } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { heldOutOf, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import { modelOf, type RunFile, withSeed } from '../../swarm/run/runFile.ts';
@@ -14,8 +14,9 @@ import { messageOf } from '../files/errorWords.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { NotKept, storageProblem } from '../files/storageProblem.ts';
 import { wallMs } from '../monitoring/clock.ts';
+import { GENERATION_CONFIG_FILE } from '../texts/endTokens.ts';
 import { hashSources } from '../texts/sources.ts';
-import { type FileProgress, prepareTokens } from '../texts/tokens.ts';
+import { type FileProgress, prepareTokens, type StoredFile } from '../texts/tokens.ts';
 import { openInitialWeights } from '../weights/initialWeights.ts';
 import { type Manifest, manifestHashes, parseManifest, storeInitialState } from './checkpointState.ts';
 import { IS_ASIDE } from './copies.ts';
@@ -164,11 +165,21 @@ async function storeContent(
     if (!tokens.ok) return tokens;
     const manifest = await storeInitialState(blobs, model, weights.value);
     if (!manifest.ok) return refusal(`${path}: init ${manifest.reason}`);
-    const document: RunDocument = { file: { ...file, model: model.config }, ...tokens.value, tensorNames };
+    const tokenizer = [...tokens.value.tokenizer, ...(await storedGeneration(file, path, blobs))];
+    const document: RunDocument = { file: { ...file, model: model.config }, ...tokens.value, tokenizer, tensorNames };
     return success({ document, manifest: manifest.value });
   } finally {
     await weights.value.close();
   }
+}
+
+/** What lies beside the first weights and says which tokens end a text. */
+async function storedGeneration({ init }: RunFile, runPath: string, blobs: BlobStore): Promise<StoredFile[]> {
+  if (typeof init !== 'string') return [];
+  const path = resolve(dirname(runPath), init);
+  const folder = (await stat(path)).isDirectory() ? path : dirname(path);
+  const bytes = await readFile(join(folder, GENERATION_CONFIG_FILE)).catch(() => null); // there is none
+  return bytes === null ? [] : [{ name: GENERATION_CONFIG_FILE, hash: await blobs.put(bytes) }];
 }
 
 const hashOf = (content: unknown): string => hash('sha256', JSON.stringify(content));

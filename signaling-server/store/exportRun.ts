@@ -77,22 +77,36 @@ export async function exportRun(
   }
 }
 
-/** The run's own, or those of bytes; the tokenizer_config.json is made. */
-async function tokenizerFiles(
+type ReadsBlobs = Pick<DataDirectory['blobs'], 'read'>;
+
+/** The text of a file that the run has beside its tokens; null: it has none of that name. */
+export async function storedText(
+  stored: RunDocument['tokenizer'],
+  blobs: ReadsBlobs,
+  wanted: string,
+): Promise<string | null> {
+  const found = stored.find(({ name }) => name === wanted);
+  return found ? Buffer.from(await blobs.read(found.hash)).toString('utf8') : null;
+}
+
+/** The run's own tokenizer.json, or that of bytes, and the tokenizer_config.json that is made for it. */
+export async function exportedTokenizer(
   stored: RunDocument['tokenizer'],
   model: Model,
-  blobs: Pick<DataDirectory['blobs'], 'read'>,
-): Promise<OtherFile[]> {
-  const textOf = async (wanted: string): Promise<string | null> => {
-    const found = stored.find(({ name }) => name === wanted);
-    return found ? Buffer.from(await blobs.read(found.hash)).toString('utf8') : null;
-  };
+  blobs: ReadsBlobs,
+): Promise<{ readonly tokenizer: string; readonly config: string }> {
+  const textOf = (wanted: string) => storedText(stored, blobs, wanted);
   const tokenizer = (await textOf(TOKENIZER_FILE)) ?? byteTokenizer(model.vocabulary);
   const config = tokenizerConfig({
     ...{ tokenizer, model: model.config, positions: model.positions },
     given: await textOf(TOKENIZER_CONFIG_FILE),
     specialTokens: await textOf(SPECIAL_TOKENS_FILE),
   });
+  return { tokenizer, config };
+}
+
+async function tokenizerFiles(stored: RunDocument['tokenizer'], model: Model, blobs: ReadsBlobs): Promise<OtherFile[]> {
+  const { tokenizer, config } = await exportedTokenizer(stored, model, blobs);
   const others = stored.filter(({ name }) => name !== TOKENIZER_FILE && name !== TOKENIZER_CONFIG_FILE);
   return [
     { name: TOKENIZER_FILE, bytes: async () => Buffer.from(tokenizer) },

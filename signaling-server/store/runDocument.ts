@@ -17,7 +17,7 @@ export interface RunDocument {
   readonly file: RunFile;
   readonly data: TokenList;
   readonly evaluation: TokenList | null;
-  /** The tokenizer's files, among the blobs; none where a token is a byte. */
+  /** The tokenizer's files, none where a token is a byte, and the generation config beside the first weights, among the blobs. */
   readonly tokenizer: readonly StoredFile[];
   /** Names of the init file by the model's names, for the export; null: the model's (Hugging Face's) own. */
   readonly tensorNames: TensorNames | null;

@@ -7,9 +7,9 @@ const OF_RUN = ['alertLimits', 'card', 'note'] as const;
 
 /**
  * `webhook`: whom the server tells of alerts; `toldAlerts`: those of which that address was told the beginning and not
- * the end; `sessions`: the dashboard's; `invite`: what a site keeps of its invitation (siteInvite.ts).
+ * the end; `sessions`: the dashboard's; `invite`: what a site keeps of its invitation (siteInvite.ts); `apiKeys`: who may ask a model.
  */
-type Setting = 'webhook' | 'toldAlerts' | 'sessions' | 'invite' | `${(typeof OF_RUN)[number]} ${string}`;
+type Setting = 'webhook' | 'toldAlerts' | 'sessions' | 'invite' | 'apiKeys' | `${(typeof OF_RUN)[number]} ${string}`;
 
 export const isSettingOfRun = (key: unknown, run: string): boolean => OF_RUN.some((kind) => key === `${kind} ${run}`);
 

@@ -72,7 +72,13 @@ const TABLE: readonly Row[] = [
   { route: 'POST /api/operator/login', may: EVERYONE },
   { route: 'GET /api/watch', may: ['viewer', 'operator'] },
   { route: 'GET /api/snapshot', may: WATCHERS },
-  ...['timeline', 'steps', 'runs', 'blocks', 'samples', 'card'].map((name) => ({
+  // None of them has a key for asking a model.
+  ...['GET /v1/*', 'GET /v1/models', 'GET /v1/models/*', 'POST /v1/completions', 'POST /v1/chat/completions'].map(
+    (route) => ({
+      ...{ route, may: [] },
+    }),
+  ),
+  ...['timeline', 'steps', 'runs', 'blocks', 'samples', 'card', 'keys'].map((name) => ({
     ...{ route: `GET /api/operator/${name}`, may: WATCHERS },
   })),
   { route: 'GET /api/operator/export', may: ['operator', 'foreignPage'] },
@@ -97,6 +103,8 @@ const TABLE: readonly Row[] = [
     'let-go',
     'rehearse',
     'unblock',
+    'keys',
+    'keys/revoke',
   ].map((name): Row => ({ route: `POST /api/operator/${name}`, may: ['operator'] })),
   // Last: it ends their sessions.
   { route: 'POST /api/operator/logout', may: ['viewer', 'operator'] },

@@ -84,9 +84,10 @@ export class TinyServers {
     this.#data = null;
   }
 
-  async serve(options: Partial<ServerOptions> = {}): Promise<Server> {
+  /** `runPath`: of another run file than its own. */
+  async serve(options: Partial<ServerOptions> = {}, runPath = this.runPath): Promise<Server> {
     const data = await this.data();
-    const runName = contentOf(await addRun(data, this.runPath));
+    const runName = contentOf(await addRun(data, runPath));
     return this.closing(contentOf(await createServer({ data, runName, port: 0, log: () => {}, ...options })));
   }
 

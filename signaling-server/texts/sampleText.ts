@@ -4,38 +4,51 @@ import type { Model } from '../../swarm/model/model.ts';
 import { generate } from '../../swarm/reference/generate.ts';
 import { referenceTensors } from '../../swarm/reference/trainer.ts';
 import type { Weights } from '../weights/weights.ts';
-import type { TextTokenizer } from './tokenizer.ts';
+import { BYTES, type TextTokenizer } from './tokenizer.ts';
 
 interface SampleRequest {
   readonly prompt: string;
   readonly tokens: number;
   readonly temperature: number;
   readonly seed: number;
+  /** Tokens that end the text. */
+  readonly ends?: readonly number[];
 }
-
-/** One byte a token. */
-export const BYTES: TextTokenizer = {
-  ids: 256,
-  encode: async (text) => [...Buffer.from(text, 'utf8')],
-  decode: async (ids) => Buffer.from(ids.filter((id) => id < 256)).toString('utf8'),
-  close: () => {},
-};
 
 /** What follows the prompt, without it. */
 export async function sampleText(
   model: Model,
   read: Weights['readBlock'],
-  { prompt, tokens, temperature, seed }: SampleRequest,
+  { prompt, tokens, temperature, seed, ends = [] }: SampleRequest,
   tokenizer = BYTES,
 ): Promise<string> {
-  const blocks = new Map<string, Float32Array>();
-  for (const { name, elements } of model.blocks) blocks.set(name, await read(name, 0, elements));
-  const tensors = referenceTensors(model, (name) => got(blocks, name));
+  const tensors = await tensorsOf(model, read);
   const random: Random = seededRandom(seed);
   const given = await tokenizer.encode(prompt);
-  const added = generate(model, tensors, given, { count: tokens, temperature, random });
-  // A character or a space may belong to tokens on both sides, so it is the whole that is decoded.
-  const whole = await tokenizer.decode([...given, ...added]);
+  const added = generate(model, tensors, given, { count: tokens, ends, atFull: 'slide', temperature, random });
+  return addedText(tokenizer, given, withoutEnd(added, ends));
+}
+
+/** The values of a model, read block by block. */
+export async function tensorsOf(model: Model, read: Weights['readBlock']): Promise<Map<string, Float64Array>> {
+  const blocks = new Map<string, Float32Array>();
+  for (const { name, elements } of model.blocks) blocks.set(name, await read(name, 0, elements));
+  return referenceTensors(model, (name) => got(blocks, name));
+}
+
+export const withoutEnd = (tokens: readonly number[], ends: readonly number[]): readonly number[] =>
+  ends.includes(tokens.at(-1) ?? -1) ? tokens.slice(0, -1) : tokens;
+
+/**
+ * What decoding all tokens has beyond the first ones' text; a character or a space may belong to tokens on both sides. One at the
+ * end whose bytes are not all there is left out.
+ */
+export async function addedText(
+  tokenizer: Pick<TextTokenizer, 'decode' | 'decodeFinished'>,
+  given: readonly number[],
+  added: readonly number[],
+): Promise<string> {
+  const whole = await tokenizer.decodeFinished([...given, ...added]);
   const begin = await tokenizer.decode(given);
-  return whole.startsWith(begin) ? whole.slice(begin.length) : tokenizer.decode(added);
+  return whole.startsWith(begin) ? whole.slice(begin.length) : tokenizer.decodeFinished(added);
 }

@@ -29,9 +29,26 @@ export interface TextTokenizer {
   readonly ids: number;
   /** Throws a `NoTokenError` where a part of the text has none. */
   encode(text: string): Promise<number[]>;
+  /** Bytes that are no UTF-8 become U+FFFD. */
   decode(ids: readonly number[]): Promise<string>;
+  /** The same without a character at the end of which more bytes may come. */
+  decodeFinished(ids: readonly number[]): Promise<string>;
+  /** The token that its post-processor puts before a text; null: none. */
+  beginning(): Promise<number | null>;
   close(): void;
 }
+
+/** One byte a token. */
+export const BYTES: TextTokenizer = {
+  ids: 256,
+  encode: async (text) => [...Buffer.from(text, 'utf8')],
+  decode: async (ids) => bytesOf(ids).toString('utf8'),
+  decodeFinished: async (ids) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytesOf(ids), { stream: true }),
+  beginning: async () => null,
+  close: () => {},
+};
+
+const bytesOf = (ids: readonly number[]): Buffer => Buffer.from(ids.filter((id) => id < 256));
 
 /** Its message begins with the path of the tokenizer.json. */
 export class TokenizerFault extends Error {}
@@ -91,6 +108,12 @@ export async function openTokenizer(path: string, leastMs = LEAST_MS): Promise<R
 const encodedSchema = z.union([z.instanceof(Int32Array), z.object({ lost: z.string() })]);
 
 function tokenizerOf(child: TokenizerProcess, ids: number): TextTokenizer {
+  const decode = async (call: 'decode' | 'decodeFinished', list: readonly number[]): Promise<string> => {
+    // A model's vocabulary may be larger: its other ids stand for nothing.
+    const known = list.filter((id) => id < ids);
+    if (known.length === 0) return '';
+    return child.call(call, known, known.length / TOKENS_PER_MS, z.string());
+  };
   return {
     ids,
     async encode(text) {
@@ -98,12 +121,9 @@ function tokenizerOf(child: TokenizerProcess, ids: number): TextTokenizer {
       if (found instanceof Int32Array) return Array.from(found);
       throw new NoTokenError(found.lost === '' ? null : found.lost);
     },
-    async decode(list) {
-      // A model's vocabulary may be larger: its other ids stand for nothing.
-      const known = list.filter((id) => id < ids);
-      if (known.length === 0) return '';
-      return child.call('decode', known, known.length / TOKENS_PER_MS, z.string());
-    },
+    decode: (list) => decode('decode', list),
+    decodeFinished: (list) => decode('decodeFinished', list),
+    beginning: () => child.call('beginning', null, 0, z.int().nullable()),
     close: () => child.close(),
   };
 }
@@ -112,7 +132,7 @@ const answerSchema = z.union([
   z.object({ value: z.unknown(), spentMs: z.number() }),
   z.object({ fault: z.string(), spentMs: z.number() }),
 ]);
-type Call = 'open' | 'encode' | 'decode';
+type Call = 'open' | 'encode' | 'decode' | 'decodeFinished' | 'beginning';
 type Answer = { readonly value?: unknown; readonly spentMs: number } | { readonly fault: string };
 
 /**
@@ -204,7 +224,7 @@ class TokenizerProcess {
     const seconds = (this.#allowedMs / 1000).toFixed(1);
     return call === 'open'
       ? `after ${seconds} s it was not read, one of its size was expected to be`
-      : `after ${seconds} s a text was not ${call}d, ${CHARACTERS_PER_MS * 1000} characters a second were expected`;
+      : `after ${seconds} s a text was not ${call.startsWith('decode') ? 'decoded' : 'encoded'}, ${CHARACTERS_PER_MS * 1000} characters a second were expected`;
   }
 }
 

@@ -55,6 +55,8 @@ async function serve() {
 let tokenizer;
 /** Text that the model has no token for vanishes without a word; null: it cannot. */
 let lostIn = null;
+/** The types of its decoder, which may be a sequence. */
+let decoders = [];
 
 const calls = {
   /** Ids go from 0 to below the answer. */
@@ -71,6 +73,7 @@ const calls = {
     tokenizer.disableTruncation();
     tokenizer.disablePadding();
     lostIn = lossOf(file, library.byteLevelAlphabet());
+    decoders = parts(file.decoder).map((one) => one?.type);
     // The file's ids of added tokens are not asked: the library gives those that the model lacks the next ones.
     let ids = 0;
     for (const id of Object.values(tokenizer.getVocab(true))) ids = Math.max(ids, id + 1);
@@ -91,7 +94,52 @@ const calls = {
   },
 
   decode: async (ids) => ({ value: await tokenizer.decode(Array.from(ids), false) }),
+
+  /** Byte tokens that are no UTF-8 together are decoded one by one: the last ones, which may become some, are left out whole. */
+  async decodeFinished(ids) {
+    const whole = await tokenizer.decode(Array.from(ids), false);
+    if (!whole.endsWith('\uFFFD')) return { value: whole };
+    const last = Array.from(ids).slice(-LONGEST_CHARACTER);
+    if (decoders.includes('ByteLevel')) {
+      const bytes = last.flatMap((id) => levelBytes(tokenizer.idToToken(id) ?? ''));
+      return { value: isUnfinished(bytes) ? whole.slice(0, -1) : whole };
+    }
+    const bytes = last.map((id) => /^<0x([0-9A-F]{2})>$/.exec(tokenizer.idToToken(id) ?? '')?.[1]);
+    const run = bytes.slice(bytes.lastIndexOf(undefined) + 1).map((digits) => Number.parseInt(digits, 16));
+    const left = [1, 2, 3].find((count) => count <= run.length && isUnfinished(run.slice(-count)));
+    if (!decoders.includes('ByteFallback') || left === undefined) return { value: whole };
+    return { value: await tokenizer.decode(Array.from(ids).slice(0, -left), false) };
+  },
+
+  async beginning() {
+    const [plain, added] = [false, true].map((addSpecialTokens) => tokenizer.encode('a', null, { addSpecialTokens }));
+    const [ids, all] = [(await plain).getIds(), (await added).getIds()];
+    const isBefore = ids.length > 0 && all.length > ids.length && ids.every((id, index) => id === all[index + 1]);
+    return { value: isBefore ? all[0] : null };
+  },
 };
+
+/** Bytes of UTF-8. */
+const LONGEST_CHARACTER = 4;
+
+/** More bytes may make a character of the last ones. */
+function isUnfinished(bytes) {
+  const text = (options) => new TextDecoder().decode(Uint8Array.from(bytes), options);
+  return text({ stream: true }).length < text({}).length;
+}
+
+/** As the library's ByteLevel decoder reads a token: each letter is a byte, unless one of them stands for none. */
+function levelBytes(token) {
+  const bytes = [...token].map((letter) => BYTE_OF_LETTER.get(letter));
+  return bytes.includes(undefined) ? [...Buffer.from(token)] : bytes;
+}
+
+/** GPT-2's letters for bytes: itself where that can be seen, else one from U+0100 on. */
+const BYTE_OF_LETTER = new Map();
+for (let byte = 0, unseen = 0; byte < 256; byte++) {
+  const isSeen = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+  BYTE_OF_LETTER.set(String.fromCodePoint(isSeen ? byte : 256 + unseen++), byte);
+}
 
 /** The library's own word for it is "UnkIdNotInVocabulary". */
 function checkUnknown(model) {
@@ -103,8 +151,8 @@ function checkUnknown(model) {
   );
 }
 
-/** Of a pre-tokenizer or a normalizer that may be a sequence of them. */
-const parts = (one) => [one, ...(one?.pretokenizers ?? one?.normalizers ?? []).flatMap(parts)];
+/** Of a pre-tokenizer, a normalizer or a decoder that may be a sequence of them. */
+const parts = (one) => [one, ...(one?.pretokenizers ?? one?.normalizers ?? one?.decoders ?? []).flatMap(parts)];
 
 /**
  * Byte pairs without an unknown token leave out a character that is not in the vocabulary, and whose bytes may not stand for

@@ -82,7 +82,7 @@ describe('gradients agree with finite differences', () => {
 describe('generate', () => {
   test.each(FAMILIES)('%s: greedy text is the likeliest next token each time, also past the positions', (family) => {
     const { model, tensors } = tinyModel(true, family);
-    const added = generate(model, tensors, [3, 1], { count: 9, temperature: 0, random: () => 0 });
+    const added = generate(model, tensors, [3, 1], { count: 9, atFull: 'slide', temperature: 0, random: () => 0 });
     // The same by brute force: the text's tail, read whole for each token and judged by the loss of each candidate.
     const text = [3, 1];
     let start = 0;
@@ -102,7 +102,12 @@ describe('generate', () => {
     expect(drawn.filter((token) => token === 1).length / 4000).toBeCloseTo(0.75, 1);
     const { model, tensors } = tinyModel(false);
     const text = (seed: number) =>
-      generate(model, tensors, [1, 2, 3, 4, 5, 6, 7], { count: 12, temperature: 1, random: seededRandom(seed) });
+      generate(model, tensors, [1, 2, 3, 4, 5, 6, 7], {
+        count: 12,
+        atFull: 'slide',
+        temperature: 1,
+        random: seededRandom(seed),
+      });
     expect(text(4)).toEqual(text(4));
     expect(text(4)).not.toEqual(text(5));
   });

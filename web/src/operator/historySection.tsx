@@ -10,6 +10,7 @@ import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
+import { ApiKeysCard } from './apiKeysCard.tsx';
 import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
@@ -54,6 +55,7 @@ export function HistorySection({ state: { events, role } }: SectionProps) {
       <EventTable title="What happened" events={happened} hasKinds />
       <EventTable title="What operators did" events={done} />
       {role === 'operator' && <Viewers />}
+      {role === 'operator' && <ApiKeysCard version={done.at(-1)?.id ?? 0} />}
     </>
   );
 }
