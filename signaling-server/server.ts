@@ -13,6 +13,7 @@ import type { PublicStatus } from '../swarm/messages/publicStatus.ts';
 import { addAnswerApi } from './answers/answerApi.ts';
 import { ApiCallers } from './answers/apiCallers.ts';
 import { ApiKeys } from './answers/apiKeys.ts';
+import { donorsFirst } from './answers/donorAnswers.ts';
 import { ProcessorAnswerer } from './answers/processorAnswerer.ts';
 import { RunTexts } from './answers/runTexts.ts';
 import { addDonorApi } from './api/donorApi.ts';
@@ -155,7 +156,8 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   addMemberApi(app, { run, data, access, visible, own, site: options.site });
   const keys = new ApiKeys(data.store);
   const callers = new ApiCallers({ mode: options.api ?? 'keys', keys, ownKey });
-  addAnswerApi(app, { store: data.store, texts: own.texts, answerer: own.processor, callers });
+  const answerer = donorsFirst(run, own.processor);
+  addAnswerApi(app, { store: data.store, texts: own.texts, answerer, callers });
   const rehearsals = new Rehearsals(run);
   const freeBytes = freeDisk(data.directory);
   const onActivate =

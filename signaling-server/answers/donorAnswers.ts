@@ -10,6 +10,8 @@ import { type AnsweredToken, type Answerer, AnswerFault, type ModelAnswer, type 
 
 /** How often it is looked whether a piece is overdue. */
 const LOOK_MS = 5_000;
+/** So long conversations wait for another plan. */
+const NO_PLAN_MS = 10_000;
 /** When to ask again where too many wait. */
 const BUSY_SECONDS = 5;
 
@@ -17,15 +19,20 @@ export interface DonorAnswersHost {
   readonly nowMs: () => number;
   send(to: PeerId, message: AnswerMessage): void;
   isConnected(peer: PeerId): boolean;
-  /** kept: the run stands, and its members keep the newest plan. */
-  inForce(): { readonly epoch: number; readonly plan: Plan } | 'kept' | null;
+  /** kept: the run stands, and its members keep the newest plan. over: there will be no other. */
+  inForce(): { readonly epoch: number; readonly plan: Plan } | 'kept' | 'over' | null;
 }
+
+/** No donor goes on with it: whoever else has the weights may. */
+class DonorsGone extends AnswerFault {}
+const GONE = 'no donor computes with these weights';
 
 export class DonorAnswers implements Answerer {
   readonly #host: DonorAnswersHost;
   readonly #answering: Answering;
   readonly #timer: NodeJS.Timeout;
   #newest: { readonly epoch: number; readonly plan: Plan } | null = null;
+  #goneTimer: NodeJS.Timeout | null = null;
 
   constructor(host: DonorAnswersHost) {
     this.#host = host;
@@ -38,9 +45,14 @@ export class DonorAnswers implements Answerer {
     const found = this.#host.inForce();
     const isHere = ({ plan }: { readonly plan: Plan }): boolean =>
       plan.stages.every(({ members }) => members.every(({ peer }) => this.#host.isConnected(peer)));
-    const next = found === 'kept' ? this.#newest : found;
+    const next = found === 'kept' ? this.#newest : found === 'over' ? null : found;
     this.#newest = next && isHere(next) ? next : null;
     this.#answering.planned(this.#newest, this.#host.nowMs());
+    if (this.#newest !== null) {
+      clearTimeout(this.#goneTimer ?? undefined);
+      this.#goneTimer = null;
+    } else if (found === 'over') this.#answering.close(GONE);
+    else this.#goneTimer ??= setTimeout(() => this.#answering.close(GONE), NO_PLAN_MS).unref();
   }
 
   said(peer: PeerId, message: AnsweredMessage | UnansweredMessage): void {
@@ -51,13 +63,13 @@ export class DonorAnswers implements Answerer {
   async answer(question: Question, signal: AbortSignal): Promise<ModelAnswer> {
     const room = this.#answering.room(this.#host.nowMs());
     if (room === 'busy') return { ok: false, refusal: { of: 'busy', retrySeconds: BUSY_SECONDS } };
-    if (room === 'none' || question.step !== null)
-      return { ok: false, refusal: { of: 'notThere', sentence: 'no donor computes with these weights' } };
+    if (room === 'none' || question.step !== null) return { ok: false, refusal: { of: 'notThere', sentence: GONE } };
     return { ok: true, tokens: this.#tokens(question, signal) };
   }
 
   close(): void {
     clearInterval(this.#timer);
+    clearTimeout(this.#goneTimer ?? undefined);
     this.#answering.close('the run ended here');
   }
 
@@ -88,7 +100,7 @@ export class DonorAnswers implements Answerer {
           continue;
         }
         const ended = outcome as { readonly reason: string | null } | null;
-        if (ended?.reason) throw new AnswerFault(ended.reason);
+        if (ended?.reason) throw ended.reason === GONE ? new DonorsGone(GONE) : new AnswerFault(ended.reason);
         if (ended) return;
         await new Promise<void>((resolve) => {
           wake = resolve;
@@ -98,5 +110,53 @@ export class DonorAnswers implements Answerer {
       signal.removeEventListener('abort', stop);
       takeBack();
     }
+  }
+}
+
+/**
+ * The active run's newest weights are asked of its donors; all else, and what they cannot go on with, of the server's own
+ * processor.
+ */
+export const donorsFirst = (
+  run: { readonly name: string; readonly answers: Answerer },
+  server: Answerer,
+): Answerer => ({
+  async answer(question, signal) {
+    if (question.run !== run.name || question.step !== null) return server.answer(question, signal);
+    const answer = await run.answers.answer(question, signal);
+    if (answer.ok) return { ok: true, tokens: continued(answer.tokens, server, question, signal) };
+    return answer.refusal.of === 'notThere' ? server.answer(question, signal) : answer;
+  },
+});
+
+async function* continued(
+  tokens: AsyncIterable<AnsweredToken>,
+  server: Answerer,
+  question: Question,
+  signal: AbortSignal,
+): AsyncGenerator<AnsweredToken> {
+  const ids = [...question.ids];
+  let newest: AnsweredToken | null = null;
+  try {
+    for await (const token of tokens) {
+      ids.push(token.token);
+      newest = token;
+      yield token;
+    }
+    return;
+  } catch (error) {
+    if (!(error instanceof DonorsGone)) throw error;
+  }
+  const mostTokens = question.mostTokens - (ids.length - question.ids.length);
+  const rest = await server.answer({ ...question, ids, mostTokens }, signal);
+  if (!rest.ok) throw new AnswerFault('the donors left, and the server cannot go on by itself');
+  for await (const token of rest.tokens) {
+    const { fromStep, toStep, donors } = newest ?? token;
+    yield {
+      token: token.token,
+      fromStep: Math.min(fromStep, token.fromStep),
+      toStep: Math.max(toStep, token.toStep),
+      donors,
+    };
   }
 }

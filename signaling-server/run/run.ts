@@ -370,7 +370,9 @@ export class ActiveRun implements Observed {
     const states = this.#loop.state.groups.map(({ coordinator }) => coordinator);
     const ready = states.filter(({ phase }) => phase.name !== 'preparing');
     const [found] = ready.flatMap((state) => planInForce(state) ?? []);
-    return found ?? (states.every(({ phase }) => phase.name === 'paused') ? 'kept' : null);
+    if (found) return found;
+    const all = (...names: string[]): boolean => states.every(({ phase }) => names.includes(phase.name));
+    return all('paused') ? 'kept' : all('finished', 'stopped', 'diverged') ? 'over' : null;
   }
 
   readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);

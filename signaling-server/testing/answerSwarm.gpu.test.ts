@@ -96,7 +96,7 @@ async function prompts({ model, weights }: GoldenCase, count: number) {
     const length = i === 0 ? 1 : i === 1 ? model.positions : 1 + below(random, model.positions - 1);
     const ids = Array.from({ length }, () => below(random, model.vocabulary));
     const most = Math.min(9, model.positions + 1 - length);
-    return { ids, wanted: generate(model, tensors, ids, { count: most, temperature: 0, random }) };
+    return { ids, wanted: generate(model, tensors, ids, { count: most, temperature: 0, random, atFull: 'end' }) };
   });
 }
 
