@@ -71,6 +71,20 @@ describe('Pairs', () => {
     expect([frames(A, B), frames(B, A)]).toEqual([2, 0]); // two rounds, forward alone
   });
 
+  test('[WP43] carries the stream of a piece that was asked for, beside what a step sends', () => {
+    const { prepare, start, told, frames } = pairs();
+    prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });
+    start(1, 0);
+    const step = frames(A, B);
+    expect(frames(A, B)).toBe(0);
+    const part = { conversation: 1, at: 0, rows: 5, ids: [1, 2, 3, 4, 5], draw: null };
+    const piece = { type: 'answer' as const, epoch: 1, piece: 1, stage: 0, from: null, ended: [] };
+    told(A, { ...piece, to: B, parts: [part, { ...part, conversation: 2 }] });
+    told(C, { ...piece, to: null, parts: [part] });
+    // Ten rows of four floats behind one header are fewer bytes than two frames of five rows.
+    expect([frames(A, B), frames(B, A), step > 0]).toEqual([1, step, true]);
+  });
+
   test('[WP43] carries the state that changes hands', () => {
     const { pairs: of, prepare, start } = pairs();
     prepare(1, line(A, B, C), { from: 'checkpoint', step: 0 });

@@ -89,8 +89,15 @@ export class Pairs {
     else if (message.type === 'start' || message.type === 'evaluate') this.#begin(message);
     else if (message.type === 'meet') this.#meeting.begin(message);
     else if (message.type === 'meetingOver') this.#metOver(message);
+    else if (message.type === 'answer') this.#answers(to, message);
     else if (message.type === 'probe') this.#probes.set(nameOf(to, message.peer), nowMs + PROBE_MS);
     else if (message.type === 'standby') this.#leave(to, message.state === 'spare');
+  }
+
+  /** The stream of a piece, whose bytes no step has. */
+  #answers(from: PeerId, { to, parts }: Said<'answer'>): void {
+    const rows = parts.reduce((sum, part) => sum + part.rows, 0);
+    if (to !== null) this.#between(from, to)[0]?.left.grow(framedBytes({ range: [0, rows * this.#sizes.model.width] }));
   }
 
   /** It is not a part of anything any more. */

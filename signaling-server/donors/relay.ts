@@ -7,7 +7,14 @@ import { createHash, type Hash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import type { CoordinatorEvent, Effect, Pair, RelayedSlice } from '../../swarm/coordinator/events.ts';
 import { BEHIND_LIMIT } from '../../swarm/coordinator/replicas.ts';
-import { decodeFrame, FRAME_BYTES, type Frame, type TensorKey, tensorBytes } from '../../swarm/messages/frame.ts';
+import {
+  decodeFrame,
+  FRAME_BYTES,
+  type Frame,
+  isOfAnswer,
+  type TensorKey,
+  tensorBytes,
+} from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 import { sliceName } from '../../swarm/ways/compared.ts';
@@ -154,7 +161,7 @@ export class Relay {
   #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): boolean {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
-    if (watch === null || !this.isWatched(from, to)) return true;
+    if (watch === null || !this.isWatched(from, to) || isOfAnswer(content.slice().buffer)) return true;
     const frame = decodeFrame(content.slice().buffer);
     if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return true;
     const { payload, encoding, offset, kind } = frame.value;

@@ -109,36 +109,39 @@ test.each([
   ['gpt2-tiny', 2],
   ['llama-tiny', 1],
   ['llama-tiny', 2],
-] as const)('%s by %i donors: the answers of the reference, and each step as without them', async (name, count) => {
-  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-  const golden = await openGoldenCase(name);
-  const { model, readState: read, tokens } = golden;
-  const train = standing(golden);
-  const peers = Array.from({ length: count }, (_, i) => peerId(`donor-${i}`));
-  const plan = equalSplit(model, train.globalBatchSize, peers, { microBatches: 4 });
-  const engine = gpuEngine(gpuOf(dawn.value), model, train);
-  const alone = await OneProcess.open({ engine, model, train, plan, read, tokens });
-  const wanted = [];
-  for (let step = 0; step < STEPS; step++) wanted.push(await alone.step(step));
-  alone.close();
+] as const)(
+  '[AN1] %s by %i donors: the answers of the reference, and each step as without them',
+  async (name, count) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const golden = await openGoldenCase(name);
+    const { model, readState: read, tokens } = golden;
+    const train = standing(golden);
+    const peers = Array.from({ length: count }, (_, i) => peerId(`donor-${i}`));
+    const plan = equalSplit(model, train.globalBatchSize, peers, { microBatches: 4 });
+    const engine = gpuEngine(gpuOf(dawn.value), model, train);
+    const alone = await OneProcess.open({ engine, model, train, plan, read, tokens });
+    const wanted = [];
+    for (let step = 0; step < STEPS; step++) wanted.push(await alone.step(step));
+    alone.close();
 
-  const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
-  const { answering, told, close } = answersOf(swarm, engine, plan, null);
-  const asked = (await prompts(golden, 9)).map(({ ids, wanted }) => ({
-    wanted,
-    ...ask(answering, ids, wanted.length),
-  }));
-  const steps = [];
-  for (let step = 0; step < STEPS; step++) steps.push(await swarm.step(step));
-  expect(await Promise.all(asked.map(({ done }) => done))).toEqual(asked.map(() => null));
-  expect(steps).toEqual(wanted);
-  for (const { tokens, wanted } of asked) expect(tokens).toEqual(wanted);
-  expect(told.filter(({ message }) => message.type === 'unanswered')).toEqual([]);
-  close();
-  swarm.close();
-});
+    const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
+    const { answering, told, close } = answersOf(swarm, engine, plan, null);
+    const asked = (await prompts(golden, 9)).map(({ ids, wanted }) => ({
+      wanted,
+      ...ask(answering, ids, wanted.length),
+    }));
+    const steps = [];
+    for (let step = 0; step < STEPS; step++) steps.push(await swarm.step(step));
+    expect(await Promise.all(asked.map(({ done }) => done))).toEqual(asked.map(() => null));
+    expect(steps).toEqual(wanted);
+    for (const { tokens, wanted } of asked) expect(tokens).toEqual(wanted);
+    expect(told.filter(({ message }) => message.type === 'unanswered')).toEqual([]);
+    close();
+    swarm.close();
+  },
+);
 
-test('memory for few conversations: those that were put out are read in again, and answered alike', async () => {
+test('[AN3] memory for few conversations: those that were put out are read in again, and answered alike', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const golden = await openGoldenCase('gpt2-tiny');
   const { model, readState: read, tokens } = golden;

@@ -103,43 +103,46 @@ const plans: readonly Plan[] = [1, 2, 4].map((count) =>
   ),
 );
 
-test.each([1, 2, 3, 4, 5, 6])('every answer is its own, whatever is lost and whoever comes (seed %i)', (seed) => {
-  const random = seededRandom(seed);
-  const donors = new Donors(random);
-  const { answering } = donors;
-  let epoch = 1;
-  answering.planned({ epoch, plan: at(plans, seed % plans.length) }, 0);
-  const asked: { ids: number[]; count: number; tokens: number[]; ended: (string | null)[] }[] = [];
-  for (let round = 0; round < 3_000; round++) {
-    if (asked.length < 40 && random() < 0.05) {
-      const ids = Array.from({ length: 1 + below(random, 70) }, () => below(random, MODULUS));
-      const one = { ids, count: 1 + below(random, 12), tokens: [] as number[], ended: [] as (string | null)[] };
-      const asker = {
-        token: (token: number) => void one.tokens.push(token),
-        ended: (reason: string | null) => void one.ended.push(reason),
-      };
-      const question = { ids, mostTokens: one.count, temperature: 0, topP: 1, seed: 0 };
-      const takeBack = answering.ask(question, asker, 0);
-      if (random() < 0.1) takeBack();
-      else asked.push(one);
+test.each([1, 2, 3, 4, 5, 6])(
+  '[AN1] [AN3] every answer is its own, whatever is lost and whoever comes (seed %i)',
+  (seed) => {
+    const random = seededRandom(seed);
+    const donors = new Donors(random);
+    const { answering } = donors;
+    let epoch = 1;
+    answering.planned({ epoch, plan: at(plans, seed % plans.length) }, 0);
+    const asked: { ids: number[]; count: number; tokens: number[]; ended: (string | null)[] }[] = [];
+    for (let round = 0; round < 3_000; round++) {
+      if (asked.length < 40 && random() < 0.05) {
+        const ids = Array.from({ length: 1 + below(random, 70) }, () => below(random, MODULUS));
+        const one = { ids, count: 1 + below(random, 12), tokens: [] as number[], ended: [] as (string | null)[] };
+        const asker = {
+          token: (token: number) => void one.tokens.push(token),
+          ended: (reason: string | null) => void one.ended.push(reason),
+        };
+        const question = { ids, mostTokens: one.count, temperature: 0, topP: 1, seed: 0 };
+        const takeBack = answering.ask(question, asker, 0);
+        if (random() < 0.1) takeBack();
+        else asked.push(one);
+      }
+      if (random() < 0.01) {
+        donors.lose();
+        answering.planned({ epoch: ++epoch, plan: at(plans, below(random, plans.length)) }, 0);
+        if (random() < 0.5) donors.late();
+      }
+      donors.work(0.02);
     }
-    if (random() < 0.01) {
-      donors.lose();
-      answering.planned({ epoch: ++epoch, plan: at(plans, below(random, plans.length)) }, 0);
-      if (random() < 0.5) donors.late();
+    answering.look(1e9);
+    while (donors.work(0)) answering.look(1e9);
+    expect(asked.length).toBeGreaterThan(20);
+    for (const { ids, count, tokens, ended } of asked) {
+      expect(ended).toHaveLength(1);
+      expect(tokens).toEqual(answerTo(ids, ended[0] === null ? count : tokens.length));
     }
-    donors.work(0.02);
-  }
-  answering.look(1e9);
-  while (donors.work(0)) answering.look(1e9);
-  expect(asked.length).toBeGreaterThan(20);
-  for (const { ids, count, tokens, ended } of asked) {
-    expect(ended).toHaveLength(1);
-    expect(tokens).toEqual(answerTo(ids, ended[0] === null ? count : tokens.length));
-  }
-  // Five failures of one conversation are rare.
-  expect(asked.filter(({ ended }) => ended[0] !== null).length).toBeLessThan(3);
-});
+    // Five failures of one conversation are rare.
+    expect(asked.filter(({ ended }) => ended[0] !== null).length).toBeLessThan(3);
+  },
+);
 
 test('an answer says of which steps the values were, and how many donors had a part', () => {
   const donors = new Donors(seededRandom(1));

@@ -25,7 +25,7 @@ function deviation(expected: readonly number[], draws: readonly number[]): numbe
 const all = Array.from({ length: V }, (_, v) => v);
 const byLogit = all.toSorted((a, b) => at(logits, b) - at(logits, a));
 
-test.each([0.5, 1, 2])('temperature %d: the distribution is the softmax', (temperature) => {
+test.each([0.5, 1, 2])('[AN4] temperature %d: the distribution is the softmax', (temperature) => {
   const draws = Array.from({ length: 4000 }, (_, number) =>
     drawToken(logits, { temperature, topP: 1, seed: 17, number }),
   );

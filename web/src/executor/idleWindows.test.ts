@@ -16,7 +16,7 @@ function clocked() {
   return { windows, pass, wait };
 }
 
-test('a wait is as long as the shortest of the newest four', async () => {
+test('[AN2] a wait is as long as the shortest of the newest four', async () => {
   const { windows, pass, wait } = clocked();
   await windows.step(async () => {
     for (const seconds of [0.1, 2, 3, 4, 5]) await wait('input', seconds);
@@ -41,7 +41,7 @@ test('nothing is known of a first wait; one that lasts far longer than ever is n
   });
 });
 
-test('half updated values answer nothing, until the step is over', async () => {
+test('[AN2] half updated values answer nothing, until the step is over', async () => {
   const { windows, pass, wait } = clocked();
   await windows.step(async () => {
     await wait('commit', 1);
