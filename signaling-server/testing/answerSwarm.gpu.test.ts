@@ -54,6 +54,7 @@ function answersOf(swarm: OneProcess, engine: Engine, plan: Plan, bytes: number 
         windows: new IdleWindows(now, now() - 100),
         throttle: { ...FULL_SPEED, freeInSeconds: 0, speed: 1 },
         role: () => ({ role, engine, steps: 7 }),
+        mayAnswer: async () => true,
         memoryBytes: () => bytes,
         sendServer: (message) => {
           told.push({ peer: role.peer, message });

@@ -20,7 +20,7 @@ const MOST_IN_CHAIN = ANSWER_DRAWS;
 const MOST_WAITING = 64;
 /** A piece of which nothing is heard for so long is given up. */
 const PIECE_LIMIT_MS = 60_000;
-/** A chain without memory to answer is asked again after that. */
+/** A chain without memory to answer, or with somebody who does not want to, is asked again after that. */
 const NO_ROOM_MS = 60_000;
 const MOST_FAILURES = 5;
 
@@ -148,7 +148,8 @@ export class Answering {
     const piece = this.#pieceOf(from, message);
     if (!piece) return;
     const { chain, parts } = piece;
-    if (message.reason === 'noRoom' && parts.length === 1) chain.blockedUntilMs = nowMs + NO_ROOM_MS;
+    const isShut = message.reason === 'unwilling' || (message.reason === 'noRoom' && parts.length === 1);
+    if (isShut) chain.blockedUntilMs = nowMs + NO_ROOM_MS;
     else if (message.reason === 'noRoom') chain.most = Math.max(1, Math.floor(parts.length / 2));
     this.#giveUp(message.piece, message.reason === 'failed');
     this.#next(nowMs);

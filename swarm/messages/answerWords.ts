@@ -48,11 +48,12 @@ export const answeredMessage = z.object({
 
 /**
  * It could not. gone: keys and values of these conversations are not here any more, and they have to be read in from the
- * beginning. noRoom: this donor has no memory to answer with. failed: something went wrong there.
+ * beginning. noRoom: this donor has no memory to answer
+ * with. unwilling: whoever gives it does not want it to answer now. failed: something went wrong there.
  */
 export const unansweredMessage = z.object({
   ...{ type: z.literal('unanswered'), epoch: count, piece: count, stage: count },
-  reason: z.enum(['gone', 'noRoom', 'failed']),
+  reason: z.enum(['gone', 'noRoom', 'unwilling', 'failed']),
   conversations: z.array(count).max(ANSWER_ROWS),
 });
 export type AnsweredMessage = z.infer<typeof answeredMessage>;

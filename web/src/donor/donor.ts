@@ -183,6 +183,11 @@ export class Donor implements DonorPage {
     this.#live.dispatch({ type: 'linksMeasured', measured, atMs: wallMs() });
   }
 
+  async mayAnswer(): Promise<boolean> {
+    const { preferences, surroundings, today } = this.#live.current;
+    return preferences.answers && surroundings.power !== 'battery' && !isNearlyUsedUp(preferences, today);
+  }
+
   async mayMeasure(): Promise<boolean> {
     const { preferences, today } = this.#live.current;
     return !isNearlyUsedUp(preferences, today);

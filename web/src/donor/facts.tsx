@@ -38,7 +38,7 @@ function facts(props: FactsProps): readonly (readonly [string, string])[] {
   return [
     [
       'What runs',
-      'Small GPU programs (WebGPU shaders) that come with this page and compute a part of a language model. They see the training text and the model, and nothing else on your computer: no files, no other tabs.',
+      'Small GPU programs (WebGPU shaders) that come with this page and compute a part of a language model. They see the training text and the model, and nothing else on your computer: no files, no other tabs. In idle moments they also answer questions that people ask the model, unless you switch that off under Limits.',
     ],
     ['For whom', `${forWhom(host)} They chose the model and the text, and they keep the result. You are not paid.`],
     [

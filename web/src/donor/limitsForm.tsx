@@ -34,6 +34,11 @@ const SWITCHES = [
     'Ease off when this computer feels slow',
     'Takes less of the GPU while this page’s picture stutters, and more again when it doesn’t. Works only while the tab is on screen.',
   ],
+  [
+    'answers',
+    'Answer questions in idle moments',
+    'People may ask the model while it trains. Your GPU answers where it would wait for other donors, so training is not slower for it. Never on battery.',
+  ],
   ['keepAwake', 'Keep this device awake while it trains', 'The screen stays on. Never on battery.'],
   [
     'relayOnly',

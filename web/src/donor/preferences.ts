@@ -33,6 +33,8 @@ const preferencesSchema = z.object({
   downloadBytesPerDay: dayBytes,
   /** Take less of the GPU while this page's own frames come late. */
   smooth: z.boolean().default(true),
+  /** Answer questions to the model where training leaves the GPU idle; never on battery. */
+  answers: z.boolean().default(true),
 });
 export type Preferences = Readonly<z.infer<typeof preferencesSchema>>;
 
@@ -47,6 +49,7 @@ export const DEFAULT_PREFERENCES: Preferences = {
   uploadBytesPerDay: null,
   downloadBytesPerDay: null,
   smooth: true,
+  answers: true,
 };
 
 /** Shares of the GPU's time with a name. */

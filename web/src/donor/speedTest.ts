@@ -23,7 +23,13 @@ export class SpeedTest {
     this.#show({ kind: 'running', tokensPerSecond: null, seconds: 0 });
     const bridge = new DonorBridge({
       ...{ sendServer: () => {}, sendBytes: () => {}, showStatus: () => {}, showLinks: () => {} },
-      ...{ call: () => {}, callSignal: () => {}, hangUp: () => {}, mayMeasure: async () => false },
+      ...{
+        call: () => {},
+        callSignal: () => {},
+        hangUp: () => {},
+        mayMeasure: async () => false,
+        mayAnswer: async () => false,
+      },
       ...{ recall: async () => null, remember: async () => {} },
       fail: (_reason, detail) => this.#end(bridge, refusal(detail)),
     });

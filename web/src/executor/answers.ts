@@ -35,6 +35,8 @@ const SPANS_KEPT = 8;
 const MARGIN = 1.1;
 const MARGIN_SECONDS = 0.002;
 const UNKNOWN_SECONDS = 0.1;
+/** How long the word that it may answer holds. */
+const ALLOWED_SECONDS = 5;
 /** How often it is looked whether a piece fits, while one waits. */
 const LOOK_SECONDS = 0.02;
 /** Of one sender, of pieces that the server's word has not come of yet. */
@@ -49,6 +51,8 @@ export interface AnswerHost {
   readonly throttle: Throttle & { readonly freeInSeconds: number; readonly speed: number };
   /** What this donor computes with, and how many updates stand in it; null: no plan has it. */
   role(): { readonly role: Role; readonly engine: Engine; readonly steps: number } | null;
+  /** Whether whoever gives it wants it to answer now. */
+  mayAnswer(): Promise<boolean>;
   /** Bytes that it may have on its GPU in all; null: nothing is known. */
   memoryBytes(): number | null;
   sendServer(message: AnsweredMessage | UnansweredMessage): void;
@@ -83,6 +87,7 @@ export class Answers {
   readonly #spans = new Map<number, number[]>();
   #earnedSeconds = 0;
   #earnedAt: number;
+  #allowed = { at: Number.NEGATIVE_INFINITY, is: false };
   #isRunning = false;
   #isLooking = false;
   /** Rises when what was asked for is wanted no more. */
@@ -214,6 +219,7 @@ export class Answers {
 
   /** Null: it was answered, or nobody waits for it. */
   async #answer({ message, coming }: Piece, generation: number): Promise<Outcome | null> {
+    if (!(await this.#mayAnswer())) return { reason: 'unwilling', conversations: [] };
     const answering = await this.#stageOf(message);
     const found = this.#host.role();
     if (generation !== this.#generation || !found) return null;
@@ -250,6 +256,12 @@ export class Answers {
     this.#host.sendServer({ ...told, tokens: [] });
     await this.#host.sendFrames(message.to, frames);
     return null;
+  }
+
+  async #mayAnswer(): Promise<boolean> {
+    const now = this.#host.now();
+    if (now - this.#allowed.at > ALLOWED_SECONDS) this.#allowed = { at: now, is: await this.#host.mayAnswer() };
+    return this.#allowed.is;
   }
 
   async #compute(

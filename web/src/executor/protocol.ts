@@ -60,6 +60,8 @@ export interface DonorPage extends CallMaker {
   showLinks(measured: MeasuredLinks): void;
   /** Whether a link may be measured that nothing else is sent through: not where the day's traffic is nearly used up. */
   mayMeasure(): Promise<boolean>;
+  /** Whether this donor may answer questions now. */
+  mayAnswer(): Promise<boolean>;
   showStatus(status: DonorStatus): void;
   /** The device is gone, or the worker cannot go on: close the connection, start over with a new worker. */
   fail(reason: WorkerFailure, detail: string): void;

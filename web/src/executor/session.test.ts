@@ -60,6 +60,7 @@ test('[IS83] a link that is lost after the epoch was given up is told of where a
         if (message.type === 'ready') ready();
       },
       showStatus: () => undefined,
+      mayAnswer: async () => false,
     },
     ways: {
       // The others are slow to meet.

@@ -126,6 +126,7 @@ export class Session {
     this.#answers = new Answers({
       ...{ ...clock, windows: this.#windows, throttle: this.#dutyCycle },
       role: () => this.#answering(),
+      mayAnswer: () => parts.page.mayAnswer(),
       memoryBytes: () => this.#limits.memoryBytes ?? this.#profile?.memoryBytes ?? null,
       sendServer: (message) => parts.page.sendServer(message),
       sendFrames: (to, frames) => this.#sendFrames(to, frames),

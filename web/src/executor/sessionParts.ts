@@ -36,7 +36,7 @@ export interface Ways {
 }
 
 export interface SessionParts {
-  readonly page: Pick<DonorPage, 'sendServer' | 'showStatus'>;
+  readonly page: Pick<DonorPage, 'sendServer' | 'showStatus' | 'mayAnswer'>;
   readonly ways: Ways;
   readonly engine: OpenEngine;
   /** `token`: of the connection that there is now. */

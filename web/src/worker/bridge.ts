@@ -140,6 +140,7 @@ export class DonorBridge {
       showLinks: (measured) => {
         if (!this.#closed) page.showLinks(measured);
       },
+      mayAnswer: async () => !this.#closed && (await page.mayAnswer()),
       mayMeasure: async () => !this.#closed && (await page.mayMeasure()),
       showStatus: (status) => {
         if (!this.#closed) page.showStatus(status);

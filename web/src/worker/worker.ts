@@ -113,6 +113,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
   session = new Session({
     page: {
       sendServer: (message) => void page.sendServer(message),
+      mayAnswer: () => page.mayAnswer(),
       showStatus: throttled((status) => void page.showStatus(status)),
     },
     ways,

@@ -167,6 +167,7 @@ export class Tab {
           if (said !== null) toPage(() => send(said));
         },
         showStatus: () => {},
+        mayAnswer: async () => false,
       },
       ways: {
         sendFrame: async (peer, message, hasLeft) => {
