@@ -6,6 +6,8 @@ import { Answering } from '../../swarm/answers/answering.ts';
 import type { PeerId } from '../../swarm/base.ts';
 import type { AnsweredMessage, AnswerMessage, UnansweredMessage } from '../../swarm/messages/answerWords.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
+import type { RunCounts } from '../monitoring/metrics.ts';
 import { type AnsweredToken, type Answerer, AnswerFault, type ModelAnswer, type Question } from './answerer.ts';
 
 /** How often it is looked whether a piece is overdue. */
@@ -45,8 +47,8 @@ export class DonorAnswers implements Answerer {
     const found = this.#host.inForce();
     const isHere = ({ plan }: { readonly plan: Plan }): boolean =>
       plan.stages.every(({ members }) => members.every(({ peer }) => this.#host.isConnected(peer)));
-    const next = found === 'kept' ? this.#newest : found === 'over' ? null : found;
-    this.#newest = next && isHere(next) ? next : null;
+    if (found === 'kept') this.#newest = this.#newest && isHere(this.#newest) ? this.#newest : null;
+    else this.#newest = found === 'over' ? null : found;
     this.#answering.planned(this.#newest, this.#host.nowMs());
     if (this.#newest !== null) {
       clearTimeout(this.#goneTimer ?? undefined);
@@ -113,21 +115,44 @@ export class DonorAnswers implements Answerer {
   }
 }
 
+interface AskedRun {
+  readonly name: string;
+  readonly answers: Answerer;
+  readonly counts: Pick<RunCounts, 'tokenAnswered' | 'sentAway'>;
+}
+
 /**
  * The active run's newest weights are asked of its donors; all else, and what they cannot go on with, of the server's own
  * processor.
  */
-export const donorsFirst = (
-  run: { readonly name: string; readonly answers: Answerer },
-  server: Answerer,
-): Answerer => ({
+export const donorsFirst = (run: AskedRun, server: Answerer): Answerer => ({
   async answer(question, signal) {
-    if (question.run !== run.name || question.step !== null) return server.answer(question, signal);
-    const answer = await run.answers.answer(question, signal);
-    if (answer.ok) return { ok: true, tokens: continued(answer.tokens, server, question, signal) };
-    return answer.refusal.of === 'notThere' ? server.answer(question, signal) : answer;
+    const askedMs = monotonicMs();
+    const isRuns = question.run === run.name && question.step === null;
+    const byDonors = isRuns ? await run.answers.answer(question, signal) : null;
+    const isLeft = byDonors === null || (!byDonors.ok && byDonors.refusal.of === 'notThere');
+    const answer = isLeft ? await server.answer(question, signal) : byDonors;
+    if (!answer.ok) {
+      if (answer.refusal.of === 'busy') run.counts.sentAway();
+      return answer;
+    }
+    const tokens = isLeft ? answer.tokens : continued(answer.tokens, server, question, signal);
+    return { ok: true, tokens: counted(tokens, run.counts, askedMs) };
   },
 });
+
+async function* counted(
+  tokens: AsyncIterable<AnsweredToken>,
+  counts: AskedRun['counts'],
+  askedMs: number,
+): AsyncGenerator<AnsweredToken> {
+  let isFirst = true;
+  for await (const token of tokens) {
+    counts.tokenAnswered(token.donors > 0 ? 'donors' : 'server', isFirst ? (monotonicMs() - askedMs) / 1_000 : null);
+    isFirst = false;
+    yield token;
+  }
+}
 
 async function* continued(
   tokens: AsyncIterable<AnsweredToken>,

@@ -16,6 +16,11 @@ const COMMIT_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 export const OPEN_METRICS_TYPE = Registry.OPENMETRICS_CONTENT_TYPE;
 
+/** Upper bounds of the histogram of times to an answer's first token. */
+const FIRST_TOKEN_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** Whose tokens an answer is of. */
+const ANSWERED_BY = ['donors', 'server'] as const;
+
 /** Counts of a run since this server began. */
 export class RunCounts {
   readonly #registry = new Registry<typeof METRICS_TYPE | typeof OPEN_METRICS_TYPE>();
@@ -42,6 +47,16 @@ export class RunCounts {
     name: 'shoal_commit_seconds',
     help: 'Time from the start of a step to its commit.',
     buckets: COMMIT_SECONDS,
+    registers: [this.#registry],
+  });
+  readonly #answeredTokens = this.#counter('shoal_answered_tokens_total', 'Tokens of answers, by who made them.', [
+    'by',
+  ]);
+  readonly #unansweredCalls = this.#counter('shoal_unanswered_calls_total', 'Questions sent away for want of a place.');
+  readonly #firstTokenSeconds = new Histogram({
+    name: 'shoal_first_token_seconds',
+    help: 'Time from a question to the first token of its answer.',
+    buckets: FIRST_TOKEN_SECONDS,
     registers: [this.#registry],
   });
   readonly #donors = this.#gauge('shoal_donors', 'Donors by what they do.', ['state']);
@@ -73,6 +88,7 @@ export class RunCounts {
     for (const way of ['direct', 'relayed'] as const) this.#tensorBytes.inc({ way }, 0);
     for (const kind of STEP_TENSORS) this.#stepBytes.inc({ kind }, 0);
     for (const kind of SERVED_KINDS) this.#servedBytes.inc({ kind }, 0);
+    for (const by of ANSWERED_BY) this.#answeredTokens.inc({ by }, 0);
   }
 
   /** `traffic`: of the plan under which the step was done; null where that is not kept. */
@@ -106,6 +122,16 @@ export class RunCounts {
 
   failed(): void {
     this.#failures.inc();
+  }
+
+  /** A token of an answer; `firstSeconds`: it is the first one, so long after the question. */
+  tokenAnswered(by: (typeof ANSWERED_BY)[number], firstSeconds: number | null): void {
+    this.#answeredTokens.inc({ by });
+    if (firstSeconds !== null) this.#firstTokenSeconds.observe(firstSeconds);
+  }
+
+  sentAway(): void {
+    this.#unansweredCalls.inc();
   }
 
   refusedConnection(): void {

@@ -193,9 +193,11 @@ export class Answers {
     return windows.secondsLeft >= needed || this.#earned() >= needed;
   }
 
+  /** Of a size that was never done, as one of the next size that was. */
   #estimate(rows: number): number {
-    const known = this.#spans.get(rows);
-    return known ? Math.max(...known) * MARGIN + MARGIN_SECONDS : UNKNOWN_SECONDS;
+    const size = sizeOf(rows);
+    const [known] = [...this.#spans].filter(([done]) => done >= size).sort(([one], [other]) => one - other);
+    return known ? Math.max(...known[1]) * MARGIN + MARGIN_SECONDS : UNKNOWN_SECONDS;
   }
 
   #earned(): number {
@@ -284,7 +286,8 @@ export class Answers {
     });
     await done;
     const seconds = now() - begun;
-    this.#spans.set(count, [...(this.#spans.get(count) ?? []), seconds].slice(-SPANS_KEPT));
+    const size = sizeOf(count);
+    this.#spans.set(size, [...(this.#spans.get(size) ?? []), seconds].slice(-SPANS_KEPT));
     if (isForced) this.#earnedSeconds -= seconds / throttle.speed;
   }
 
@@ -327,6 +330,9 @@ export class Answers {
     return null;
   }
 }
+
+/** Pieces of about as many rows last as long. */
+const sizeOf = (rows: number): number => 2 ** Math.ceil(Math.log2(rows));
 
 const rowsOf = (parts: AnswerMessage['parts']): number => parts.reduce((sum, { rows }) => sum + rows, 0);
 
