@@ -6,8 +6,8 @@
 import type { AnsweredToken, Provenance } from './answerer.ts';
 import type { RunText } from './runTexts.ts';
 
-export interface Asked {
-  readonly text: RunText;
+interface Asked {
+  readonly text: Pick<RunText, 'ends' | 'added'>;
   /** The prompt. */
   readonly ids: readonly number[];
   readonly stops: readonly string[];

@@ -347,6 +347,55 @@ describe('openTokenizer', () => {
     await expect(lacking.encode('a!')).rejects.toThrow(NoTokenError);
   });
 
+  test('the token that its post-processor puts before a text is its beginning', async () => {
+    const special = { '<|endoftext|>': { id: '<|endoftext|>', ids: [2456], tokens: ['<|endoftext|>'] } };
+    const end = { SpecialToken: { id: '<|endoftext|>', type_id: 0 } };
+    const text = { Sequence: { id: 'A', type_id: 0 } };
+    const with_ = (single: object[]) => {
+      const template = { type: 'TemplateProcessing', single, pair: [], special_tokens: special };
+      return opened({ ...golden, post_processor: { type: 'Sequence', processors: [golden.post_processor, template] } });
+    };
+    const beginnings = [
+      await opened(golden),
+      await with_([end, text]),
+      await with_([end, text, end]),
+      await with_([text, end]),
+    ];
+    expect(await Promise.all(beginnings.map((one) => one.beginning()))).toEqual([null, 2_456, 2_456, null]);
+  });
+
+  test('a character whose bytes are not all there is left out at the end, and no other', async () => {
+    const tokenizer = await opened(golden);
+    const text = 'math 𝕸𝖆𝖙𝖍, 👩‍🔬, runes ᚠᛇᚻ᛫ᛒᛦᚦ and more ᚠᛇ';
+    const ids = await tokenizer.encode(text);
+    let unfinished = 0;
+    for (let count = 0; count <= ids.length; count++) {
+      const begun = ids.slice(0, count);
+      const [finished, decoded] = [await tokenizer.decodeFinished(begun), await tokenizer.decode(begun)];
+      expect(text.startsWith(finished)).toBe(true);
+      expect([finished, `${finished}\uFFFD`]).toContain(decoded);
+      if (decoded !== finished) unfinished++;
+    }
+    expect(unfinished).toBeGreaterThan(10);
+    // GPT-2's letters for the bytes ff, e2 and 82.
+    const [wrong, first, second] = ['ÿ', 'â', 'Ĥ'].map((letter) => golden.model.vocab[letter]);
+    expect(await tokenizer.decodeFinished([wrong, wrong])).toBe('\uFFFD\uFFFD');
+    expect(await tokenizer.decodeFinished([first, wrong, second])).toBe('\uFFFD\uFFFD\uFFFD');
+    expect(await tokenizer.decodeFinished([wrong, first, second])).toBe('\uFFFD');
+    expect(await tokenizer.decodeFinished([first, first, second])).toBe('\uFFFD');
+  });
+
+  test('bytes that a vocabulary falls back on are left out as long as they may become a character', async () => {
+    const vocab = { a: 0, '<0xE2>': 1, '<0x82>': 2, '<0xAC>': 3, '<0xFF>': 4 };
+    const decoder = { type: 'Sequence', decoders: [{ type: 'ByteFallback' }, { type: 'Fuse' }] };
+    const bare = { added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null, decoder };
+    const tokenizer = await opened({ ...bare, model: { type: 'BPE', vocab, merges: [], byte_fallback: true } });
+    const finished = (ids: number[]): Promise<string> => tokenizer.decodeFinished(ids);
+    expect(await finished([0, 1, 2, 3])).toBe('a€');
+    expect([await finished([0, 1, 2]), await finished([0, 1]), await finished([1, 2, 3, 1])]).toEqual(['a', 'a', '€']);
+    expect([await finished([0, 4]), await finished([0, 1, 0])]).toEqual(['a\uFFFD', 'a\uFFFDa']);
+  });
+
   test.each([1, 3, 100])(
     '[DA6] ids are those that the library gives out, whatever id the file says: %i',
     async (id) => {
