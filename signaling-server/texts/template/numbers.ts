@@ -60,8 +60,8 @@ function floatRemainder(a: number, b: number): number {
 }
 
 function floatFloorDivide(a: number, b: number): number {
-  const rest = floatRemainder(a, b);
-  const parts = (a - rest) / b;
+  const rest = a % notZero(b);
+  const parts = (a - rest) / b - (rest !== 0 && rest < 0 !== b < 0 ? 1 : 0);
   if (parts === 0) return a < 0 !== b < 0 ? -0 : 0;
   const whole = Math.floor(parts);
   return parts - whole > 0.5 ? whole + 1 : whole;
@@ -75,13 +75,14 @@ function intPower(base: bigint, exponent: bigint): bigint {
 function power(a: Numeric, b: Numeric): bigint | number {
   if (!isFloat(a) && !isFloat(b) && asInt(b) >= 0n) return intPower(asInt(a), asInt(b));
   const [base, exponent] = [asFloat(a), asFloat(b)];
-  if (exponent === 0.5 && base >= 0) return Math.sqrt(base);
   if (!Number.isInteger(exponent) || !Number.isFinite(base)) fail('a power whose exponent is no whole number');
   if (exponent < 0) notZero(base);
   if (base === 0) return exponent === 0 ? 1 : Object.is(base, -0) && exponent % 2 !== 0 ? -0 : 0;
-  const [over, under] = fraction(base);
-  const [x, y] = [over, under].map((part) => intPower(part, BigInt(Math.abs(exponent))));
-  return exponent < 0 ? quotient(y ?? 0n, x ?? 1n) : quotient(x ?? 0n, y ?? 1n);
+  const [x = 0n, y = 1n] = fraction(base).map((part) => intPower(part, BigInt(Math.abs(exponent))));
+  const [over, under] = exponent < 0 ? [y, x] : [x, y];
+  const result = quotient(over, under);
+  const [exact, divisor] = fraction(result);
+  return exact * under === divisor * over ? result : fail('a power that no float is exactly');
 }
 
 /** Both floats, or both ints. */

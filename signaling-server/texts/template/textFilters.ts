@@ -191,7 +191,7 @@ function withoutTags(text: string): string {
       rest = rest.slice(0, start) + rest.slice(end + close.length);
     }
   }
-  return rest.includes('&') ? fail('striptags of entities') : words(rest, -1).join(' ');
+  return /&[#\w]/.test(rest) ? fail('striptags of entities') : words(rest, -1).join(' ');
 }
 
 function formatted({ positional: [value = null, ...values], named }: Arguments, effort: Effort): PythonValue {

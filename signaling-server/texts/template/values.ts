@@ -17,7 +17,7 @@ export abstract class Instance {
   abstract readonly type: string;
 }
 
-const MOST_STEPS = 5_000_000;
+const MOST_STEPS = 2_000_000;
 const LONGEST_TEXT = 8 * 2 ** 20;
 
 /** What a rendering has done so far, bounded, and the template's line that it is at. */
