@@ -1,0 +1,121 @@
+/**
+ * Chat templates as transformers renders them: Jinja2 3.1.6 in its immutable sandbox, with blocks trimmed, `break` and
+ * `continue`, `generation`, and its own `tojson`, `raise_exception` and `strftime_now`. A template that goes past what is
+ * done here, or past a bound, is refused by what and line; one that renders has the text that Python gives it.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { parseJson } from '../../../swarm/parseJson.ts';
+import { TOKENIZER_CONFIG_FILE } from '../tokenizerConfig.ts';
+import { compileTemplate } from './compileStatements.ts';
+import { globalsOf } from './globals.ts';
+import { SyntaxFault } from './lexer.ts';
+import { parseStatements } from './parser.ts';
+import { Rendering } from './rendering.ts';
+import { Effort, type PythonValue, TemplateFault } from './values.ts';
+
+/** By name, as `parseJsonValue` reads them or `pythonValue` makes them: a number here is a float, an int is a bigint. */
+export type TemplateVariables = Readonly<Record<string, PythonValue>>;
+
+interface Template {
+  /** `date`: what `strftime_now` tells, by its UTC fields. */
+  render(variables: TemplateVariables, options: { readonly date: Date }): Result<string>;
+}
+
+/** What transformers always gives. */
+const GIVEN: TemplateVariables = { tools: null, documents: null, add_generation_prompt: false };
+
+const refused = (what: string, line: number): ReturnType<typeof refusal> =>
+  refusal(`the chat template, line ${line}: ${what}`);
+
+export function parseTemplate(source: string): Result<Template> {
+  return guarded(
+    () => 1,
+    () => {
+      const write = compileTemplate(parseStatements(source));
+      return { render: (variables, { date }) => render(write, { ...GIVEN, ...variables }, date) };
+    },
+  );
+}
+
+function render(write: (rendering: Rendering) => void, variables: TemplateVariables, date: Date): Result<string> {
+  const effort = new Effort();
+  return guarded(
+    () => effort.line,
+    () => {
+      const rendering = new Rendering(effort, new Map([...globalsOf(date, effort), ...Object.entries(variables)]));
+      write(rendering);
+      return rendering.text;
+    },
+  );
+}
+
+/** What a template does wrong is its refusal; a nesting that exhausts the stack is one too. */
+function guarded<T>(line: () => number, perform: () => T): Result<T> {
+  try {
+    return success(perform());
+  } catch (error) {
+    if (error instanceof SyntaxFault) return refused(error.message, error.line);
+    if (error instanceof TemplateFault) return refused(error.message, line());
+    if (error instanceof RangeError) return refused('it is nested too deeply', line());
+    throw error;
+  }
+}
+
+const NAMED = z.array(z.object({ name: z.string(), template: z.string() }));
+const CONFIG = z.looseObject({ chat_template: z.union([z.string(), NAMED]).nullish() });
+const TOKEN = z.union([z.string(), z.looseObject({ content: z.string() }).transform(({ content }) => content)]);
+
+/** A model's templates, and what they get of its special tokens. */
+interface ChatTemplate {
+  /** With tools another may be meant. */
+  readonly plain: Template;
+  readonly withTools: Template;
+  readonly specialTokens: Readonly<Record<string, string>>;
+}
+
+/** The template beside a tokenizer: of `chat_template.jinja`, else of `tokenizer_config.json`; null: there is none. */
+export async function readChatTemplate(folder: string): Promise<Result<ChatTemplate | null>> {
+  const [file, config] = await Promise.all(
+    ['chat_template.jinja', TOKENIZER_CONFIG_FILE].map((name) => textIn(folder, name)),
+  );
+  const json = parseJson(config ?? '{}');
+  if (!json.ok) return refusal(`${TOKENIZER_CONFIG_FILE} is no JSON`);
+  const parsed = CONFIG.safeParse(json.value);
+  if (!parsed.success)
+    return refusal(`${TOKENIZER_CONFIG_FILE}: chat_template is neither a text nor a list of named ones`);
+  const { chat_template: own, ...fields } = parsed.data;
+  const named = file !== null && file !== undefined ? file : (own ?? null);
+  if (named === null) return success(null);
+  const one = (name: string): string | undefined =>
+    typeof named === 'string' ? named : named.find((template) => template.name === name)?.template;
+  const text = one('default');
+  if (text === undefined) return refusal(`${TOKENIZER_CONFIG_FILE}: no chat template is named default`);
+  const plain = parseTemplate(text);
+  if (!plain.ok) return plain;
+  const tools = one('tool_use') ?? text;
+  const withTools = tools === text ? plain : parseTemplate(tools);
+  if (!withTools.ok) return withTools;
+  return success({ plain: plain.value, withTools: withTools.value, specialTokens: specialTokens(fields) });
+}
+
+/** The texts of `bos_token` and the others, by these names. */
+function specialTokens(config: Readonly<Record<string, unknown>>): Record<string, string> {
+  const tokens: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config)) {
+    const token = /^[a-z_]+_token$/.test(name) ? TOKEN.safeParse(value) : null;
+    if (token?.success) tokens[name] = token.data;
+  }
+  return tokens;
+}
+
+async function textIn(folder: string, name: string): Promise<string | null> {
+  try {
+    return await readFile(join(folder, name), 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
+    throw error;
+  }
+}
