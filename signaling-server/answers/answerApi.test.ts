@@ -5,13 +5,13 @@ import { connect } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import OpenAI from 'openai';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { invariant, type Result, success } from '../../swarm/base.ts';
+import { invariant, success } from '../../swarm/base.ts';
 import { application } from '../http/application.ts';
 import { addRun } from '../store/dataDirectory.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
+import type { ChatText } from '../texts/chatText.ts';
 import { addAnswerApi } from './answerApi.ts';
 import { type AnsweredToken, type Answerer, AnswerFault, type AnswerRefusal, type Question } from './answerer.ts';
-import type { ChatMessage } from './apiBody.ts';
 import { ApiCallers } from './apiCallers.ts';
 import { ApiKeys } from './apiKeys.ts';
 import { RunTexts } from './runTexts.ts';
@@ -48,8 +48,8 @@ class FakeAnswerer implements Answerer {
   }
 }
 
-/** Joins what is said; one that says nothing is refused. */
-const chat = (_run: string, messages: readonly ChatMessage[]): Result<string> =>
+/** Joins what is said. */
+const chat: ChatText = (messages) =>
   success(`${messages.map(({ role, content }) => `${role}:${content}`).join('|')}|`.slice(0, 12));
 
 const opened: { close(): unknown }[] = [];
@@ -58,7 +58,13 @@ afterEach(async () => {
   for (const each of opened.splice(0).reverse()) await each.close();
 });
 
-async function serve(mode: 'off' | 'keys' | 'open' = 'open', Texts = RunTexts) {
+class ChatTexts extends RunTexts {
+  override async of(run: string) {
+    return { ...(await super.of(run)), chat };
+  }
+}
+
+async function serve(mode: 'off' | 'keys' | 'open' = 'open', Texts: typeof RunTexts = ChatTexts) {
   const servers = new TinyServers({ steps: 1 });
   opened.push(servers);
   const data = await servers.data();
@@ -67,7 +73,7 @@ async function serve(mode: 'off' | 'keys' | 'open' = 'open', Texts = RunTexts) {
   const app: FastifyInstance = application({}, 'localhost');
   const answerer = new FakeAnswerer();
   const keys = new ApiKeys(data.store);
-  const texts = new Texts(data, chat);
+  const texts = new Texts(data);
   const callers = new ApiCallers({ mode, keys, ownKey: OWN_KEY });
   addAnswerApi(app, { store: data.store, texts, answerer, callers });
   const url = await app.listen({ port: 0, host: '127.0.0.1' });

@@ -105,6 +105,9 @@ function modelNamed(store: Store, model: string): NamedModel | ApiError {
     : missing(`${run} has no checkpoint after ${step} steps: it has those after ${kept.join(', ')}`);
 }
 
+const withoutTemplate = (run: string): string =>
+  `the model of ${run} has no chat template, which says how it reads messages: ask it to go on with a text`;
+
 /** A question in tokens, and what it takes to write its answer. */
 interface Begun extends NamedModel {
   readonly text: RunText;
@@ -121,8 +124,9 @@ async function begun(
   if ('status' in named) return named;
   const text = await texts.of(named.run);
   const isChat = typeof prompt !== 'string';
-  const words = isChat ? text.chat(prompt) : success(prompt);
-  if (!words.ok) return invalid('messages', words.reason, 'no_chat_template');
+  const words = typeof prompt === 'string' ? success(prompt) : text.chat?.(prompt);
+  if (!words) return invalid('messages', withoutTemplate(named.run), 'no_chat_template');
+  if (!words.ok) return invalid('messages', words.reason);
   const param = isChat ? 'messages' : 'prompt';
   const encoded = await text.encode(words.value);
   if (!encoded.ok) return invalid(param, `${param} ${encoded.reason}`);

@@ -69,7 +69,7 @@ const messageSchema = z.looseObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
   content: content.nullish(),
 });
-export type ChatMessage = z.infer<typeof messageSchema>;
+type ChatMessage = z.infer<typeof messageSchema>;
 
 const chatSchema = z.strictObject({
   ...SHARED,

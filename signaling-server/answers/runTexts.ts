@@ -9,6 +9,7 @@ import { modelOf } from '../../swarm/run/runFile.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportedTokenizer, storedText } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
+import { CHAT_TEMPLATE_FILE, type ChatText, chatTextOf } from '../texts/chatText.ts';
 import { endTokens, GENERATION_CONFIG_FILE } from '../texts/endTokens.ts';
 import { addedText } from '../texts/sampleText.ts';
 import {
@@ -20,7 +21,7 @@ import {
   TokenizerFault,
 } from '../texts/tokenizer.ts';
 
-import type { ChatMessage } from './apiBody.ts';
+import { TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
 
 const IDLE_MS = 600_000;
 
@@ -81,26 +82,19 @@ export interface RunText {
   readonly beginning: number | null;
   /** The reason begins with a verb: "has …". */
   encode(text: string): Promise<Result<number[]>>;
-  /** What the model is to read of a chat, up to where its answer begins. */
-  chat(messages: readonly ChatMessage[]): Result<string>;
+  /** What the model is to read of a chat, up to where its answer begins; null: it has no chat template. */
+  readonly chat: ChatText | null;
   /** What an answer adds to a prompt, as far as its characters are whole. */
   added(given: readonly number[], added: readonly number[]): Promise<string>;
 }
 
-/** Where the messages of a chat become the text that a run's model reads. */
-type ChatText = (run: string, messages: readonly ChatMessage[]) => Result<string>;
-
-const withoutTemplate: ChatText = (run) =>
-  refusal(`the model of ${run} has no chat template, which says how it reads messages: ask it to go on with a text`);
-
 export class RunTexts {
   readonly #data: DataDirectory;
-  readonly #chat: ChatText;
   readonly #tokenizers = new Map<string, SharedTokenizer>();
   readonly #texts = new Map<string, Promise<RunText>>();
 
-  constructor(data: DataDirectory, chat: ChatText = withoutTemplate) {
-    [this.#data, this.#chat] = [data, chat];
+  constructor(data: DataDirectory) {
+    this.#data = data;
   }
 
   /** Of a run that the store has. Throws a `TokenizerFault` where its tokenizer cannot be used. */
@@ -124,6 +118,9 @@ export class RunTexts {
     const shared = new SharedTokenizer(own === undefined ? null : blobs.path(own.hash));
     this.#tokenizers.set(run, shared);
     const generationConfig = await storedText(stored, blobs, GENERATION_CONFIG_FILE);
+    const textOf = (name: string): Promise<string | null> => storedText(stored, blobs, name);
+    const chatFiles = { template: await textOf(CHAT_TEMPLATE_FILE), tokenizer: await textOf(TOKENIZER_FILE) };
+    const chatConfig = await textOf(TOKENIZER_CONFIG_FILE);
     const { config: tokenizerConfig } = await exportedTokenizer(stored, model, blobs);
     const files = { config: model.config, generationConfig, tokenizerConfig };
     const { vocabulary } = model;
@@ -131,7 +128,7 @@ export class RunTexts {
       model,
       ends: await shared.use((tokenizer) => endTokens(tokenizer, { ...files, vocabulary })),
       beginning: await shared.use((tokenizer) => tokenizer.beginning()),
-      chat: (messages) => this.#chat(run, messages),
+      chat: chatTextOf({ ...chatFiles, config: chatConfig }, new Date(store.createdAtMs(run))),
       encode: (text) => shared.use((tokenizer) => encoded(tokenizer, text, vocabulary)),
       added: (given, more) => shared.use((tokenizer) => addedText(tokenizer, given, more)),
     };

@@ -2,13 +2,11 @@
  * Chat templates against texts that Jinja2 3.1.6 made of them: `cases.json` by way of transformers 5.18, `jinja.json` by its
  * sandbox with the same settings (null: it raises). A text is equal or refused in a sentence, never another one.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import type { Result } from '../../../swarm/base.ts';
 import { goldenFolder } from '../../testing/goldenCase.ts';
-import { parseTemplate, readChatTemplate, type TemplateVariables } from './chatTemplate.ts';
+import { chatTemplateOf, parseTemplate, type TemplateVariables } from './chatTemplate.ts';
 import { fieldsOf, parseJsonValue, pythonValue } from './jsonText.ts';
 import { type PythonValue, plainText } from './values.ts';
 
@@ -145,42 +143,29 @@ test('what JavaScript has lost of JSON is refused, not guessed', () => {
   for (const lost of [2 ** 53, { 10: 1, b: 2 }, '\ud83d']) expect(() => pythonValue(lost)).toThrow();
 });
 
-test('a template lies beside the tokenizer, or in its config, with the texts of its special tokens', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'template-'));
-  const write = (name: string, content: unknown): Promise<void> =>
-    writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
-  const rendered = async (): Promise<unknown> => {
-    const read = await readChatTemplate(folder);
+test('a template lies beside the tokenizer, or in its config, with the texts of its special tokens', () => {
+  const rendered = (file: string | null, config: object): unknown => {
+    const read = chatTemplateOf(file, JSON.stringify(config));
     if (!read.ok || read.value === null) return read;
     const { plain, withTools, specialTokens } = read.value;
     return [plain, withTools].map((one) => reason(one.render(specialTokens, { date: DATE })));
   };
-  try {
-    expect(await rendered()).toEqual({ ok: true, value: null });
-    const tokens = {
-      bos_token: '<s>',
-      eos_token: { content: '</s>', lstrip: false },
-      add_bos_token: true,
-      pad_token: null,
-    };
-    await write('tokenizer_config.json', { ...tokens, chat_template: '{{ bos_token }}{{ eos_token }}{{ pad_token }}' });
-    expect(await rendered()).toEqual(['none: <s></s>', 'none: <s></s>']);
-    const named = ['default', 'tool_use', 'rag'].map((name) => ({ name, template: `${name}{{ eos_token }}` }));
-    await write('tokenizer_config.json', { ...tokens, chat_template: named });
-    expect(await rendered()).toEqual(['none: default</s>', 'none: tool_use</s>']);
-    await write('chat_template.jinja', 'file{{ bos_token }}\n');
-    expect(await rendered()).toEqual(['none: file<s>', 'none: file<s>']);
-    await write('chat_template.jinja', 'a\n{% if %}');
-    expect(await rendered()).toEqual({
-      ok: false,
-      reason: 'the chat template, line 2: %} where an expression is wanted',
-    });
-    await rm(join(folder, 'chat_template.jinja'));
-    await write('tokenizer_config.json', { chat_template: [{ name: 'rag', template: '' }] });
-    expect(reason(await readChatTemplate(folder))).toBe('tokenizer_config.json: no chat template is named default');
-    await write('tokenizer_config.json', { chat_template: 5 });
-    expect(reason(await readChatTemplate(folder))).toContain('chat_template is neither a text nor a list');
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  expect(chatTemplateOf(null, null)).toEqual({ ok: true, value: null });
+  const eos = { content: '</s>', lstrip: false };
+  const tokens = { bos_token: '<s>', eos_token: eos, add_bos_token: true, pad_token: null };
+  const one = { ...tokens, chat_template: '{{ bos_token }}{{ eos_token }}{{ pad_token }}' };
+  expect(rendered(null, one)).toEqual(['none: <s></s>', 'none: <s></s>']);
+  const named = ['default', 'tool_use', 'rag'].map((name) => ({ name, template: `${name}{{ eos_token }}` }));
+  const several = { ...tokens, chat_template: named };
+  expect(rendered(null, several)).toEqual(['none: default</s>', 'none: tool_use</s>']);
+  expect(rendered('file{{ bos_token }}\n', several)).toEqual(['none: file<s>', 'none: file<s>']);
+  expect(rendered('a\n{% if %}', several)).toEqual({
+    ok: false,
+    reason: 'the chat template, line 2: %} where an expression is wanted',
+  });
+  const refusals = [[{ name: 'rag', template: '' }], 5].map((chat_template) => rendered(null, { chat_template }));
+  expect(refusals).toEqual([
+    { ok: false, reason: 'tokenizer_config.json: no chat template is named default' },
+    { ok: false, reason: expect.stringContaining('chat_template is neither a text nor a list') },
+  ]);
 });

@@ -3,12 +3,9 @@
  * `continue`, `generation`, and its own `tojson`, `raise_exception` and `strftime_now`. A template that goes past what is
  * done here, or past a bound, is refused by what and line; one that renders has the text that Python gives it.
  */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { parseJson } from '../../../swarm/parseJson.ts';
-import { TOKENIZER_CONFIG_FILE } from '../tokenizerConfig.ts';
 import { compileTemplate } from './compileStatements.ts';
 import { globalsOf } from './globals.ts';
 import { SyntaxFault } from './lexer.ts';
@@ -65,6 +62,7 @@ function guarded<T>(line: () => number, perform: () => T): Result<T> {
 }
 
 const NAMED = z.array(z.object({ name: z.string(), template: z.string() }));
+const TOKENIZER_CONFIG_FILE = 'tokenizer_config.json';
 const CONFIG = z.looseObject({ chat_template: z.union([z.string(), NAMED]).nullish() });
 const TOKEN = z.union([z.string(), z.looseObject({ content: z.string() }).transform(({ content }) => content)]);
 
@@ -77,17 +75,14 @@ interface ChatTemplate {
 }
 
 /** The template beside a tokenizer: of `chat_template.jinja`, else of `tokenizer_config.json`; null: there is none. */
-export async function readChatTemplate(folder: string): Promise<Result<ChatTemplate | null>> {
-  const [file, config] = await Promise.all(
-    ['chat_template.jinja', TOKENIZER_CONFIG_FILE].map((name) => textIn(folder, name)),
-  );
+export function chatTemplateOf(file: string | null, config: string | null): Result<ChatTemplate | null> {
   const json = parseJson(config ?? '{}');
   if (!json.ok) return refusal(`${TOKENIZER_CONFIG_FILE} is no JSON`);
   const parsed = CONFIG.safeParse(json.value);
   if (!parsed.success)
     return refusal(`${TOKENIZER_CONFIG_FILE}: chat_template is neither a text nor a list of named ones`);
   const { chat_template: own, ...fields } = parsed.data;
-  const named = file !== null && file !== undefined ? file : (own ?? null);
+  const named = file ?? own ?? null;
   if (named === null) return success(null);
   const one = (name: string): string | undefined =>
     typeof named === 'string' ? named : named.find((template) => template.name === name)?.template;
@@ -109,13 +104,4 @@ function specialTokens(config: Readonly<Record<string, unknown>>): Record<string
     if (token?.success) tokens[name] = token.data;
   }
   return tokens;
-}
-
-async function textIn(folder: string, name: string): Promise<string | null> {
-  try {
-    return await readFile(join(folder, name), 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    throw error;
-  }
 }
