@@ -124,7 +124,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^e2e\/link\.spec\.ts$/, may: [/^vite$/, /^web\/src\/testing\/linkContract\.ts$/] },
   { files: /\.test\.tsx?$/, may: [/^vitest$/, /^fast-check$/, /^webgpu$/, /^node:/, TESTING] },
   // OpenAI's own client, against our server.
-  { files: /^signaling-server\/answers\/(openai|answerApi)\.test\.ts$/, may: [/^openai$/] },
+  { files: /^signaling-server\/answers\/(answerApi|openai)\.test\.ts$/, may: [/^openai$/] },
   { files: /\/vite(\.gpu)?\.config\.ts$/, may: [/^vite$/, /^node:/] },
   { files: /^swarm\/boundaries\.test\.ts$/, may: [/^vite$/] },
 ];

@@ -22,6 +22,8 @@ const CALLS = perMinute(600);
 /** The longest prompts in use, and four stop strings that are refused by their length. */
 const BODY_LIMIT_BYTES = 5 * 2 ** 20;
 const MOST_SEED = 2 ** 32;
+/** No token has as many characters in the mean: a longer text need not be read to know that it is too long. */
+const TOKEN_LENGTH = 256;
 const NOT_THIS_TIME = 'the server failed over this answer';
 
 interface AnswerApiOptions {
@@ -40,10 +42,11 @@ export function addAnswerApi(app: FastifyInstance, options: AnswerApiOptions): v
         sendError(reply, invalid(null, 'there is nothing at this address', null, 404)),
       );
       api.setErrorHandler((error: FastifyError, _request, reply) => sendError(reply, errorOf(error)));
-      api.addHook('onRequest', async (request, reply) => {
+      // After the limits of calls by address, before the body is read.
+      api.addHook('preParsing', async (request, reply) => {
         const caller = callers.letIn(request);
         if ('status' in caller) return refuseCall(reply, caller);
-        reply.raw.once('close', caller.leave);
+        whenClosed(reply, caller.leave);
         letIn.set(request, caller);
       });
       api.get('/models', CALLS, async () => ({
@@ -69,6 +72,12 @@ export function addAnswerApi(app: FastifyInstance, options: AnswerApiOptions): v
     },
     { prefix: '/v1' },
   );
+}
+
+/** Its answer is out, or nobody is there to read it. */
+function whenClosed({ raw }: FastifyReply, act: () => void): void {
+  if (raw.destroyed) act();
+  else raw.once('close', act);
 }
 
 /** As in a hook before the call itself: it never resolves (http/calls.ts). */
@@ -128,18 +137,21 @@ async function begun(
   if (!words) return invalid('messages', withoutTemplate(named.run), 'no_chat_template');
   if (!words.ok) return invalid('messages', words.reason);
   const param = isChat ? 'messages' : 'prompt';
+  const { positions } = text.model;
+  const tooLong = (tokens: string): ApiError =>
+    invalid(
+      param,
+      `${param} has ${tokens} tokens, and this model reads at most ${positions}`,
+      'context_length_exceeded',
+    );
+  if (words.value.length > positions * TOKEN_LENGTH) return tooLong(`more than ${positions}`);
   const encoded = await text.encode(words.value);
   if (!encoded.ok) return invalid(param, `${param} ${encoded.reason}`);
   const ids = encoded.value.length === 0 && text.beginning !== null ? [text.beginning] : encoded.value;
   if (ids.length === 0) return invalid(param, `${param} has no tokens, and this model has none to begin a text with`);
-  const { positions } = text.model;
   const room = positions - ids.length + 1;
   return room < 1
-    ? invalid(
-        param,
-        `${param} has ${ids.length} tokens, and this model reads at most ${positions}`,
-        'context_length_exceeded',
-      )
+    ? tooLong(String(ids.length))
     : { ...named, text, ids, mostTokens: Math.min(mostTokens ?? room, room) };
 }
 
@@ -165,8 +177,7 @@ async function answerCall(
       work.abort();
       settle(writing?.usage.total_tokens ?? 0);
     };
-    if (reply.raw.destroyed) over();
-    else reply.raw.once('close', over);
+    whenClosed(reply, over);
     const { temperature, topP, stops } = asked;
     const seed = asked.seed ?? randomInt(MOST_SEED);
     const question = { run, step, ids, mostTokens, temperature, topP, seed, ends: text.ends };

@@ -46,8 +46,8 @@ const lineSchema = z.looseObject({
   atStep: count,
 });
 
-/** One JSON object a line: a body of `/v1/completions` with `id` and `atStep`. */
-export async function readModelRequests(path: string): Promise<Result<ModelRequest[]>> {
+/** One JSON object a line: a body of `/v1/completions` with `id` and `atStep`; one that names no model asks this one. */
+export async function readModelRequests(path: string, model: string): Promise<Result<ModelRequest[]>> {
   let text: string;
   try {
     const size = await fileBytes(path);
@@ -60,7 +60,7 @@ export async function readModelRequests(path: string): Promise<Result<ModelReque
   const requests: ModelRequest[] = [];
   for (const [index, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
-    const request = requestOf(line);
+    const request = requestOf(line, model);
     if (!request.ok) return refusal(`${path} line ${index + 1}: ${request.reason}`);
     if (requests.some(({ id }) => id === request.value.id))
       return refusal(`${path} line ${index + 1}: id ${JSON.stringify(request.value.id)} is another line’s already`);
@@ -69,7 +69,7 @@ export async function readModelRequests(path: string): Promise<Result<ModelReque
   return requests.length === 0 ? refusal(`${path} has no line: requests were expected`) : success(requests);
 }
 
-function requestOf(line: string): Result<ModelRequest> {
+function requestOf(line: string, model: string): Result<ModelRequest> {
   const json = parseJson(line);
   if (!json.ok) return json;
   const parsed = lineSchema.safeParse(json.value);
@@ -79,7 +79,8 @@ function requestOf(line: string): Result<ModelRequest> {
     const isMissing = issue?.message.endsWith('received undefined');
     return refusal(`${field} ${isMissing ? 'is missing: a whole number of 0 or more was expected' : issue?.message}`);
   }
-  const { id, atStep, ...body } = parsed.data;
+  const { id, atStep, ...rest } = parsed.data;
+  const body = { model, ...rest };
   const checked = parseBody('completion', body);
   return checked.ok ? success({ id, atStep, body }) : refusal(checked.error.message);
 }

@@ -1,14 +1,18 @@
 /** OpenAI's own client against a real server: every field of both calls, whole and as they come. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI, { APIError } from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
 import { runCommand } from '../commands/program.ts';
 import type { Server } from '../server.ts';
+import { addRun } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { Captured } from '../testing/captured.ts';
 import { goldenFolder } from '../testing/goldenCase.ts';
-import { TinyServers } from '../testing/tinyServers.ts';
+import { TinyServers, tinyRunFile } from '../testing/tinyServers.ts';
+import { ProcessorAnswerer } from './processorAnswerer.ts';
+import { RunTexts } from './runTexts.ts';
 
 const PROMPT = 'Call me Ishmael. ';
 /** Both models have 64. */
@@ -84,6 +88,51 @@ describe.each(['gpt2-tiny', 'llama-tiny'])('greedy text of %s', (model) => {
     expect(expected).not.toBe('');
     expect(whole.choices[0]?.text).toBe(expected);
     expect(textOf(await streamed({ model, max_tokens: 40 }))).toBe(expected);
+  });
+});
+
+describe('a run with a tokenizer', () => {
+  const tokenizer = new URL('tokenizer.json', goldenFolder('tokenizer')).pathname;
+
+  it('begins an empty text with its beginning token, and ends at an end token, as shoal sample does', async () => {
+    const { model, data, ...rest } = tinyRunFile({ steps: 1, name: 'worded' });
+    const file = JSON.parse(readFileSync(tokenizer, 'utf8'));
+    const special = { '<|endoftext|>': { id: '<|endoftext|>', ids: [2456], tokens: ['<|endoftext|>'] } };
+    const single = [{ SpecialToken: { id: '<|endoftext|>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }];
+    const template = { type: 'TemplateProcessing', single, pair: [], special_tokens: special };
+    const files = join(servers.folder, 'files');
+    writeFileSync(join(files, 'tokenizer.json'), JSON.stringify({ ...file, post_processor: template }));
+    const served = async (name: string, eos: number[]) => {
+      const worded = { ...data, tokenizer: 'tokenizer.json' };
+      servers.writeRun({ ...rest, name, model: { ...model, vocab_size: 2_457, eos_token_id: eos }, data: worded });
+      const added = await addRun(await servers.data(), servers.runPath);
+      invariant(added.ok, 'the run is there');
+      const weights = join(servers.folder, name);
+      invariant((await exportRun(await servers.data(), name, weights)).ok, 'it is exported');
+      const prompt = 'Some years';
+      const answer = await ask({ model: name, prompt, max_tokens: 8 });
+      expect(answer.choices[0]?.text).toBe(await sampled(weights, prompt, 8));
+      return answer;
+    };
+    const endless = await served('worded', []);
+    expect(endless.choices[0]?.finish_reason).toBe('length');
+    expect((await ask({ model: 'worded', prompt: '' })).usage?.prompt_tokens).toBe(1);
+    // The same weights, and the fourth token an end.
+    const processor = new ProcessorAnswerer(await servers.data());
+    const texts = new RunTexts(await servers.data());
+    const ids = await (await texts.of('worded')).encode('Some years');
+    texts.close();
+    invariant(ids.ok, 'it has tokens');
+    const question = { run: 'worded', step: null, ids: ids.value, mostTokens: 4, ends: [] };
+    const drawing = { temperature: 0, topP: 1, seed: 1 };
+    const answer = await processor.answer({ ...question, ...drawing }, new AbortController().signal);
+    invariant(answer.ok, 'it answers');
+    let end = -1;
+    for await (const { token } of answer.tokens) end = token;
+    const ended = await served('ended', [end]);
+    expect(ended.choices[0]?.finish_reason).toBe('stop');
+    expect(endless.choices[0]?.text.startsWith(ended.choices[0]?.text ?? '-')).toBe(true);
+    expect(ended.usage?.completion_tokens).toBeLessThan(8);
   });
 });
 
@@ -233,7 +282,7 @@ describe('what is not done is refused by name', () => {
 describe('the models', () => {
   it('are the runs', async () => {
     const list = await openai.models.list();
-    expect(list.data.map(({ id }) => id)).toEqual(['llama-tiny', 'gpt2-tiny']);
+    expect(list.data.slice(0, 2).map(({ id }) => id)).toEqual(['llama-tiny', 'gpt2-tiny']);
     expect(list.data[0]).toMatchObject({ object: 'model', owned_by: 'shoal', created: expect.any(Number) });
     expect(await openai.models.retrieve('gpt2-tiny')).toMatchObject({ id: 'gpt2-tiny', object: 'model' });
     expect(await openai.models.retrieve('gpt2-tiny@0')).toMatchObject({ id: 'gpt2-tiny@0' });

@@ -212,7 +212,8 @@ async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   if (impossible !== null) throw badInput(impossible);
   checkBrowsers(Array.from({ length: donors }, (_, donor) => browserOf(donor)));
   const isServerKilled = chaos.some(({ kind }) => kind === 'server-kill');
-  const asked = options.requests === undefined ? null : need(await readModelRequests(options.requests), badInput);
+  const asked =
+    options.requests === undefined ? null : need(await readModelRequests(options.requests, file.name), badInput);
   const requests = asked === null ? undefined : new ModelRequests(asked);
   return { options, train: file.train, donors, wishes, chaos, isServerKilled, requests };
 }

@@ -6,6 +6,7 @@
 import { createServer, Server as HttpServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
+import { sendError, serverError } from '../answers/apiErrors.ts';
 import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
 import { addDonorDoor, type DoorOptions } from '../donors/door.ts';
 import { type Access, isKnownHost, knownNames } from '../http/access.ts';
@@ -137,6 +138,7 @@ async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promis
     reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles, malformed())),
   );
   app.all('/api/*', (_request, reply) => problem(reply.headers(COME_AGAIN), 503, whyNot()));
+  app.all('/v1/*', (_request, reply) => sendError(reply.headers(COME_AGAIN), serverError(503, whyNot())));
   await app.ready();
   return app;
 }
@@ -167,7 +169,7 @@ function pass(way: Tunnel, message: IncomingMessage, response: ServerResponse, {
   const fail = (): void => {
     const headers = { ...JSON_TYPE, ...(isRepeatable(method, url) ? COME_AGAIN : {}) };
     if (response.headersSent) response.destroy();
-    else if (method === 'GET' && !url.startsWith('/api/')) ownPage();
+    else if (method === 'GET' && !/^\/(api|v1)\//.test(url)) ownPage();
     else response.writeHead(503, headers).end(JSON.stringify({ error: whyNot() }));
   };
   asked.on('error', fail);

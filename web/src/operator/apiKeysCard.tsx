@@ -21,8 +21,10 @@ const WHO_MAY: Readonly<Record<ApiMode, string>> = {
 /** `version`: an operator did something, the list may be another. */
 export function ApiKeysCard({ version }: { readonly version: number }) {
   const [{ mode, keys }, refresh] = useAnswer('/api/operator/keys', apiKeyListSchema, NONE, version);
+  const [key, show] = useState<string | null>(null);
   const act = useAct();
   const revoke = async (id: string): Promise<void> => {
+    show(null);
     await act.tell('/api/operator/keys/revoke', { id }, 'Revoked. Nobody can ask with it any more.');
     refresh();
   };
@@ -54,26 +56,35 @@ export function ApiKeysCard({ version }: { readonly version: number }) {
           </li>
         ))}
       </ul>
-      <NewKey act={act} onMade={refresh} />
+      <NewKey
+        act={act}
+        onMade={(made) => {
+          show(made);
+          refresh();
+        }}
+      />
+      {key !== null && (
+        <p>
+          <code>{key}</code>
+        </p>
+      )}
       <Answer answer={act.answer} />
     </Card>
   );
 }
 
-/** The key stands here until the page is another one. */
-function NewKey({ act, onMade }: { readonly act: Act; readonly onMade: () => void }) {
+/** `onMade` is told the key; null: none was made. */
+function NewKey({ act, onMade }: { readonly act: Act; readonly onMade: (key: string | null) => void }) {
   const [name, write] = useState('');
   const [tokensAnHour, limit] = useState(USUAL_TOKENS_AN_HOUR);
-  const [key, show] = useState<string | null>(null);
   const draft = { name, tokensAnHour };
   const make = async (): Promise<void> => {
     const isMade = await act.run(async () => {
       const made = await tell('/api/operator/keys', draft, madeSchema);
-      show(made.ok ? made.value.value.key : null);
+      onMade(made.ok ? made.value.value.key : null);
       return made;
     }, 'Copy the key now: it is shown this once.');
     if (isMade) write('');
-    onMade();
   };
   return (
     <form onSubmit={onSubmit(make)}>
@@ -86,11 +97,6 @@ function NewKey({ act, onMade }: { readonly act: Act; readonly onMade: () => voi
           Make a key
         </SmallButton>
       </div>
-      {key !== null && (
-        <p>
-          <code>{key}</code>
-        </p>
-      )}
     </form>
   );
 }
