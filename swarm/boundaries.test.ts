@@ -93,7 +93,8 @@ const TABLE: readonly ImportRule[] = [
   { files: /^signaling-server\/bench\//, may: [...COMPUTES, /^webgpu$/, TESTING] },
   // Its page's half is built with the pages and runs where they do.
   { files: /^signaling-server\/bench\/page\//, may: [/^web\/src\/net\//] },
-  { files: /\.gpu\.test\.ts$/, may: COMPUTES },
+  { files: /(\.gpu\.test|^signaling-server\/testing\/answerStages)\.ts$/, may: COMPUTES },
+  { files: /^signaling-server\/testing\/answerStages\.ts$/, may: [TESTING] },
   { files: /^e2e\//, may: [/^e2e\//, /^swarm\//, /^node:/, /^playwright$/, /^@axe-core\/playwright$/, /^vitest$/] },
   // Which browser there is and what it is started with: as the headless donors' own.
   { files: /^e2e\/(browser|hiddenTab)\.ts$/, may: [/^signaling-server\/headless\/findBrowser\.mjs$/] },

@@ -31,8 +31,16 @@ describe('a file', () => {
     expect(await reasonFor(lines(LINE, LINE))).toMatch(/^FILE line 2: id "a" is another line’s already/);
     expect(await reasonFor(`${lines(LINE)}\n{`)).toMatch(/^FILE line 2: is not valid JSON/);
     expect(await reasonFor('\n')).toMatch(/^FILE has no line/);
-    const gone = await readModelRequests(join(folder, 'gone.jsonl'));
+    const gone = await readModelRequests(join(folder, 'gone.jsonl'), 'tiny');
     expect(gone.ok ? '' : gone.reason).toContain('gone.jsonl: there is no such file');
+  });
+
+  it('ask the run’s own model where they name none', async () => {
+    const path = join(await mkdtemp(join(tmpdir(), 'requests-')), 'some.jsonl');
+    await writeFile(path, lines({ id: 1, atStep: 0, prompt: 'Call' }));
+    const read = await readModelRequests(path, 'tiny');
+    await rm(path);
+    expect(read).toEqual({ ok: true, value: [{ id: 1, atStep: 0, body: { model: 'tiny', prompt: 'Call' } }] });
   });
 });
 
