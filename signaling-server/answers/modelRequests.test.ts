@@ -36,10 +36,9 @@ describe('a file', () => {
   });
 
   it('ask the run’s own model where they name none', async () => {
-    const path = join(await mkdtemp(join(tmpdir(), 'requests-')), 'some.jsonl');
-    await writeFile(path, lines({ id: 1, atStep: 0, prompt: 'Call' }));
+    const path = join(folder, 'unnamed.jsonl');
+    writeFileSync(path, lines({ id: 1, atStep: 0, prompt: 'Call' }));
     const read = await readModelRequests(path, 'tiny');
-    await rm(path);
     expect(read).toEqual({ ok: true, value: [{ id: 1, atStep: 0, body: { model: 'tiny', prompt: 'Call' } }] });
   });
 });
