@@ -57,6 +57,32 @@ test('without it a person reads how long it takes and who idles', async () => {
   );
 });
 
+test('requests in the idle time: how many pieces, how busy, and the timeline as without them', async () => {
+  const problem = { ...PROBLEM, requests: { pieceSeconds: 1, guardSeconds: 0 } };
+  expect(await runCommand(['simulate', write(PROBLEM), '--json'])).toBe(0);
+  const { timeline } = JSON.parse(command.out);
+  command.clear();
+  const svg = join(command.folder, 'served.svg');
+  expect(await runCommand(['simulate', write(problem), '--json', '--svg', svg])).toBe(0);
+  const answered = JSON.parse(command.out);
+  expect(answered.served).toEqual({ pieces: 6, busyRatio: 1 });
+  expect(answered.timeline).toEqual(timeline);
+  const drawing = readFileSync(svg, 'utf8');
+  expect(drawing.match(/<g><title>1 piece of requests on peer [01]: /g)).toHaveLength(6);
+  expect(drawing).toContain('>requests</text>');
+  command.clear();
+  expect(await runCommand(['simulate', write({ ...problem, requests: { pieceSeconds: 0.0001 } }), '--svg', svg])).toBe(
+    0,
+  );
+  expect(command.out).toMatch(
+    /\nrequests: 60,000 pieces of 0\.1 ms in the idle time, 100 % of the peers' time busy\n$/,
+  );
+  expect(readFileSync(svg, 'utf8')).toContain('pieces of requests on peer 1');
+  command.clear();
+  expect(await runCommand(['simulate', write({ ...problem, requests: { pieceSeconds: 0 } }), '--json'])).toBe(2);
+  expect(command.errors).toMatch(/problem\.json: requests\.pieceSeconds must be a number above 0, not 0\n$/);
+});
+
 test('--svg draws a bar for each action, each with its name', async () => {
   const svg = join(command.folder, 'pictures', 'timeline.svg');
   expect(await runCommand(['simulate', write({ ...PROBLEM, schedule: 'varuna' }), '--json', '--svg', svg])).toBe(0);

@@ -45,7 +45,7 @@ async function simulateCommand(path: string, options: SimulateOptions): Promise<
 const title = ({ schedule, stages, microBatches, pipelines }: SimulateProblem): string =>
   `${schedule}, ${pipelines > 1 ? `${pipelines} pipelines of ` : ''}${counted(stages.length, 'peer')}, ${microBatches} micro-batches`;
 
-function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }: SimulationOutcome): string {
+function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers, served }: SimulationOutcome): string {
   const rows = [
     ['peer', 'busy', 'idle', 'most in flight'],
     ...peers.map((peer, index) => [
@@ -56,5 +56,11 @@ function table(problem: SimulateProblem, { makespanSeconds, bubbleRatio, peers }
     ]),
   ];
   const whole = `${secondsText(makespanSeconds, 6)}, ${Number((100 * bubbleRatio).toFixed(2))} % of the peers' time idle`;
-  return `${title(problem)}: ${whole}\n${aligned(rows, '  ', 'number').join('\n')}\n`;
+  const answered =
+    served === undefined
+      ? []
+      : [
+          `requests: ${counted(served.pieces, 'piece')} of ${secondsText(served.pieceSeconds, 6)} in the idle time, ${Number((100 * served.busyRatio).toFixed(2))} % of the peers' time busy`,
+        ];
+  return `${[`${title(problem)}: ${whole}`, ...aligned(rows, '  ', 'number'), ...answered].join('\n')}\n`;
 }

@@ -4,8 +4,10 @@
  * a bar is stands in it (`3`: forward, in bold: backward, in italics: recompute) and in full in its tooltip.
  */
 import { rounded } from '../base.ts';
+import { counted } from '../quantityText.ts';
 import { formatAction, type MicroAction } from '../schedule/action.ts';
 import { type Bar, barsOf, type SimulationOutcome } from './outcome.ts';
+import type { Served } from './served.ts';
 
 /** All in pixels. */
 const ROW = 26;
@@ -16,13 +18,17 @@ const DIGIT = 7.2;
 const LEAST_WIDTH = 720;
 const MOST_WIDTH = 24_000;
 
+/** More pieces of requests than this are drawn as one bar for each idle interval. */
+const MOST_PIECES = 5000;
+
 /** Hues that differ in lightness too, so that they can be told apart without their colour. */
 const HUES: Readonly<
-  Record<'F' | 'R' | 'B', { readonly hue: number; readonly lightness: number; readonly name: string }>
+  Record<'F' | 'R' | 'B' | 'P', { readonly hue: number; readonly lightness: number; readonly name: string }>
 > = {
   F: { hue: 212, lightness: 84, name: 'forward' },
   R: { hue: 42, lightness: 74, name: 'recompute' },
   B: { hue: 152, lightness: 58, name: 'backward' },
+  P: { hue: 312, lightness: 91, name: 'requests' },
 };
 
 export function drawTimeline(outcome: SimulationOutcome, title: string): string {
@@ -47,14 +53,18 @@ export function drawTimeline(outcome: SimulationOutcome, title: string): string 
         `<rect x="${LEFT}" y="${top(peer)}" width="${round(makespanSeconds * scale)}" height="${ROW}" fill="#f0f2f5"/><text x="${LEFT - 8}" y="${top(peer) + 17}" text-anchor="end" fill="#1b1f24">peer ${peer}</text>`,
     ),
     ...bars.map((bar) => drawn(bar, scale, peers.length, stages)),
+    ...(outcome.served === undefined ? [] : piecesDrawn(outcome.served, scale)),
     '</svg>',
     '',
   ].join('\n');
 }
 
-function heading({ makespanSeconds, bubbleRatio }: SimulationOutcome, bars: readonly Bar[], title: string): string[] {
+function heading(outcome: SimulationOutcome, bars: readonly Bar[], title: string): string[] {
+  const { makespanSeconds, bubbleRatio, served } = outcome;
   const whole = `${rounded(makespanSeconds, 4)} s, ${Number((100 * bubbleRatio).toFixed(2))} % idle`;
-  const ops = (['F', 'R', 'B'] as const).filter((op) => bars.some(({ action }) => action.op === op));
+  const ops = (['F', 'R', 'B', 'P'] as const).filter((op) =>
+    op === 'P' ? served !== undefined : bars.some(({ action }) => action.op === op),
+  );
   return [
     `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escaped(title)}: ${whole}</text>`,
     ...ops.map((op, index) => {
@@ -75,6 +85,21 @@ function drawn({ peer, action, start, end }: Bar, scale: number, peers: number, 
       : '';
   const hint = `${formatAction(action)} on peer ${peer}: ${rounded(start, 4)} to ${rounded(end, 4)} s`;
   return `<g><title>${hint}</title><rect x="${x}" y="${top(peer)}" width="${width}" height="${ROW}" fill="${colour(action, peers, stages)}" stroke="#3a4250" stroke-width=".5"/>${label}</g>`;
+}
+
+/** Pieces of requests in the idle intervals, each from its beginning on. */
+function piecesDrawn({ rows, pieces, pieceSeconds }: Served, scale: number): string[] {
+  const { hue, lightness } = HUES.P;
+  const look = `height="${ROW}" fill="hsl(${hue} 60% ${lightness}%)" stroke="#3a4250" stroke-width=".5"`;
+  return rows.flatMap((row) => {
+    const bars = pieces > MOST_PIECES ? 1 : row.pieces;
+    const seconds = (row.pieces / bars) * pieceSeconds;
+    return Array.from({ length: bars }, (_, index) => {
+      const start = row.start + index * seconds;
+      const hint = `${counted(row.pieces / bars, 'piece')} of requests on peer ${row.peer}: ${rounded(start, 4)} to ${rounded(start + seconds, 4)} s`;
+      return `<g><title>${hint}</title><rect x="${pixelsAt(start, scale)}" y="${top(row.peer)}" width="${round(seconds * scale)}" ${look}/></g>`;
+    });
+  });
 }
 
 const styleOf = ({ op }: MicroAction): string =>

@@ -9,6 +9,7 @@ import type { Costs } from './clock.ts';
 import { type LinkCost, linkRate } from './links.ts';
 import { problemPipelines } from './pipelines.ts';
 import { chunksOf, type ProblemLink, type SimulateProblem } from './problem.ts';
+import { type Served, serve } from './served.ts';
 import type { LineCost } from './sharedLine.ts';
 import { simulateEnds } from './simulate.ts';
 
@@ -20,6 +21,8 @@ export interface SimulationOutcome {
     readonly idleSeconds: number;
     readonly peakInFlight: number;
   }[];
+  /** Of a problem with requests: what of them goes into the idle time. */
+  readonly served?: Served;
   /** The timeline, as columns by the number of the work: see barsOf. */
   readonly work: Pick<WorkGraph, 'actions' | 'peerOf'> &
     TimelineColumns & {
@@ -43,8 +46,11 @@ export function outcomeOf(problem: SimulateProblem): Result<SimulationOutcome> {
   // The lists of a policy have no order to be judged.
   const [wrong] = policy ? [] : deadlock(graph, schedule);
   if (wrong) return refusal(`this order cannot run: ${wrong.text}`);
-  const outcome = summary(problem.microBatches, graph, simulateEnds(graph, costsOf(problem), policy));
-  return Number.isFinite(outcome.makespanSeconds) ? success(outcome) : refusal('the times are too long to add up');
+  const outcome = summary(problem, graph, simulateEnds(graph, costsOf(problem), policy));
+  if (!Number.isFinite(outcome.makespanSeconds)) return refusal('the times are too long to add up');
+  const { pieces = 0 } = outcome.served ?? {};
+  if (!Number.isFinite(pieces)) return refusal('requests.pieceSeconds is too short for its pieces to be counted');
+  return success(outcome);
 }
 
 /** By start, then peer. */
@@ -52,9 +58,10 @@ export const barsOf = (outcome: SimulationOutcome): Bar[] =>
   barList(outcome, (peer, action, start, end): Bar => ({ peer, action, start, end }));
 
 export function outcomeDocument(outcome: SimulationOutcome) {
-  const { makespanSeconds, bubbleRatio, peers } = outcome;
+  const { makespanSeconds, bubbleRatio, peers, served } = outcome;
   const timeline = barList(outcome, (peer, action, start, end) => ({ peer, action: formatAction(action), start, end }));
-  return { makespanSeconds, bubbleRatio, peers, timeline };
+  const answered = served === undefined ? {} : { served: { pieces: served.pieces, busyRatio: served.busyRatio } };
+  return { makespanSeconds, bubbleRatio, peers, ...answered, timeline };
 }
 
 function barList<T>(
@@ -132,7 +139,8 @@ const hopCost = (limits: ProblemLink): LinkCost => ({
 /** Neighbours i and i + 1 are joined by link i, the last peer and the first one by the last link. */
 const hopOf = (a: number, b: number, peers: number): number => (Math.abs(a - b) === 1 ? Math.min(a, b) : peers - 1);
 
-function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumns): SimulationOutcome {
+function summary(problem: SimulateProblem, graph: WorkGraph, columns: TimelineColumns): SimulationOutcome {
+  const { microBatches, requests } = problem;
   const makespan = columns.endSeconds.reduce((latest, end) => Math.max(latest, end), 0);
   const peers = peerLoads(graph, columns).map((own) => ({
     busySeconds: own.busySeconds,
@@ -145,7 +153,10 @@ function summary(microBatches: number, graph: WorkGraph, columns: TimelineColumn
   const { actions, peerOf } = graph;
   const { startSeconds, endSeconds } = columns;
   const work = { microBatches, actions, peerOf, startSeconds, endSeconds };
-  return { makespanSeconds: makespan, bubbleRatio, peers, work };
+  const outcome = { makespanSeconds: makespan, bubbleRatio, peers, work };
+  if (requests === undefined) return outcome;
+  const trained = { peers: peers.length, makespanSeconds: makespan, busySeconds: busy, columns, peerOf };
+  return { ...outcome, served: serve(trained, requests) };
 }
 
 type Delayed = 'computing' | 'travelling';

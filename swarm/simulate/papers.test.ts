@@ -21,7 +21,7 @@ import { chain, makespan, run, upTo } from '../testing/chain.ts';
 import { donors } from '../testing/randomPlan.ts';
 import { makespanSeconds } from '../timeline/timeline.ts';
 import { linkRate } from './links.ts';
-import { costsOf } from './outcome.ts';
+import { costsOf, outcomeDocument } from './outcome.ts';
 import type { SimulateProblem } from './problem.ts';
 import { simulate } from './simulate.ts';
 
@@ -227,12 +227,34 @@ describe('ATLAS (2024)', () => {
         expect(makespan('1f1b', 4, 8, { ...bytes, pipelines, sharedLinks: [], sharing })).toBe(alone);
     },
   );
+});
 
-  test('what its prefill service would find: 9 of 21 s of every peer, 12 of work', () => {
+describe('BubbleTea (2024): requests in the idle time', () => {
+  test('9 of 21 s of every peer are idle, 12 are work', () => {
     const { peers, bubbleRatio } = run(chain('1f1b', 4, 4));
     expect(peers.map(({ busySeconds, idleSeconds }) => [busySeconds, idleSeconds])).toEqual(upTo(4).map(() => [12, 9]));
     expect(percent(1 - bubbleRatio)).toBe(57.1);
   });
+
+  test.each([
+    [0.25, 96.8],
+    [0.5, 93.7],
+    [1, 87.4],
+  ])(
+    'two pipelines over three sites, pieces of %d s: busy from 45 to %d percent, training as without',
+    (pieceSeconds, busy) => {
+      // Two stages a site; between sites 1 s for an activation on the common line, by turns, and 1 s of latency.
+      const link = upTo(6).map((hop) => (hop % 2 === 1 ? { latencySeconds: 1, bytesPerSecond: 2 } : {}));
+      const bytes = { activationBytes: 2, gradientBytes: 2 };
+      const cluster = { ...bytes, link, pipelines: 2, sharedLinks: [1, 3], sharing: 'turns' };
+      const plain = outcomeDocument(run(chain('1f1b', 6, 12, cluster)));
+      expect([plain.makespanSeconds, percent(1 - plain.bubbleRatio)]).toEqual([80, 45]);
+      const requests = { pieceSeconds, guardSeconds: 0.1 };
+      const { served, ...training } = outcomeDocument(run(chain('1f1b', 6, 12, { ...cluster, requests })));
+      expect(training).toEqual(plain);
+      expect(percent(served?.busyRatio ?? 0)).toBe(busy);
+    },
+  );
 });
 
 describe('orders that follow messages, in jitter', () => {

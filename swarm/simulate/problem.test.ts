@@ -55,6 +55,22 @@ describe('refusals', () => {
     [{ stages: [ONE_TWO], pipelines: 2, sharedLinks: [0] }, 'sharedLinks must be empty where one peer has no link'],
     [{ pipelines: 2, sharedLinks: [1, 1] }, 'sharedLinks must name each link once: 1 stands there twice'],
     [{ sharing: 'equal' }, 'sharing must be "mixed" or "turns", not "equal"'],
+    [{ requests: {} }, 'requests.pieceSeconds is missing: it must be a number above 0'],
+    [{ requests: { pieceSeconds: 0 } }, 'requests.pieceSeconds must be a number above 0, not 0'],
+    [{ requests: { pieceSeconds: -1 } }, 'requests.pieceSeconds must be a number above 0, not -1'],
+    [{ requests: { pieceSeconds: Number.NaN } }, 'requests.pieceSeconds must be a number above 0, not NaN'],
+    [
+      { requests: { pieceSeconds: 1, guardSeconds: -1 } },
+      'requests.guardSeconds must be a number of 0 or more, not -1',
+    ],
+    [
+      { requests: { pieceSeconds: 1, guardSeconds: Number.POSITIVE_INFINITY } },
+      'requests.guardSeconds must be a number of 0 or more, not Infinity',
+    ],
+    [
+      { requests: { pieceSeconds: 1, guard: 1 } },
+      'requests.guard is unknown: expected one of pieceSeconds, guardSeconds',
+    ],
   ])('%j', (given, sentence) => {
     expect(reason(given)).toContain(sentence);
   });

@@ -5,7 +5,17 @@
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
-import { count, expecting, fieldPath, fields, natural, nonNegative, number, sentence } from '../model/inputFields.ts';
+import {
+  count,
+  expecting,
+  fieldPath,
+  fields,
+  natural,
+  nonNegative,
+  number,
+  positive,
+  sentence,
+} from '../model/inputFields.ts';
 import { chimeraMisfit, interleavedMisfit } from '../plan/ownerTable.ts';
 import { SCHEDULE_NAMES } from '../plan/plan.ts';
 
@@ -62,6 +72,7 @@ const PROBLEM = fields({
   pipelines: count.default(1),
   sharedLinks: z.array(natural, { error: expecting('a list of numbers of links') }).default([]),
   sharing: z.enum(['mixed', 'turns'], { error: expecting('"mixed" or "turns"') }).exactOptional(),
+  requests: fields({ pieceSeconds: positive, guardSeconds: nonNegative.default(0) }).exactOptional(),
 });
 export type SimulateProblem = z.output<typeof PROBLEM>;
 
