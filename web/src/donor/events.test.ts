@@ -388,6 +388,7 @@ describe('what a visit leaves to the next one', () => {
         stageCount: 0,
         gpuMemoryBytes: 0,
         droppedFrames: 0,
+        answeredRows: 0,
         busyShare: null,
       },
       ...{

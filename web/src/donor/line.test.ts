@@ -5,7 +5,16 @@ import type { DonorStatus } from '../executor/protocol.ts';
 import { directionText, lineOf } from './line.tsx';
 
 const statusOf = (sent: number, received: number, mostReceived: number): DonorStatus => ({
-  ...{ activity: 'waiting', step: 1, stages: [], stageCount: 2, gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+  ...{
+    activity: 'waiting',
+    step: 1,
+    stages: [],
+    stageCount: 2,
+    gpuMemoryBytes: 0,
+    droppedFrames: 0,
+    answeredRows: 0,
+    busyShare: null,
+  },
   ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
   ...{ direction: null, rates: { sent, received, mostReceived } },
 });

@@ -151,6 +151,9 @@ function OwnNumbers({ state }: { state: DonorState }) {
             value={status && status.gpuMemoryBytes > 0 ? bytesText(status.gpuMemoryBytes) : NOTHING}
             note="used here"
           />
+          {status !== null && status.answeredRows > 0 && (
+            <Stat label="Answers" value={countText(status.answeredRows)} note="tokens, in idle moments" />
+          )}
           <Stat
             label="Delay"
             value={millisecondsText(stages.length > 0 ? medianRoundTrip(state.links) : null)}

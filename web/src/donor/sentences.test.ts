@@ -9,7 +9,15 @@ import { headlineOf, leaveNowSentence, pendingSentence, stopSentence } from './s
 import { type DonorState, INITIAL_STATE } from './state.ts';
 
 const STATUS: DonorStatus = {
-  ...{ activity: 'computing', step: 0, stages: [], stageCount: 1, gpuMemoryBytes: 0, droppedFrames: 0 },
+  ...{
+    activity: 'computing',
+    step: 0,
+    stages: [],
+    stageCount: 1,
+    gpuMemoryBytes: 0,
+    droppedFrames: 0,
+    answeredRows: 0,
+  },
   ...{ busyShare: null, bytesSent: 0, bytesReceived: 0, rates: { sent: 0, received: 0, mostReceived: 0 } },
   ...{ microBatches: { done: 3, all: 16 }, direction: 'forward', waitsFor: null, lastStep: null },
 };

@@ -35,6 +35,7 @@ const sent = (bytesSent: number): DonorEvent => ({
       stageCount: 0,
       gpuMemoryBytes: 0,
       droppedFrames: 0,
+      answeredRows: 0,
       busyShare: null,
     },
     ...{

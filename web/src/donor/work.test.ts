@@ -94,6 +94,7 @@ test('what it does at this moment is one word, with whom it waits for', () => {
       stageCount: 0,
       gpuMemoryBytes: 0,
       droppedFrames: 0,
+      answeredRows: 0,
       busyShare: null,
     },
     ...{

@@ -55,6 +55,8 @@ export interface AnswerHost {
   mayAnswer(): Promise<boolean>;
   /** Bytes that it may have on its GPU in all; null: nothing is known. */
   memoryBytes(): number | null;
+  /** So many rows of answers have gone through a stage. */
+  answered(rows: number): void;
   sendServer(message: AnsweredMessage | UnansweredMessage): void;
   sendFrames(to: PeerId, frames: readonly ArrayBuffer[]): Promise<void>;
 }
@@ -288,6 +290,7 @@ export class Answers {
     const seconds = now() - begun;
     const size = sizeOf(count);
     this.#spans.set(size, [...(this.#spans.get(size) ?? []), seconds].slice(-SPANS_KEPT));
+    this.#host.answered(count);
     if (isForced) this.#earnedSeconds -= seconds / throttle.speed;
   }
 

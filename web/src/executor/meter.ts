@@ -137,7 +137,15 @@ export class Meter {
   /** Since the step that was begun last, or the plan that it got ready for. */
   #hasEvaluated = false;
   #status: DonorStatus = {
-    ...{ activity: 'idle', step: null, stages: [], gpuMemoryBytes: 0, droppedFrames: 0, busyShare: null },
+    ...{
+      activity: 'idle',
+      step: null,
+      stages: [],
+      gpuMemoryBytes: 0,
+      droppedFrames: 0,
+      answeredRows: 0,
+      busyShare: null,
+    },
     ...{ bytesSent: 0, bytesReceived: 0, microBatches: { done: 0, all: 0 }, waitsFor: null, lastStep: null },
     ...{ direction: null, stageCount: 0, rates: { sent: 0, received: 0, mostReceived: 0 } },
   };
@@ -215,6 +223,11 @@ export class Meter {
     this.#done += 1;
     this.#receivedRate.add(bytes);
     this.#status = { ...this.#status, bytesReceived: this.#status.bytesReceived + bytes };
+  }
+
+  /** So many tokens of answers went through the stages here. */
+  answered(rows: number): void {
+    this.show({ answeredRows: this.#status.answeredRows + rows });
   }
 
   /** So many bytes of what is counted otherwise are a file's. */

@@ -34,6 +34,8 @@ export interface DonorStatus {
   readonly stageCount: number;
   readonly gpuMemoryBytes: number;
   readonly droppedFrames: number;
+  /** Tokens of questions and answers that went through its stages. */
+  readonly answeredRows: number;
   /** Share of the last minute in which the GPU was busy, measured; null before it had work. */
   readonly busyShare: number | null;
   /** Tensors and files, since this worker began. */

@@ -127,6 +127,7 @@ export class Session {
       ...{ ...clock, windows: this.#windows, throttle: this.#dutyCycle },
       role: () => this.#answering(),
       mayAnswer: () => parts.page.mayAnswer(),
+      answered: (rows) => this.#meter.answered(rows),
       memoryBytes: () => this.#limits.memoryBytes ?? this.#profile?.memoryBytes ?? null,
       sendServer: (message) => parts.page.sendServer(message),
       sendFrames: (to, frames) => this.#sendFrames(to, frames),
