@@ -8,7 +8,6 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { seededRandom } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type Sampling, tokensAfter } from '../../swarm/reference/generate.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
@@ -108,8 +107,8 @@ class AnswerWork {
     let fault: string | null = null;
     try {
       const { model, tensors } = this.#valuesFor(task);
-      const { ids, seed, ...sampling } = task;
-      for (const token of tokensAfter(model, await tensors, ids, { ...sampling, random: seededRandom(seed) })) {
+      const { ids, ...sampling } = task;
+      for (const token of tokensAfter(model, await tensors, ids, sampling)) {
         if (!this.#tasks.has(id)) return;
         if (token !== null) this.#say({ type: 'token', id, token });
         await rest();

@@ -3,6 +3,7 @@
  * donors say of their pieces too, and what it draws becomes the stream of whoever asked.
  */
 import { Answering } from '../../swarm/answers/answering.ts';
+import { seedWord } from '../../swarm/answers/drawToken.ts';
 import type { PeerId } from '../../swarm/base.ts';
 import type { AnsweredMessage, AnswerMessage, UnansweredMessage } from '../../swarm/messages/answerWords.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
@@ -89,8 +90,7 @@ export class DonorAnswers implements Answerer {
         wake();
       },
     };
-    const word = (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
-    const takeBack = this.#answering.ask({ ids, ...wanted, seed: word }, asker, this.#host.nowMs());
+    const takeBack = this.#answering.ask({ ids, ...wanted, seed: seedWord(seed) }, asker, this.#host.nowMs());
     const stop = (): void => wake();
     signal.addEventListener('abort', stop);
     try {

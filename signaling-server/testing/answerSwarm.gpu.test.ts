@@ -74,7 +74,7 @@ function answersOf(swarm: OneProcess, engine: Engine, plan: Plan, bytes: number 
 
 type Asked = { readonly tokens: number[]; readonly done: Promise<string | null> };
 
-function ask(answering: Answering, ids: readonly number[], mostTokens: number): Asked {
+function ask(answering: Answering, ids: readonly number[], mostTokens: number, temperature = 0): Asked {
   const tokens: number[] = [];
   const done = new Promise<string | null>((ended) => {
     const asker = {
@@ -84,12 +84,12 @@ function ask(answering: Answering, ids: readonly number[], mostTokens: number): 
       },
       ended,
     };
-    answering.ask({ ids, mostTokens, temperature: 0, topP: 1, seed: 0 }, asker, 0);
+    answering.ask({ ids, mostTokens, temperature, topP: 1, seed: 0 }, asker, 0);
   });
   return { tokens, done };
 }
 
-async function prompts({ model, weights }: GoldenCase, count: number) {
+async function prompts({ model, weights }: GoldenCase, count: number, temperature = 0) {
   const blocks = new Map<string, Float32Array>();
   for (const { name, elements } of model.blocks) blocks.set(name, await weights.readBlock(name, 0, elements));
   const tensors = referenceTensors(model, (block) => got(blocks, block));
@@ -98,7 +98,7 @@ async function prompts({ model, weights }: GoldenCase, count: number) {
     const length = i === 0 ? 1 : i === 1 ? model.positions : 1 + below(random, model.positions - 1);
     const ids = Array.from({ length }, () => below(random, model.vocabulary));
     const most = Math.min(9, model.positions + 1 - length);
-    return { ids, wanted: generate(model, tensors, ids, { count: most, temperature: 0, random, atFull: 'end' }) };
+    return { ids, wanted: generate(model, tensors, ids, { count: most, temperature, seed: 0, atFull: 'end' }) };
   });
 }
 
@@ -142,6 +142,25 @@ test.each([
     swarm.close();
   },
 );
+
+test('[AN4] answers that are drawn are those of the reference with the same seed', async () => {
+  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+  const golden = await openGoldenCase('llama-tiny');
+  const { model, readState: read, tokens } = golden;
+  const train = standing(golden);
+  const plan = equalSplit(model, train.globalBatchSize, [peerId('a'), peerId('b')], { microBatches: 4 });
+  const engine = gpuEngine(gpuOf(dawn.value), model, train);
+  const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
+  const { answering, close } = answersOf(swarm, engine, plan, null);
+  const asked = (await prompts(golden, 6, 0.7)).map(({ ids, wanted }) => ({
+    wanted,
+    ...ask(answering, ids, wanted.length, 0.7),
+  }));
+  await Promise.all(asked.map(({ done }) => done));
+  for (const { tokens, wanted } of asked) expect(tokens).toEqual(wanted);
+  close();
+  swarm.close();
+});
 
 test('[AN3] memory for few conversations: those that were put out are read in again, and answered alike', async () => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

@@ -1,5 +1,5 @@
 /** Text out of weights: a tokenizer around the CPU reference of the model. */
-import { got, type Random, seededRandom } from '../../swarm/base.ts';
+import { got } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { generate } from '../../swarm/reference/generate.ts';
 import { referenceTensors } from '../../swarm/reference/trainer.ts';
@@ -23,9 +23,8 @@ export async function sampleText(
   tokenizer = BYTES,
 ): Promise<string> {
   const tensors = await tensorsOf(model, read);
-  const random: Random = seededRandom(seed);
   const given = await tokenizer.encode(prompt);
-  const added = generate(model, tensors, given, { count: tokens, ends, atFull: 'slide', temperature, random });
+  const added = generate(model, tensors, given, { count: tokens, ends, atFull: 'slide', temperature, seed });
   return addedText(tokenizer, given, withoutEnd(added, ends));
 }
 

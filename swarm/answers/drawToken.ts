@@ -19,6 +19,9 @@ export interface TokenDraw {
   readonly number: number;
 }
 
+/** Of any whole number: one below 2^32, itself where it is. */
+export const seedWord = (seed: number): number => (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
+
 /** The likeliest, or one drawn; of equal ones the first. `logits_V` are finite. */
 export function drawToken(logits_V: ArrayLike<number>, { temperature, topP, seed, number }: TokenDraw): number {
   if (temperature === 0) return first(logits_V, (logit) => logit);

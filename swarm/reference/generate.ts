@@ -2,7 +2,8 @@
  * Text from a model, on the CPU: one token at a time, each layer's queries, keys and values kept. Where the positions are
  * used up, the text ends, or the newer half of it is read again from position 0.
  */
-import { at, invariant, type Random } from '../base.ts';
+import { drawToken, seedWord } from '../answers/drawToken.ts';
+import { at, invariant } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { type Matrices, plainProducts } from './products.ts';
 import { Transformer } from './transformer.ts';
@@ -12,7 +13,7 @@ interface Drawing {
   readonly temperature: number;
   /** Only the likeliest tokens that together have this probability are drawn from; absent: all. */
   readonly topP?: number;
-  readonly random: Random;
+  readonly seed: number;
 }
 
 export interface Sampling extends Drawing {
@@ -36,7 +37,7 @@ export function* tokensAfter(
   model: Model,
   tensors: Matrices,
   prompt: readonly number[],
-  { count, ends = [], atFull, ...drawing }: Sampling,
+  { count, ends = [], atFull, temperature, topP = 1, seed }: Sampling,
 ): Generator<number | null, void> {
   invariant(prompt.length > 0, 'a prompt has a token');
   const { positions } = model;
@@ -58,35 +59,10 @@ export function* tokensAfter(
       logits_V = transformer.next(at(text, read));
       if (read < text.length - 1) yield null;
     }
-    const token = choose(logits_V, drawing);
+    const number = text.length - prompt.length;
+    const token = drawToken(logits_V, { temperature, topP, seed: seedWord(seed), number });
     text.push(token);
     yield token;
     if (ends.includes(token)) return;
   }
-}
-
-/** Draws from softmax(logits / temperature), of the likeliest tokens that together have `topP` of it. */
-export function choose(logits_V: ArrayLike<number>, { temperature, topP = 1, random }: Drawing): number {
-  const logits = Array.from(logits_V);
-  let [best, most] = [0, at(logits, 0)];
-  for (const [v, logit] of logits.entries()) if (logit > most) [best, most] = [v, logit];
-  if (temperature === 0) return best;
-  const weights = logits.map((logit) => Math.exp((logit - most) / temperature));
-  const sum = weights.reduce((total, weight) => total + weight, 0);
-  const kept = topP < 1 ? likeliest(weights, topP * sum) : weights.map((_, v) => v);
-  let rest = random() * (topP < 1 ? kept.reduce((total, v) => total + at(weights, v), 0) : sum);
-  for (const v of kept) {
-    rest -= at(weights, v);
-    if (rest < 0) return v;
-  }
-  return best;
-}
-
-/** The fewest, likeliest first, whose weights reach `enough`: at least one. Of equal ones the lower id comes first. */
-function likeliest(weights: readonly number[], enough: number): number[] {
-  const order = weights.map((_, v) => v).sort((a, b) => at(weights, b) - at(weights, a) || a - b);
-  let [sum, count] = [0, 0];
-  do sum += at(weights, at(order, count++));
-  while (sum < enough && count < order.length);
-  return order.slice(0, count);
 }
