@@ -4,7 +4,7 @@
  * done is given back with a reason, and is no fault of the epoch.
  */
 import { Pages } from '../../../swarm/answers/pages.ts';
-import { got, type PeerId } from '../../../swarm/base.ts';
+import { at, type PeerId } from '../../../swarm/base.ts';
 import { type AnswerSize, answerBuffers } from '../../../swarm/memory/answerMemory.ts';
 import {
   ANSWER_DRAWS,
@@ -25,8 +25,9 @@ import type { AnswerRow, AnswerStage, Stage } from './engine.ts';
 import type { IdleWindows } from './idleWindows.ts';
 import { type Engine, type Role, roleBytes } from './role.ts';
 
-/** Conversations whose keys and values all have room at once, where there is memory for so many. */
-const MOST_CONVERSATIONS = 16;
+/** Conversations whose keys and values have room at once, and bytes that more than one of them take at most in a stage. */
+const CONVERSATIONS = [16, 8, 4, 2, 1];
+const MOST_BYTES = 256 * 2 ** 20;
 /** Of the time, for answers of a donor that is never idle. */
 const FORCED_SHARE = 0.01;
 const FORCED_MOST_SECONDS = 2;
@@ -303,34 +304,35 @@ export class Answers {
     known?.answers.close();
     this.#stages.delete(index);
     if (!found || !stage || stage.units) return null;
-    const { role, engine } = found;
-    const size = this.#sizeOf(role, engine, index);
-    if (size === null) return null;
     const generation = this.#generation;
-    const answers = await engine.answers(stage, size);
-    if (generation !== this.#generation) {
+    for (const size of this.#sizesOf(found.role, found.engine, index)) {
+      const answers = await found.engine.answers(stage, size).catch((error: unknown) => {
+        if (error instanceof NoRoom) return null; // a device may bind less than it has
+        throw error;
+      });
+      if (answers === null) continue;
+      const made = { of: stage, answers, pages: new Pages(size.pages) };
+      if (generation === this.#generation) {
+        this.#stages.set(index, made);
+        return made;
+      }
       answers.close();
       return null;
     }
-    const made = { of: stage, answers, pages: new Pages(size.pages) };
-    this.#stages.set(index, made);
-    return made;
+    return null;
   }
 
-  /** As many conversations as there is memory for beside the plan's; null: not one. */
-  #sizeOf(role: Role, { compute }: Engine, index: number): AnswerSize | null {
-    const { model, plan } = role;
-    const layers = got(new Map(plan.stages.entries()), index).layers;
+  /** For as many conversations as there is memory for beside the plan's, then for fewer; none: there is room for not one. */
+  #sizesOf({ plan, model, ...role }: Role, { compute }: Engine, index: number): AnswerSize[] {
+    const { layers } = at(plan.stages, index);
     const most = this.#host.memoryBytes();
     const free = most === null ? Number.POSITIVE_INFINITY : most - roleBytes(role) - this.bytes;
-    for (let conversations = MOST_CONVERSATIONS; conversations >= 1; conversations--) {
-      const size = {
-        ...{ layers, rows: ANSWER_ROWS, draws: ANSWER_DRAWS, compute },
-        pages: Pages.countFor(model.positions, conversations),
-      };
-      if (answerBuffers(model, size).reduce((sum, { bytes }) => sum + bytes, 0) <= free) return size;
-    }
-    return null;
+    return CONVERSATIONS.flatMap((conversations): AnswerSize[] => {
+      const pages = Pages.countFor(model.positions, conversations);
+      const size = { layers, rows: ANSWER_ROWS, draws: ANSWER_DRAWS, compute, pages };
+      const bytes = answerBuffers(model, size).reduce((sum, buffer) => sum + buffer.bytes, 0);
+      return bytes <= free && (bytes <= MOST_BYTES || conversations === 1) ? [size] : [];
+    });
   }
 }
 

@@ -176,7 +176,7 @@ export function closeRole(role: Role): void {
   role.shards.close();
 }
 
-export const roleBytes = ({ stages, shards }: Role): number =>
+export const roleBytes = ({ stages, shards }: Pick<Role, 'stages' | 'shards'>): number =>
   [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
 
 /** Loads every value that this peer computes with and the state it keeps. */
