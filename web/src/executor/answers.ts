@@ -3,9 +3,11 @@
  * nothing due for as long as they take (idleWindows.ts), then go through the GPU one at a time. A piece that can not be
  * done is given back with a reason, and is no fault of the epoch.
  */
+
 import { Pages } from '../../../swarm/answers/pages.ts';
 import { at, type PeerId } from '../../../swarm/base.ts';
 import { type AnswerSize, answerBuffers } from '../../../swarm/memory/answerMemory.ts';
+import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 import {
   ANSWER_DRAWS,
   ANSWER_ROWS,
