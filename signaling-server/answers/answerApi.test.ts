@@ -49,8 +49,10 @@ class FakeAnswerer implements Answerer {
 }
 
 /** Joins what is said; one that says nothing is refused. */
-const chat = (_run: string, messages: readonly ChatMessage[]): Result<string> =>
-  success(`${messages.map(({ role, content }) => `${role}:${content}`).join('|')}|`.slice(0, 12));
+const chats =
+  async () =>
+  (messages: readonly ChatMessage[]): Result<string> =>
+    success(`${messages.map(({ role, content }) => `${role}:${content}`).join('|')}|`.slice(0, 12));
 
 const opened: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -67,7 +69,7 @@ async function serve(mode: 'off' | 'keys' | 'open' = 'open', Texts = RunTexts) {
   const app: FastifyInstance = application({}, 'localhost');
   const answerer = new FakeAnswerer();
   const keys = new ApiKeys(data.store);
-  const texts = new Texts(data, chat);
+  const texts = new Texts(data, chats);
   const callers = new ApiCallers({ mode, keys, ownKey: OWN_KEY });
   addAnswerApi(app, { store: data.store, texts, answerer, callers });
   const url = await app.listen({ port: 0, host: '127.0.0.1' });

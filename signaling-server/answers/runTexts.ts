@@ -87,20 +87,26 @@ export interface RunText {
   added(given: readonly number[], added: readonly number[]): Promise<string>;
 }
 
-/** Where the messages of a chat become the text that a run's model reads. */
-type ChatText = (run: string, messages: readonly ChatMessage[]) => Result<string>;
+/**
+ * Where the messages of a chat become the text that a run's model reads: by what the run has in files beside its tokens
+ * (`fileText`; null: none of that name). The text has all special tokens in it.
+ */
+type ChatTexts = (
+  run: string,
+  fileText: (name: string) => Promise<string | null>,
+) => Promise<(messages: readonly ChatMessage[]) => Result<string>>;
 
-const withoutTemplate: ChatText = (run) =>
+const withoutTemplate: ChatTexts = async (run) => () =>
   refusal(`the model of ${run} has no chat template, which says how it reads messages: ask it to go on with a text`);
 
 export class RunTexts {
   readonly #data: DataDirectory;
-  readonly #chat: ChatText;
+  readonly #chats: ChatTexts;
   readonly #tokenizers = new Map<string, SharedTokenizer>();
   readonly #texts = new Map<string, Promise<RunText>>();
 
-  constructor(data: DataDirectory, chat: ChatText = withoutTemplate) {
-    [this.#data, this.#chat] = [data, chat];
+  constructor(data: DataDirectory, chats: ChatTexts = withoutTemplate) {
+    [this.#data, this.#chats] = [data, chats];
   }
 
   /** Of a run that the store has. Throws a `TokenizerFault` where its tokenizer cannot be used. */
@@ -123,7 +129,8 @@ export class RunTexts {
     const own = stored.find(({ name }) => name === TOKENIZER_FILE);
     const shared = new SharedTokenizer(own === undefined ? null : blobs.path(own.hash));
     this.#tokenizers.set(run, shared);
-    const generationConfig = await storedText(stored, blobs, GENERATION_CONFIG_FILE);
+    const fileText = (name: string) => storedText(stored, blobs, name);
+    const generationConfig = await fileText(GENERATION_CONFIG_FILE);
     const { config: tokenizerConfig } = await exportedTokenizer(stored, model, blobs);
     const files = { config: model.config, generationConfig, tokenizerConfig };
     const { vocabulary } = model;
@@ -131,7 +138,7 @@ export class RunTexts {
       model,
       ends: await shared.use((tokenizer) => endTokens(tokenizer, { ...files, vocabulary })),
       beginning: await shared.use((tokenizer) => tokenizer.beginning()),
-      chat: (messages) => this.#chat(run, messages),
+      chat: await this.#chats(run, fileText),
       encode: (text) => shared.use((tokenizer) => encoded(tokenizer, text, vocabulary)),
       added: (given, more) => shared.use((tokenizer) => addedText(tokenizer, given, more)),
     };
