@@ -136,6 +136,25 @@ describe('a run with a tokenizer', () => {
   });
 });
 
+it('a generation config beside the first weights ends texts, goes along with an export, and does so there', async () => {
+  const [weights, again] = [join(servers.folder, 'weights'), join(servers.folder, 'again')];
+  invariant((await exportRun(await servers.data(), 'llama-tiny', weights)).ok, 'it is exported');
+  const text = (await ask({ max_tokens: 20 })).choices[0]?.text ?? '';
+  // An ASCII letter of the text: the token that ends the next one.
+  const end = Buffer.from(text).findLast((byte) => byte < 128) ?? -1;
+  writeFileSync(join(weights, 'generation_config.json'), JSON.stringify({ eos_token_id: [end] }));
+  const model = JSON.parse(readFileSync(join(weights, 'config.json'), 'utf8'));
+  servers.writeRun({ ...tinyRunFile({ steps: 1, name: 'ending' }), model, init: '../weights' });
+  invariant((await addRun(await servers.data(), servers.runPath)).ok, 'the run is there');
+  const ended = await ask({ model: 'ending', max_tokens: 20 });
+  expect(ended.choices[0]).toMatchObject({
+    finish_reason: 'stop',
+    text: text.slice(0, text.indexOf(String.fromCharCode(end))),
+  });
+  invariant((await exportRun(await servers.data(), 'ending', again)).ok, 'it is exported');
+  expect(await sampled(again, PROMPT, 20)).toBe(ended.choices[0]?.text);
+});
+
 describe('a whole answer', () => {
   it('says what it is, how it ended and what it was made of', async () => {
     const whole = await ask({ max_tokens: 40 });
