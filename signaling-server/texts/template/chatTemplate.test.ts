@@ -85,7 +85,8 @@ test.each([
   ['{% for i in [1] %}\n{{ i + "a" }}{% endfor %}', 'line 2: a value of type int + a value of type str'],
   ['{{ "\\ud83d" }}', 'line 1: \\ud83d is no character'],
 ])('%j is refused by what and line', (template, sentence) => {
-  const variables = { d: pythonValue({ a: 1 }), x: 1n };
+  const d = pythonValue({ a: 1 });
+  const variables = { d: d.ok ? d.value : null, x: 1n };
   expect(reason(render(template, variables))).toBe(`the chat template, ${sentence}`);
 });
 
@@ -142,7 +143,13 @@ test('JSON is read as Python reads it', () => {
 
 test('what JavaScript has lost of JSON is refused, not guessed', () => {
   expect(pythonValue({ a: [1, 1.5, null, true, 'x'] })).toEqual(pythonValue({ a: [1n, 1.5, null, true, 'x'] }));
-  for (const lost of [2 ** 53, { 10: 1, b: 2 }, '\ud83d']) expect(() => pythonValue(lost)).toThrow();
+  const deep = JSON.parse(`${'['.repeat(300)}${']'.repeat(300)}`);
+  expect([2 ** 53, { 10: 1, b: 2 }, '\ud83d', deep].map((lost) => reason(pythonValue(lost)))).toEqual([
+    'a whole number past 2^53 has lost digits',
+    'keys that are numbers have lost their order',
+    'a text has half a character',
+    'data is nested in more than 200 levels',
+  ]);
 });
 
 test('a template lies beside the tokenizer, or in its config, with the texts of its special tokens', async () => {
@@ -165,6 +172,12 @@ test('a template lies beside the tokenizer, or in its config, with the texts of 
     };
     await write('tokenizer_config.json', { ...tokens, chat_template: '{{ bos_token }}{{ eos_token }}{{ pad_token }}' });
     expect(await rendered()).toEqual(['none: <s></s>', 'none: <s></s>']);
+    await write('special_tokens_map.json', { bos_token: '<b>', pad_token: '<p>' });
+    await write('tokenizer_config.json', {
+      ...{ bos_token: '<s>', extra_special_tokens: { image_token: '<i>' } },
+      chat_template: '{{ bos_token }}{{ pad_token }}{{ image_token }}',
+    });
+    expect(await rendered()).toEqual(['none: <s><p><i>', 'none: <s><p><i>']);
     const named = ['default', 'tool_use', 'rag'].map((name) => ({ name, template: `${name}{{ eos_token }}` }));
     await write('tokenizer_config.json', { ...tokens, chat_template: named });
     expect(await rendered()).toEqual(['none: default</s>', 'none: tool_use</s>']);
@@ -178,6 +191,11 @@ test('a template lies beside the tokenizer, or in its config, with the texts of 
     await rm(join(folder, 'chat_template.jinja'));
     await write('tokenizer_config.json', { chat_template: [{ name: 'rag', template: '' }] });
     expect(reason(await readChatTemplate(folder))).toBe('tokenizer_config.json: no chat template is named default');
+    await write('tokenizer_config.json', '{');
+    expect(reason(await readChatTemplate(folder))).toMatch(/^tokenizer_config\.json .*JSON/);
+    await writeFile(join(folder, 'chat_template.jinja'), new Uint8Array([0x61, 0xff]));
+    expect(reason(await readChatTemplate(folder))).toBe('chat_template.jinja is not in UTF-8');
+    await rm(join(folder, 'chat_template.jinja'));
     await write('tokenizer_config.json', { chat_template: 5 });
     expect(reason(await readChatTemplate(folder))).toContain('chat_template is neither a text nor a list');
   } finally {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import { parseJson } from '../../../swarm/parseJson.ts';
-import { TOKENIZER_CONFIG_FILE } from '../tokenizerConfig.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../tokenizerConfig.ts';
 import { compileTemplate } from './compileStatements.ts';
 import { globalsOf } from './globals.ts';
 import { SyntaxFault } from './lexer.ts';
@@ -66,6 +66,9 @@ function guarded<T>(line: () => number, perform: () => T): Result<T> {
 
 const NAMED = z.array(z.object({ name: z.string(), template: z.string() }));
 const CONFIG = z.looseObject({ chat_template: z.union([z.string(), NAMED]).nullish() });
+/** As it stands: a byte order mark is part of the text. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const OBJECT = z.record(z.string(), z.unknown());
 const TOKEN = z.union([z.string(), z.looseObject({ content: z.string() }).transform(({ content }) => content)]);
 
 /** A model's templates, and what they get of its special tokens. */
@@ -78,16 +81,16 @@ interface ChatTemplate {
 
 /** The template beside a tokenizer: of `chat_template.jinja`, else of `tokenizer_config.json`; null: there is none. */
 export async function readChatTemplate(folder: string): Promise<Result<ChatTemplate | null>> {
-  const [file, config] = await Promise.all(
-    ['chat_template.jinja', TOKENIZER_CONFIG_FILE].map((name) => textIn(folder, name)),
-  );
-  const json = parseJson(config ?? '{}');
-  if (!json.ok) return refusal(`${TOKENIZER_CONFIG_FILE} is no JSON`);
-  const parsed = CONFIG.safeParse(json.value);
-  if (!parsed.success)
+  const file = await textIn(folder, 'chat_template.jinja');
+  if (!file.ok) return file;
+  const [config, map] = [await objectIn(folder, TOKENIZER_CONFIG_FILE), await objectIn(folder, SPECIAL_TOKENS_FILE)];
+  if (!config.ok) return config;
+  if (!map.ok) return map;
+  const parsed = CONFIG.safeParse(config.value);
+  if (!parsed.success) {
     return refusal(`${TOKENIZER_CONFIG_FILE}: chat_template is neither a text nor a list of named ones`);
-  const { chat_template: own, ...fields } = parsed.data;
-  const named = file !== null && file !== undefined ? file : (own ?? null);
+  }
+  const named = file.value ?? parsed.data.chat_template ?? null;
   if (named === null) return success(null);
   const one = (name: string): string | undefined =>
     typeof named === 'string' ? named : named.find((template) => template.name === name)?.template;
@@ -98,24 +101,37 @@ export async function readChatTemplate(folder: string): Promise<Result<ChatTempl
   const tools = one('tool_use') ?? text;
   const withTools = tools === text ? plain : parseTemplate(tools);
   if (!withTools.ok) return withTools;
-  return success({ plain: plain.value, withTools: withTools.value, specialTokens: specialTokens(fields) });
+  const tokens = specialTokens(map.value, config.value, config.value.extra_special_tokens);
+  return success({ plain: plain.value, withTools: withTools.value, specialTokens: tokens });
 }
 
-/** The texts of `bos_token` and the others, by these names. */
-function specialTokens(config: Readonly<Record<string, unknown>>): Record<string, string> {
+/** The texts of `bos_token` and the others, by these names; a later object's count. */
+function specialTokens(...objects: readonly unknown[]): Record<string, string> {
   const tokens: Record<string, string> = {};
-  for (const [name, value] of Object.entries(config)) {
-    const token = /^[a-z_]+_token$/.test(name) ? TOKEN.safeParse(value) : null;
-    if (token?.success) tokens[name] = token.data;
+  for (const object of objects) {
+    for (const [name, value] of Object.entries(OBJECT.catch({}).parse(object))) {
+      const token = name.endsWith('_token') ? TOKEN.safeParse(value) : null;
+      if (token?.success) tokens[name] = token.data;
+    }
   }
   return tokens;
 }
 
-async function textIn(folder: string, name: string): Promise<string | null> {
+/** A file's fields; none where there is no such file. */
+async function objectIn(folder: string, name: string): Promise<Result<Readonly<Record<string, unknown>>>> {
+  const text = await textIn(folder, name);
+  if (!text.ok) return text;
+  const json = parseJson(text.value ?? '{}');
+  if (!json.ok) return refusal(`${name} ${json.reason}`);
+  const object = OBJECT.safeParse(json.value);
+  return object.success ? success(object.data) : refusal(`${name} is no JSON object`);
+}
+
+async function textIn(folder: string, name: string): Promise<Result<string | null>> {
   try {
-    return await readFile(join(folder, name), 'utf8');
+    return success(UTF8.decode(await readFile(join(folder, name))));
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    throw error;
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return success(null);
+    return error instanceof TypeError ? refusal(`${name} is not in UTF-8`) : Promise.reject(error);
   }
 }

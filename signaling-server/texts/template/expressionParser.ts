@@ -60,7 +60,7 @@ export class ExpressionParser {
 
   protected expect(kind: TokenKind, text?: string): TemplateToken {
     if (this.isAt(kind, text)) return this.take();
-    const wanted = text ?? { block_end: '%}', variable_end: '}}' }[kind as string] ?? `a ${kind}`;
+    const wanted = text ?? (kind === 'block_end' ? '%}' : kind === 'variable_end' ? '}}' : `a ${kind}`);
     return this.fault(`${this.found()} where ${wanted} is wanted`);
   }
 
