@@ -21,7 +21,7 @@ import {
   TokenizerFault,
 } from '../texts/tokenizer.ts';
 
-import { TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
 
 const IDLE_MS = 600_000;
 
@@ -119,8 +119,12 @@ export class RunTexts {
     this.#tokenizers.set(run, shared);
     const generationConfig = await storedText(stored, blobs, GENERATION_CONFIG_FILE);
     const textOf = (name: string): Promise<string | null> => storedText(stored, blobs, name);
-    const chatFiles = { template: await textOf(CHAT_TEMPLATE_FILE), tokenizer: await textOf(TOKENIZER_FILE) };
-    const chatConfig = await textOf(TOKENIZER_CONFIG_FILE);
+    const chatFiles = {
+      template: await textOf(CHAT_TEMPLATE_FILE),
+      config: await textOf(TOKENIZER_CONFIG_FILE),
+      specialTokens: await textOf(SPECIAL_TOKENS_FILE),
+      tokenizer: await textOf(TOKENIZER_FILE),
+    };
     const { config: tokenizerConfig } = await exportedTokenizer(stored, model, blobs);
     const files = { config: model.config, generationConfig, tokenizerConfig };
     const { vocabulary } = model;
@@ -128,7 +132,7 @@ export class RunTexts {
       model,
       ends: await shared.use((tokenizer) => endTokens(tokenizer, { ...files, vocabulary })),
       beginning: await shared.use((tokenizer) => tokenizer.beginning()),
-      chat: chatTextOf({ ...chatFiles, config: chatConfig }, new Date(store.createdAtMs(run))),
+      chat: chatTextOf(chatFiles, new Date(store.createdAtMs(run))),
       encode: (text) => shared.use((tokenizer) => encoded(tokenizer, text, vocabulary)),
       added: (given, more) => shared.use((tokenizer) => addedText(tokenizer, given, more)),
     };

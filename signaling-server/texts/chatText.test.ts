@@ -5,7 +5,7 @@ import { goldenFolder } from '../testing/goldenCase.ts';
 import { chatTextOf } from './chatText.ts';
 
 const fileOf = (name: string): string => readFileSync(new URL(name, goldenFolder('chat-tiny')), 'utf8');
-const FILES = { config: fileOf('tokenizer_config.json'), tokenizer: fileOf('tokenizer.json') };
+const FILES = { config: fileOf('tokenizer_config.json'), specialTokens: null, tokenizer: fileOf('tokenizer.json') };
 const EXPECTED: Record<string, { text: string }[]> = JSON.parse(fileOf('expected.json'));
 const CHATS = fileOf('chats.jsonl')
   .trim()

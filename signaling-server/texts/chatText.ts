@@ -7,7 +7,6 @@ import { invariant, type Result, refusal } from '../../swarm/base.ts';
 import { parseJson } from '../../swarm/parseJson.ts';
 import { chatTemplateOf } from './template/chatTemplate.ts';
 import { pythonValue } from './template/jsonText.ts';
-import { TemplateFault } from './template/values.ts';
 
 export const CHAT_TEMPLATE_FILE = 'chat_template.jinja';
 
@@ -19,14 +18,15 @@ const tokenizerSchema = z.looseObject({
 interface ChatFiles {
   readonly template: string | null;
   readonly config: string | null;
+  readonly specialTokens: string | null;
   readonly tokenizer: string | null;
 }
 
 /** Null: the model has no chat template. `date`: what a template that asks is told. */
 export type ChatText = (messages: readonly Readonly<Record<string, unknown>>[]) => Result<string>;
 
-export function chatTextOf({ template, config, tokenizer }: ChatFiles, date: Date): ChatText | null {
-  const found = chatTemplateOf(template, config);
+export function chatTextOf({ tokenizer, ...files }: ChatFiles, date: Date): ChatText | null {
+  const found = chatTemplateOf(files);
   if (!found.ok) return () => found;
   if (found.value === null) return null;
   const { plain, specialTokens } = found.value;
@@ -38,13 +38,9 @@ export function chatTextOf({ template, config, tokenizer }: ChatFiles, date: Dat
       if (spoken !== undefined)
         return refusal(`messages.${index} has the text of a special token, ${JSON.stringify(spoken)}`);
     }
-    try {
-      const given = { ...specialTokens, messages: pythonValue(messages), add_generation_prompt: true };
-      return plain.render(given, { date });
-    } catch (error) {
-      if (error instanceof TemplateFault) return refusal(`messages: ${error.message}`);
-      throw error;
-    }
+    const data = pythonValue(messages);
+    if (!data.ok) return refusal(`messages: ${data.reason}`);
+    return plain.render({ ...specialTokens, messages: data.value, add_generation_prompt: true }, { date });
   };
 }
 

@@ -9,18 +9,25 @@ const IS_SPACE = new RegExp(`^[${SPACE}]$`);
 
 export const isSpace = (text: string): boolean => ALL_SPACE.test(text);
 
-const isWithin = (character: string, chars: ReadonlySet<string> | null): boolean =>
-  chars === null ? IS_SPACE.test(character) : chars.has(character);
-
 /** `strip`, `lstrip` and `rstrip`: white space where no characters are given. */
 export function strip(text: string, chars: string | null, side: 'both' | 'left' | 'right' = 'both'): string {
   const set = chars === null ? null : new Set(characters(chars));
-  const all = set === null ? text.split('') : characters(text); // white space is never half a character
+  // A half of a character is none of a set of whole ones.
+  const hasPairs = set !== null && [...set].some((character) => character.length > 1);
+  const all: ArrayLike<string> & { slice(from: number, to: number): string | string[] } = hasPairs
+    ? characters(text)
+    : text;
+  const isWithin = (index: number): boolean => {
+    const character = all[index] ?? '';
+    return set === null ? IS_SPACE.test(character) : set.has(character);
+  };
   let from = 0;
   let to = all.length;
-  if (side !== 'right') while (from < to && isWithin(all[from] ?? '', set)) from++;
-  if (side !== 'left') while (to > from && isWithin(all[to - 1] ?? '', set)) to--;
-  return from === 0 && to === all.length ? text : all.slice(from, to).join('');
+  if (side !== 'right') while (from < to && isWithin(from)) from++;
+  if (side !== 'left') while (to > from && isWithin(to - 1)) to--;
+  if (from === 0 && to === all.length) return text;
+  const kept = all.slice(from, to);
+  return typeof kept === 'string' ? kept : kept.join('');
 }
 
 /** The words between white space; past so many cuts the rest as it stands. */

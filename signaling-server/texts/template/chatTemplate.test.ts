@@ -56,6 +56,7 @@ test('what Jinja2 renders has its text, what it raises for is refused', async ()
   expect(notDone).toMatchInlineSnapshot(`
     [
       "{{ 10**-3 }}",
+      "{{ 1e400 }}",
       "{{ none[1:2] }}",
       "{{ "{:n}".format(5) }}",
       "{{ 1 .real }}",
@@ -83,7 +84,8 @@ test.each([
   ['{% for i in [1] %}\n{{ i + "a" }}{% endfor %}', 'line 2: a value of type int + a value of type str'],
   ['{{ "\\ud83d" }}', 'line 1: \\ud83d is no character'],
 ])('%j is refused by what and line', (template, sentence) => {
-  const variables = { d: pythonValue({ a: 1 }), x: 1n };
+  const d = pythonValue({ a: 1 });
+  const variables = { d: d.ok ? d.value : null, x: 1n };
   expect(reason(render(template, variables))).toBe(`the chat template, ${sentence}`);
 });
 
@@ -140,32 +142,51 @@ test('JSON is read as Python reads it', () => {
 
 test('what JavaScript has lost of JSON is refused, not guessed', () => {
   expect(pythonValue({ a: [1, 1.5, null, true, 'x'] })).toEqual(pythonValue({ a: [1n, 1.5, null, true, 'x'] }));
-  for (const lost of [2 ** 53, { 10: 1, b: 2 }, '\ud83d']) expect(() => pythonValue(lost)).toThrow();
+  const deep = JSON.parse(`${'['.repeat(300)}${']'.repeat(300)}`);
+  expect([2 ** 53, { 10: 1, b: 2 }, '\ud83d', deep].map((lost) => reason(pythonValue(lost)))).toEqual([
+    'a whole number past 2^53 has lost digits',
+    'keys that are numbers have lost their order',
+    'a text has half a character',
+    'data is nested in more than 200 levels',
+  ]);
 });
 
 test('a template lies beside the tokenizer, or in its config, with the texts of its special tokens', () => {
-  const rendered = (file: string | null, config: object): unknown => {
-    const read = chatTemplateOf(file, JSON.stringify(config));
+  const textOf = (content: unknown): string | null =>
+    content === null || typeof content === 'string' ? content : JSON.stringify(content);
+  const rendered = (template: string | null, config: unknown, specialTokens: unknown = null): unknown => {
+    const read = chatTemplateOf({ template, config: textOf(config), specialTokens: textOf(specialTokens) });
     if (!read.ok || read.value === null) return read;
-    const { plain, withTools, specialTokens } = read.value;
-    return [plain, withTools].map((one) => reason(one.render(specialTokens, { date: DATE })));
+    const { plain, withTools } = read.value;
+    return [plain, withTools].map((one) => reason(one.render(read.value?.specialTokens ?? {}, { date: DATE })));
   };
-  expect(chatTemplateOf(null, null)).toEqual({ ok: true, value: null });
+  expect(rendered(null, null)).toEqual({ ok: true, value: null });
   const eos = { content: '</s>', lstrip: false };
   const tokens = { bos_token: '<s>', eos_token: eos, add_bos_token: true, pad_token: null };
   const one = { ...tokens, chat_template: '{{ bos_token }}{{ eos_token }}{{ pad_token }}' };
   expect(rendered(null, one)).toEqual(['none: <s></s>', 'none: <s></s>']);
+  const more = {
+    ...{ bos_token: '<s>', extra_special_tokens: { image_token: '<i>' } },
+    chat_template: '{{ bos_token }}{{ pad_token }}{{ image_token }}',
+  };
+  const map = { bos_token: '<b>', pad_token: '<p>' };
+  expect(rendered(null, more, map)).toEqual(['none: <s><p><i>', 'none: <s><p><i>']);
   const named = ['default', 'tool_use', 'rag'].map((name) => ({ name, template: `${name}{{ eos_token }}` }));
   const several = { ...tokens, chat_template: named };
   expect(rendered(null, several)).toEqual(['none: default</s>', 'none: tool_use</s>']);
   expect(rendered('file{{ bos_token }}\n', several)).toEqual(['none: file<s>', 'none: file<s>']);
-  expect(rendered('a\n{% if %}', several)).toEqual({
-    ok: false,
-    reason: 'the chat template, line 2: %} where an expression is wanted',
-  });
-  const refusals = [[{ name: 'rag', template: '' }], 5].map((chat_template) => rendered(null, { chat_template }));
-  expect(refusals).toEqual([
-    { ok: false, reason: 'tokenizer_config.json: no chat template is named default' },
-    { ok: false, reason: expect.stringContaining('chat_template is neither a text nor a list') },
-  ]);
+  const refusals = [
+    rendered('a\n{% if %}', several),
+    rendered(null, { chat_template: [{ name: 'rag', template: '' }] }),
+    rendered(null, { chat_template: 5 }),
+    rendered(null, '{'),
+  ];
+  expect(refusals).toEqual(
+    [
+      'the chat template, line 2: %} where an expression is wanted',
+      'tokenizer_config.json: no chat template is named default',
+      'tokenizer_config.json: chat_template is neither a text nor a list of named ones',
+      expect.stringMatching(/^tokenizer_config\.json .*JSON/),
+    ].map((text) => ({ ok: false, reason: text })),
+  );
 });

@@ -61,9 +61,11 @@ function guarded<T>(line: () => number, perform: () => T): Result<T> {
   }
 }
 
-const NAMED = z.array(z.object({ name: z.string(), template: z.string() }));
 const TOKENIZER_CONFIG_FILE = 'tokenizer_config.json';
+const SPECIAL_TOKENS_FILE = 'special_tokens_map.json';
+const NAMED = z.array(z.object({ name: z.string(), template: z.string() }));
 const CONFIG = z.looseObject({ chat_template: z.union([z.string(), NAMED]).nullish() });
+const OBJECT = z.record(z.string(), z.unknown());
 const TOKEN = z.union([z.string(), z.looseObject({ content: z.string() }).transform(({ content }) => content)]);
 
 /** A model's templates, and what they get of its special tokens. */
@@ -74,15 +76,26 @@ interface ChatTemplate {
   readonly specialTokens: Readonly<Record<string, string>>;
 }
 
+/** Texts of the files beside a tokenizer; null: there is none. */
+interface ChatTemplateFiles {
+  readonly template: string | null;
+  readonly config: string | null;
+  readonly specialTokens: string | null;
+}
+
 /** The template beside a tokenizer: of `chat_template.jinja`, else of `tokenizer_config.json`; null: there is none. */
-export function chatTemplateOf(file: string | null, config: string | null): Result<ChatTemplate | null> {
-  const json = parseJson(config ?? '{}');
-  if (!json.ok) return refusal(`${TOKENIZER_CONFIG_FILE} is no JSON`);
-  const parsed = CONFIG.safeParse(json.value);
-  if (!parsed.success)
+export function chatTemplateOf(files: ChatTemplateFiles): Result<ChatTemplate | null> {
+  const [config, map] = [
+    objectIn(TOKENIZER_CONFIG_FILE, files.config),
+    objectIn(SPECIAL_TOKENS_FILE, files.specialTokens),
+  ];
+  if (!config.ok) return config;
+  if (!map.ok) return map;
+  const parsed = CONFIG.safeParse(config.value);
+  if (!parsed.success) {
     return refusal(`${TOKENIZER_CONFIG_FILE}: chat_template is neither a text nor a list of named ones`);
-  const { chat_template: own, ...fields } = parsed.data;
-  const named = file ?? own ?? null;
+  }
+  const named = files.template ?? parsed.data.chat_template ?? null;
   if (named === null) return success(null);
   const one = (name: string): string | undefined =>
     typeof named === 'string' ? named : named.find((template) => template.name === name)?.template;
@@ -93,15 +106,26 @@ export function chatTemplateOf(file: string | null, config: string | null): Resu
   const tools = one('tool_use') ?? text;
   const withTools = tools === text ? plain : parseTemplate(tools);
   if (!withTools.ok) return withTools;
-  return success({ plain: plain.value, withTools: withTools.value, specialTokens: specialTokens(fields) });
+  const tokens = specialTokens(map.value, config.value, config.value.extra_special_tokens);
+  return success({ plain: plain.value, withTools: withTools.value, specialTokens: tokens });
 }
 
-/** The texts of `bos_token` and the others, by these names. */
-function specialTokens(config: Readonly<Record<string, unknown>>): Record<string, string> {
+/** The texts of `bos_token` and the others, by these names; a later object's count. */
+function specialTokens(...objects: readonly unknown[]): Record<string, string> {
   const tokens: Record<string, string> = {};
-  for (const [name, value] of Object.entries(config)) {
-    const token = /^[a-z_]+_token$/.test(name) ? TOKEN.safeParse(value) : null;
-    if (token?.success) tokens[name] = token.data;
+  for (const object of objects) {
+    for (const [name, value] of Object.entries(OBJECT.catch({}).parse(object))) {
+      const token = name.endsWith('_token') ? TOKEN.safeParse(value) : null;
+      if (token?.success) tokens[name] = token.data;
+    }
   }
   return tokens;
+}
+
+/** A file's fields; none where there is no such file. */
+function objectIn(name: string, text: string | null): Result<Readonly<Record<string, unknown>>> {
+  const json = parseJson(text ?? '{}');
+  if (!json.ok) return refusal(`${name} ${json.reason}`);
+  const object = OBJECT.safeParse(json.value);
+  return object.success ? success(object.data) : refusal(`${name} is no JSON object`);
 }

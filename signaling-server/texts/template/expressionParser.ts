@@ -16,6 +16,8 @@ const CONSTANTS: Readonly<Record<string, boolean | null>> = {
   ...{ true: true, True: true, false: false, False: false, none: null, None: null },
 };
 const NO_GIVEN: GivenNodes = { positional: [], named: [], moreItems: null, moreNamed: null };
+/** What Python reads of a whole number. */
+const MOST_DIGITS = 4300;
 /** Deeper than Python's own parser goes. */
 const DEEPEST = 100;
 
@@ -60,7 +62,7 @@ export class ExpressionParser {
 
   protected expect(kind: TokenKind, text?: string): TemplateToken {
     if (this.isAt(kind, text)) return this.take();
-    const wanted = text ?? { block_end: '%}', variable_end: '}}' }[kind as string] ?? `a ${kind}`;
+    const wanted = text ?? (kind === 'block_end' ? '%}' : kind === 'variable_end' ? '}}' : `a ${kind}`);
     return this.fault(`${this.found()} where ${wanted} is wanted`);
   }
 
@@ -190,7 +192,10 @@ export class ExpressionParser {
     }
     if (kind === 'integer' || kind === 'float') {
       const digits = this.take().text.replaceAll('_', '');
-      return { kind: 'constant', value: kind === 'integer' ? BigInt(digits) : Number(digits), line };
+      if (kind === 'integer' && digits.length > MOST_DIGITS) this.fault('a number has too many digits', line);
+      const value = kind === 'integer' ? BigInt(digits) : Number(digits);
+      if (value === Number.POSITIVE_INFINITY) this.fault(`the number ${digits} is too large`, line);
+      return { kind: 'constant', value, line };
     }
     if (this.takeIf('operator', '(')) {
       const node = this.nested(() => this.tuple({ inParentheses: true }));

@@ -9,14 +9,13 @@ import {
   type Effort,
   Fielded,
   fail,
-  integer,
-  isUndefined,
   listOf,
   Namespace,
   PythonRange,
   type PythonValue,
   plainText,
   string,
+  Undefined,
 } from './values.ts';
 
 /** What a template says itself when it refuses a chat. */
@@ -30,9 +29,8 @@ const LONGEST_RANGE = 100_000;
 function range(given: Arguments): PythonRange {
   const [first, second, step = 1n] = bound('range', '/start /stop? /step?', given);
   const number = (value: PythonValue | undefined): bigint => {
-    if (value !== undefined && isUndefined(value)) fail(value.reason);
-    integer(value, 'a limit of a range');
-    return BigInt(value as bigint | boolean);
+    if (typeof value === 'bigint' || typeof value === 'boolean') return BigInt(value);
+    return fail(value instanceof Undefined ? value.reason : 'a limit of a range is no whole number');
   };
   const [from, to, by] = second === undefined ? [0n, number(first), 1n] : [number(first), number(second), number(step)];
   if (by === 0n) fail('the step of a range is zero');

@@ -3,6 +3,7 @@
  * difference of 1 and 1.0 and the order of keys that are numbers.
  */
 import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { parseJson } from '../../../swarm/parseJson.ts';
 import { floatText, intText } from './numbers.ts';
 import { sortedBy } from './printing.ts';
 import {
@@ -91,8 +92,25 @@ function written(value: PythonValue, writing: Writing, depth: number, effort: Ef
 
 const LONE = /\p{Surrogate}/u;
 
-/** A value of JavaScript's data, as `JSON.parse` gives it; what is a value already stays. Whole numbers are ints. */
-export function pythonValue(json: unknown): PythonValue {
+const DEEPEST = 200;
+
+/**
+ * A value of JavaScript's data, as `JSON.parse` gives it; what is an instance already stays. Whole numbers are ints. What
+ * JavaScript has lost of the JSON is refused: digits past 2^53, the order of keys that are numbers.
+ */
+export const pythonValue = (json: unknown): Result<PythonValue> => guarded(() => converted(json, 0));
+
+function guarded(make: () => PythonValue): Result<PythonValue> {
+  try {
+    return success(make());
+  } catch (error) {
+    if (error instanceof TemplateFault) return refusal(error.message);
+    throw error;
+  }
+}
+
+function converted(json: unknown, depth: number): PythonValue {
+  if (depth > DEEPEST) fail(`data is nested in more than ${DEEPEST} levels`);
   if (json === null || json === undefined || typeof json === 'boolean' || typeof json === 'bigint') return json ?? null;
   if (typeof json === 'string') return LONE.test(json) ? fail('a text has half a character') : json;
   if (typeof json === 'number') {
@@ -100,19 +118,17 @@ export function pythonValue(json: unknown): PythonValue {
     return Number.isSafeInteger(json) ? BigInt(json) : fail('a whole number past 2^53 has lost digits');
   }
   if (json instanceof Instance) return json;
-  if (Array.isArray(json)) return json.map(pythonValue);
+  if (Array.isArray(json)) return json.map((item) => converted(item, depth + 1));
   if (typeof json !== 'object') return fail('a value is not of JSON');
-  const keys = Object.keys(json);
-  if (keys.length > 1 && keys.some((key) => /^(?:0|[1-9]\d{0,9})$/.test(key))) {
+  const entries = Object.entries(json);
+  if (entries.length > 1 && entries.some(([key]) => /^(?:0|[1-9]\d{0,9})$/.test(key))) {
     fail('keys that are numbers have lost their order');
   }
-  return new Dict(Object.entries(json).map(([key, value]) => [pythonValue(key), pythonValue(value)] as const));
+  return new Dict(entries.map(([key, value]) => [converted(key, depth), converted(value, depth + 1)] as const));
 }
 
 const TOKEN =
   /[ \t\n\r]*(?:([[\]{}:,])|("(?:[^"\\]|\\.)*")|(-?(?:0|[1-9]\d*)(?:(\.\d+)?([eE][+-]?\d+)?))|(true|false|null))/y;
-const DEEPEST = 200;
-
 /** Reads JSON as Python does: whole numbers of any size, floats apart from them, keys in their order. */
 export function parseJsonValue(text: string): Result<PythonValue> {
   let at = 0;
@@ -133,26 +149,30 @@ export function parseJsonValue(text: string): Result<PythonValue> {
   const value = (token: RegExpExecArray, depth: number): PythonValue => {
     const [, mark, quoted, number, places, power, word] = token;
     if (depth > DEEPEST) fail(`JSON is nested in more than ${DEEPEST} levels`);
-    if (quoted !== undefined) return pythonValue(JSON.parse(quoted));
+    if (quoted !== undefined) return textIn(quoted, at);
     if (word !== undefined) return word === 'null' ? null : word === 'true';
     if (number !== undefined) return places === undefined && power === undefined ? BigInt(number) : Number(number);
     if (mark === '[') return list(']', (item) => value(item, depth + 1));
     if (mark !== '{') fail(`JSON goes wrong at character ${at}`);
     const entries = list('}', (key): readonly [PythonValue, PythonValue] => {
-      const name = key[2] === undefined ? fail(`JSON wants a key at character ${at}`) : pythonValue(JSON.parse(key[2]));
+      const name = key[2] === undefined ? fail(`JSON wants a key at character ${at}`) : textIn(key[2], at);
       if (next()[1] !== ':') fail(`JSON wants a colon at character ${at}`);
       return [name, value(next(), depth + 1)];
     });
     return new Dict(entries);
   };
-  try {
+  return guarded(() => {
     const result = value(next(), 0);
-    return /^[ \t\n\r]*$/.test(text.slice(at)) ? success(result) : refusal(`JSON goes on at character ${at + 1}`);
-  } catch (error) {
-    if (error instanceof TemplateFault) return refusal(error.message);
-    if (error instanceof SyntaxError) return refusal(`JSON has a text that is none before character ${at + 1}`);
-    throw error;
-  }
+    return /^[ \t\n\r]*$/.test(text.slice(at)) ? result : fail(`JSON goes on at character ${at + 1}`);
+  });
+}
+
+/** The text in its quotes, which end before this character. */
+function textIn(quoted: string, end: number): string {
+  const parsed = parseJson(quoted);
+  const text = parsed.ok ? parsed.value : null;
+  if (typeof text !== 'string') return fail(`JSON has a text that is none before character ${end + 1}`);
+  return LONE.test(text) ? fail('a text has half a character') : text;
 }
 
 /** The fields of an object, by name; null: it is none. */

@@ -85,8 +85,8 @@ function sort([value, reverse, caseSensitive, attribute]: Given, effort: Effort)
 
 function dictSort([value, caseSensitive, by = 'key', reverse]: Given, effort: Effort): PythonValue {
   if (by !== 'key' && by !== 'value') return fail('dictsort goes by key or value');
-  if (!(value instanceof Dict))
-    return fail(isUndefined(given(value)) ? (value as Undefined).reason : 'dictsort of no mapping');
+  if (value instanceof Undefined) return fail(value.reason);
+  if (!(value instanceof Dict)) return fail('dictsort of no mapping');
   const fold = folding(caseSensitive);
   const pairs = value.entries().map((pair) => new Tuple(pair));
   return sortedBy(pairs, ({ items: [key, item] }) => fold(given(by === 'key' ? key : item)), {

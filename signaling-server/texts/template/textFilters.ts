@@ -3,7 +3,7 @@ import { capitalize, lines, SPACE, strip, words } from './casing.ts';
 import { percent, truncated } from './formatting.ts';
 import { toJson } from './jsonText.ts';
 import { asFloat, asInt, calculate, fixed, parseFloatText, parseInteger, roundTo } from './numbers.ts';
-import { dictText, repr, sortedBy, str } from './printing.ts';
+import { repr, sortedBy, str } from './printing.ts';
 import { escaped, replace } from './textMethods.ts';
 import {
   type Arguments,
@@ -174,7 +174,7 @@ function pretty([value = null]: Given, effort: Effort): PythonValue {
     const entries = item.entries().map(([key, one]) => [key, inOrder(one)] as const);
     return new Dict(sortedBy(entries, ([key]) => key, { reverse: false, effort }));
   };
-  const text = value instanceof Dict ? dictText(inOrder(value) as Dict, effort) : repr(inOrder(value), effort);
+  const text = repr(inOrder(value), effort);
   return characterCount(text) > 80 ? fail('pprint of more than a line') : text;
 }
 

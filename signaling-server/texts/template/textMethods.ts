@@ -94,6 +94,7 @@ function span(from: PythonValue | undefined, to: PythonValue | undefined, length
 
 /** The part that is looked at, and where it begins; null: it begins past the end. */
 function part(text: string, [from, to]: readonly [PythonValue | undefined, PythonValue | undefined]) {
+  if (from === undefined && to === undefined) return { text, start: 0 };
   const all = characters(text);
   const [start, end] = span(from, to, all.length);
   return start > all.length || start > end ? null : { text: all.slice(start, end).join(''), start };
