@@ -23,6 +23,7 @@ function opened() {
   let inForce: { readonly epoch: number; readonly plan: Plan } | 'kept' | 'over' | null = { epoch: 1, plan: PLAN };
   let isConnected = true;
   const donors = new DonorAnswers({
+    vocabulary: 100,
     nowMs: () => 0,
     send: (_, message) => void sent.push(message),
     isConnected: () => isConnected,

@@ -19,6 +19,7 @@ const NO_PLAN_MS = 10_000;
 const BUSY_SECONDS = 5;
 
 export interface DonorAnswersHost {
+  readonly vocabulary: number;
   readonly nowMs: () => number;
   send(to: PeerId, message: AnswerMessage): void;
   isConnected(peer: PeerId): boolean;
@@ -39,7 +40,7 @@ export class DonorAnswers implements Answerer {
 
   constructor(host: DonorAnswersHost) {
     this.#host = host;
-    this.#answering = new Answering((to, message) => host.send(to, message));
+    this.#answering = new Answering(host.vocabulary, (to, message) => host.send(to, message));
     this.#timer = setInterval(() => this.#answering.look(host.nowMs()), LOOK_MS).unref();
   }
 

@@ -104,6 +104,7 @@ export class ActiveRun implements Observed {
     this.outlook = new Outlook(store);
     this.#observers = [...observers, this.guard, this.outlook, { effect: (effect) => this.#answer(effect), close }];
     this.answers = new DonorAnswers({
+      vocabulary: this.model.vocabulary,
       nowMs: monotonicMs,
       send: (to, message) => this.reception.send(to, message),
       isConnected: (peer) => this.reception.measured().some((one) => one.peer === peer),

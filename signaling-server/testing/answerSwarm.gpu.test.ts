@@ -41,9 +41,12 @@ interface Told {
 
 /** Everyone's answers, and what decides of them; `bytes`: what each donor may have on its GPU. */
 function answersOf(swarm: OneProcess, engine: Engine, plan: Plan, bytes: number | null) {
+  const { vocabulary } = at(swarm.roles, 0).model;
   const told: Told[] = [];
   const donors = new Map<PeerId, Answers>();
-  const answering: Answering = new Answering((to, message) => queueMicrotask(() => got(donors, to).asked(message)));
+  const answering: Answering = new Answering(vocabulary, (to, message) =>
+    queueMicrotask(() => got(donors, to).asked(message)),
+  );
   for (const role of swarm.roles) {
     donors.set(
       role.peer,

@@ -28,7 +28,7 @@ interface Sent {
 
 class Donors {
   readonly sent: Sent[] = [];
-  readonly answering = new Answering((to, message) => this.sent.push({ to, message }));
+  readonly answering = new Answering(MODULUS, (to, message) => this.sent.push({ to, message }));
   /** By donor, stage and conversation: what the first stage knows by its ids, and later ones by the stream. */
   readonly #read = new Map<string, number[]>();
   readonly #streams = new Map<string, readonly (readonly number[])[]>();
@@ -169,4 +169,19 @@ test('past the places of all chains and a bounded number that waits there is no 
   expect([asked, answering.room(0)]).toEqual([16 + 64, 'busy']);
   while (donors.work(0));
   expect(answering.room(0)).toBe('free');
+});
+
+test('a token that the model does not have ends an answer, and is told to nobody', () => {
+  const sent: AnswerMessage[] = [];
+  const answering = new Answering(MODULUS, (_, message) => void sent.push(message));
+  answering.planned({ epoch: 1, plan: at(plans, 0) }, 0);
+  const told: unknown[] = [];
+  const asker = {
+    token: (token: number) => void told.push(token),
+    ended: (reason: string | null) => void told.push(reason),
+  };
+  answering.ask({ ids: [5], mostTokens: 3, temperature: 0, topP: 1, seed: 0 }, asker, 0);
+  const { epoch, piece, stage } = at(sent, 0);
+  answering.answered(peerId('donor-0'), { type: 'answered', epoch, piece, stage, steps: 1, tokens: [MODULUS] }, 0);
+  expect(told).toEqual(['a donor drew no token of this model']);
 });

@@ -86,8 +86,11 @@ export class Answering {
   #chains: Chain[] = [];
   #newest = 0;
 
-  constructor(send: (to: PeerId, message: AnswerMessage) => void) {
-    this.#send = send;
+  readonly #vocabulary: number;
+
+  /** `vocabulary`: of the model, which no token of an honest donor is past. */
+  constructor(vocabulary: number, send: (to: PeerId, message: AnswerMessage) => void) {
+    [this.#vocabulary, this.#send] = [vocabulary, send];
   }
 
   /** Whether some chain takes a question. busy: too many wait. */
@@ -184,9 +187,9 @@ export class Answering {
   #drawn(conversation: Conversation, token: number | undefined): void {
     const { id, ids, asker, question, donors } = conversation;
     const [fromStep, toStep] = conversation.steps ?? [0, 0];
-    if (token === undefined) {
+    if (token === undefined || token >= this.#vocabulary) {
       this.#end(id);
-      asker.ended('a donor drew no token');
+      asker.ended('a donor drew no token of this model');
       return;
     }
     ids.push(token);
