@@ -1,4 +1,5 @@
 /** What somebody who talks to the model sees. Pure. */
+import { useEffect, useRef } from 'preact/hooks';
 import type { TalkFacts } from '../../../swarm/messages/talk.ts';
 import { invitedLink } from '../page/ask.ts';
 import { Choice, onSubmit, TextArea } from '../page/fields.tsx';
@@ -110,7 +111,7 @@ function Question({ state, facts, actions }: PartProps) {
       {!isTurns && (
         <p class="examples">
           <span class="soft small">Or begin with</span>
-          {EXAMPLES.map((example) => (
+          {EXAMPLES.slice(1).map((example) => (
             <SmallButton key={example} onClick={() => actions.type(example)}>
               {example} …
             </SmallButton>
@@ -166,8 +167,14 @@ type AnswersProps = Omit<PartProps, 'facts'> & { readonly facts: TalkFacts | nul
 
 function Answers({ state, facts, actions }: AnswersProps) {
   const { exchanges, older } = state;
+  const place = useRef<HTMLDivElement>(null);
+  const newest = exchanges.at(-1);
+  const end = newest?.answer.end;
+  // What was asked for is in sight, also in a small window.
+  useEffect(() => {
+    if (end?.type === 'coming') place.current?.scrollIntoView({ block: 'nearest' });
+  }, [newest?.words, end?.type]);
   if (facts === null || exchanges.length === 0) return null;
-  const end = exchanges.at(-1)?.answer.end;
   const steps = olderSteps(state);
   const isGoing = facts.reads === 'text' && end?.type === 'whole' && end.finish === 'length';
   return (
@@ -176,6 +183,7 @@ function Answers({ state, facts, actions }: AnswersProps) {
         {exchanges.map((exchange, index) => (
           <Said key={index} exchange={exchange} reads={facts.reads} />
         ))}
+        <div ref={place} />
       </div>
       <div class="buttons">
         {isGoing && (
@@ -252,8 +260,10 @@ interface OlderProps {
 /** The same question to older states, and what the newest weights said below them. */
 function Older({ older, exchanges, reads }: OlderProps) {
   const newest = exchanges.at(-1);
+  // They go on with the text that stands above.
+  const lead = reads === 'text' ? '…' : '';
   return (
-    <section aria-labelledby="older">
+    <section class="learnt" aria-labelledby="older">
       <h3 id="older">How it learnt</h3>
       <p class="soft small">The same question, the same chance, asked of what it was before.</p>
       <ol class="older" aria-live="polite">
@@ -261,6 +271,7 @@ function Older({ older, exchanges, reads }: OlderProps) {
           <li key={step}>
             <h4>{step === 0 ? 'Before it learnt anything' : `After step ${countText(step)}`}</h4>
             <blockquote>
+              {lead}
               <Written answer={answer} />
             </blockquote>
             <p class="soft small">{endText(answer, step, reads)}</p>
@@ -269,7 +280,10 @@ function Older({ older, exchanges, reads }: OlderProps) {
         {newest?.answer.end.type === 'whole' && (
           <li key="newest">
             <h4>Now, after step {countText(newest.answer.end.origin.toStep)}</h4>
-            <blockquote>{newest.answer.text}</blockquote>
+            <blockquote>
+              {lead}
+              {newest.answer.text}
+            </blockquote>
           </li>
         )}
       </ol>
