@@ -49,6 +49,8 @@ export const talkTitle = ({ facts }: TalkState): string =>
 
 export function TalkView({ state, actions, invite }: TalkProps) {
   const { facts, problem } = state;
+  // Below what was said so far.
+  const isTurns = facts?.reads === 'turns';
   return (
     <>
       <Banner page="Talk" invite={invite}>
@@ -60,9 +62,15 @@ export function TalkView({ state, actions, invite }: TalkProps) {
           <p class="lead">
             {facts === null ? (problem ?? 'Asking the server what there is to talk to.') : modelSentence(facts)}
           </p>
-          {facts !== null && <Body {...{ state, facts, actions }} />}
+          {facts !== null && <Notes {...{ state, facts }} />}
+          {facts !== null && !isTurns && <Question {...{ state, facts, actions }} />}
         </section>
         <Answers {...{ state, facts, actions }} />
+        {facts !== null && isTurns && (
+          <section class="card" aria-label="Ask">
+            <Question {...{ state, facts, actions }} />
+          </section>
+        )}
         <section class="card">
           <h2>Help it learn</h2>
           <p>
@@ -79,18 +87,18 @@ interface PartProps extends Omit<TalkProps, 'invite'> {
   readonly facts: TalkFacts;
 }
 
-function Body({ state, facts, actions }: PartProps) {
+function Notes({ state, facts }: Omit<PartProps, 'actions'>) {
   if (facts.isOff) return <p class="notice">{OFF_SENTENCE}</p>;
   return (
     <>
       {state.problem !== null && <p class="notice">{state.problem}</p>}
       <p class="soft small">{PRIVACY_SENTENCE}</p>
-      <Question {...{ state, facts, actions }} />
     </>
   );
 }
 
 function Question({ state, facts, actions }: PartProps) {
+  if (facts.isOff) return null;
   const isTurns = facts.reads === 'turns';
   const busy = isAsking(state);
   const off = !mayAsk(state);
@@ -126,8 +134,8 @@ function Question({ state, facts, actions }: PartProps) {
         <Press isOff={!busy} onPress={actions.stop}>
           Stop
         </Press>
-        {isTurns && state.exchanges.length > 0 && (
-          <Press isOff={busy} onPress={actions.beginAnew}>
+        {isTurns && (
+          <Press isOff={busy || state.exchanges.length === 0} onPress={actions.beginAnew}>
             Begin anew
           </Press>
         )}
