@@ -223,14 +223,6 @@ test('the operator’s page wants the token that was printed last, once', async 
   await expectAccessible(page);
 });
 
-/** The texts of an answer's events. */
-const streamedText = (events: string): string =>
-  events
-    .split('\n\n')
-    .flatMap((each) => (each.startsWith('data: {') ? JSON.parse(each.slice('data: '.length)).choices : []))
-    .map(({ text }: { readonly text: string }) => text)
-    .join('');
-
 test('anyone talks to the model: it goes on with a text, says what of it is from where, and older states answer too', async () => {
   const server = await startServer(copyOfRun('gpt2-tiny', withSteps(2)));
   const operator = await openOperator(server);
@@ -239,10 +231,11 @@ test('anyone talks to the model: it goes on with a text, says what of it is from
   await operator.page.getByRole('link', { name: 'Talk', exact: true }).waitFor();
 
   const { context } = await openBrowser({ webGpu: false });
+  const donors = await context.newPage();
+  await donors.goto(server.url);
+  expect(await donors.getByRole('link', { name: 'talk to it' }).getAttribute('href')).toBe('/talk');
   const page = await context.newPage();
   const complaints = await complaintsOf(page);
-  await page.goto(server.url);
-  expect(await page.getByRole('link', { name: 'talk to it' }).getAttribute('href')).toBe('/talk');
   await page.goto(`${server.url}/status`);
   await page.getByRole('link', { name: 'Talk to the model' }).click();
   await page.getByRole('heading', { name: 'Talk to gpt2-tiny' }).waitFor();
@@ -254,7 +247,12 @@ test('anyone talks to the model: it goes on with a text, says what of it is from
   const answer = await coming;
   expect(answer.headers()['content-type']).toMatch(/^text\/event-stream/);
   await page.getByText(/^From step 2, by the server, in /).waitFor();
-  const text = streamedText((await answer.body()).toString());
+  // The same question again, whole.
+  const again = await fetch(answer.url(), {
+    ...{ method: 'POST', headers: { 'content-type': 'application/json' } },
+    body: JSON.stringify({ ...answer.request().postDataJSON(), stream: false }),
+  });
+  const { text } = (await again.json()).choices[0];
   expect(text).not.toBe('');
   expect(await page.getByRole('log').locator('blockquote').textContent()).toBe(`Call me Ish${text}`);
   await walkByKeyboard(page);

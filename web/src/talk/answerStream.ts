@@ -53,7 +53,7 @@ export function takeEvents(text: string): { readonly events: readonly string[]; 
   return { events, rest };
 }
 
-/** What one event of an answer says; nothing: it is of no interest to a person. */
+/** What one event says of an answer. Some say nothing: a chat's role, the usage. */
 export function toldBy(data: string): readonly AnswerTold[] {
   const body = parsedJson(data);
   const error = errorSchema.safeParse(body);

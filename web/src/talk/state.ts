@@ -1,6 +1,6 @@
 /**
- * What the page `/talk` knows: the model, what somebody typed, and the answers so far. Pure: a reducer, and what follows from
- * the state.
+ * What the page `/talk` knows: the model, what somebody typed, and the answers so far. A reducer makes each state from the one
+ * before, and pure functions say what the page may ask next.
  */
 import { assertNever } from '../../../swarm/base.ts';
 import type { TalkFacts } from '../../../swarm/messages/talk.ts';
@@ -169,7 +169,7 @@ const answersOf = ({ exchanges, older }: TalkState): readonly ShownAnswer[] =>
 /** Something is being asked. */
 export const isAsking = (state: TalkState): boolean => answersOf(state).some(isOpen);
 
-/** All but letters that come one after another is shown at once. */
+/** Letters of an answer are shown a few times a second; every other change is shown at once. */
 export function isAtOnce(before: TalkState, after: TalkState): boolean {
   const kinds = (state: TalkState): string =>
     answersOf(state)
@@ -180,7 +180,7 @@ export function isAtOnce(before: TalkState, after: TalkState): boolean {
   return !isSame || kinds(before) !== kinds(after);
 }
 
-/** Why nothing can be asked for the moment: `typed` is only spaces counts as nothing where a model reads turns. */
+/** The box holds more than spaces, the operator allows questions, and no answer is on its way. */
 export const mayAsk = (state: TalkState): boolean =>
   state.facts !== null && !state.facts.isOff && !isAsking(state) && state.typed.trim() !== '';
 

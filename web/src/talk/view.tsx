@@ -278,10 +278,12 @@ function Older({ older, exchanges, reads }: OlderProps) {
         {older.map(({ step, answer }) => (
           <li key={step}>
             <h4>{step === 0 ? 'Before it learnt anything' : `After step ${countText(step)}`}</h4>
-            <blockquote>
-              {lead}
-              <Written answer={answer} />
-            </blockquote>
+            {answer.text !== '' && (
+              <blockquote>
+                {lead}
+                <Written answer={answer} />
+              </blockquote>
+            )}
             <p class="soft small">{endText(answer, step, reads)}</p>
           </li>
         ))}
