@@ -223,6 +223,49 @@ test('the operator’s page wants the token that was printed last, once', async 
   await expectAccessible(page);
 });
 
+test('anyone talks to the model: it goes on with a text, says what of it is from where, and older states answer too', async () => {
+  const server = await startServer(copyOfRun('gpt2-tiny', withSteps(2)));
+  const operator = await openOperator(server);
+  await openDonor(server.url);
+  await operator.until(({ phase }) => phase === 'finished');
+  await operator.page.getByRole('link', { name: 'Talk', exact: true }).waitFor();
+
+  const { context } = await openBrowser({ webGpu: false });
+  const donors = await context.newPage();
+  await donors.goto(server.url);
+  expect(await donors.getByRole('link', { name: 'talk to it' }).getAttribute('href')).toBe('/talk');
+  const page = await context.newPage();
+  const complaints = await complaintsOf(page);
+  await page.goto(`${server.url}/status`);
+  await page.getByRole('link', { name: 'Talk to the model' }).click();
+  await page.getByRole('heading', { name: 'Talk to gpt2-tiny' }).waitFor();
+  await page.getByText('It makes things up.').waitFor();
+  await page.getByText('Donors who compute its first or last part could read what you type').waitFor();
+  await page.getByLabel('Write the beginning').fill('Call me Ish');
+  const coming = page.waitForResponse(`${server.url}/talk/completions`);
+  await page.getByRole('button', { name: 'Let it go on' }).click();
+  const answer = await coming;
+  expect(answer.headers()['content-type']).toMatch(/^text\/event-stream/);
+  await page.getByText(/^From step 2, by the server, in /).waitFor();
+  // The same question again, whole.
+  const again = await fetch(answer.url(), {
+    ...{ method: 'POST', headers: { 'content-type': 'application/json' } },
+    body: JSON.stringify({ ...answer.request().postDataJSON(), stream: false }),
+  });
+  const { text } = (await again.json()).choices[0];
+  expect(text).not.toBe('');
+  expect(await page.getByRole('log').locator('blockquote').textContent()).toBe(`Call me Ish${text}`);
+  await walkByKeyboard(page);
+
+  await page.getByRole('button', { name: 'Ask older checkpoints, too' }).click();
+  await page.getByText(/^From step 0, by the server, in /).waitFor();
+  const names = page.locator('.older h4');
+  expect(await names.allTextContents()).toEqual(['Before it learnt anything', 'Now, after step 2']);
+  await page.getByText('Length and chance').click();
+  await expectAccessible(page);
+  expect(complaints).toEqual([]);
+});
+
 /** What a person finds again: after a reload, in the tab's title, and when the server is gone. */
 test.runIf(IS_LONG)(
   'a reload forgets neither a snooze nor what was given; titles say the state, and old numbers that they are old',

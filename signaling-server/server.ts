@@ -20,6 +20,7 @@ import { addDonorApi } from './api/donorApi.ts';
 import { addMemberApi } from './api/memberApi.ts';
 import { addPreviewPicture, originOf, previewTags } from './api/preview.ts';
 import { publicStatus } from './api/publicStatus.ts';
+import { addTalkApi, mayTalk, type TalkOptions } from './api/talkApi.ts';
 import { type PublicView, Visible } from './api/visible.ts';
 import { DonorSocket, SOCKET_LIMITS } from './donors/donorSocket.ts';
 import type { DonorWire, Origin } from './donors/donorWire.ts';
@@ -157,7 +158,9 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const keys = new ApiKeys(data.store);
   const callers = new ApiCallers({ mode: options.api ?? 'keys', keys, ownKey });
   const answerer = donorsFirst(run, own.processor);
-  addAnswerApi(app, { store: data.store, texts: own.texts, answerer, callers });
+  const talk = { store: data.store, texts: own.texts, answerer, callers, run, access, visible };
+  addAnswerApi(app, talk);
+  addTalkApi(app, talk);
   const rehearsals = new Rehearsals(run);
   const freeBytes = freeDisk(data.directory);
   const onActivate =
@@ -182,7 +185,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const refused = (): void => run.reception.countRefusal('serverFull');
   addDonorDoor(app, { access, perAddress: options.donorsPerAddress, came: donorCame, refused });
   const want = (): RunWant => runWant(run, sockets.size);
-  addMonitoring(app, run, status, visible);
+  addMonitoring(app, talk, status);
   app.get('/api/runs', { ...STATUS_CALLS, onRequest: visible.only('status') }, async () => ({
     runs: options.site?.wants() ?? [want()],
   }));
@@ -278,7 +281,8 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
 }
 
 /** healthz: this process answers. readyz: it would train, if donors came. */
-function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => PublicStatus, visible: Visible): void {
+function addMonitoring(app: FastifyInstance, talk: TalkOptions, status: () => PublicStatus): void {
+  const { run, visible } = talk;
   const phaseFor = (request: FastifyRequest) =>
     visible.refusal('status', request) === null ? { phase: run.phase } : {};
   app.get('/healthz', async (request) => ({ ok: true, ...phaseFor(request) }));
@@ -292,9 +296,11 @@ function addMonitoring(app: FastifyInstance, run: ActiveRun, status: () => Publi
     const isOpen = headers.accept?.includes('application/openmetrics-text') ?? false;
     return reply.type(isOpen ? OPEN_METRICS_TYPE : METRICS_TYPE).send(await run.counts.text(withLinks(run), isOpen));
   });
-  app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async ({ ip }) =>
-    run.reception.isBlocked(networkOf(ip)) ? { ...status(), isBlocked: true } : status(),
-  );
+  app.get('/api/status', { ...STATUS_CALLS, onRequest: visible.only('status') }, async (request) => ({
+    ...status(),
+    ...(run.reception.isBlocked(networkOf(request.ip)) && { isBlocked: true }),
+    ...(mayTalk(talk, request) && { mayTalk: true }),
+  }));
 }
 
 function timeout(ms: number): Promise<void> {

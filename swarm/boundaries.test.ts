@@ -81,10 +81,10 @@ const TABLE: readonly ImportRule[] = [
   },
   { files: /^web\/src\/net\//, may: [/^web\/src\/net\//, /^swarm\//, /^simple-peer$/] },
   { files: /^web\/src\/page\//, may: [/^web\/src\/page\//, /^swarm\//, /^zod$/, UI_LIBRARY] },
-  { files: /^web\/src\/(donor|operator)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
+  { files: /^web\/src\/(donor|operator|talk)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/donor\/(conditions|credit|download|preferences|reload)\.ts$/, may: [/^zod$/] }, // what a browser kept
   { files: /^web\/src\/donor\/share\.tsx$/, may: [/^uqr$/] },
-  { files: /^web\/src\/operator\//, may: [/^zod$/] }, // what the server's calls answer
+  { files: /^web\/src\/(operator|talk)\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
   // Several servers of one site: nothing else knows what they meet in.

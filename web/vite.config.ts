@@ -59,6 +59,7 @@ export default defineConfig({
         donor: here('index.html'),
         operator: here('operator.html'),
         status: here('status.html'),
+        talk: here('talk.html'),
         embed: here('embed.html'),
         bench: here('bench.html'),
       },
@@ -67,6 +68,6 @@ export default defineConfig({
   // `npx vite --config web/vite.config.ts` beside a running `shoal serve`.
   server: {
     fs: { allow: [here('..')] },
-    proxy: { '/api': { target: 'http://localhost:8080', ws: true } },
+    proxy: { '/api': { target: 'http://localhost:8080', ws: true }, '/talk/': 'http://localhost:8080' },
   },
 });

@@ -1,6 +1,7 @@
 /**
- * `/v1/…`, as OpenAI's clients speak it: which models there are, and texts that they go on with, whole or as they come. What
- * is asked and answered is never logged, recorded or kept. Whoever closes the connection ends the work at once.
+ * `/v1/…`, as OpenAI's clients speak it: which models there are, and texts that they go on with, whole or as they come. The
+ * calls that are answered also serve the page `/talk`, under another address and with another rule of who is let in. What is
+ * asked and answered is never logged, recorded or kept. Whoever closes the connection ends the work at once.
  */
 import { randomInt } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -26,7 +27,7 @@ const MOST_SEED = 2 ** 32;
 const TOKEN_LENGTH = 256;
 const NOT_THIS_TIME = 'the server failed over this answer';
 
-interface AnswerApiOptions {
+export interface AnswerApiOptions {
   readonly store: Store;
   readonly texts: RunTexts;
   readonly answerer: Answerer;
@@ -35,20 +36,12 @@ interface AnswerApiOptions {
 
 export function addAnswerApi(app: FastifyInstance, options: AnswerApiOptions): void {
   const { store, callers } = options;
-  const letIn = new WeakMap<FastifyRequest, LetIn>();
   app.register(
     async (api) => {
       api.setNotFoundHandler((_request, reply) =>
         sendError(reply, invalid(null, 'there is nothing at this address', null, 404)),
       );
-      api.setErrorHandler((error: FastifyError, _request, reply) => sendError(reply, errorOf(error)));
-      // After the limits of calls by address, before the body is read.
-      api.addHook('preParsing', async (request, reply) => {
-        const caller = callers.letIn(request);
-        if ('status' in caller) return refuseCall(reply, caller);
-        whenClosed(reply, caller.leave);
-        letIn.set(request, caller);
-      });
+      addAnswerCalls(api, options, (request) => callers.letIn(request));
       api.get('/models', CALLS, async () => ({
         object: 'list',
         data: store.runNames().map((name) => modelObject(store, name, name)),
@@ -60,15 +53,6 @@ export function addAnswerApi(app: FastifyInstance, options: AnswerApiOptions): v
       });
       // Else it would be looked for among the pages.
       api.get('/*', CALLS, (_request, reply) => reply.callNotFound());
-      for (const [path, kind] of [
-        ['/completions', 'completion'],
-        ['/chat/completions', 'chat'],
-      ] as const)
-        api.post(path, { ...CALLS, bodyLimit: BODY_LIMIT_BYTES }, (request, reply) => {
-          const caller = letIn.get(request);
-          invariant(caller, 'a call is let in before it is answered');
-          return answerCall(options, caller, kind, request, reply);
-        });
     },
     { prefix: '/v1' },
   );
@@ -78,6 +62,32 @@ export function addAnswerApi(app: FastifyInstance, options: AnswerApiOptions): v
 function whenClosed({ raw }: FastifyReply, act: () => void): void {
   if (raw.destroyed) act();
   else raw.once('close', act);
+}
+
+/** `api`: a scope of its own, since every call in it has these refusals and is let in by this rule. */
+export function addAnswerCalls(
+  api: FastifyInstance,
+  options: AnswerApiOptions,
+  letInBy: (request: FastifyRequest) => LetIn | ApiError,
+): void {
+  const letIn = new WeakMap<FastifyRequest, LetIn>();
+  api.setErrorHandler((error: FastifyError, _request, reply) => sendError(reply, errorOf(error)));
+  // After the limits of calls by address, before the body is read.
+  api.addHook('preParsing', async (request, reply) => {
+    const caller = letInBy(request);
+    if ('status' in caller) return refuseCall(reply, caller);
+    whenClosed(reply, caller.leave);
+    letIn.set(request, caller);
+  });
+  for (const [path, kind] of [
+    ['/completions', 'completion'],
+    ['/chat/completions', 'chat'],
+  ] as const)
+    api.post(path, { ...CALLS, bodyLimit: BODY_LIMIT_BYTES }, (request, reply) => {
+      const caller = letIn.get(request);
+      invariant(caller, 'a call is let in before it is answered');
+      return answerCall(options, caller, kind, request, reply);
+    });
 }
 
 /** As in a hook before the call itself: it never resolves (http/calls.ts). */
@@ -102,10 +112,11 @@ interface NamedModel {
 }
 
 /** A run's name, or `NAME@STEP`: one of its checkpoints. */
-function modelNamed(store: Store, model: string): NamedModel | ApiError {
+function modelNamed(store: Store, model: string, onlyRun: string | null = null): NamedModel | ApiError {
   const [, run = model, digits] = /^(.*)@(\d{1,9})$/.exec(model) ?? [];
   const missing = (sentence: string): ApiError => invalid('model', sentence, 'model_not_found', 404);
-  if (store.run(run) === null) return missing(`there is no model ${JSON.stringify(model.slice(0, 200))} here`);
+  if ((onlyRun !== null && run !== onlyRun) || store.run(run) === null)
+    return missing(`there is no model ${JSON.stringify(model.slice(0, 200))} here`);
   if (digits === undefined) return { run, step: null };
   const step = Number(digits);
   const kept = store.checkpoints(run).map(({ committedSteps }) => committedSteps);
@@ -127,9 +138,10 @@ interface Begun extends NamedModel {
 
 async function begun(
   { store, texts }: AnswerApiOptions,
+  { onlyRun }: LetIn,
   { model, prompt, mostTokens }: AnswerRequest,
 ): Promise<Begun | ApiError> {
-  const named = modelNamed(store, model);
+  const named = modelNamed(store, model, onlyRun);
   if ('status' in named) return named;
   const text = await texts.of(named.run);
   const isChat = typeof prompt !== 'string';
@@ -166,7 +178,7 @@ async function answerCall(
   if (!parsed.ok) return sendError(reply, parsed.error);
   const { value: asked } = parsed;
   try {
-    const found = await begun(options, asked);
+    const found = await begun(options, caller, asked);
     if ('status' in found) return sendError(reply, found);
     const { text, ids, mostTokens, run, step } = found;
     const settle = options.callers.take(caller, ids.length + mostTokens);

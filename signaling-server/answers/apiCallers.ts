@@ -1,4 +1,7 @@
-/** Who calls `/v1/…`, whether they may, and how much they may ask for: by key, or by address where anyone may. */
+/**
+ * Who asks a model, whether they may, and how much they may ask for: by key; or by address where anyone may, and from the
+ * page `/talk`.
+ */
 import type { FastifyRequest } from 'fastify';
 import type { ApiMode } from '../../swarm/messages/apiKeys.ts';
 import { AddressLimit } from '../http/addressLimit.ts';
@@ -18,6 +21,8 @@ interface Caller {
   readonly who: string;
   /** Tokens an hour; null: the server's own command, which knows what it asks for. */
   readonly limit: number | null;
+  /** The only run that it may ask; null: any of the data directory. */
+  readonly onlyRun: string | null;
 }
 
 interface CallersOptions {
@@ -31,6 +36,11 @@ interface CallersOptions {
 export interface LetIn extends Caller {
   readonly leave: () => void;
 }
+
+const OFF = invalid(null, 'nobody may ask this server’s models', 'api_off', 403);
+const anyoneAt = (ip: string): Caller => ({
+  ...{ who: `address ${networkOf(ip)}`, limit: OPEN_TOKENS_AN_HOUR, onlyRun: null },
+});
 
 export class ApiCallers {
   readonly #options: CallersOptions;
@@ -47,7 +57,15 @@ export class ApiCallers {
 
   letIn(request: FastifyRequest): LetIn | ApiError {
     const caller = this.#caller(request);
-    if ('status' in caller) return caller;
+    return 'status' in caller ? caller : this.#entered(caller);
+  }
+
+  /** From the page, which may ask this run, and has no key. */
+  letInFromPage({ ip }: FastifyRequest, run: string): LetIn | ApiError {
+    return this.mode === 'off' ? OFF : this.#entered({ ...anyoneAt(ip), onlyRun: run });
+  }
+
+  #entered(caller: Caller): LetIn | ApiError {
     const leave = caller.limit === null ? () => {} : this.#calls.enter(caller.who);
     if (leave === null)
       return tooMany('requests', `${CALLS_AT_ONCE} of your calls are being answered: wait for one`, 1);
@@ -66,11 +84,11 @@ export class ApiCallers {
   #caller(request: FastifyRequest): Caller | ApiError {
     const { mode, keys, ownKey } = this.#options;
     const said = bearer(request);
-    if (said !== '' && isSameSecret(said, ownKey)) return { who: 'own', limit: null };
-    if (mode === 'off') return invalid(null, 'nobody may ask this server’s models', 'api_off', 403);
+    if (said !== '' && isSameSecret(said, ownKey)) return { who: 'own', limit: null, onlyRun: null };
+    if (mode === 'off') return OFF;
     const key = keys.of(said);
-    if (key !== null) return { who: `key ${key.id}`, limit: key.tokensAnHour };
-    if (mode === 'open') return { who: `address ${networkOf(request.ip)}`, limit: OPEN_TOKENS_AN_HOUR };
+    if (key !== null) return { who: `key ${key.id}`, limit: key.tokensAnHour, onlyRun: null };
+    if (mode === 'open') return anyoneAt(request.ip);
     return said === ''
       ? invalid(
           null,

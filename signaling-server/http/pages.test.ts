@@ -13,7 +13,14 @@ let folder = '';
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-pages-'));
   mkdirSync(join(folder, 'assets'));
-  for (const name of ['index.html', 'operator.html', 'status.html', 'embed.html', join('assets', 'donor-1a2b.js')]) {
+  for (const name of [
+    'index.html',
+    'operator.html',
+    'status.html',
+    'talk.html',
+    'embed.html',
+    join('assets', 'donor-1a2b.js'),
+  ]) {
     writeFileSync(join(folder, name), PAGE);
     writeFileSync(join(folder, `${name}.gz`), gzipSync(PAGE));
   }
@@ -26,7 +33,7 @@ it('hands out what the build compressed to who takes it, and says how long it ma
   await addPages(app, folder);
   const get = (url: string, encoding?: string) =>
     app.inject({ url, headers: encoding === undefined ? {} : { 'accept-encoding': encoding } });
-  for (const url of ['/', '/operator', '/status', '/assets/donor-1a2b.js']) {
+  for (const url of ['/', '/operator', '/status', '/talk', '/assets/donor-1a2b.js']) {
     const packed = await get(url, 'gzip, deflate, br');
     expect([packed.statusCode, packed.headers['content-encoding']]).toEqual([200, 'gzip']);
     expect(String(gunzipSync(packed.rawPayload))).toBe(PAGE);

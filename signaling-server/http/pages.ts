@@ -122,6 +122,7 @@ const PAGES = [
   ['/', 'index', 'shoal-worker'],
   ['/operator', 'operator', "'none'"],
   ['/status', 'status', "'none'"],
+  ['/talk', 'talk', "'none'"],
 ] as const;
 
 /** In a frame on these sites, and on no other. */

@@ -53,11 +53,17 @@ const HASH = 'a'.repeat(64);
 const INSIDERS: readonly Who[] = ['guest', 'spare', 'member', ...WATCHERS];
 
 const TABLE: readonly Row[] = [
-  ...['/', '/operator', '/status', '/embed', '/preview.png', '/*', '/healthz', '/readyz'].map((path) => ({
+  ...['/', '/operator', '/status', '/talk', '/embed', '/preview.png', '/*', '/healthz', '/readyz'].map((path) => ({
     ...{ route: `GET ${path}`, may: EVERYONE },
   })),
-  ...['/metrics', '/api/status', '/api/leaderboard', '/api/run', '/api/runs', '/api/sample'].map((path) => ({
-    ...{ route: `GET ${path}`, may: INSIDERS },
+  ...['/metrics', '/api/status', '/api/leaderboard', '/api/run', '/api/runs', '/api/sample', '/api/talk'].map(
+    (path) => ({
+      ...{ route: `GET ${path}`, may: INSIDERS },
+    }),
+  ),
+  // A page of another site reads nothing, and asks nothing.
+  ...['/talk/completions', '/talk/chat/completions'].map((path) => ({
+    ...{ route: `POST ${path}`, may: INSIDERS.filter((who) => who !== 'foreignPage') },
   })),
   ...['GET', 'DELETE'].map((method) => ({
     ...{ route: `${method} /api/name`, may: KEY_HOLDERS },

@@ -48,7 +48,8 @@ export class FourStages {
     const { servers } = this;
     const pages = join(servers.folder, 'pages');
     mkdirSync(pages);
-    for (const page of ['index', 'operator', 'status']) writeFileSync(join(pages, `${page}.html`), '<!doctype html>');
+    for (const page of ['index', 'operator', 'status', 'talk'])
+      writeFileSync(join(pages, `${page}.html`), '<!doctype html>');
     const model = modelFromConfig(tinyRunFile({ steps: 1, layers: SEATS.length }).model);
     invariant(model.ok, 'the model is one');
     const plan = equalSplit(model.value, SAMPLES, SEATS);

@@ -30,5 +30,7 @@ export const publicStatusSchema = z.object({
     .nullable(),
   /** Said to who asks from an address that the operator has blocked. */
   isBlocked: z.literal(true).optional(),
+  /** Said to who may ask the model on the page `/talk`. */
+  mayTalk: z.literal(true).optional(),
 });
 export type PublicStatus = z.infer<typeof publicStatusSchema>;

@@ -174,7 +174,16 @@ export function RunCard({ status, about, snapshot, invite, isRunning, isLost, on
         {!isRunning &&
           status &&
           (isLost ? 'The server doesn’t answer: this is how the run was last seen.' : status.sentence)}{' '}
-        <StatusLink invite={invite} staysHere={isRunning} words={isOver ? 'See how it went' : 'See how it’s going'} />
+        <PageLink
+          {...{ invite, staysHere: isRunning }}
+          page="/status"
+          words={isOver ? 'See how it went' : 'See how it’s going'}
+        />
+        {status?.mayTalk && (
+          <>
+            , or <PageLink {...{ invite, staysHere: isRunning }} page="/talk" words="talk to it" />
+          </>
+        )}
       </p>
       {!isRunning && (
         <StepProgress
@@ -189,15 +198,16 @@ export function RunCard({ status, about, snapshot, invite, isRunning, isLost, on
   );
 }
 
-interface StatusLinkProps {
+interface PageLinkProps {
+  readonly page: '/status' | '/talk';
   readonly invite: string | null;
   readonly staysHere: boolean;
   readonly words: string;
 }
 
 /** A tab that donates is not left by a link. */
-function StatusLink({ invite, staysHere, words }: StatusLinkProps) {
-  const href = invitedLink('/status', invite);
+function PageLink({ page, invite, staysHere, words }: PageLinkProps) {
+  const href = invitedLink(page, invite);
   return staysHere ? (
     <a href={href} target="_blank" rel="noopener">
       {words} (in a new tab)

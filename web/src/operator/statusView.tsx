@@ -98,6 +98,7 @@ function Run({ status, board, problem, seenAtMs, invite }: StatusState & { reado
           <Board board={board} />
         </Card>
       )}
+      {status.mayTalk && <TalkCard isOver={phase === 'finished'} invite={invite} />}
       <section class="card">
         <h2>{phase === 'finished' ? 'What came of it' : 'Take part'}</h2>
         {phase === 'finished' ? (
@@ -114,6 +115,18 @@ function Run({ status, board, problem, seenAtMs, invite }: StatusState & { reado
         )}
       </section>
     </>
+  );
+}
+
+function TalkCard({ isOver, invite }: Pick<StatusState, 'invite'> & { readonly isOver: boolean }) {
+  return (
+    <section class="card">
+      <h2>Talk to it</h2>
+      <p>
+        It goes on with what you write, {isOver ? 'as its training has left it' : 'also while it learns'}.{' '}
+        <a href={invitedLink('/talk', invite)}>Talk to the model</a>
+      </p>
+    </section>
   );
 }
 

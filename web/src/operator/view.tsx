@@ -1,8 +1,9 @@
 /** The operator's page: who is logged in sees the run's head, the parts of the dashboard, and one of them. */
 import { useRef } from 'preact/hooks';
+import { publicStatusSchema } from '../../../swarm/messages/publicStatus.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
 import { durationText } from '../../../swarm/quantityText.ts';
-import { invitedLink } from '../page/ask.ts';
+import { invitedLink, withInvite } from '../page/ask.ts';
 import { wallMs } from '../page/clock.ts';
 import { onSubmit } from '../page/fields.tsx';
 import { timeText } from '../page/format.ts';
@@ -10,6 +11,7 @@ import { Banner, Chip, SmallButton, StepProgress } from '../page/parts.tsx';
 import { IdsContext, RoleContext } from './act.tsx';
 import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
+import { useAnswer } from './api.ts';
 import { Commands } from './commands.tsx';
 import { HistorySection } from './historySection.tsx';
 import { PeersSection } from './peersSection.tsx';
@@ -166,7 +168,10 @@ interface PartsProps {
   readonly invite: string | null;
 }
 
+const linksSchema = publicStatusSchema.pick({ mayTalk: true });
+
 function Parts({ section: current, alerts, invite }: PartsProps) {
+  const [{ mayTalk }] = useAnswer(withInvite('/api/status', invite), linksSchema, {}, null);
   return (
     <nav class="parts" aria-label="Parts of the dashboard">
       {SECTIONS.map(([section, name]) => (
@@ -182,6 +187,7 @@ function Parts({ section: current, alerts, invite }: PartsProps) {
         </a>
       ))}
       <a href={invitedLink('/status', invite)}>Public status</a>
+      {mayTalk && <a href={invitedLink('/talk', invite)}>Talk</a>}
     </nav>
   );
 }
