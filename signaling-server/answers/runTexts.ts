@@ -128,13 +128,20 @@ export class RunTexts {
     const { config: tokenizerConfig } = await exportedTokenizer(stored, model, blobs);
     const files = { config: model.config, generationConfig, tokenizerConfig };
     const { vocabulary } = model;
+    /** As text, of answers under way. */
+    const prompts = new WeakMap<readonly number[], string>();
     return {
       model,
       ends: await shared.use((tokenizer) => endTokens(tokenizer, { ...files, vocabulary })),
       beginning: await shared.use((tokenizer) => tokenizer.beginning()),
       chat: chatTextOf(chatFiles, new Date(store.createdAtMs(run))),
       encode: (text) => shared.use((tokenizer) => encoded(tokenizer, text, vocabulary)),
-      added: (given, more) => shared.use((tokenizer) => addedText(tokenizer, given, more)),
+      added: (given, more) =>
+        shared.use(async (tokenizer) => {
+          const prompt = prompts.get(given) ?? (await tokenizer.decode(given));
+          prompts.set(given, prompt);
+          return addedText(tokenizer, given, more, prompt);
+        }),
     };
   }
 }

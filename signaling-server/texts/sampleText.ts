@@ -40,14 +40,15 @@ export const withoutEnd = (tokens: readonly number[], ends: readonly number[]): 
 
 /**
  * What decoding all tokens has beyond the first ones' text; a character or a space may belong to tokens on both sides. One at the
- * end whose bytes are not all there is left out.
+ * end whose bytes are not all there is left out. `known`: the first ones' text, where it is known.
  */
 export async function addedText(
   tokenizer: Pick<TextTokenizer, 'decode' | 'decodeFinished'>,
   given: readonly number[],
   added: readonly number[],
+  known?: string,
 ): Promise<string> {
   const whole = await tokenizer.decodeFinished([...given, ...added]);
-  const begin = await tokenizer.decode(given);
+  const begin = known ?? (await tokenizer.decode(given));
   return whole.startsWith(begin) ? whole.slice(begin.length) : tokenizer.decodeFinished(added);
 }
