@@ -6,7 +6,6 @@
 import { fork } from 'node:child_process';
 import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { constants, setPriority } from 'node:os';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import type { Model } from '../../swarm/model/model.ts';
@@ -63,7 +62,6 @@ export function openAnswerProcess(hear: (word: Word) => void, ended: () => void)
 
 export function addAnswerProcessCommand(program: Command): void {
   program.command(COMMAND, { hidden: true }).action(async () => {
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL); // the server and whoever trains beside it go first
     // Ctrl-C reaches the whole group: this process ends with its server.
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
     const work = new AnswerWork((word) => void process.send?.(word, undefined, undefined, () => {}));
