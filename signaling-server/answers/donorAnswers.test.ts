@@ -27,6 +27,7 @@ function opened() {
     nowMs: () => 0,
     send: (_, message) => void sent.push(message),
     isConnected: () => isConnected,
+    committedSteps: () => 7,
     inForce: () => inForce,
   });
   const server: Answerer = {
@@ -48,7 +49,7 @@ function opened() {
   /** The only stage draws this for the newest piece. */
   const draw = (token: number): void => {
     const { epoch, piece, stage } = at(sent, sent.length - 1);
-    donors.said(A, { type: 'answered', epoch, piece, stage, steps: 7, tokens: [token] });
+    donors.said(A, { type: 'answered', epoch, piece, stage, steps: 1_000, tokens: [token] });
   };
   return { donors, answerer, sent, asked, counted, change, draw };
 }

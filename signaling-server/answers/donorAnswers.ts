@@ -23,6 +23,8 @@ export interface DonorAnswersHost {
   readonly nowMs: () => number;
   send(to: PeerId, message: AnswerMessage): void;
   isConnected(peer: PeerId): boolean;
+  /** What no donor's values are ahead of. */
+  committedSteps(): number;
   /** kept: the run stands, and its members keep the newest plan. over: there will be no other. */
   inForce(): { readonly epoch: number; readonly plan: Plan } | 'kept' | 'over' | null;
 }
@@ -60,8 +62,10 @@ export class DonorAnswers implements Answerer {
   }
 
   said(peer: PeerId, message: AnsweredMessage | UnansweredMessage): void {
-    if (message.type === 'answered') this.#answering.answered(peer, message, this.#host.nowMs());
-    else this.#answering.unanswered(peer, message, this.#host.nowMs());
+    if (message.type === 'answered') {
+      const steps = Math.min(message.steps, this.#host.committedSteps());
+      this.#answering.answered(peer, { ...message, steps }, this.#host.nowMs());
+    } else this.#answering.unanswered(peer, message, this.#host.nowMs());
   }
 
   async answer(question: Question, signal: AbortSignal): Promise<ModelAnswer> {

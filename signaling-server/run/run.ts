@@ -108,6 +108,7 @@ export class ActiveRun implements Observed {
       nowMs: monotonicMs,
       send: (to, message) => this.reception.send(to, message),
       isConnected: (peer) => this.reception.measured().some((one) => one.peer === peer),
+      committedSteps: () => this.committedSteps,
       inForce: () => this.#answeringPlan(),
     });
     const host: LoopHost = {
