@@ -6,7 +6,7 @@ import { devices, type Page } from 'playwright';
 import { expect, test } from 'vitest';
 import { type Donor, type Operator, openBrowser, openDonor, openOperator, untilState } from './browser.ts';
 import { curveFaults } from './fidelity.ts';
-import { complaintsOf, expectAccessible, NARROW, walkByKeyboard } from './pageChecks.ts';
+import { complaintsOf, expectAccessible, NARROW, savedBy, walkByKeyboard } from './pageChecks.ts';
 import { atTestEnd, copyOfRun, goldenFile, IS_LONG, startServer, withSteps } from './product.ts';
 
 const FACTS = ['What runs', 'For whom', 'What it costs', 'What others see', 'What it never does', 'How to stop'];
@@ -256,6 +256,8 @@ test('anyone talks to the model: it goes on with a text, says what of it is from
   expect(text).not.toBe('');
   expect(await page.getByRole('log').locator('blockquote').textContent()).toBe(`Call me Ish${text}`);
   await walkByKeyboard(page);
+  const picture = await savedBy(page, () => page.getByRole('button', { name: 'Save as a picture' }).click());
+  expect([picture.name, picture.text.slice(1, 4)]).toEqual(['gpt2-tiny-2.png', 'PNG']);
 
   await page.getByRole('button', { name: 'Ask older checkpoints, too' }).click();
   await page.getByText(/^From step 0, by the server, in /).waitFor();

@@ -6,8 +6,10 @@ import { look, withInvite } from '../page/ask.ts';
 import { monotonicMs } from '../page/clock.ts';
 import { Live } from '../page/live.ts';
 import { askModel } from './answerStream.ts';
+import { savePicture } from './picture.ts';
 import { FIRST_TALK, isAsking, isAtOnce, mayAsk, nextTalk, olderSteps, questionOf } from './state.ts';
 import { type TalkActions, TalkView, talkTitle } from './view.tsx';
+import { originSentence } from './words.ts';
 
 const LOOK_MS = 20_000;
 const MOST_SEED = 2 ** 31;
@@ -65,6 +67,16 @@ const actions: TalkActions = {
   stop: () => {
     work.abort();
     live.dispatch({ type: 'stopped' });
+  },
+  savePicture: () => {
+    const { facts, exchanges } = live.current;
+    const newest = exchanges.at(-1);
+    if (facts === null || newest?.answer.end.type !== 'whole') return;
+    const { words, answer } = newest;
+    const { origin, seconds } = newest.answer.end;
+    const about = [`${facts.run}, a small language model that makes things up.`, originSentence(origin, seconds)];
+    const shown = facts.reads === 'turns' ? `${words}\n\n` : words;
+    void savePicture({ words: shown, answer: answer.text, about, name: `${facts.run}-${origin.toStep}.png` });
   },
   beginAnew: () => live.dispatch({ type: 'begunAnew' }),
 };

@@ -35,6 +35,8 @@ export interface TalkActions {
   goOn(): void;
   askOlder(): void;
   stop(): void;
+  /** Of the newest answer. */
+  savePicture(): void;
   beginAnew(): void;
 }
 
@@ -204,6 +206,7 @@ function Answers({ state, facts, actions }: AnswersProps) {
             Ask older checkpoints, too
           </Press>
         )}
+        {end?.type === 'whole' && <Press onPress={actions.savePicture}>Save as a picture</Press>}
       </div>
       {older.length > 0 && <Older {...{ older, exchanges, reads: facts.reads }} />}
     </Card>
