@@ -129,7 +129,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const app = application(access, host, options.knownAs === undefined);
   app.addHook('onSend', async ({ method, url }, { statusCode }) => {
     // Who asked for something to be kept hears of it when it is; that it is not is said at once. Of answers nothing is kept.
-    if (method !== 'GET' && statusCode < 500 && !url.startsWith('/v1/')) await data.store.kept();
+    if (method !== 'GET' && statusCode < 500 && !/^\/(v1|talk)\//.test(url)) await data.store.kept();
   });
   const sessions = {
     saved: data.store.setting('sessions'),

@@ -138,7 +138,8 @@ async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promis
     reply.type(METRICS_TYPE).send(await gatewayMetrics(rooms.roles, malformed())),
   );
   app.all('/api/*', (_request, reply) => problem(reply.headers(COME_AGAIN), 503, whyNot()));
-  app.all('/v1/*', (_request, reply) => sendError(reply.headers(COME_AGAIN), serverError(503, whyNot())));
+  for (const path of ['/v1/*', '/talk/*'])
+    app.all(path, (_request, reply) => sendError(reply.headers(COME_AGAIN), serverError(503, whyNot())));
   await app.ready();
   return app;
 }
