@@ -245,7 +245,8 @@ export class Answers {
     while (isStill() && !this.#fits(rows.length)) await this.#host.wait(LOOK_SECONDS);
     if (!isStill()) return null;
     const steps = this.#host.role()?.steps ?? 0;
-    await this.#compute(answering, rows, coming && new Float32Array(coming.bytes.buffer));
+    await this.#compute(answering, rows, coming && new Float32Array(coming.bytes.buffer), isStill);
+    if (!isStill()) return null; // what it made is gone with its buffers
     const told = { type: 'answered', epoch: message.epoch, piece: message.piece, stage: message.stage, steps } as const;
     if (message.to === null) {
       const draws = rows.some(({ draw }) => draw !== null);
@@ -275,6 +276,7 @@ export class Answers {
     { of, answers }: Answering,
     rows: readonly AnswerRow[],
     input: Float32Array<ArrayBuffer> | null,
+    isStill: () => boolean,
   ): Promise<void> {
     const { now, throttle, windows } = this.#host;
     const isForced = windows.secondsLeft === 0;
@@ -282,7 +284,7 @@ export class Answers {
     let begun = now();
     const submit = (): void => {
       begun = now();
-      answers.run(rows, input);
+      if (isStill()) answers.run(rows, input);
     };
     let done: Promise<void> = Promise.resolve();
     await throttle.run({ op: 'answer', rows: count }, submit, () => {
