@@ -10,6 +10,7 @@ import type { Plan } from '../../swarm/plan/plan.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { RunCounts } from '../monitoring/metrics.ts';
 import { type AnsweredToken, type Answerer, AnswerFault, type ModelAnswer, type Question } from './answerer.ts';
+import { TokenStream } from './tokenStream.ts';
 
 /** How often it is looked whether a piece is overdue. */
 const LOOK_MS = 5_000;
@@ -82,36 +83,20 @@ export class DonorAnswers implements Answerer {
   }
 
   async *#tokens({ ids, ends, seed, ...wanted }: Question, signal: AbortSignal): AsyncGenerator<AnsweredToken> {
-    const come: AnsweredToken[] = [];
-    let outcome: { readonly reason: string | null } | null = null;
-    let wake = (): void => {};
+    const stream = new TokenStream<AnsweredToken>();
     const asker = {
-      token: (token: number, by: Omit<AnsweredToken, 'token'>) => {
-        come.push({ token, ...by });
-        wake();
-      },
-      ended: (reason: string | null) => {
-        outcome = { reason };
-        wake();
-      },
+      token: (token: number, by: Omit<AnsweredToken, 'token'>) => stream.push({ token, ...by }),
+      ended: (reason: string | null) => stream.end(reason === null ? null : faultOf(reason)),
     };
     const takeBack = this.#answering.ask({ ids, ...wanted, seed: seedWord(seed) }, asker, this.#host.nowMs());
-    const stop = (): void => wake();
+    const stop = (): void => stream.end(null);
     signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
     try {
-      while (!signal.aborted) {
-        const next = come.shift();
-        if (next) {
-          yield next;
-          if (ends.includes(next.token)) return;
-          continue;
-        }
-        const ended = outcome as { readonly reason: string | null } | null;
-        if (ended?.reason) throw ended.reason === GONE ? new DonorsGone(GONE) : new AnswerFault(ended.reason);
-        if (ended) return;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
+      for await (const next of stream) {
+        if (signal.aborted) return;
+        yield next;
+        if (ends.includes(next.token)) return;
       }
     } finally {
       signal.removeEventListener('abort', stop);
@@ -119,6 +104,8 @@ export class DonorAnswers implements Answerer {
     }
   }
 }
+
+const faultOf = (reason: string): AnswerFault => (reason === GONE ? new DonorsGone(GONE) : new AnswerFault(reason));
 
 interface AskedRun {
   readonly name: string;

@@ -20,6 +20,7 @@ import {
 import { type AnswerProcess, openAnswerProcess, type Task, type Word } from './answerProcess.ts';
 import { BoundedQueue } from './boundedQueue.ts';
 import type { RunTexts } from './runTexts.ts';
+import { TokenStream } from './tokenStream.ts';
 
 const AT_ONCE = 2;
 const MOST_WAITING = 16;
@@ -43,11 +44,9 @@ export interface OwnAnswers {
   readonly texts: RunTexts;
 }
 
-/** An answer that is being made: what is told of it until somebody takes it, and whom to tell when that is over. */
+/** An answer that is being made, and whom to tell when that is over. */
 interface Running {
-  readonly tokens: number[];
-  end: { readonly fault: string | null } | null;
-  wake: () => void;
+  readonly tokens: TokenStream<number>;
   readonly over: () => void;
 }
 
@@ -122,7 +121,7 @@ export class ProcessorAnswerer implements Answerer {
       document,
       manifest,
     };
-    return { ok: true, tokens: this.#told(this.#started(task, signal, over), step) };
+    return { ok: true, tokens: told(this.#started(task, signal, over), step) };
   }
 
   #weightsFor({ run, step }: Question): { step: number; document: string; manifest: string } | null {
@@ -143,7 +142,7 @@ export class ProcessorAnswerer implements Answerer {
       this.#end(id, null);
     };
     const running: Running = {
-      ...{ tokens: [], end: null, wake: () => {} },
+      tokens: new TokenStream(),
       over: () => {
         signal.removeEventListener('abort', stop);
         over();
@@ -171,37 +170,25 @@ export class ProcessorAnswerer implements Answerer {
     const running = this.#running.get(word.id);
     if (running === undefined) return;
     if (word.type === 'end') this.#end(word.id, word.fault);
-    else {
-      running.tokens.push(word.token);
-      running.wake();
-    }
+    else running.tokens.push(word.token);
   }
 
   #end(id: number, fault: string | null): void {
     const running = this.#running.get(id);
     if (running === undefined) return;
     this.#running.delete(id);
-    running.end = { fault };
     running.over();
-    running.wake();
+    running.tokens.end(fault === null ? null : new AnswerFault(fault));
   }
 
   #endAll(fault: string): void {
     for (const id of [...this.#running.keys()]) this.#end(id, fault);
   }
+}
 
-  async *#told(running: Running, step: number): AsyncGenerator<AnsweredToken> {
-    for (;;) {
-      const token = running.tokens.shift();
-      if (token !== undefined) yield { token, fromStep: step, toStep: step, donors: 0 };
-      else if (running.end === null)
-        await new Promise<void>((resolve) => {
-          running.wake = resolve;
-        });
-      else if (running.end.fault === null) return;
-      else throw new AnswerFault(running.end.fault);
-    }
-  }
+/** Of the checkpoint after so many steps. */
+async function* told({ tokens }: Running, step: number): AsyncGenerator<AnsweredToken> {
+  for await (const token of tokens) yield { token, fromStep: step, toStep: step, donors: 0 };
 }
 
 /** Why this is too much for a processor; null: it is not. */
