@@ -7,14 +7,7 @@ import { createHash, type Hash } from 'node:crypto';
 import type { PeerId } from '../../swarm/base.ts';
 import type { CoordinatorEvent, Effect, Pair, RelayedSlice } from '../../swarm/coordinator/events.ts';
 import { BEHIND_LIMIT } from '../../swarm/coordinator/replicas.ts';
-import {
-  decodeFrame,
-  FRAME_BYTES,
-  type Frame,
-  isOfAnswer,
-  type TensorKey,
-  tensorBytes,
-} from '../../swarm/messages/frame.ts';
+import { decodeFrame, FRAME_BYTES, type Frame, type TensorKey, tensorBytes } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import { creditContent, decodeEnvelope, encodeEnvelope, RELAY_WINDOW_BYTES } from '../../swarm/messages/relay.ts';
 import { sliceName } from '../../swarm/ways/compared.ts';
@@ -161,10 +154,11 @@ export class Relay {
   #look(from: PeerId, to: PeerId, content: Uint8Array<ArrayBuffer>): boolean {
     const watch = this.#watch;
     const direction = `${from} ${to}`;
-    if (watch === null || !this.isWatched(from, to) || isOfAnswer(content.slice().buffer)) return true;
+    if (watch === null || !this.isWatched(from, to)) return true;
     const frame = decodeFrame(content.slice().buffer);
     if (!frame.ok || frame.value.epoch !== watch.epoch || frame.value.payload.length % 4 !== 0) return true;
     const { payload, encoding, offset, kind } = frame.value;
+    if (kind === 'answer') return true; // of no step
     const age = this.#pairs.stepsSince(from, to, frame.value);
     if (kind === 'slice' && (typeof age !== 'number' || !isNext(watch, from, to, frame.value, age))) return false;
     if (age !== null) watch.wentBy.saw(from, to, frame.value, age === 'none' ? null : age);

@@ -66,10 +66,6 @@ export class Pages {
     this.#free.push(...known.pages.toReversed());
     this.#conversations.delete(conversation);
   }
-
-  clear(): void {
-    for (const conversation of [...this.#conversations.keys()]) this.end(conversation);
-  }
 }
 
 /** The row of the cache that a position has. */

@@ -85,7 +85,7 @@ interface Piece {
 
 export class Answers {
   readonly #host: AnswerHost;
-  readonly #queue: Piece[] = [];
+  #queue: Piece[] = [];
   readonly #stages = new Map<number, Answering>();
   readonly #early = new Map<PeerId, ArrayBuffer[]>();
   /** By rows of a piece: what the newest took, in seconds. */
@@ -111,7 +111,7 @@ export class Answers {
   /** Another plan comes, or none: the server asks anew. */
   clear(): void {
     this.#generation++;
-    this.#queue.length = 0;
+    this.#queue = [];
     this.#early.clear();
     this.#spans.clear();
     for (const { answers } of this.#stages.values()) answers.close();
@@ -126,9 +126,7 @@ export class Answers {
     const again = new Set(message.parts.map(({ conversation }) => conversation));
     const isOld = ({ message: { stage, parts } }: Piece): boolean =>
       stage === message.stage && parts.some(({ conversation }) => again.has(conversation));
-    for (let place = this.#queue.findLastIndex(isOld); place >= 0; place = this.#queue.findLastIndex(isOld))
-      this.#queue.splice(place, 1);
-    this.#queue.push({ message, coming: this.#coming(message) });
+    this.#queue = [...this.#queue.filter((piece) => !isOld(piece)), { message, coming: this.#coming(message) }];
     const early = message.from === null ? [] : (this.#early.get(message.from) ?? []);
     if (message.from !== null) this.#early.delete(message.from);
     for (const frame of early) if (message.from !== null) this.accept(message.from, frame);

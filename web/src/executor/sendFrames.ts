@@ -34,16 +34,17 @@ export const sendFrames = (
   hasLeft = false,
 ): Promise<void> => sending.meter.sending(to, sendEach(to, frames, sending, signal, hasLeft));
 
-async function sendEach(
+/** As `sendFrames`, of what no step waits for. */
+export async function sendEach(
   to: PeerId,
   frames: readonly ArrayBuffer[],
   { traffic, meter, ways }: Sending,
-  signal: AbortSignal,
-  hasLeft: boolean,
+  signal: AbortSignal | null = null,
+  hasLeft = false,
 ): Promise<void> {
   for (const [place, frame] of frames.entries()) {
     await traffic.maySend(to, frame.byteLength);
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     meter.sent(frame.byteLength);
     await ways.sendFrame(to, frame, hasLeft && place === frames.length - 1);
   }

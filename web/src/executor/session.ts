@@ -28,7 +28,7 @@ import { Meter } from './meter.ts';
 import { Neighbours, probeLink } from './neighbours.ts';
 import { type Role, roleBytes, warmRole } from './role.ts';
 import { meteredFiles } from './runFiles.ts';
-import { sendTensor } from './sendFrames.ts';
+import { sendEach, sendTensor } from './sendFrames.ts';
 import type { SessionParts, Ways } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
 import { TensorCheck } from './tensorCheck.ts';
@@ -130,7 +130,8 @@ export class Session {
       answered: (rows) => this.#meter.answered(rows),
       memoryBytes: () => this.#limits.memoryBytes ?? this.#profile?.memoryBytes ?? null,
       sendServer: (message) => parts.page.sendServer(message),
-      sendFrames: (to, frames) => this.#sendFrames(to, frames),
+      sendFrames: (to, frames) =>
+        sendEach(to, frames, { traffic: this.#traffic, meter: this.#meter, ways: parts.ways }),
     });
     this.limit(NO_LIMITS);
   }
@@ -442,15 +443,6 @@ export class Session {
   #answering(): ReturnType<AnswerHost['role']> {
     const [run, { role, committedStep }] = [this.#run, this.#holding];
     return run && role && { role, engine: run.engine, steps: committedStep };
-  }
-
-  /** Of answers: they belong to no step, which goes on where they are lost. */
-  async #sendFrames(to: PeerId, frames: readonly ArrayBuffer[]): Promise<void> {
-    for (const frame of frames) {
-      await this.#traffic.maySend(to, frame.byteLength);
-      this.#meter.sent(frame.byteLength);
-      await this.#parts.ways.sendFrame(to, frame);
-    }
   }
 
   #atWork(): { readonly run: JoinedRun; readonly role: Role } {

@@ -77,6 +77,13 @@ export function pieceSizes(most: number, family: AdapterFamily): number[] {
   return [...sizes.filter((size) => size < most), most];
 }
 
+/** The smallest of these sizes that so many fit in. */
+export function sizeFor(most: number, count: number, family: AdapterFamily): number {
+  const size = pieceSizes(most, family).find((one) => one >= count);
+  invariant(size !== undefined, `${count} rows are more than the ${most} that there is room for`);
+  return size;
+}
+
 type AttentionRow = Extract<Operation, { op: 'attention' }>;
 
 function attention(step: Step, row: AttentionRow, { rows: N, buffer }: Places, model: Model): KernelCall[] {

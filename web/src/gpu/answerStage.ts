@@ -27,6 +27,7 @@ import {
   answerHead,
   answerPlaces,
   pieceSizes,
+  sizeFor,
 } from './answerCalls.ts';
 import { BufferSet, created, ReadbackPool } from './buffers.ts';
 import { launchesOf } from './compile.ts';
@@ -74,11 +75,7 @@ export class GpuAnswerStage implements AnswerStage {
   run(rows: readonly AnswerRow[], input: Float32Array<ArrayBuffer> | null = null): void {
     invariant(this.#passes && rows.length > 0, 'a stage is compiled, and a piece has a row');
     const { gpu, size, model } = this.#parts;
-    const sizes = pieceSizes(size.rows, gpu.family);
-    const count = at(
-      sizes,
-      sizes.findIndex((least) => least >= rows.length),
-    );
+    const count = sizeFor(size.rows, rows.length, gpu.family);
     this.#write(rows, count);
     if (!this.#program.first) {
       invariant(input?.length === rows.length * model.width, 'a later stage needs the stream');
@@ -86,14 +83,8 @@ export class GpuAnswerStage implements AnswerStage {
       gpu.device.queue.writeBuffer(this.#buffers.get(target), 0, input);
     }
     const draws = rows.flatMap(({ draw }, row) => (draw ? [{ row, draw }] : []));
-    const drawSizes = pieceSizes(size.draws, gpu.family);
-    const drawn =
-      draws.length === 0 || !this.#program.last
-        ? 0
-        : at(
-            drawSizes,
-            drawSizes.findIndex((least) => least >= draws.length),
-          );
+    const isDrawn = draws.length > 0 && this.#program.last;
+    const drawn = isDrawn ? sizeFor(size.draws, draws.length, gpu.family) : 0;
     if (drawn > 0) {
       const last = at(draws, draws.length - 1);
       const filled = [...draws, ...Array.from({ length: drawn - draws.length }, () => last)];
