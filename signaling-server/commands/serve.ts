@@ -188,10 +188,10 @@ function inviteToken(text: string): string {
 
 async function headlessDonors(server: Server, options: ServeOptions, log: Log): Promise<HeadlessDonor[]> {
   const { donors: count, browser } = options;
-  if (count === 0 || server.run.phase === 'finished') return [];
-  const opened = await openHeadlessDonors(server.ownDonorUrl, count, log, browser, (number) =>
-    log('info', `headless donor ${number} of ${count} takes part`),
-  );
+  const opened = await openHeadlessDonors(server.ownDonorUrl, count, log, browser, {
+    onOpened: (number) => log('info', `headless donor ${number} of ${count} takes part`),
+    isOver: () => server.run.phase === 'finished',
+  });
   if (!opened.ok) {
     await server.close();
     throw failed(opened.reason);

@@ -91,7 +91,7 @@ export class Pairs {
     else if (message.type === 'meetingOver') this.#metOver(message);
     else if (message.type === 'answer') this.#answers(to, message);
     else if (message.type === 'probe') this.#probes.set(nameOf(to, message.peer), nowMs + PROBE_MS);
-    else if (message.type === 'standby') this.#leave(to, message.state === 'spare');
+    else if (message.type === 'standby' && message.state !== 'finished') this.#leave(to, message.state === 'spare');
   }
 
   /** The stream of a piece, whose bytes no step has. */

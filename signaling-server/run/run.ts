@@ -374,7 +374,7 @@ export class ActiveRun implements Observed {
     const [found] = ready.flatMap((state) => planInForce(state) ?? []);
     if (found) return found;
     const all = (...names: string[]): boolean => states.every(({ phase }) => names.includes(phase.name));
-    return all('paused') ? 'kept' : all('finished', 'stopped', 'diverged') ? 'over' : null;
+    return all('paused', 'finished') ? 'kept' : all('finished', 'stopped', 'diverged') ? 'over' : null;
   }
 
   readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);

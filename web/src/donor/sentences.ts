@@ -75,6 +75,9 @@ const ACTIVITIES: Readonly<Record<DonorStatus['activity'], string>> = {
   evaluating: 'Testing the model on text it has never seen.',
 };
 
+const FINISHED = 'The run is finished. Thank you!';
+/** Its part of the model is still on this GPU. */
+const STILL_ANSWERS = `${FINISHED} While this page is open, your GPU helps the model answer questions.`;
 const ALONE = 'This step is done, and the next one begins.';
 
 type Tone = 'calm' | 'good' | 'wait' | 'bad';
@@ -205,7 +208,7 @@ function standing(state: DonorState): Headline {
       return headline('good', '●', 'Training', keepsStateAlone(state) ? KEEPS_STATE : computingSentence(state));
     case 'spare':
       return phase.finished
-        ? headline('good', '✓', 'Finished', 'The run is finished. Thank you!')
+        ? headline('good', '✓', 'Finished', (status?.gpuMemoryBytes ?? 0) > 0 ? STILL_ANSWERS : FINISHED)
         : headline('calm', '○', 'Standby', spareSentence(state, phase.why, phase.place));
     case 'paused':
       return pausedHeadline(state, phase.connected);

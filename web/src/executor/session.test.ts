@@ -37,16 +37,18 @@ const GROUPS = [
   { epoch: 2, islands: [1], state: equalSplit(MODEL, 1, [OTHER]).state },
 ];
 
-test('[IS83] a link that is lost after the epoch was given up is told of where a meeting beside its steps needs it', async () => {
+/** A session of one donor that has been told of the plan, and is ready. */
+async function ready(train: object, plan: Plan, mayAnswer: boolean) {
   const said: PeerMessage[] = [];
+  let gpuMemoryBytes = 0;
   let ready = (): void => undefined;
   const isReady = new Promise<void>((resolve) => {
     ready = resolve;
   });
   const engine = {
     ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
-    stage: async () => ({ bytes: 0, close: () => undefined, writeValues: () => undefined }) as unknown as Stage,
-    shards: async () => new KeeperState(shardsOf(MODEL, PLAN, ME)).shards,
+    stage: async () => ({ bytes: 4, close: () => undefined, writeValues: () => undefined }) as unknown as Stage,
+    shards: async () => new KeeperState(shardsOf(MODEL, plan, ME)).shards,
   } as unknown as Engine;
   const files = {
     tokenShard: async () => new ArrayBuffer(LIST.tokens),
@@ -59,8 +61,10 @@ test('[IS83] a link that is lost after the epoch was given up is told of where a
         said.push(message);
         if (message.type === 'ready') ready();
       },
-      showStatus: () => undefined,
-      mayAnswer: async () => false,
+      showStatus: (status) => {
+        gpuMemoryBytes = status.gpuMemoryBytes;
+      },
+      mayAnswer: async () => mayAnswer,
     },
     ways: {
       // The others are slow to meet.
@@ -70,14 +74,19 @@ test('[IS83] a link that is lost after the epoch was given up is told of where a
     ...{ engine: () => engine, files: () => files, now: () => 0, wait: async () => undefined },
   });
   const tell = (message: object) => session.serverSaid(message as ServerMessage);
-  const facts = {
+  const run = {
     ...{ name: 'r', model: CONFIG, data: LIST, order: { type: 'sequential' }, wire: 'f32' },
-    train: { steps: 8, sequenceLength: 4, globalBatchSize: 1, islands: ISLANDS },
+    train: { steps: 8, sequenceLength: 4, globalBatchSize: 1, ...train },
   };
-  tell({ type: 'welcome', peer: ME, token: 't', heard: null, run: facts });
+  tell({ type: 'welcome', peer: ME, token: 't', heard: null, run });
   const source = { from: 'checkpoint', step: 0 };
-  tell({ type: 'prepare', epoch: 1, generation: 0, step: 0, source, plan: PLAN, met: 0 });
+  tell({ type: 'prepare', epoch: 1, generation: 0, step: 0, source, plan, met: 0 });
   await isReady;
+  return { session, said, tell, memory: () => gpuMemoryBytes };
+}
+
+test('[IS83] a link that is lost after the epoch was given up is told of where a meeting beside its steps needs it', async () => {
+  const { session, said, tell } = await ready({ islands: ISLANDS }, PLAN, false);
   tell({ type: 'meet', epoch: 1, round: 0, attempt: 1, steps: [1, 1], groups: GROUPS, beside: true });
   const faults = () => said.flatMap((one) => (one.type === 'fault' ? [[one.reason, one.about]] : []));
   session.linkLost(B);
@@ -89,6 +98,14 @@ test('[IS83] a link that is lost after the epoch was given up is told of where a
     ['linkLost', B],
     ['linkLost', C],
   ]);
+});
+
+test.each([true, false])('[AN5] a finished run stays with a donor that answers questions: %s', async (mayAnswer) => {
+  const { tell, memory } = await ready({}, equalSplit(MODEL, 1, [ME]), mayAnswer);
+  expect(memory()).toBeGreaterThan(0);
+  tell({ type: 'standby', state: 'finished' });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(memory() > 0).toBe(mayAnswer);
 });
 
 // With islands an island's time is not the step's count.

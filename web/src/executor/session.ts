@@ -167,7 +167,7 @@ export class Session {
         if (message.epoch === this.#epochs.current?.number) this.#meetings.abandon();
         return this.#epochs.abandon(message.epoch, message.detail);
       case 'standby':
-        return this.#leave(message.state === 'spare');
+        return message.state === 'finished' ? this.#finished() : this.#leave(message.state === 'spare');
       case 'answer':
         return this.#answers.asked(message);
       case 'limits':
@@ -449,6 +449,16 @@ export class Session {
     const [run, { role }] = [this.#run, this.#holding];
     invariant(run && role, 'work came before a plan');
     return { run, role };
+  }
+
+  /** Nothing is left to train: what stands here answers questions, for as long as whoever gives it likes. */
+  #finished(): void {
+    const { role } = this.#holding;
+    if (!role || role.islands) return this.#leave();
+    this.#meter.show({ activity: 'idle' });
+    void this.#parts.page.mayAnswer().then((may) => {
+      if (!may && this.#holding.role === role) this.#leave();
+    });
   }
 
   #leave(isSpare = false): void {

@@ -29,6 +29,7 @@ test('[WP46] partners are those of the plan that the server named last, and of o
   expect(told(prepare(2, before, { from: 'kept' }))).toBe('acd');
   expect(told(prepare(3, line(A, B, D), { from: 'peers', epoch: 2, plan: before }))).toBe('acd');
   expect(told({ type: 'evaluate', epoch: 3, step: 1 })).toBe('ad');
+  expect(told({ type: 'standby', state: 'finished' })).toBeNull(); // questions still go from stage to stage
   expect(told(prepare(4, line(A, D, C), { from: 'checkpoint', step: 0 }))).toBe('');
   expect(told({ type: 'standby', state: 'spare' })).toBe('');
 });

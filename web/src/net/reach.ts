@@ -51,6 +51,7 @@ export class Reach {
         break;
       }
       case 'standby':
+        if (message.state === 'finished') return null; // questions still go from stage to stage
         this.#prepared = null;
         this.#now = NOBODY;
         // A spare one may own something, and meet others.
