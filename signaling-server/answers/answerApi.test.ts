@@ -35,7 +35,8 @@ class FakeAnswerer implements Answerer {
       this.aborted++;
     });
     if (this.refusal !== null) return { ok: false as const, refusal: this.refusal };
-    return { ok: true as const, tokens: this.#tokens(signal) };
+    const promise = { firstTokenSeconds: 1.25, tokensPerSecond: 4 };
+    return { ok: true as const, tokens: this.#tokens(signal), promise };
   }
 
   async *#tokens(signal: AbortSignal): AsyncGenerator<AnsweredToken> {
@@ -115,13 +116,18 @@ describe('a chat', () => {
     expect(Buffer.from(answerer.questions[0]?.ids ?? []).toString()).toBe('user:hi|');
     // 16 positions, of which the prompt has 8: the last token is never read.
     expect(answerer.questions[0]?.mostTokens).toBe(9);
+    const { response } = await openai.chat.completions.create({ model: 'tiny', messages }).withResponse();
+    const promised = ['first-token-seconds', 'tokens-per-second'].map((name) =>
+      response.headers.get(`x-shoal-${name}`),
+    );
+    expect(promised).toEqual(['1.25', '4.00']);
     const stream = await openai.chat.completions.create({
       ...{ model: 'tiny', messages, max_completion_tokens: 3, stop: ['lo'] },
       ...{ stream: true, stream_options: { include_usage: true } },
     });
     const chunks = [];
     for await (const chunk of stream) chunks.push(chunk);
-    expect(answerer.questions[1]?.mostTokens).toBe(3);
+    expect(answerer.questions[2]?.mostTokens).toBe(3);
     expect(chunks[0]?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' });
     expect(chunks.map(({ choices: [choice] }) => choice?.delta.content ?? '').join('')).toBe('hel');
     expect(chunks.at(-2)?.choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' });

@@ -192,9 +192,13 @@ async function answerCall(
     whenClosed(reply, over);
     const { temperature, topP, stops } = asked;
     const seed = asked.seed ?? randomInt(MOST_SEED);
-    const question = { run, step, ids, mostTokens, temperature, topP, seed, ends: text.ends };
+    const question = { from: caller.who, run, step, ids, mostTokens, temperature, topP, seed, ends: text.ends };
     const answer = await options.answerer.answer(question, work.signal);
     if (!answer.ok) return sendError(reply, refusalError(answer.refusal, step));
+    if (answer.promise) {
+      reply.header('x-shoal-first-token-seconds', answer.promise.firstTokenSeconds.toFixed(2));
+      reply.header('x-shoal-tokens-per-second', answer.promise.tokensPerSecond.toFixed(2));
+    }
     writing = new AnswerText({ text, ids, stops }, answer.tokens);
     const form = { ...asked, kind };
     if (!asked.stream) return reply.send(await wholeAnswer(form, writing));

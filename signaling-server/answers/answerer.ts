@@ -5,6 +5,8 @@
  */
 
 export interface Question {
+  /** Who asks: a key, an address, the dashboard. Places are given to askers in turn. */
+  readonly from: string;
   readonly run: string;
   /** The weights after so many committed steps; null: the newest that there are. */
   readonly step: number | null;
@@ -48,7 +50,12 @@ export type AnswerRefusal =
  * `AnswerFault` where there is no end of either kind.
  */
 export type ModelAnswer =
-  | { readonly ok: true; readonly tokens: AsyncIterable<AnsweredToken> }
+  | {
+      readonly ok: true;
+      readonly tokens: AsyncIterable<AnsweredToken>;
+      /** As far as is known when it begins: until the first token, and from one to the next. */
+      readonly promise?: { readonly firstTokenSeconds: number; readonly tokensPerSecond: number };
+    }
   | { readonly ok: false; readonly refusal: AnswerRefusal };
 
 /** What an answer broke off for, in a sentence for whoever asked. */

@@ -11,7 +11,7 @@ import { DonorAnswers, donorsFirst } from './donorAnswers.ts';
 const [A] = [peerId('a')];
 const PLAN: Plan = equalSplit(outlineModel(2, true), 2, [A], { microBatches: 2 });
 const QUESTION: Question = {
-  ...{ run: 'run', step: null, ids: [1, 2], mostTokens: 4, temperature: 0, topP: 1, seed: 0, ends: [9] },
+  ...{ from: 'key', run: 'run', step: null, ids: [1, 2], mostTokens: 4, temperature: 0, topP: 1, seed: 0, ends: [9] },
 };
 
 afterEach(() => void vi.useRealTimers());

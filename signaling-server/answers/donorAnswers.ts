@@ -16,8 +16,6 @@ import { TokenStream } from './tokenStream.ts';
 const LOOK_MS = 5_000;
 /** So long conversations wait for another plan. */
 const NO_PLAN_MS = 10_000;
-/** When to ask again where too many wait. */
-const BUSY_SECONDS = 5;
 
 export interface DonorAnswersHost {
   readonly vocabulary: number;
@@ -70,10 +68,15 @@ export class DonorAnswers implements Answerer {
   }
 
   async answer(question: Question, signal: AbortSignal): Promise<ModelAnswer> {
-    const room = this.#answering.room(this.#host.nowMs());
-    if (room === 'busy') return { ok: false, refusal: { of: 'busy', retrySeconds: BUSY_SECONDS } };
-    if (room === 'none' || question.step !== null) return { ok: false, refusal: { of: 'notThere', sentence: GONE } };
-    return { ok: true, tokens: this.#tokens(question, signal) };
+    const room = this.#answering.room(question.from, question.ids.length, this.#host.nowMs());
+    if (room.is === 'busy')
+      return { ok: false, refusal: { of: 'busy', retrySeconds: Math.ceil(room.retryMs / 1_000) } };
+    if (room.is === 'none' || question.step !== null) return { ok: false, refusal: { of: 'notThere', sentence: GONE } };
+    const { firstTokenMs, tokenMs } = room;
+    const tokens = this.#tokens(question, signal);
+    return firstTokenMs === null || !tokenMs
+      ? { ok: true, tokens }
+      : { ok: true, tokens, promise: { firstTokenSeconds: firstTokenMs / 1_000, tokensPerSecond: 1_000 / tokenMs } };
   }
 
   close(): void {
@@ -129,7 +132,7 @@ export const donorsFirst = (run: AskedRun, server: Answerer): Answerer => ({
       return answer;
     }
     const tokens = isLeft ? answer.tokens : continued(answer.tokens, server, question, signal);
-    return { ok: true, tokens: counted(tokens, run.counts, askedMs) };
+    return { ...answer, tokens: counted(tokens, run.counts, askedMs) };
   },
 });
 

@@ -123,7 +123,7 @@ describe('a run with a tokenizer', () => {
     const ids = await (await texts.of('worded')).encode('Some years');
     texts.close();
     invariant(ids.ok, 'it has tokens');
-    const question = { run: 'worded', step: null, ids: ids.value, mostTokens: 4, ends: [] };
+    const question = { from: 'key', run: 'worded', step: null, ids: ids.value, mostTokens: 4, ends: [] };
     const drawing = { temperature: 0, topP: 1, seed: 1 };
     const answer = await processor.answer({ ...question, ...drawing }, new AbortController().signal);
     invariant(answer.ok, 'it answers');

@@ -12,6 +12,7 @@ import { type AnsweredToken, AnswerFault, type ModelAnswer } from './answerer.ts
 import { ProcessorAnswerer } from './processorAnswerer.ts';
 
 const QUESTION = {
+  from: 'key',
   run: 'tiny',
   step: null,
   ids: [67, 97],

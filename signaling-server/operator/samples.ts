@@ -58,7 +58,7 @@ async function sampled(
     if (!ids.ok) return refusal(`a prompt ${ids.reason}`);
     if (ids.value.length === 0) return refusal(`the tokenizer has no tokens for the prompt "${prompt}"`);
     const { ends } = text;
-    const question = { run, step, ids: ids.value, mostTokens: tokens, ends, ...DRAWING };
+    const question = { from: 'dashboard', run, step, ids: ids.value, mostTokens: tokens, ends, ...DRAWING };
     const answer = await processor.answer({ ...question, ...(largestModel && { largestModel }) }, signal);
     if (!answer.ok) return refusal(signal.aborted ? TOO_LARGE : refusalText(answer.refusal));
     const added: number[] = [];

@@ -87,7 +87,7 @@ function ask(answering: Answering, ids: readonly number[], mostTokens: number, t
       },
       ended,
     };
-    answering.ask({ ids, mostTokens, temperature, topP: 1, seed: 0 }, asker, 0);
+    answering.ask({ from: 'someone', ids, mostTokens, temperature, topP: 1, seed: 0 }, asker, 0);
   });
   return { tokens, done };
 }

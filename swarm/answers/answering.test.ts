@@ -28,6 +28,7 @@ interface Sent {
 
 class Donors {
   readonly sent: Sent[] = [];
+  nowMs = 0;
   readonly answering = new Answering(MODULUS, (to, message) => this.sent.push({ to, message }));
   /** By donor, stage and conversation: what the first stage knows by its ids, and later ones by the stream. */
   readonly #read = new Map<string, number[]>();
@@ -76,7 +77,7 @@ class Donors {
         stream.map(({ rows }) => rows),
       );
     const tokens = message.to === null ? parts.flatMap(({ draw }, i) => (draw ? drawn(at(stream, i).all) : [])) : [];
-    this.answering.answered(to, { type: 'answered', epoch, piece, stage, steps: 3 + stage, tokens }, 0);
+    this.answering.answered(to, { type: 'answered', epoch, piece, stage, steps: 3 + stage, tokens }, this.nowMs);
     return true;
   }
 
@@ -120,7 +121,14 @@ test.each([1, 2, 3, 4, 5, 6])(
           token: (token: number) => void one.tokens.push(token),
           ended: (reason: string | null) => void one.ended.push(reason),
         };
-        const question = { ids, mostTokens: one.count, temperature: 0, topP: 1, seed: 0 };
+        const question = {
+          from: String(asked.length % 5),
+          ids,
+          mostTokens: one.count,
+          temperature: 0,
+          topP: 1,
+          seed: 0,
+        };
         const takeBack = answering.ask(question, asker, 0);
         if (random() < 0.1) takeBack();
         else asked.push(one);
@@ -149,26 +157,55 @@ test('an answer says of which steps the values were, and how many donors had a p
   donors.answering.planned({ epoch: 1, plan: at(plans, 2) }, 0);
   const told: object[] = [];
   const asker = { token: (_: number, by: object) => void told.push(by), ended: () => {} };
-  donors.answering.ask({ ids: [5], mostTokens: 1, temperature: 0, topP: 1, seed: 0 }, asker, 0);
+  donors.answering.ask({ from: 'someone', ids: [5], mostTokens: 1, temperature: 0, topP: 1, seed: 0 }, asker, 0);
   while (donors.work(0));
   expect(told).toEqual([{ fromStep: 3, toStep: 6, donors: 4 }]);
 });
 
+const NOTHING = { token: () => {}, ended: () => {} };
+const question = (from: string, mostTokens = 1) =>
+  ({ from, ids: [1], mostTokens, temperature: 0, topP: 1, seed: 0 }) as const;
+
 test('past the places of all chains and a bounded number that waits there is no room', () => {
   const donors = new Donors(seededRandom(1));
   const { answering } = donors;
-  expect(answering.room(0)).toBe('none');
+  const room = () => answering.room('a', 1, 0).is;
+  expect(room()).toBe('none');
   answering.planned({ epoch: 1, plan: at(plans, 0) }, 0);
   let asked = 0;
-  for (; answering.room(0) === 'free'; asked++)
-    answering.ask(
-      { ids: [1], mostTokens: 1, temperature: 0, topP: 1, seed: 0 },
-      { token: () => {}, ended: () => {} },
-      0,
-    );
-  expect([asked, answering.room(0)]).toEqual([16 + 64, 'busy']);
+  for (; room() === 'free'; asked++) answering.ask(question('a'), NOTHING, 0);
+  expect([asked, room()]).toEqual([16 + 64, 'busy']);
   while (donors.work(0));
-  expect(answering.room(0)).toBe('free');
+  expect(room()).toBe('free');
+});
+
+test('[AN6] whoever asks is told when the first token may come, and who would wait too long when to come back', () => {
+  const donors = new Donors(seededRandom(1));
+  const { answering } = donors;
+  answering.planned({ epoch: 1, plan: at(plans, 1) }, 0);
+  answering.ask(question('a'), NOTHING, 0);
+  donors.nowMs = 1_500;
+  while (donors.work(0));
+  expect(answering.room('a', 33, 0)).toEqual({ is: 'free', firstTokenMs: 3_000, tokenMs: 1_500 });
+  for (let i = 0; i < 16; i++) answering.ask(question('a', 25), NOTHING, 0);
+  const patient = { is: 'busy', retryMs: 25 * 1_500 - 30_000 };
+  expect([answering.room('a', 1, 0), answering.room('b', 1, 0)]).toEqual([patient, patient]);
+});
+
+test('[AN6] askers get places in turn', () => {
+  const donors = new Donors(seededRandom(1));
+  const { answering } = donors;
+  answering.planned({ epoch: 1, plan: at(plans, 0) }, 0);
+  const order: string[] = [];
+  const ask = (from: string): void => {
+    answering.ask(question(from), { token: () => void order.push(from), ended: () => {} }, 0);
+  };
+  for (let i = 0; i < 16 + 20; i++) ask('greedy');
+  for (let i = 0; i < 3; i++) ask('modest');
+  while (donors.work(0));
+  // One alone, 15 and the first place that is free again, then 16 in one piece: after it 6 greedy ones are left.
+  expect(order.lastIndexOf('modest')).toBeLessThan(1 + 16 + 16);
+  expect(order).toHaveLength(16 + 20 + 3);
 });
 
 test('a token that the model does not have ends an answer, and is told to nobody', () => {
@@ -180,7 +217,7 @@ test('a token that the model does not have ends an answer, and is told to nobody
     token: (token: number) => void told.push(token),
     ended: (reason: string | null) => void told.push(reason),
   };
-  answering.ask({ ids: [5], mostTokens: 3, temperature: 0, topP: 1, seed: 0 }, asker, 0);
+  answering.ask({ from: 'someone', ids: [5], mostTokens: 3, temperature: 0, topP: 1, seed: 0 }, asker, 0);
   const { epoch, piece, stage } = at(sent, 0);
   answering.answered(peerId('donor-0'), { type: 'answered', epoch, piece, stage, steps: 1, tokens: [MODULUS] }, 0);
   expect(told).toEqual(['a donor drew no token of this model']);

@@ -2,7 +2,8 @@
  * Who answers which conversation, piece by piece: conversations that go on with a token each share a piece, prompts are read
  * beside them as far as the piece has rows. Every chain of stages has one piece on its way for each of its stages. A
  * conversation whose keys and values are lost somewhere, or whose chain is gone, is read in again from its first token:
- * whoever reads it sees a pause. Tokens pass through here and are kept nowhere else.
+ * whoever reads it sees a pause. Askers get places in turn, however much one of them asks. Tokens pass through here and are
+ * kept nowhere else.
  */
 import { got, type PeerId } from '../base.ts';
 import {
@@ -18,6 +19,11 @@ import { owner, type Plan } from '../plan/plan.ts';
 /** Conversations that a chain answers at once, and that wait for a place. */
 const MOST_IN_CHAIN = ANSWER_DRAWS;
 const MOST_WAITING = 64;
+/** Who would wait longer for a place, as far as is known, is told to come back. */
+const MOST_WAIT_MS = 30_000;
+const LEAST_RETRY_MS = 5_000;
+/** How much of a chain's pace its newest piece says. */
+const NEWEST_SHARE = 0.2;
 /** A piece of which nothing is heard for so long is given up. */
 const PIECE_LIMIT_MS = 60_000;
 /** A chain without memory to answer, or with somebody who does not want to, is asked again after that. */
@@ -25,6 +31,8 @@ const NO_ROOM_MS = 60_000;
 const MOST_FAILURES = 5;
 
 interface TokenRequest {
+  /** Who asks: a key, an address. */
+  readonly from: string;
   readonly ids: readonly number[];
   readonly mostTokens: number;
   readonly temperature: number;
@@ -39,6 +47,12 @@ interface AnsweredBy {
   readonly toStep: number;
   readonly donors: number;
 }
+
+/** What whoever asks may expect, as far as is known. busy: too many wait, or too long. none: no chain answers. */
+type Room =
+  | { readonly is: 'free'; readonly firstTokenMs: number | null; readonly tokenMs: number | null }
+  | { readonly is: 'busy'; readonly retryMs: number }
+  | { readonly is: 'none' };
 
 interface Asker {
   token(token: number, by: AnsweredBy): void;
@@ -66,6 +80,8 @@ interface Chain {
   readonly peers: readonly PeerId[];
   most: number;
   blockedUntilMs: number;
+  /** From a piece's way out to its last stage's word, of the newest ones; null: there was none. */
+  pieceMs: number | null;
   /** Conversations that it had and that are over. */
   ended: number[];
 }
@@ -93,14 +109,46 @@ export class Answering {
     [this.#vocabulary, this.#send] = [vocabulary, send];
   }
 
-  /** Whether some chain takes a question. busy: too many wait. */
-  room(nowMs: number): 'free' | 'busy' | 'none' {
-    const places = this.#chains.reduce(
-      (sum, { most, blockedUntilMs }) => sum + (blockedUntilMs <= nowMs ? most : 0),
-      0,
-    );
-    if (places === 0) return 'none';
-    return this.#conversations.size < places + MOST_WAITING ? 'free' : 'busy';
+  /** What a question of so many tokens may expect. */
+  room(from: string, rows: number, nowMs: number): Room {
+    const chains = this.#chains.filter(({ blockedUntilMs }) => blockedUntilMs <= nowMs);
+    const places = chains.reduce((sum, { most }) => sum + most, 0);
+    if (places === 0) return { is: 'none' };
+    const known = chains.flatMap(({ pieceMs }) => pieceMs ?? []);
+    const pieceMs = known.length > 0 ? known.reduce((sum, ms) => sum + ms, 0) / known.length : null;
+    const all = [...this.#conversations.values()];
+    const rank = all.filter(({ question }) => question.from === from).length;
+    const waitMs = this.#passesBefore(rank, places) * (pieceMs ?? 0);
+    if (waitMs > MOST_WAIT_MS || all.length >= places + MOST_WAITING)
+      return { is: 'busy', retryMs: Math.max(LEAST_RETRY_MS, waitMs - MOST_WAIT_MS) };
+    const firstTokenMs = pieceMs && waitMs + Math.ceil(rows / ANSWER_ROWS) * pieceMs;
+    return { is: 'free', firstTokenMs, tokenMs: pieceMs };
+  }
+
+  /** Pieces that go by, one after another, until there is a place for the question after so many of the same asker. */
+  #passesBefore(rank: number, places: number): number {
+    const seated = [...this.#conversations.values()].filter(({ chain }) => chain);
+    const ends = seated.map(passesOf);
+    while (ends.length < places) ends.push(0);
+    for (const [before, ownRank] of this.#waiting()) {
+      if (ownRank > rank) break;
+      const next = Math.min(...ends);
+      ends[ends.indexOf(next)] = next + passesOf(before);
+    }
+    return Math.min(...ends);
+  }
+
+  /** Those without a place, whoever has the fewest conversations first, each with how many of its asker come before it. */
+  #waiting(): [Conversation, rank: number][] {
+    const counts = new Map<string, number>();
+    const all = [...this.#conversations.values()].sort((a, b) => Number(!a.chain) - Number(!b.chain) || a.id - b.id);
+    const ranked = all.map((conversation): [Conversation, number] => {
+      const { from } = conversation.question;
+      const rank = counts.get(from) ?? 0;
+      counts.set(from, rank + 1);
+      return [conversation, rank];
+    });
+    return ranked.filter(([{ chain }]) => !chain).sort(([, one], [, other]) => one - other);
   }
 
   /** The plan in force, null: there is none. Of another epoch all conversations begin anew. */
@@ -132,6 +180,9 @@ export class Answering {
     piece.answered.set(message.stage, message);
     if (piece.answered.size < piece.chain.peers.length) return;
     this.#pieces.delete(message.piece);
+    const { chain } = piece;
+    const tookMs = nowMs - piece.sentMs;
+    chain.pieceMs = chain.pieceMs === null ? tookMs : chain.pieceMs + NEWEST_SHARE * (tookMs - chain.pieceMs);
     const { tokens } = got(piece.answered, piece.chain.peers.length - 1);
     const drawing = piece.parts.filter(({ draw }) => draw !== null);
     for (const part of piece.parts) {
@@ -231,12 +282,11 @@ export class Answering {
     }
   }
 
-  /** Each conversation without a chain gets the one that has fewest, in the order in which they were asked. */
+  /** Each conversation without a chain gets the one that has fewest. */
   #seat(nowMs: number): void {
     const counts = new Map(this.#chains.map((chain) => [chain, 0]));
     for (const { chain } of this.#conversations.values()) if (chain) counts.set(chain, (counts.get(chain) ?? 0) + 1);
-    for (const conversation of this.#conversations.values()) {
-      if (conversation.chain) continue;
+    for (const [conversation] of this.#waiting()) {
       const [free] = [...counts]
         .filter(([chain, count]) => count < Math.min(MOST_IN_CHAIN, chain.most) && chain.blockedUntilMs <= nowMs)
         .sort(([, one], [, other]) => one - other);
@@ -276,6 +326,12 @@ export class Answering {
   }
 }
 
+/** Pieces that a conversation still takes, each with as many rows of it as can be. */
+const passesOf = (conversation: Conversation): number =>
+  Math.ceil(left(conversation) / ANSWER_ROWS) -
+  1 +
+  (conversation.question.mostTokens - (conversation.ids.length - conversation.question.ids.length));
+
 const left = ({ ids, read }: Conversation): number => ids.length - read;
 
 function partOf({ id, ids, read, question }: Conversation, most: number): AnswerPart {
@@ -292,7 +348,7 @@ function chainsOf(plan: Plan): Chain[] {
   const chains = new Map<string, Chain>();
   for (const { id } of plan.microBatches) {
     const peers = plan.stages.map((_, stage) => owner(plan, stage, id));
-    chains.set(peers.join(' '), { peers, most: MOST_IN_CHAIN, blockedUntilMs: 0, ended: [] });
+    chains.set(peers.join(' '), { peers, most: MOST_IN_CHAIN, blockedUntilMs: 0, pieceMs: null, ended: [] });
   }
   return [...chains.values()];
 }

@@ -454,7 +454,10 @@ export class Session {
   /** Nothing is left to train: what stands here answers questions, for as long as whoever gives it likes. */
   #finished(): void {
     const { role } = this.#holding;
-    if (!role || role.islands) return this.#leave();
+    if (!role || role.islands) {
+      this.#leave();
+      return;
+    }
     this.#meter.show({ activity: 'idle' });
     void this.#parts.page.mayAnswer().then((may) => {
       if (!may && this.#holding.role === role) this.#leave();
