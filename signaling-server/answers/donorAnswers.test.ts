@@ -22,9 +22,11 @@ function opened() {
   const counted: string[] = [];
   let inForce: { readonly epoch: number; readonly plan: Plan } | 'kept' | 'over' | null = { epoch: 1, plan: PLAN };
   let isConnected = true;
+  const counts = { tokenAnswered: (by: string) => void counted.push(by), sentAway: () => void counted.push('away') };
   const donors = new DonorAnswers({
     vocabulary: 100,
     nowMs: () => 0,
+    counts,
     send: (_, message) => void sent.push(message),
     isConnected: () => isConnected,
     committedSteps: () => 7,
@@ -39,8 +41,7 @@ function opened() {
       return { ok: true, tokens: tokens() };
     },
   };
-  const counts = { tokenAnswered: (by: string) => void counted.push(by), sentAway: () => void counted.push('away') };
-  const answerer = donorsFirst({ name: 'run', answers: donors, counts }, server);
+  const answerer = donorsFirst({ name: 'run', answers: donors }, server);
   const change = (next: typeof inForce, connected = true): void => {
     [inForce, isConnected] = [next, connected];
     donors.changed();
@@ -49,7 +50,7 @@ function opened() {
   /** The only stage draws this for the newest piece. */
   const draw = (token: number): void => {
     const { epoch, piece, stage } = at(sent, sent.length - 1);
-    donors.said(A, { type: 'answered', epoch, piece, stage, steps: 1_000, tokens: [token] });
+    donors.said(A, { type: 'answered', epoch, piece, stage, steps: 1_000, seconds: 0.5, tokens: [token] });
   };
   return { donors, answerer, sent, asked, counted, change, draw };
 }

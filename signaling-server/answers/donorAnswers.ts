@@ -6,10 +6,12 @@ import { Answering } from '../../swarm/answers/answering.ts';
 import { seedWord } from '../../swarm/answers/drawToken.ts';
 import type { PeerId } from '../../swarm/base.ts';
 import type { AnsweredMessage, AnswerMessage, UnansweredMessage } from '../../swarm/messages/answerWords.ts';
+import type { AnswerNumbers } from '../../swarm/messages/apiKeys.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { RunCounts } from '../monitoring/metrics.ts';
 import { type AnsweredToken, type Answerer, AnswerFault, type ModelAnswer, type Question } from './answerer.ts';
+import { AnswerFigures } from './answerFigures.ts';
 import { TokenStream } from './tokenStream.ts';
 
 /** How often it is looked whether a piece is overdue. */
@@ -20,6 +22,7 @@ const NO_PLAN_MS = 10_000;
 export interface DonorAnswersHost {
   readonly vocabulary: number;
   readonly nowMs: () => number;
+  readonly counts: Pick<RunCounts, 'tokenAnswered' | 'sentAway'>;
   send(to: PeerId, message: AnswerMessage): void;
   isConnected(peer: PeerId): boolean;
   /** What no donor's values are ahead of. */
@@ -33,6 +36,7 @@ class DonorsGone extends AnswerFault {}
 const GONE = 'no donor computes with these weights';
 
 export class DonorAnswers implements Answerer {
+  readonly figures: AnswerFigures;
   readonly #host: DonorAnswersHost;
   readonly #answering: Answering;
   readonly #timer: NodeJS.Timeout;
@@ -41,6 +45,7 @@ export class DonorAnswers implements Answerer {
 
   constructor(host: DonorAnswersHost) {
     this.#host = host;
+    this.figures = new AnswerFigures(host.counts, host.nowMs);
     this.#answering = new Answering(host.vocabulary, (to, message) => host.send(to, message));
     this.#timer = setInterval(() => this.#answering.look(host.nowMs()), LOOK_MS).unref();
   }
@@ -62,9 +67,14 @@ export class DonorAnswers implements Answerer {
 
   said(peer: PeerId, message: AnsweredMessage | UnansweredMessage): void {
     if (message.type === 'answered') {
+      this.figures.worked(message.seconds, this.#answering.donors);
       const steps = Math.min(message.steps, this.#host.committedSteps());
       this.#answering.answered(peer, { ...message, steps }, this.#host.nowMs());
     } else this.#answering.unanswered(peer, message, this.#host.nowMs());
+  }
+
+  get numbers(): AnswerNumbers {
+    return { open: this.#answering.open, ...this.figures.numbers };
   }
 
   async answer(question: Question, signal: AbortSignal): Promise<ModelAnswer> {
@@ -112,8 +122,7 @@ const faultOf = (reason: string): AnswerFault => (reason === GONE ? new DonorsGo
 
 interface AskedRun {
   readonly name: string;
-  readonly answers: Answerer;
-  readonly counts: Pick<RunCounts, 'tokenAnswered' | 'sentAway'>;
+  readonly answers: Answerer & Pick<DonorAnswers, 'figures'>;
 }
 
 /**
@@ -128,22 +137,22 @@ export const donorsFirst = (run: AskedRun, server: Answerer): Answerer => ({
     const isLeft = byDonors === null || (!byDonors.ok && byDonors.refusal.of === 'notThere');
     const answer = isLeft ? await server.answer(question, signal) : byDonors;
     if (!answer.ok) {
-      if (answer.refusal.of === 'busy') run.counts.sentAway();
+      if (answer.refusal.of === 'busy') run.answers.figures.sentAway();
       return answer;
     }
     const tokens = isLeft ? answer.tokens : continued(answer.tokens, server, question, signal);
-    return { ...answer, tokens: counted(tokens, run.counts, askedMs) };
+    return { ...answer, tokens: counted(tokens, run.answers.figures, askedMs) };
   },
 });
 
 async function* counted(
   tokens: AsyncIterable<AnsweredToken>,
-  counts: AskedRun['counts'],
+  figures: AnswerFigures,
   askedMs: number,
 ): AsyncGenerator<AnsweredToken> {
   let isFirst = true;
   for await (const token of tokens) {
-    counts.tokenAnswered(token.donors > 0 ? 'donors' : 'server', isFirst ? (monotonicMs() - askedMs) / 1_000 : null);
+    figures.tokenAnswered(token.donors > 0 ? 'donors' : 'server', isFirst ? (monotonicMs() - askedMs) / 1_000 : null);
     isFirst = false;
     yield token;
   }

@@ -228,11 +228,15 @@ const addWords: Adds = (api, change, { run, data: { store }, alerts }) => {
 };
 
 /** Of those who ask a model. What is written down names no key. */
-const addKeys: Adds = (api, change, { keys, apiMode: mode }) => {
+const addKeys: Adds = (api, change, { keys, apiMode: mode, run }) => {
   api.get(
     '/api/operator/keys',
     perMinute(READS_PER_MINUTE),
-    async (): Promise<ApiKeyList> => ({ mode, keys: keys.list().map(({ hash: _, ...key }) => key) }),
+    async (): Promise<ApiKeyList> => ({
+      mode,
+      keys: keys.list().map(({ hash: _, ...key }) => key),
+      answers: run.answers.numbers,
+    }),
   );
   change(
     '/api/operator/keys',

@@ -106,6 +106,7 @@ export class ActiveRun implements Observed {
     this.answers = new DonorAnswers({
       vocabulary: this.model.vocabulary,
       nowMs: monotonicMs,
+      counts: this.counts,
       send: (to, message) => this.reception.send(to, message),
       isConnected: (peer) => this.reception.measured().some((one) => one.peer === peer),
       committedSteps: () => this.committedSteps,

@@ -77,7 +77,11 @@ class Donors {
         stream.map(({ rows }) => rows),
       );
     const tokens = message.to === null ? parts.flatMap(({ draw }, i) => (draw ? drawn(at(stream, i).all) : [])) : [];
-    this.answering.answered(to, { type: 'answered', epoch, piece, stage, steps: 3 + stage, tokens }, this.nowMs);
+    this.answering.answered(
+      to,
+      { type: 'answered', epoch, piece, stage, steps: 3 + stage, seconds: 0, tokens },
+      this.nowMs,
+    );
     return true;
   }
 
@@ -219,6 +223,10 @@ test('a token that the model does not have ends an answer, and is told to nobody
   };
   answering.ask({ from: 'someone', ids: [5], mostTokens: 3, temperature: 0, topP: 1, seed: 0 }, asker, 0);
   const { epoch, piece, stage } = at(sent, 0);
-  answering.answered(peerId('donor-0'), { type: 'answered', epoch, piece, stage, steps: 1, tokens: [MODULUS] }, 0);
+  answering.answered(
+    peerId('donor-0'),
+    { type: 'answered', epoch, piece, stage, steps: 1, seconds: 0, tokens: [MODULUS] },
+    0,
+  );
   expect(told).toEqual(['a donor drew no token of this model']);
 });

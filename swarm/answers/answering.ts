@@ -109,6 +109,16 @@ export class Answering {
     [this.#vocabulary, this.#send] = [vocabulary, send];
   }
 
+  /** Questions that are being answered, or wait. */
+  get open(): number {
+    return this.#conversations.size;
+  }
+
+  /** Donors in any chain. */
+  get donors(): number {
+    return new Set(this.#chains.flatMap(({ peers }) => peers)).size;
+  }
+
   /** What a question of so many tokens may expect. */
   room(from: string, rows: number, nowMs: number): Room {
     const chains = this.#chains.filter(({ blockedUntilMs }) => blockedUntilMs <= nowMs);

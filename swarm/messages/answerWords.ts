@@ -40,9 +40,13 @@ export const answerMessage = z.object({
 });
 export type AnswerMessage = z.infer<typeof answerMessage>;
 
-/** A stage has done its part of a piece. `steps`: so many updates stand in its values. `tokens`: of the last stage, by parts that draw. */
+/**
+ * A stage has done its part of a piece. `steps`: so many updates stand in its values. `seconds`: its GPU took.
+ * `tokens`: of the last stage, by parts that draw.
+ */
 export const answeredMessage = z.object({
   ...{ type: z.literal('answered'), epoch: count, piece: count, stage: count, steps: count },
+  seconds: z.number().min(0),
   tokens: z.array(count).max(ANSWER_DRAWS),
 });
 

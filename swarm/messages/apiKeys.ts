@@ -14,5 +14,23 @@ export const apiKeyDraftSchema = z.object({
 export type ApiKeyDraft = z.infer<typeof apiKeyDraftSchema>;
 
 export const apiKeySchema = apiKeyDraftSchema.extend({ id: z.string(), madeAtMs: z.number() });
-export const apiKeyListSchema = z.object({ mode: z.enum(API_MODES), keys: z.array(apiKeySchema) });
+/** How questions to the active run have been answered in the newest five minutes. */
+const answerNumbersSchema = z.object({
+  /** Questions that are being answered, or wait. */
+  open: z.number(),
+  tokensPerSecond: z.number(),
+  /** From the question on; most: of 95 in a hundred no later. Null: none was asked. */
+  firstTokenSeconds: z.object({ median: z.number().nullable(), most: z.number().nullable() }),
+  /** For want of a place. */
+  sentAway: z.number(),
+  /** Of the donors' time, in which their GPUs did nothing but answer. */
+  donorShare: z.number(),
+});
+export type AnswerNumbers = z.infer<typeof answerNumbersSchema>;
+
+export const apiKeyListSchema = z.object({
+  mode: z.enum(API_MODES),
+  keys: z.array(apiKeySchema),
+  answers: answerNumbersSchema,
+});
 export type ApiKeyList = z.infer<typeof apiKeyListSchema>;

@@ -77,7 +77,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
   },
   { type: 'fault', epoch: 1, reason: 'linkLost', about: B, detail: 'd' },
   { type: 'resumed', generation: 0, role: { epoch: 1, step: 2 }, handedOver: null },
-  { type: 'answered', epoch: 3, piece: 9, stage: 1, steps: 40, tokens: [7, 0] },
+  { type: 'answered', epoch: 3, piece: 9, stage: 1, steps: 40, seconds: 0.02, tokens: [7, 0] },
   { type: 'unanswered', epoch: 3, piece: 9, stage: 1, reason: 'gone', conversations: [4] },
   { type: 'pause' },
   { type: 'resume' },

@@ -81,7 +81,9 @@ test('[AN2] an idle donor does a piece at once, and says of how many steps its v
       [6, 1, true],
     ],
   ]);
-  expect(said).toEqual([{ type: 'answered', epoch: 1, piece: 1, stage: 0, steps: 3, tokens: [7] }]);
+  expect(said).toEqual([
+    { type: 'answered', epoch: 1, piece: 1, stage: 0, steps: 3, seconds: expect.any(Number), tokens: [7] },
+  ]);
 });
 
 test('[AN2] where training may be due at any moment a piece waits', async () => {

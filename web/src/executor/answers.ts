@@ -243,9 +243,16 @@ export class Answers {
     while (isStill() && !this.#fits(rows.length)) await this.#host.wait(LOOK_SECONDS);
     if (!isStill()) return null;
     const steps = this.#host.role()?.steps ?? 0;
-    await this.#compute(answering, rows, coming && new Float32Array(coming.bytes.buffer), isStill);
+    const seconds = await this.#compute(answering, rows, coming && new Float32Array(coming.bytes.buffer), isStill);
     if (!isStill()) return null; // what it made is gone with its buffers
-    const told = { type: 'answered', epoch: message.epoch, piece: message.piece, stage: message.stage, steps } as const;
+    const told = {
+      type: 'answered',
+      epoch: message.epoch,
+      piece: message.piece,
+      stage: message.stage,
+      steps,
+      seconds,
+    } as const;
     if (message.to === null) {
       const draws = rows.some(({ draw }) => draw !== null);
       const tokens = draws ? await answering.answers.readTokens() : [];
@@ -275,7 +282,7 @@ export class Answers {
     rows: readonly AnswerRow[],
     input: Float32Array<ArrayBuffer> | null,
     isStill: () => boolean,
-  ): Promise<void> {
+  ): Promise<number> {
     const { now, throttle, windows } = this.#host;
     const isForced = windows.secondsLeft === 0;
     const count = rows.length;
@@ -295,6 +302,7 @@ export class Answers {
     this.#spans.set(size, [...(this.#spans.get(size) ?? []), seconds].slice(-SPANS_KEPT));
     this.#host.answered(count);
     if (isForced) this.#earnedSeconds -= seconds / throttle.speed;
+    return seconds;
   }
 
   /** Made where it is asked for first; null: there is no memory for it, or the stage has not all of its weights. */

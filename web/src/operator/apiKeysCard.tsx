@@ -1,16 +1,16 @@
 /** Who may ask the models over the API: keys are made here, shown once, and revoked. */
 import { useState } from 'preact/hooks';
 import { z } from 'zod';
-import { type ApiKeyList, type ApiMode, apiKeyDraftSchema, apiKeyListSchema } from '../../../swarm/messages/apiKeys.ts';
+import { type ApiMode, apiKeyDraftSchema, apiKeyListSchema } from '../../../swarm/messages/apiKeys.ts';
 import { onSubmit, Quantity, TextField } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
 import { Card, SmallButton } from '../page/parts.tsx';
 import { type Act, Answer, Confirm, useAct } from './act.tsx';
+import { NO_KEYS } from './answersCard.tsx';
 import { tell, useAnswer } from './api.ts';
 
 const USUAL_TOKENS_AN_HOUR = 20_000;
 const madeSchema = z.object({ value: z.object({ key: z.string() }) });
-const NONE: ApiKeyList = { mode: 'keys', keys: [] };
 
 const WHO_MAY: Readonly<Record<ApiMode, string>> = {
   off: 'Nobody may ask the models of this server (--api off).',
@@ -20,7 +20,7 @@ const WHO_MAY: Readonly<Record<ApiMode, string>> = {
 
 /** `version`: an operator did something, the list may be another. */
 export function ApiKeysCard({ version }: { readonly version: number }) {
-  const [{ mode, keys }, refresh] = useAnswer('/api/operator/keys', apiKeyListSchema, NONE, version);
+  const [{ mode, keys }, refresh] = useAnswer('/api/operator/keys', apiKeyListSchema, NO_KEYS, version);
   const [key, show] = useState<string | null>(null);
   const act = useAct();
   const revoke = async (id: string): Promise<void> => {

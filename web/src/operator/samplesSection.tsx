@@ -8,6 +8,7 @@ import { countText, lossText } from '../page/format.ts';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { UNSEEN_LOSS } from '../page/unseenLoss.ts';
 import { Answer, useAct } from './act.tsx';
+import { AnswersCard } from './answersCard.tsx';
 import { query, tell, useAnswer } from './api.ts';
 import type { SectionProps } from './props.ts';
 import { checkpointsVersion, useRuns } from './runList.ts';
@@ -28,6 +29,7 @@ export function SamplesSection({ state, snapshot: { run } }: SectionProps) {
   return (
     <>
       <SampleForm run={run} checkpoints={checkpoints} known={promptsOf(samples.samples)} onWritten={refresh} />
+      <AnswersCard />
       <SampleTable samples={samples} />
     </>
   );
