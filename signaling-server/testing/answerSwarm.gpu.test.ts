@@ -58,7 +58,7 @@ function answersOf(swarm: OneProcess, engine: Engine, plan: Plan, bytes: number 
         throttle: { ...FULL_SPEED, freeInSeconds: 0, speed: 1 },
         role: () => ({ role, engine, steps: 7 }),
         mayAnswer: async () => true,
-        answered: () => {},
+        answering: () => {},
         memoryBytes: () => bytes,
         sendServer: (message) => {
           told.push({ peer: role.peer, message });

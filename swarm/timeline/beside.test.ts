@@ -15,7 +15,7 @@ const PLAN: Plan = {
 const said = (...actions: string[]) => actions.map((action) => ({ action, start: 1, end: 2 }));
 
 test('every word is read as it is written', () => {
-  const words = ['1SEND_F3', '1SEND_B3', '0GATHER_F3', '0GATHER_B3', '0REDUCE', '0GATHER'];
+  const words = ['1SEND_F3', '1SEND_B3', '0GATHER_F3', '0GATHER_B3', '0REDUCE', '0GATHER', '0ANSWER'];
   for (const word of [...words, 'UPDATE', 'UPDATE_HOST', 'SEND_V', 'SWITCH', 'MEET']) {
     const action = readBeside(word);
     expect(action && besideText(action)).toBe(word);

@@ -15,9 +15,9 @@ interface Passing {
   readonly microBatch: number;
 }
 
-/** REDUCE until its gradient sums are with their keepers, GATHER until its new values are here. */
+/** REDUCE until its gradient sums are with their keepers, GATHER until its new values are here; ANSWER: a piece of answers on the GPU. */
 interface OfStage {
-  readonly op: 'REDUCE' | 'GATHER';
+  readonly op: 'REDUCE' | 'GATHER' | 'ANSWER';
   readonly stage: number;
 }
 
@@ -37,9 +37,9 @@ export interface BesideSpan extends Interval {
 /** Longer than any deadline lets a donor take. */
 const LONGEST_SECONDS = 3_600;
 const TEXT =
-  /^(?:(\d+)(SEND_F|SEND_B|GATHER_F|GATHER_B)(\d+)|(\d+)(REDUCE|GATHER)|(UPDATE|UPDATE_HOST|SEND_V|SWITCH|MEET))$/;
+  /^(?:(\d+)(SEND_F|SEND_B|GATHER_F|GATHER_B)(\d+)|(\d+)(REDUCE|GATHER|ANSWER)|(UPDATE|UPDATE_HOST|SEND_V|SWITCH|MEET))$/;
 
-/** `1SEND_F3`, `0GATHER_F3`, `0REDUCE`, `UPDATE_HOST`. */
+/** `1SEND_F3`, `0GATHER_F3`, `0REDUCE`, `0ANSWER`, `UPDATE_HOST`. */
 export function besideText(action: BesideAction): string {
   if ('microBatch' in action) return `${action.stage}${action.op}${action.microBatch}`;
   return 'stage' in action ? `${action.stage}${action.op}` : action.op;

@@ -59,7 +59,7 @@ function opened({ idle = true, mayAnswer = true, before = () => Promise.resolve(
     role: () => (here ? { role, engine, steps: 3 } : null),
     mayAnswer: async () => mayAnswer,
     memoryBytes: () => null,
-    answered: () => {},
+    answering: () => {},
     sendServer: (message) => void said.push(message),
     sendFrames: async () => {},
   };

@@ -58,8 +58,8 @@ export interface AnswerHost {
   mayAnswer(): Promise<boolean>;
   /** Bytes that it may have on its GPU in all; null: nothing is known. */
   memoryBytes(): number | null;
-  /** So many rows of answers have gone through a stage. */
-  answered(rows: number): void;
+  /** So many rows of answers go through a stage, until then. */
+  answering(stage: number, rows: number, done: Promise<void>): void;
   sendServer(message: AnsweredMessage | UnansweredMessage): void;
   sendFrames(to: PeerId, frames: readonly ArrayBuffer[]): Promise<void>;
 }
@@ -243,7 +243,13 @@ export class Answers {
     while (isStill() && !this.#fits(rows.length)) await this.#host.wait(LOOK_SECONDS);
     if (!isStill()) return null;
     const steps = this.#host.role()?.steps ?? 0;
-    const seconds = await this.#compute(answering, rows, coming && new Float32Array(coming.bytes.buffer), isStill);
+    const seconds = await this.#compute(
+      message.stage,
+      answering,
+      rows,
+      coming && new Float32Array(coming.bytes.buffer),
+      isStill,
+    );
     if (!isStill()) return null; // what it made is gone with its buffers
     const told = {
       type: 'answered',
@@ -278,6 +284,7 @@ export class Answers {
   }
 
   async #compute(
+    stage: number,
     { of, answers }: Answering,
     rows: readonly AnswerRow[],
     input: Float32Array<ArrayBuffer> | null,
@@ -294,13 +301,13 @@ export class Answers {
     let done: Promise<void> = Promise.resolve();
     await throttle.run({ op: 'answer', rows: count }, submit, () => {
       done = of.settled();
+      this.#host.answering(stage, count, done);
       return done;
     });
     await done;
     const seconds = now() - begun;
     const size = sizeOf(count);
     this.#spans.set(size, [...(this.#spans.get(size) ?? []), seconds].slice(-SPANS_KEPT));
-    this.#host.answered(count);
     if (isForced) this.#earnedSeconds -= seconds / throttle.speed;
     return seconds;
   }

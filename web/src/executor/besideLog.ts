@@ -4,7 +4,7 @@
  */
 import type { PeerId } from '../../../swarm/base.ts';
 import type { TensorKey } from '../../../swarm/messages/frame.ts';
-import { type BesideAction, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
+import { type BesideAction, type BesideOp, type BesideSpan, besideText } from '../../../swarm/timeline/beside.ts';
 import type { ReportedSpan } from '../../../swarm/timeline/measured.ts';
 
 type Sent = Pick<TensorKey, 'kind' | 'stage' | 'index'>;
@@ -16,6 +16,8 @@ function actionOf({ kind, stage, index }: Sent): BesideAction | null {
   if (kind === 'slice' || kind === 'share') return { op: 'REDUCE', stage };
   return kind === 'values' ? { op: 'SEND_V' } : null;
 }
+
+const ONE_BY_ONE: readonly BesideOp[] = ['GATHER_F', 'GATHER_B', 'ANSWER'];
 
 export class BesideLog {
   readonly #peer: PeerId;
@@ -32,10 +34,10 @@ export class BesideLog {
     this.#now = now;
   }
 
-  /** From now until then; what fails is no span. Each gather of a block is one of its own. */
+  /** From now until then; what fails is no span. Each gather of a block is one of its own, and so is each piece of answers. */
   until(action: BesideAction, done: Promise<unknown>): void {
     const startSeconds = this.#now();
-    const isOne = action.op === 'GATHER_F' || action.op === 'GATHER_B';
+    const isOne = ONE_BY_ONE.includes(action.op);
     const key = isOne ? `${besideText(action)} ${startSeconds}` : besideText(action);
     this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
     done.then(

@@ -157,6 +157,11 @@ export class StepRun {
     return this.#timeline;
   }
 
+  /** A piece of answers that the GPU does meanwhile. */
+  answering(stage: number, done: Promise<unknown>): void {
+    this.#beside.until({ op: 'ANSWER', stage }, done);
+  }
+
   /** Runs a round of an evaluation; the sums of cross-entropy of the rows that `counted` admits, by micro-batch. */
   async evaluate(
     actions: readonly Action[],

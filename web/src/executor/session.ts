@@ -96,6 +96,8 @@ export class Session {
   readonly #meetings: Meetings;
   readonly #windows: IdleWindows;
   readonly #answers: Answers;
+  /** The step under way. */
+  #step: StepRun | null = null;
   #limits: Limits = NO_LIMITS;
   /** Of the epoch in progress, where the server wants it checked. */
   #check: TensorCheck | null = null;
@@ -127,7 +129,10 @@ export class Session {
       ...{ ...clock, windows: this.#windows, throttle: this.#dutyCycle },
       role: () => this.#answering(),
       mayAnswer: () => parts.page.mayAnswer(),
-      answered: (rows) => this.#meter.answered(rows),
+      answering: (stage, rows, done) => {
+        this.#step?.answering(stage, done);
+        this.#meter.answered(rows);
+      },
       memoryBytes: () => this.#limits.memoryBytes ?? this.#profile?.memoryBytes ?? null,
       sendServer: (message) => parts.page.sendServer(message),
       sendFrames: (to, frames) =>
@@ -342,8 +347,12 @@ export class Session {
     this.#settle(run, role);
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale, endsTurn: end !== null };
-    const work = () => new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step), copies);
-    const timeline = await this.#windows.step(work);
+    const stepRun = new StepRun(role, around, step);
+    this.#step = stepRun;
+    const work = () => stepRun.train(actions, !this.#holding.isFirst(step), copies);
+    const timeline = await this.#windows.step(work).finally(() => {
+      this.#step = null;
+    });
     this.#holding.gathered(step + 1);
     this.#meter.end(timeline);
   }

@@ -6,7 +6,7 @@ import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 
 interface Kind {
   readonly name: string;
-  readonly patch: 'sending' | 'gathering' | 'reducing' | 'updating' | 'hosting' | 'values';
+  readonly patch: 'sending' | 'gathering' | 'reducing' | 'updating' | 'hosting' | 'values' | 'answering';
   readonly ops: readonly BesideOp[];
 }
 
@@ -17,6 +17,7 @@ const KINDS: readonly Kind[] = [
   { name: 'update on the GPU', patch: 'updating', ops: ['UPDATE'] },
   { name: 'update in main memory', patch: 'hosting', ops: ['UPDATE_HOST'] },
   { name: 'new values out and in', patch: 'values', ops: ['SEND_V', 'GATHER'] },
+  { name: 'answers', patch: 'answering', ops: ['ANSWER'] },
 ];
 
 /** Of micro-batches, and of what a donor's turn ends with. */
