@@ -171,3 +171,15 @@ test.runIf(IS_LONG)('bench kernels: every kernel is right in headless Chromium',
   expect(kernels.length).toBeGreaterThan(10);
   expect(kernels.filter(({ right }) => right !== true)).toEqual([]);
 });
+
+test('a swarm ends with the first held-out loss that is low enough, and says so in one document', async () => {
+  const evaluation = { files: ['corpus.txt'], everySteps: 2 };
+  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, evaluation }));
+  const { code, stdout, stderr } = await shoal('swarm', run, '--donors', '1', '--until-loss', '5', '--json');
+  expect(code, stderr).toBe(0);
+  const { outcome, steps, losses, evaluations } = JSON.parse(stdout);
+  expect([outcome, losses.length]).toEqual(['lossReached', steps]);
+  const found = evaluations.map(({ loss }: { loss: number }) => loss <= 5);
+  expect(found).toEqual(found.map((_: boolean, place: number) => place === found.length - 1));
+  expect(steps).toBeLessThan(20);
+});

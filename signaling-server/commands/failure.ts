@@ -1,10 +1,13 @@
-/** How a command ends when it cannot do what it was asked: one sentence, and exit code 2 (bad input) or 1. */
+/**
+ * How a command ends when it cannot do what it was asked: one sentence, and exit code 2 (bad input) or 1; of `swarm` also 3 (a
+ * loss was not reached) or 4 (its time is over).
+ */
 import type { Result } from '../../swarm/base.ts';
 
 export class CommandFailure extends Error {
-  readonly exitCode: 1 | 2;
+  readonly exitCode: 1 | 2 | 3 | 4;
 
-  constructor(sentence: string, exitCode: 1 | 2) {
+  constructor(sentence: string, exitCode: CommandFailure['exitCode']) {
     super(oneLine(sentence));
     this.exitCode = exitCode;
   }

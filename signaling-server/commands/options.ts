@@ -38,6 +38,14 @@ export const wholeNumber =
     return value;
   };
 
+export const positive =
+  (name: string) =>
+  (text: string): number => {
+    const value = text.trim() === '' ? Number.NaN : Number(text);
+    if (value > 0 && value < Number.POSITIVE_INFINITY) return value;
+    throw badInput(`${name} must be a number above 0, not "${text}"`);
+  };
+
 /** auto: whatever plan has the best predicted step time. */
 export type ScheduleWish = ScheduleName | 'auto';
 export const SCHEDULE_WISHES: readonly ScheduleWish[] = ['auto', ...SCHEDULE_NAMES];

@@ -21,7 +21,7 @@ import { readJsonFile } from '../files/jsonFile.ts';
 import { trainedRun } from '../weights/initialWeights.ts';
 import { aligned } from './aligned.ts';
 import { badInput, mustHave, need } from './failure.ts';
-import { tryIt } from './options.ts';
+import { positive, tryIt } from './options.ts';
 import { type IslandAnswer, islandDocument, islandTable, linksSaid } from './planIslands.ts';
 
 interface PlanOptions {
@@ -37,18 +37,11 @@ export function addPlanCommand(program: Command): void {
     .description('show the plan that the server would make for a cluster, with its predicted step time and memory')
     .argument('<run.json>', 'the run: its model and its batch')
     .option('--cluster <file>', 'a JSON file that names the peers and their links')
-    .option('--seconds <s>', 'search for this many seconds (default: a quick search)', positiveSeconds)
+    .option('--seconds <s>', 'search for this many seconds (default: a quick search)', positive('--seconds'))
     .option('--what-if <text>', 'also plan for an edited cluster: "add 4 like a; remove b; uploadBytesPerSecond x2"')
     .option('--json', 'one JSON document on standard output')
     .addHelpText('after', tryIt('plan docs/examples/gpt2-small.json --cluster docs/examples/cluster.json'))
     .action(planCommand);
-}
-
-function positiveSeconds(text: string): number {
-  const value = Number(text);
-  if (text.trim() === '' || !(value > 0) || !Number.isFinite(value))
-    throw badInput(`--seconds must be a number above 0, not "${text}"`);
-  return value;
 }
 
 async function planCommand(path: string, options: PlanOptions): Promise<void> {

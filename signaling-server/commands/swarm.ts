@@ -1,18 +1,16 @@
 /** `shoal swarm`: a server and N headless donors train a run to its end. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { given, invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { given, invariant, type Result, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { ModelRequests, readModelRequests } from '../answers/modelRequests.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
-import { messageOf } from '../files/errorWords.ts';
-import { makeFolder } from '../files/makeFolder.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { impossibleFault } from '../headless/donorTab.ts';
@@ -29,8 +27,6 @@ import {
 import { monotonicMs } from '../monitoring/clock.ts';
 import { terminalLog } from '../monitoring/log.ts';
 import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
-import { exportRun } from '../store/exportRun.ts';
-import { rollBacksSince } from '../store/rollBacks.ts';
 import { copyData } from '../store/storeCopy.ts';
 import { exportRoomFault, exportTarget } from '../weights/exportFolder.ts';
 import { trainedRun } from '../weights/initialWeights.ts';
@@ -43,6 +39,7 @@ import {
   checkRecord,
   donorSpec,
   planOptions,
+  positive,
   RECORD_OPTION,
   SCHEDULE_WISHES,
   schedule,
@@ -50,22 +47,18 @@ import {
   wholeNumber,
 } from './options.ts';
 import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
+import { conclude, type Wanted } from './swarmResult.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
 
-interface SwarmOptions extends PlanOptions {
+interface SwarmOptions extends PlanOptions, Wanted {
   readonly steps?: number;
-  readonly metrics?: string;
-  readonly export?: string;
   readonly dataDir?: string;
   readonly seed?: number;
-  readonly report?: string;
-  readonly record?: string;
   readonly chaos?: string;
   readonly browser: BrowserName;
   readonly servers?: number;
   readonly requests?: string;
-  readonly answers?: string;
 }
 
 /** What the examples of export, sample and replay go on with. */
@@ -112,6 +105,17 @@ export function addSwarmCommand(program: Command): void {
       'ask the model at steps of its training, as /v1/completions is asked: one JSON line each',
     )
     .option('--answers <file>', 'where its answers go, one JSON line each')
+    .option(
+      '--until-loss <x>',
+      'stop at the first held-out loss that is no higher; exit code 3: none was',
+      positive('--until-loss'),
+    )
+    .option(
+      '--time-limit <s>',
+      'stop after S seconds, with what is done by then; exit code 4',
+      positive('--time-limit'),
+    )
+    .option('--json', 'a summary as one JSON document on standard output')
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--donor <spec>',
@@ -292,6 +296,7 @@ async function train(
     interrupt: interrupt.signal,
     chaos,
     requests,
+    ...given({ untilLoss: options.untilLoss, timeLimitSeconds: options.timeLimit }),
     onChange: progressLines(terms, (line) => log('info', line)),
   });
 }
@@ -303,35 +308,9 @@ const quoted = (word: string): string => (/^[\w./:@%+=,-]+$/.test(word) ? word :
 const exportWords = (directory: string, { options, runName }: Task): string =>
   `shoal export --data-dir ${quoted(directory)} --run ${runName} --out ${quoted(options.export ?? '')}`;
 
-/** Report, export and exit code, with the store as the training left it. Answers with why nothing was exported. */
-async function conclude(data: DataDirectory, task: Task, trained: Trained): Promise<string | null> {
-  const { options, runName, eventsBefore } = task;
-  const { outcome, chaos, faults, memory, refused } = trained;
-  const log = terminalLog();
-  if (options.report !== undefined) {
-    const rollbacks = rollBacksSince(data.store, runName, eventsBefore);
-    makeFolder(dirname(options.report));
-    writeFileSync(options.report, `${JSON.stringify({ chaos, rollbacks, memory, faults, refused })}\n`);
-  }
-  if (options.answers !== undefined && outcome === 'finished') {
-    makeFolder(dirname(options.answers));
-    writeFileSync(options.answers, trained.answers.map((answer) => `${JSON.stringify(answer)}\n`).join(''));
-  }
-  if (outcome === 'interrupted')
-    throw failed(`stopped after ${trained.committedSteps} steps, before the end of the run`);
-  if (options.export !== undefined) {
-    const exported = await exportRun(data, runName, options.export).catch((error: unknown) =>
-      refusal(messageOf(error)),
-    );
-    if (!exported.ok) return exported.reason;
-    log('info', `exported to ${exported.value}`);
-  }
-  const missed = chaos.flatMap(({ entry, firedAtStep }) => (firedAtStep === null ? entry : []));
-  if (missed.length > 0) throw failed(`--chaos ${missed.join(',')} had no effect before the run ended`);
-  return null;
-}
-
-function checkSteps({ train }: RunFile, path: string, { steps }: SwarmOptions): void {
+function checkSteps({ train, evaluation }: RunFile, path: string, { steps, untilLoss }: SwarmOptions): void {
+  if (untilLoss !== undefined && !evaluation)
+    throw badInput(`--until-loss: ${path} has no evaluation, whose held-out loss it waits for`);
   if ((steps ?? 1) > train.steps) throw badInput(`--steps must be at most train.steps (${train.steps}) of ${path}`);
 }
 

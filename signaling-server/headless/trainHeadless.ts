@@ -3,6 +3,7 @@
  * run's end or until it is interrupted; then nothing of it is left running. `swarm` and `demo` are this with different
  * words around it.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { type BrowserName, type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { ModelRequests, RequestAnswer } from '../answers/modelRequests.ts';
@@ -11,6 +12,7 @@ import { Chaos, type ChaosRecord } from '../faults/chaos.ts';
 import type { ChaosEntry } from '../faults/chaosScript.ts';
 import type { FaultCost } from '../faults/faultCosts.ts';
 import { newestOf, Rehearsal } from '../faults/rehearsal.ts';
+import { monotonicMs } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { RefusedDonor } from '../run/refusedDonors.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
@@ -35,11 +37,17 @@ export interface Training {
   readonly chaos?: readonly ChaosEntry[];
   /** Asked while it trains; the training is over when all are answered. */
   readonly requests?: ModelRequests | undefined;
+  /** It ends with the first held-out loss that is no higher. */
+  readonly untilLoss?: number;
+  /** It ends after so many seconds. */
+  readonly timeLimitSeconds?: number;
 }
 
 /** The run's end, seen from outside: what it ended with is in the store. */
 export interface Trained {
-  readonly outcome: 'finished' | 'interrupted';
+  /** enough: its held-out loss was reached. */
+  readonly outcome: 'finished' | 'interrupted' | 'enough' | 'timeOver';
+  readonly seconds: number;
   readonly committedSteps: number;
   /** Of its requests. */
   readonly answers: readonly RequestAnswer[];
@@ -52,8 +60,12 @@ export interface Trained {
 }
 
 export async function trainHeadless(training: Training): Promise<Result<Trained>> {
-  const { server, interrupt, log, requests } = training;
+  const { server, interrupt, log, requests, untilLoss, timeLimitSeconds } = training;
+  const beganMs = monotonicMs();
   const swarm = new Swarm(training);
+  const result = (outcome: Trained['outcome'], answers: Trained['answers']): Result<Trained> =>
+    success({ ...swarm.result(outcome, answers), seconds: (monotonicMs() - beganMs) / 1_000 });
+  const limit = new AbortController();
   let answers: readonly RequestAnswer[] = [];
   const toItsEnd = async (): Promise<string | null> => {
     const problem = server.status().end === 'finished' ? null : await swarm.train();
@@ -63,15 +75,23 @@ export async function trainHeadless(training: Training): Promise<Result<Trained>
   try {
     const work = toItsEnd();
     const stopped = until(server, ({ end }) => end === 'stopped'); // by the operator's button
-    const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => 'interrupted' as const);
-    const problem = await Promise.race([work, interrupted]);
-    if (problem === 'interrupted') {
-      log('info', 'stopping after this step (with islands: at the next meeting)');
-      await server.stop();
-      return success(swarm.result('interrupted', []));
+    const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => ({ outcome: 'interrupted' as const }));
+    const others: Promise<{ readonly outcome: Trained['outcome'] }>[] = [interrupted];
+    if (untilLoss !== undefined) {
+      const isLow = ({ snapshot }: RunStatus) => (snapshot.evaluationLoss ?? Number.POSITIVE_INFINITY) <= untilLoss;
+      others.push(until(server, isLow).then(() => ({ outcome: 'enough' })));
     }
-    return problem === null ? success(swarm.result('finished', answers)) : refusal(problem);
+    if (timeLimitSeconds !== undefined)
+      others.push(sleep(1_000 * timeLimitSeconds, { outcome: 'timeOver' }, { signal: limit.signal }));
+    const over = await Promise.race([work, ...others]);
+    if (typeof over === 'string') return refusal(over);
+    if (over === null) return result('finished', answers);
+    if (over.outcome !== 'interrupted') answers = (await requests?.finish(server)) ?? [];
+    log('info', 'stopping after this step (with islands: at the next meeting)');
+    await server.stop();
+    return result(over.outcome, answers);
   } finally {
+    limit.abort();
     requests?.close();
     await server.close(); // first: that the donors now go is no news
     await swarm.close();
@@ -156,7 +176,7 @@ class Swarm {
     });
   }
 
-  result(outcome: Trained['outcome'], answers: Trained['answers']): Trained {
+  result(outcome: Trained['outcome'], answers: Trained['answers']): Omit<Trained, 'seconds'> {
     const { server } = this.#training;
     const memory = this.#donors.flatMap(({ peers }, donor) => {
       const ofDonor = [...peers].flatMap((peer) => this.#memory.get(peer) ?? []);
