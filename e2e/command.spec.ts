@@ -16,6 +16,7 @@ import {
   IS_LONG,
   type Json,
   RunningCommand,
+  runSwarm,
   shoal,
   startServer,
   temporaryFolder,
@@ -182,4 +183,22 @@ test('a swarm ends with the first held-out loss that is low enough, and says so 
   const found = evaluations.map(({ loss }: { loss: number }) => loss <= 5);
   expect(found).toEqual(found.map((_: boolean, place: number) => place === found.length - 1));
   expect(steps).toBeLessThan(20);
+});
+
+test('[CO101] a run with a budget ends with its time, though a donor dies', async () => {
+  const SECONDS = 8;
+  const run = copyOfRun('gpt2-tiny', ({ train, ...file }) => {
+    const { steps: _, ...rest } = train as Json;
+    const timed = { budget: { seconds: SECONDS }, schedule: { type: 'constant', warmup: 0.5 } };
+    return { ...file, checkpoint: { everySteps: 1 }, train: { ...rest, ...timed } };
+  });
+  const { metrics } = await runSwarm(run, '--donors', '2', '--chaos', 'kill:1@1');
+  expect(metrics.map(({ step }) => step)).toEqual(metrics.map((_, place) => place));
+  const shares = metrics.map(({ share = Number.NaN }) => share);
+  expect(shares).toEqual(shares.toSorted((a, b) => a - b));
+  const [last, used] = [metrics.at(-1), shares.at(-1) ?? 0];
+  expect(used).toBeLessThan(1);
+  expect(used * SECONDS + (last?.seconds ?? 0)).toBeGreaterThanOrEqual(SECONDS);
+  for (const { learningRate, share = 0 } of metrics)
+    expect(learningRate).toBeCloseTo(3e-3 * Math.min(1, Math.max(share, 1e-3) / 0.5), 12);
 });

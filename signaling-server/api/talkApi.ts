@@ -13,6 +13,7 @@ import { type Access, isSameOrigin } from '../http/access.ts';
 import { perMinute } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
 import type { ActiveRun } from '../run/run.ts';
+import { stepsOf } from '../store/runTime.ts';
 import type { Visible } from './visible.ts';
 
 const READS_PER_MINUTE = 120;
@@ -34,7 +35,7 @@ export function addTalkApi(app: FastifyInstance, options: TalkOptions): void {
     const saved = store.checkpoints(run.name).map(({ committedSteps }) => committedSteps);
     const trained = saved.filter((step) => step > 0).slice(-CHECKPOINTS);
     return {
-      ...{ run: run.name, committedSteps: run.committedSteps, steps: run.facts.train.steps },
+      ...{ run: run.name, committedSteps: run.committedSteps, steps: stepsOf(store, run.name, run.facts.train) },
       checkpoints: [...saved.filter((step) => step === 0), ...trained].toReversed(),
       ...{ parameters: parameters(run.model), positions: run.model.positions },
       reads: text.chat?.([{ role: 'user', content: 'Hello' }]).ok ? 'turns' : 'text',

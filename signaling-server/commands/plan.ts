@@ -13,7 +13,7 @@ import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replicas.ts';
 import type { SearchProgress } from '../../swarm/planner/search.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
-import { counted, rangeText, secondsText } from '../../swarm/quantityText.ts';
+import { counted, durationText, groupedText, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { plainWire, type WireEncoding } from '../../swarm/wire.ts';
 import { CLUSTER_FILE, RUN_FILE } from '../files/fileKinds.ts';
@@ -84,7 +84,9 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
       : await comparedPlans(problemOf(given), problemOf(cluster), search);
   const answer = need(after, (reason) => badInput(`${clusterPath}: ${reason}`));
   process.stdout.write(
-    json ? `${JSON.stringify(documentOf(answer, plainWire(run.precision.wire)))}\n` : tableOf(answer, before),
+    json
+      ? `${JSON.stringify(documentOf(answer, plainWire(run.precision.wire)))}\n`
+      : `${tableOf(answer, before)}${budgetText(answer, run.train.budget?.seconds)}`,
   );
 }
 
@@ -120,6 +122,12 @@ const documentOf = ({ plan, predicted, idle, reasons }: ClusterPlan, wire: WireE
   idle,
   reasons: reasons.map(reasonText),
 });
+
+/** What a run that ends with its time comes to. */
+const budgetText = ({ predicted }: ClusterPlan, seconds: number | undefined): string =>
+  seconds === undefined
+    ? ''
+    : `In its ${durationText(seconds)}: about ${groupedText(Math.floor(seconds / predicted.stepSeconds))} steps, ${groupedText(Math.floor(seconds * predicted.tokensPerSecond))} tokens.\n`;
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 

@@ -113,7 +113,7 @@ const problemOf = (file: RunFile, cluster: Cluster, wishes: PlanWishes): Cluster
 function predictionOf(file: RunFile, { plan, predicted }: ClusterPlan): Prediction {
   const { stepSeconds, tokensPerSecond } = predicted;
   return {
-    ...{ stepSeconds, tokensPerSecond, totalSeconds: stepSeconds * file.train.steps },
+    ...{ stepSeconds, tokensPerSecond, totalSeconds: file.train.budget?.seconds ?? stepSeconds * file.train.steps },
     ...{ stages: plan.stages.length, microBatches: plan.microBatches.length, schedule: plan.schedule },
   };
 }

@@ -13,6 +13,8 @@ function stored(done: Readonly<Record<string, number>>) {
     },
     besideRuns: () => ['beside'],
     run: (name: string) => (name in done ? ({ name, document: document(name) } as never) : null),
+    shares: () => [],
+    steps: () => [],
     committedSteps: (name: string) => done[name] ?? 0,
   };
 }

@@ -2,17 +2,18 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { parseDocument } from '../store/runDocument.ts';
+import { stepsOf } from '../store/runTime.ts';
 import type { Store } from '../store/store.ts';
 
 /** So long the end of a run stands: those who made it see it, and whoever takes the next one out of the queue has not come too late. */
 const END_SHOWN_MS = 10_000;
 
-type Queue = Pick<Store, 'queue' | 'saveQueue' | 'besideRuns' | 'run' | 'committedSteps'>;
+type Queue = Pick<Store, 'queue' | 'saveQueue' | 'besideRuns' | 'run' | 'committedSteps' | 'shares' | 'steps'>;
 
 /** Also a run that is not there has nothing left to train. */
 function isDone(store: Queue, name: string): boolean {
   const row = store.run(name);
-  return row === null || store.committedSteps(name) >= parseDocument(row.document).file.train.steps;
+  return row === null || store.committedSteps(name) >= stepsOf(store, name, parseDocument(row.document).file.train);
 }
 
 /** Puts a run at the end of the queue, or takes it out. */

@@ -6,6 +6,7 @@ import { modelOf } from '../../swarm/run/runFile.ts';
 import { type Manifest, parseManifest, stateProblem, storeInitialState } from '../store/checkpointState.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { parseDocument, type RunDocument } from '../store/runDocument.ts';
+import { stepsOf } from '../store/runTime.ts';
 import { prepareTokens } from '../texts/tokens.ts';
 import { seededWeights } from '../weights/weights.ts';
 import { withTextFiles } from './texts.ts';
@@ -28,7 +29,7 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
         createdAtMs: store.createdAtMs(name),
       },
       isBeside: beside.includes(name),
-      ...{ committedSteps, steps: file.train.steps, note: store.note(name) },
+      ...{ committedSteps, steps: stepsOf(store, name, file.train), note: store.note(name) },
       loss: store.steps(name, committedSteps - 1)[0]?.loss ?? null,
       heldOutLoss: evaluations.at(-1)?.[1] ?? null,
       model: {

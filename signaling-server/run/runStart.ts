@@ -1,7 +1,7 @@
 /** What decisions begin with: the run's constants out of its document, and how far the store says it is. */
 
 import { capacityOf, type PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { at, invariant } from '../../swarm/base.ts';
+import { at, given, invariant } from '../../swarm/base.ts';
 import type {
   Applied,
   CommitRecord,
@@ -18,6 +18,7 @@ import type { Plan } from '../../swarm/plan/plan.ts';
 import { batchOf, type Train } from '../../swarm/run/runFile.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import { type RunDocument, storedDocument, windowsOf } from '../store/runDocument.ts';
+import { timeUsed } from '../store/runTime.ts';
 import type { Store } from '../store/store.ts';
 
 /** What a command decides about a run, beside what its file says. */
@@ -173,6 +174,7 @@ export function startState(
     credit: plans.length > 0 || isAhead ? store.ledger(name) : [],
     unsaved: isAhead ? [{ step: newest.committedSteps, ledger: store.ledgerFrom(name, newest.committedSteps) }] : [],
     ...recordedAt(store, name, train, newest.committedSteps),
+    ...given({ time: timeUsed(store, name, train, newest.committedSteps) }),
   };
 }
 
@@ -201,4 +203,5 @@ export const backTo = (store: Store, name: string, toStep: number) => ({
   toStep,
   earned: [{ step: toStep, ledger: store.ledgerFrom(name, toStep) }],
   ...recordedAt(store, name, storedDocument(store, name).file.train, toStep),
+  ...given({ time: timeUsed(store, name, storedDocument(store, name).file.train, toStep) }),
 });

@@ -15,6 +15,7 @@ import type { SiteRuns } from '../run/siteRuns.ts';
 import type { Server } from '../server.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { storedDocument } from '../store/runDocument.ts';
+import { stepsOf } from '../store/runTime.ts';
 import type { Store } from '../store/store.ts';
 import type { Exchange } from './exchange.ts';
 import { FIRST_KEY } from './lease.ts';
@@ -269,7 +270,7 @@ export class Rooms {
     const beside = store.besideRuns();
     if (row === null) return refusal('there is no such run');
     if (row.active || beside.includes(run)) return refusal('this run is active already');
-    if (store.committedSteps(run) >= storedDocument(store, run).file.train.steps)
+    if (store.committedSteps(run) >= stepsOf(store, run, storedDocument(store, run).file.train))
       return refusal('this run is finished: there is nothing left to train');
     addressKey(store, ''); // the run's own store begins with it
     store.saveQueue(store.queue().filter((each) => each !== run));

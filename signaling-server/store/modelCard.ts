@@ -1,5 +1,7 @@
 /** The README.md of an export: what the model is, how it came to be, how to use it. Pure. */
+
 import { EMPTY_CARD, type RunCard } from '../../swarm/messages/about.ts';
+import { secondsText } from '../../swarm/quantityText.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 
 interface CardFacts {
@@ -48,7 +50,7 @@ export function modelCard({ file, step, parameters, positions, loss, heldOutLoss
     ...(own.purpose === '' ? [] : [plain(own.purpose), '']),
     `A language model with ${parameters.toLocaleString('en')} parameters, trained with Shoal on GPUs that people lent in their browsers.`,
     '',
-    `- Steps: ${step.toLocaleString('en')} of ${train.steps.toLocaleString('en')}, ${tokens.toLocaleString('en')} tokens of text in all`,
+    `- Steps: ${step.toLocaleString('en')}${train.budget ? ` in ${secondsText(train.budget.seconds)}` : ` of ${train.steps.toLocaleString('en')}`}, ${tokens.toLocaleString('en')} tokens of text in all`,
     ...(losses.length === 0 ? [] : [`- Loss, in nats a token: ${losses.join(', ')}`]),
     ...(own.by === '' ? [] : [`- By: ${plain(own.by)}`]),
     `- Text: ${own.text === '' ? `${data.files.length} ${data.files.length === 1 ? 'file' : 'files'}` : plain(own.text)}, read as ${data.tokenizer === 'bytes' ? 'bytes' : 'the tokens of tokenizer.json'}`,

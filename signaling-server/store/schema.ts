@@ -185,6 +185,16 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX memberByLook ON member (look);
   CREATE INDEX memberByAge ON member (savedAtMs, id);
   `,
+  // 14 to 15: of a run with a budget of time, at which share of it a step was given out: also of one that was undone
+  `
+  ALTER TABLE step ADD COLUMN share REAL;
+  CREATE TABLE givenOut (
+    run TEXT NOT NULL REFERENCES run(name),
+    step INTEGER NOT NULL,
+    share REAL NOT NULL,
+    PRIMARY KEY (run, step)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

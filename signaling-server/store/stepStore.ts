@@ -21,13 +21,14 @@ const STEP_COLUMNS = [
   'bytesDirect',
   'bytesRelayed',
 ] as const satisfies readonly (keyof CommitRecord)[];
-/** Null where rounds follow from the run file, and wait for their meetings. */
+/** Null where rounds follow from the run file, and wait for their meetings; the share, where a run has a number of steps. */
 const TURN_COLUMNS = [
   'number',
   'island',
   'round',
   'innerStep',
   'tookIn',
+  'share',
 ] as const satisfies readonly (keyof CommitRecord)[];
 const RECORD_COLUMNS = [...STEP_COLUMNS, ...TURN_COLUMNS];
 
@@ -60,6 +61,8 @@ const commits = (queries: Queries) => {
           `INSERT INTO step (run, ${RECORD_COLUMNS.join(', ')}, applied) VALUES (?, ${places}, ?)`,
           ...[name, ...values, applied ?? null],
         );
+        if (record.share !== undefined)
+          run('INSERT OR REPLACE INTO givenOut VALUES (?, ?, ?)', name, record.step, record.share);
         for (const { peer, tokens } of ledger) {
           run('INSERT INTO ledger VALUES (?, ?, ?, ?)', name, record.step, peer, tokens);
           const added = 'ON CONFLICT DO UPDATE SET tokens = tokens + excluded.tokens, steps = steps + 1';
@@ -106,10 +109,16 @@ const commits = (queries: Queries) => {
 };
 
 const records = (queries: Queries) => {
-  const { one } = queries;
+  const { one, many } = queries;
   return {
     /** Committed steps from `from` on, in order. */
     steps: (name: string, from = 0) => recordsIn(queries, 'run = ? AND step >= ?', name, from),
+    /** At which share of a run's time the steps from `from` on were given out, also those that were undone since. */
+    shares: (name: string, from: number) =>
+      many<{ step: number; share: number }>(
+        'SELECT step, share FROM givenOut WHERE run = ? AND step >= ? ORDER BY step',
+        ...[name, from],
+      ),
     /** At most about `count` committed steps before `until`, evenly spread. */
     stepsSpread: (name: string, until: number, count: number) => {
       const every = Math.max(1, Math.ceil(until / count));

@@ -1,5 +1,6 @@
 /** What a coordinator knows at first, of what its store says. */
 import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
+import { timeAtStart } from './budget.ts';
 import { NOTHING_SEEN } from './deadlines.ts';
 import type { CoordinatorConfig, StartState } from './events.ts';
 import type { CoordinatorState } from './state.ts';
@@ -12,12 +13,12 @@ export const hasUnsaved = ({ committedSteps, newestCheckpointStep, plans, apart 
   committedSteps > newestCheckpointStep && (plans.length > 0 || apart !== undefined);
 
 export function begin(config: CoordinatorConfig, start: StartState): CoordinatorState {
-  const { operatorPaused, plans, credit, applied, recorded: _, ...stored } = start;
+  const { operatorPaused, plans, credit, applied, recorded: _, time, ...stored } = start;
   const isAhead = hasUnsaved(start);
   const isWaitedFor = isAhead || (plans.length > 0 && config.expectedDonors === null && !operatorPaused);
   const state: CoordinatorState = {
-    config,
     ...stored,
+    ...timeAtStart(config, time, stored.committedSteps),
     met: stored.newestCheckpointStep,
     turn: null,
     outcome: null,

@@ -5,8 +5,9 @@
 import { assertNever, type PeerId } from '../base.ts';
 import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
-import { learningRate } from '../run/learningRate.ts';
+import { budgetRate, learningRate } from '../run/learningRate.ts';
 import { dismiss, relay, rememberedTimes, throwOut, verdictOf } from './blame.ts';
+import { endedBy, shareOf } from './budget.ts';
 import { expectCheckpoint } from './checkpoint.ts';
 import { allowedMs, DEADLINES, LOOK_AGAIN_MS, lookWithinMs, paceAfter } from './deadlines.ts';
 import { filledAfter } from './filling.ts';
@@ -103,7 +104,9 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;
   const { number, recorded } = turnOf(transition.state, step);
-  const rate = learningRate(config.train, number);
+  const { share } = shareOf(transition.state, step);
+  const rate = share === undefined ? learningRate(config.train, number) : budgetRate(config.train, share);
+  change(transition, endedBy(transition.state, step, transition.now));
   const checkpoint = checkpointDue(transition);
   const scale = clipScale(gradientNorm, config.gradientClipNorm) / (lossScale?.scale ?? 1);
   const nextScale = lossScale && afterCommit(lossScale);
@@ -120,6 +123,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
       ...{ step, loss, gradientNorm, learningRate: rate, tokens, seconds },
       ...{ donors: ledger.length, stages: plan.stages.length, microBatches: plan.microBatches.length, plan: epoch },
       ...{ bytesDirect, bytesRelayed, ...recorded, ...tookIn(transition.state, step) },
+      ...shareOf(transition.state, step),
     },
     ledger,
     applied: { clipScale: scale, lossScale: nextScale, stale: staleOf(leftBehind(after.lacking)) },

@@ -31,7 +31,7 @@ export interface CoordinatorConfig extends OwnIslands {
   /** The run is finished when this many steps stand committed: a meeting, with islands. */
   readonly steps: number;
   /** What a step's learning rate follows from, and whose it is. */
-  readonly train: Pick<Train, 'steps' | 'optimizer' | 'schedule' | 'islands'>;
+  readonly train: Pick<Train, 'steps' | 'budget' | 'optimizer' | 'schedule' | 'islands'>;
   readonly gradientClipNorm: number | null;
   /** What the run asks for; with f16 the gradients have a loss scale. Absent: f32. */
   readonly compute?: Compute;
@@ -71,6 +71,14 @@ export interface RelaySeen {
   readonly moved: number;
 }
 
+/** Of a run that ends with its time. Null in a state: the run has a number of steps. */
+export interface TimeUsed {
+  /** By steps that are over. */
+  readonly usedMs: number;
+  /** By step, from the newest checkpoint on: the share at which it was given out. */
+  readonly shares: Readonly<Record<number, number>>;
+}
+
 /** What the store knows of the run when the server starts. */
 export interface StartState {
   readonly generation: number;
@@ -107,6 +115,8 @@ export interface StartState {
   };
   /** What that checkpoint leaves to do, where rounds are recorded; absent: all. */
   readonly recorded?: Recorded;
+  /** Of a run that ends with its time; absent: none of it is used. */
+  readonly time?: TimeUsed;
 }
 
 /** One of several groups: its newest commit, and under which plans it may have what. None: it had no plan yet. */
@@ -174,6 +184,7 @@ export type CoordinatorEvent =
       readonly earned: readonly Earned[];
       /** As in `StartState`. */
       readonly recorded?: Recorded;
+      readonly time?: TimeUsed;
     }
   /** No checkpoint loads. */
   | { readonly type: 'stateLost'; readonly reason: string }
@@ -287,6 +298,8 @@ interface RecordedTurn {
 export interface CommitRecord extends Partial<RecordedTurn> {
   /** Where rounds go on beside meetings: of how many of these the island's values had what came of them. */
   readonly tookIn?: number;
+  /** Of the run's time, used when the step was given out. */
+  readonly share?: number;
   readonly step: number;
   readonly loss: number;
   readonly gradientNorm: number;

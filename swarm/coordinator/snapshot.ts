@@ -4,6 +4,7 @@ import { isRecorded, roundEnd, roundSoFar } from '../islands/rounds.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
 import { counted, groupedText } from '../quantityText.ts';
+import { usedMsAt } from './budget.ts';
 import { type CoordinatorState, type Donor, dutiesIn, type Lack, planInForce } from './state.ts';
 import { nextStepOf } from './stepsAhead.ts';
 import { offerOf, uncopied, uncopiedSentence } from './successor.ts';
@@ -23,7 +24,10 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
     generation: state.generation,
     epoch: state.epoch,
     committedSteps: state.committedSteps,
-    steps: config.steps,
+    steps: stepsShown(state, now),
+    ...(config.train.budget
+      ? { time: { seconds: config.train.budget.seconds, usedSeconds: usedMsAt(state, now) / 1_000 } }
+      : {}),
     loss: state.loss,
     evaluationLoss: state.evaluationLoss,
     tokensPerSecond: tokensPerSecond(state, now),
@@ -36,6 +40,16 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
     })),
     ...(config.train.islands ? { groups: [groupOf(state)] } : {}),
   };
+}
+
+/** Of a run that ends with its time: as many as there will be at the newest steps' pace. */
+function stepsShown(state: CoordinatorState, now: number): number {
+  const { config, committedSteps, newestSteps } = state;
+  const { budget } = config.train;
+  if (!budget || config.steps !== config.train.steps) return config.steps;
+  const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0);
+  const left = budget.seconds - usedMsAt(state, now) / 1_000;
+  return committedSteps + Math.max(1, Math.ceil(seconds > 0 ? (left * newestSteps.length) / seconds : left));
 }
 
 /** Everyone in the plan computes all islands of this group, by turns. */
@@ -152,7 +166,9 @@ function sentence(state: CoordinatorState): string {
     case 'stopped':
       return `Stopped after ${counted(committedSteps, 'step')}. Everything is saved.`;
     case 'finished':
-      return `Finished: all ${counted(config.steps, 'step')} are done.`;
+      return config.train.budget
+        ? `Finished: its time is over, after ${counted(committedSteps, 'step')}.`
+        : `Finished: all ${counted(config.steps, 'step')} are done.`;
     default:
       return assertNever(phase);
   }
@@ -163,7 +179,8 @@ function stepText(state: CoordinatorState, step: number): string {
   const { steps, own } = state.config;
   const { round, active, islands } = groupOf(state);
   const island = islands.find(({ number }) => number === active);
-  if (own === undefined || !island) return `step ${groupedText(step + 1)} of ${groupedText(steps)}`;
+  const ofAll = state.config.train.budget ? '' : ` of ${groupedText(steps)}`;
+  if (own === undefined || !island) return `step ${groupedText(step + 1)}${ofAll}`;
   const all = island.innerSteps === null ? '' : ` of ${groupedText(island.innerSteps)}`;
   return `island ${island.number + 1} in round ${groupedText(round + 1)}, step ${groupedText(island.innerStep + 1)}${all}`;
 }

@@ -1,5 +1,6 @@
 /** What a plan's members do next at a boundary, a step or an evaluation, and until when. Which one, planInForce.ts decides. */
 import { invariant } from '../base.ts';
+import { givenOut } from './budget.ts';
 import { evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import { nextCopies } from './filling.ts';
 import { watchedFrom } from './progress.ts';
@@ -27,6 +28,7 @@ export function train(transition: Transition, { filling, ...before }: PlanInForc
   const next = nextCopies({ filling }, step);
   const inForce = { ...before, filling: next?.filling ?? filling };
   change(transition, {
+    ...givenOut(transition.state, step, transition.now),
     phase: {
       ...{ name: 'training', step, reports: [], reportedMs: null, halfReportedMs: null, deadline },
       ...watchedFrom(inForce, transition.now, patience(transition)),

@@ -25,6 +25,7 @@ import type {
   Question,
   RelayedSlice,
   RelaySeen,
+  TimeUsed,
 } from './events.ts';
 import type { Attempts, Doubt, Fault, MemberProgress, Sighting } from './trouble.ts';
 import { type Newcomer, nextMayComeMs, type Visits } from './visits.ts';
@@ -351,6 +352,7 @@ export interface CoordinatorState {
   readonly lossScale: LossScale | null;
   /** In the newest checkpoint: a roll-back goes back to it. */
   readonly savedLossScale: LossScale | null;
+  readonly budget: TimeUsed | null;
   /** The last committed steps, newest last: for the pages' tokens a second. */
   readonly newestSteps: readonly { readonly tokens: number; readonly seconds: number }[];
   /** What was earned since the newest checkpoint, by step: a roll-back takes it back. */

@@ -217,12 +217,12 @@ function operatorSaid(transition: Transition, command: OperatorCommand) {
 
 function sentBack(
   transition: Transition,
-  { toStep, reason, lossScale, earned }: Extract<CoordinatorEvent, { type: 'sentBack' }>,
+  { toStep, reason, lossScale, earned, time }: Extract<CoordinatorEvent, { type: 'sentBack' }>,
 ) {
   const { phase, committedSteps, config } = transition.state;
   if (toStep >= committedSteps) return;
   const savedLossScale = savedScale(config, lossScale);
-  change(transition, { newestCheckpointStep: toStep, savedLossScale, unsaved: earned });
+  change(transition, { newestCheckpointStep: toStep, savedLossScale, unsaved: earned, ...(time && { budget: time }) });
   // A finished run trains again from that checkpoint, with the donors that are still connected.
   if (phase.name === 'finished') change(transition, { phase: { name: 'paused' } });
   forgive(transition);

@@ -7,6 +7,7 @@ import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import { peers } from '../plan/plan.ts';
+import { timeAfter } from './budget.ts';
 import type { Effect } from './events.ts';
 import type { CoordinatorState, Donor } from './state.ts';
 import { membersInvolved } from './successor.ts';
@@ -22,7 +23,8 @@ export interface Transition {
 }
 
 export function change(transition: Transition, part: Partial<CoordinatorState>): void {
-  transition.state = { ...transition.state, ...part };
+  const before = transition.state;
+  transition.state = timeAfter(before, { ...before, ...part }, transition.now);
 }
 
 export const donorOf = ({ state }: Transition, peer: PeerId): Donor | undefined =>

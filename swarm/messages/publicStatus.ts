@@ -6,7 +6,7 @@ import { STATE_WORDS, snapshotSchema } from './snapshot.ts';
 const point = z.tuple([count, z.number()]);
 export const publicStatusSchema = z.object({
   ...snapshotSchema.pick({
-    ...{ run: true, phase: true, sentence: true, committedSteps: true, steps: true },
+    ...{ run: true, phase: true, sentence: true, committedSteps: true, steps: true, time: true },
     ...{ loss: true, evaluationLoss: true, tokensPerSecond: true, isFull: true },
     ...{ cannotSave: true },
   }).shape,

@@ -44,6 +44,8 @@ export const snapshotSchema = z.object({
   /** Committed steps, and how many the run has. */
   committedSteps: count,
   steps: count,
+  /** Of a run that ends with its time, whose `steps` are then those that there will be at its pace. Absent: it has a number of them. */
+  time: z.object({ seconds: z.number(), usedSeconds: z.number() }).optional(),
   loss: z.number().nullable(),
   evaluationLoss: z.number().nullable(),
   tokensPerSecond: z.number().nullable(),

@@ -122,11 +122,11 @@ describe('a recording', () => {
     expect(refused('not JSON')).toBe(`is not valid JSON: ${EXPECTED}`);
     expect(refused('  ')).toBe(`is empty: ${EXPECTED}`);
     expect(refused('{"at":1}')).toMatch(/^is no line of a recording/);
-    expect(refused(first.replace('"version":2', '"version":1'))).toMatch(/^is of version 1 of recordings/);
+    expect(refused(first.replace('"version":3', '"version":1'))).toMatch(/^is of version 1 of recordings/);
     const other = '{"at":1,"event":{"type":"donorGone"},"state":"a","effects":"b"}';
     expect(refused(other)).toMatch(/^begins with donorGone/);
     expect(refused(other, false)).toBeNull();
-    const hollow = '{"at":1,"event":{"type":"began","version":2},"state":"a","effects":"b"}';
+    const hollow = '{"at":1,"event":{"type":"began","version":3},"state":"a","effects":"b"}';
     expect(refused(hollow)).toMatch(/^says nothing that a run can begin with/);
     expect(refused('{"at":1,"event":{"type":"donorGone"},"state":"a"}', false)).toMatch(/^is no line/);
   });

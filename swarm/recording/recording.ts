@@ -12,7 +12,7 @@ import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions
 import { parseJson } from '../parseJson.ts';
 
 /** Of the lines' form. */
-const VERSION = 2;
+const VERSION = 3;
 
 /** `start`: what was read from the store. */
 interface Began {

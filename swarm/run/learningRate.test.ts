@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { learningRate } from './learningRate.ts';
+import { budgetRate, learningRate } from './learningRate.ts';
 
 const optimizer = {
   type: 'adamw' as const,
@@ -61,4 +61,13 @@ test('[CO100] decaySteps equal to warmupSteps: the peak at that step, as in get_
 
 test('[CO100] decaySteps below warmupSteps: low right after the warm-up', () => {
   expectRates(rates(4, 2), [0.2, 0.4, 0.6, 0.8, ...new Array(6).fill(0.2)]);
+});
+
+test('[CO101] of a budget the rate rises with the share that is used, and falls along the cosine', () => {
+  const cosine = { type: 'cosine' as const, warmupSteps: 0, decaySteps: 1, minRatio: 0.2, warmup: 0.1, decay: 0.9 };
+  const found = [0, 0.05, 0.1, 0.5, 0.9, 1].map((share) => budgetRate({ optimizer, schedule: cosine }, share));
+  expectRates(found, [0.01, 0.5, 1, 0.6, 0.2, 0.2]);
+  const constant = { type: 'constant' as const, warmupSteps: 0, warmup: 0.02 };
+  const constantly = [0, 0.01, 0.02, 1].map((share) => budgetRate({ optimizer, schedule: constant }, share));
+  expectRates(constantly, [0.05, 0.5, 1, 1]);
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { modelOf, orderOf, parseRunFile, withSeed } from './runFile.ts';
+import { modelOf, OPEN_STEPS, orderOf, parseRunFile, withSeed } from './runFile.ts';
 
 const model = { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 };
 const optimizer = { type: 'adamw', learningRate: 0.003, betas: [0.9, 0.95], epsilon: 1e-8 };
@@ -61,6 +61,28 @@ test('a cosine decays over all steps to a tenth unless it says otherwise', () =>
     decaySteps: 5,
     minRatio: 0.1,
   });
+});
+
+test('[CO101] a budget of time goes in place of steps, and its schedule has shares of it', () => {
+  const { steps: _, ...rest } = minimal.train;
+  const timed = (part: object) =>
+    parseRunFile({ ...minimal, train: { ...rest, budget: { seconds: 60 }, ...part } }, 'run.json');
+  const parsed = timed({ schedule: { type: 'cosine', decay: 0.5 } });
+  expect(parsed).toMatchObject({
+    value: {
+      train: { steps: OPEN_STEPS, budget: { seconds: 60 }, schedule: { warmup: 0.02, decay: 0.5, minRatio: 0.1 } },
+    },
+  });
+  expect(parsed.ok && parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+  for (const [part, sentence] of [
+    [{ steps: 5 }, 'train.steps does not go with budget'],
+    [{ budget: { seconds: 0 } }, 'train.budget.seconds must be a number of seconds above 0'],
+    [{ schedule: { type: 'constant', warmupSteps: 2 } }, 'train.schedule.warmupSteps does not go with budget'],
+    [{ schedule: { type: 'cosine', decaySteps: 2 } }, 'train.schedule.decaySteps does not go with budget'],
+    [{ islands: { count: 2, innerSteps: 2 } }, 'train.budget does not go with islands yet'],
+  ] as const)
+    expect(timed(part)).toMatchObject({ ok: false, reason: expect.stringContaining(`run.json: ${sentence}`) });
+  expect(reason(changed('train.schedule', { type: 'constant', warmup: 0.1 }))).toContain('goes only with budget');
 });
 
 test('[CO100] a cosine may end where it begins, at step 0 too', () => {
@@ -234,7 +256,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
     1,
     'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision, state',
   ],
-  ['train.batch', 1, 'train.batch is unknown: expected one of steps, globalBatchSize, sequenceLength, optimizer'],
+  [
+    'train.batch',
+    1,
+    'train.batch is unknown: expected one of steps, budget, globalBatchSize, sequenceLength, optimizer',
+  ],
   ['init.kind', 1, 'init.kind is unknown: expected one of seed'],
   ['train.globalBatchSize', '4', 'train.globalBatchSize must be a positive integer up to 65536, not "4"'],
   ['train.steps', 1.5, 'train.steps must be a positive integer up to 4294967295, not 1.5'],

@@ -26,7 +26,6 @@ import { RUN_WIRES, STATE_WIRES } from '../wire.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
 
 export type RunFile = z.output<typeof RUN_FILE>;
-export type Train = z.output<typeof trainSchema>;
 /** A fixed number that meet every so many steps, or as many as there are groups of donors, which meet when the time is over. */
 export type Islands = CountedIslands | AutoIslands;
 interface IslandSettings {
@@ -47,6 +46,8 @@ export interface AutoIslands extends IslandSettings {
 
 /** A step is numbered in 32 bits, in frames and messages; a micro-batch in 16, and it has a sample at least. */
 const MOST_STEPS = 0xffffffff;
+/** Of a run that ends with its time: more than any has. */
+export const OPEN_STEPS = MOST_STEPS;
 const steps = countUpTo(MOST_STEPS);
 const MOST_SAMPLES = 65_536;
 /** Past every model that there is; an activation of one sample can still be allocated. */
@@ -107,10 +108,13 @@ function wordOr<Word, Fields>(word: z.ZodType<Word>, object: z.ZodType<Fields>, 
 
 const init = wordOr(text(INIT_FILE), fields({ seed: natural }), `${INIT_FILE}, or {"seed": N}`);
 
-const constant = fields({ type: z.literal('constant'), warmupSteps: natural.default(0) });
+/** Of a budget: how much of it the rate rises, and when its fall ends. */
+const shares = { warmup: ratio.exactOptional(), decay: ratio.exactOptional() };
+const constant = fields({ type: z.literal('constant'), warmupSteps: natural.default(0), warmup: shares.warmup });
 const cosine = fields({
   type: z.literal('cosine'),
   warmupSteps: natural.default(0),
+  ...shares,
   decaySteps: number(
     `an integer from 0 to ${MOST_STEPS}`,
     (value) => Number.isInteger(value) && value >= 0 && value <= MOST_STEPS,
@@ -189,9 +193,19 @@ const islandsSchema = fields({
   return { count, innerSteps, ...settings };
 });
 
-/** Also what a donor is told of its run. */
-export const trainSchema = fields({
-  steps,
+const DEFAULT_SHARES = { warmup: 0.02, decay: 1 };
+/** A year. */
+const MOST_SECONDS = 31_536_000;
+const budget = fields({
+  seconds: number(
+    `a number of seconds above 0, at most ${MOST_SECONDS}`,
+    (value) => value > 0 && value <= MOST_SECONDS,
+  ),
+});
+
+const trainFields = fields({
+  steps: steps.exactOptional(),
+  budget: budget.exactOptional(),
   globalBatchSize: countUpTo(MOST_SAMPLES),
   sequenceLength: countUpTo(MOST_TOKENS),
   optimizer: fields({
@@ -211,10 +225,50 @@ export const trainSchema = fields({
     .default({ type: 'constant', warmupSteps: 0 }),
   gradientClipNorm: positive.nullable().default(null),
   islands: islandsSchema.exactOptional(),
-}).transform(({ schedule, ...rest }) => ({
-  ...rest,
-  schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
-}));
+});
+
+type Cosine = Omit<z.output<typeof cosine>, 'decaySteps'> & { readonly decaySteps: number };
+type Schedule = z.output<typeof constant> | Cosine;
+export interface Train extends Omit<z.output<typeof trainFields>, 'steps' | 'schedule'> {
+  /** `OPEN_STEPS` where a budget says when it ends. */
+  readonly steps: number;
+  readonly schedule: Schedule;
+}
+
+/** Also what a donor is told of its run. */
+export const trainSchema = trainFields.transform(
+  ({ schedule, steps: given, budget: time, ...rest }, context): Train => {
+    const refuse = (field: string, message: string): never => {
+      context.addIssue({ code: 'custom', path: field.split('.'), message });
+      return z.NEVER;
+    };
+    if (time !== undefined) {
+      if ((given ?? OPEN_STEPS) !== OPEN_STEPS)
+        return refuse('steps', 'does not go with budget, which says when it ends');
+      if (rest.islands) return refuse('budget', 'does not go with islands yet: their runs have a number of steps');
+      if (schedule.warmupSteps > 0)
+        return refuse('schedule.warmupSteps', 'does not go with budget: warmup is a share of it');
+      if (schedule.type === 'cosine' && (schedule.decaySteps ?? OPEN_STEPS) !== OPEN_STEPS)
+        return refuse('schedule.decaySteps', 'does not go with budget: decay is a share of it');
+      return { ...rest, steps: OPEN_STEPS, budget: time, schedule: withShares(schedule) };
+    }
+    if (given === undefined)
+      return refuse('steps', expecting(`a positive integer up to ${MOST_STEPS}`)({ input: given }));
+    for (const field of ['warmup', 'decay'] as const)
+      if (field in schedule) return refuse(`schedule.${field}`, 'goes only with budget, of which it is a share');
+    return { ...rest, steps: given, schedule: withDecay(schedule, given) };
+  },
+);
+
+type GivenSchedule = z.output<typeof constant> | z.output<typeof cosine>;
+
+const withDecay = (schedule: GivenSchedule, steps: number): Schedule =>
+  schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? steps } : schedule;
+
+function withShares(schedule: GivenSchedule): Schedule {
+  const { warmup, decay } = { ...DEFAULT_SHARES, ...schedule };
+  return schedule.type === 'cosine' ? { ...schedule, decaySteps: OPEN_STEPS, warmup, decay } : { ...schedule, warmup };
+}
 
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.

@@ -18,7 +18,7 @@ import type { LedgerEntry } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { LossScale } from '../precision.ts';
 import type { Recording } from '../recording/recording.ts';
-import { learningRate } from '../run/learningRate.ts';
+import { budgetRate, learningRate } from '../run/learningRate.ts';
 import {
   AllDecisions,
   CoordinatorAlone,
@@ -255,7 +255,7 @@ function check(run: Rehearsal, before: CoordinatorState, event: RehearsedEvent, 
       return;
     case 'finished':
       invariant(
-        store.commits.length >= config.steps && store.checkpoint === store.commits.length,
+        store.commits.length >= run.state.config.steps && store.checkpoint === store.commits.length,
         'all is done and saved',
       );
       for (let at = 0; config.evaluation !== null && at < config.steps; at += config.evaluation.everySteps) {
@@ -284,7 +284,9 @@ function judgeCommit({ store, config }: Rehearsal, { record, ledger, applied }: 
   const tokens = config.batch.samples * config.batch.sequence;
   invariant(record.step === store.commits.length, `step ${record.step} follows ${store.commits.length - 1}`);
   const { number } = turnAt(config.train, record.step);
-  invariant(record.learningRate === learningRate(config.train, number), 'the rate is that of the number');
+  const { share } = record;
+  const rate = share === undefined ? learningRate(config.train, number) : budgetRate(config.train, share);
+  invariant(record.learningRate === rate, 'the rate is that of the number, or of the share');
   invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
   invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
   const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);

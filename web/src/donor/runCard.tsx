@@ -168,7 +168,9 @@ export function RunCard({ status, about, snapshot, invite, isRunning, isLost, on
       <p class="soft">
         {about
           ? `A language model of ${aboutText(about.parameters)} numbers, its parameters (${bytesText(about.parameters * 4)}). ${isOver ? 'It has read' : 'By the end it will have read'} ${countText(
-              about.train.steps * about.train.globalBatchSize * about.train.sequenceLength,
+              (about.train.budget ? (status?.steps ?? 0) : about.train.steps) *
+                about.train.globalBatchSize *
+                about.train.sequenceLength,
             )} tokens of text.`
           : 'A language model.'}{' '}
         {!isRunning &&

@@ -130,8 +130,8 @@ export function byText(card: RunCard | null, host: string): string {
   return isThisComputer(host) ? 'You run it yourself, from this computer.' : `Run by whoever set up ${host}.`;
 }
 
-const progressText = ({ committedSteps, steps }: PublicStatus): string =>
-  `Step ${countText(committedSteps)} of ${countText(steps)}.`;
+const progressText = ({ committedSteps, steps, time }: PublicStatus): string =>
+  time ? `Step ${countText(committedSteps)}.` : `Step ${countText(committedSteps)} of ${countText(steps)}.`;
 
 /** At the pace of the newest steps; empty where nobody trains. */
 export function leftText(
@@ -140,9 +140,12 @@ export function leftText(
     steps,
     tokensPerSecond,
     phase,
-  }: Pick<PublicStatus, 'committedSteps' | 'steps' | 'tokensPerSecond' | 'phase'>,
+    time,
+  }: Pick<PublicStatus, 'committedSteps' | 'steps' | 'tokensPerSecond' | 'phase' | 'time'>,
   about: Pick<About, 'train'> | null,
 ): string {
+  if (time && phase !== 'finished')
+    return `${durationText(Math.max(0, time.seconds - time.usedSeconds))} of training left.`;
   if (about === null || tokensPerSecond === null || tokensPerSecond <= 0 || phase === 'finished') return '';
   const tokens = (steps - committedSteps) * about.train.globalBatchSize * about.train.sequenceLength;
   return `About ${durationText(tokens / tokensPerSecond)} left at this pace.`;

@@ -54,6 +54,7 @@ export function Running({ state, actions, about, told, isOld }: RunningProps) {
         <StepProgress
           done={(snapshot ?? told)?.committedSteps ?? null}
           steps={steps ?? 0}
+          time={(snapshot ?? told)?.time}
           note={isOld ? LAST_SEEN : donorsNote(state)}
         />
       )}

@@ -39,7 +39,12 @@ export function EmbedView({ status, about, problem, seenAtMs, invite }: EmbedSta
             ? 'Browsers trained this language model together.'
             : 'Many browsers train this language model together.')}
       </p>
-      <StepProgress done={committedSteps} steps={steps} note={loss === null ? '' : `loss ${lossText(loss)}`} />
+      <StepProgress
+        done={committedSteps}
+        steps={steps}
+        time={status.time}
+        note={loss === null ? '' : `loss ${lossText(loss)}`}
+      />
       {(!isOver || problem !== null) && (
         <p class="soft small">{problem === null ? `${trainingText(donors)}.` : `${problem} ${seenText(seenAtMs)}`}</p>
       )}

@@ -71,6 +71,7 @@ function Run({ status, board, problem, seenAtMs, invite }: StatusState & { reado
         <StepProgress
           done={committedSteps}
           steps={steps}
+          time={status.time}
           note={status.checkpointStep > 0 ? `saved up to step ${countText(status.checkpointStep)}` : ''}
         />
         <dl class="stats four">

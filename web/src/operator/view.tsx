@@ -247,8 +247,9 @@ function Head({ state, actions, snapshot, alerts }: SectionProps) {
       <StepProgress
         done={snapshot.committedSteps}
         steps={snapshot.steps}
+        time={snapshot.time}
         note={
-          !isNow || left === null || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
+          !isNow || left === null || snapshot.time || snapshot.phase === 'paused' || snapshot.phase === 'waiting'
             ? ''
             : `about ${durationText(left)} left`
         }

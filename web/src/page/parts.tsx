@@ -1,5 +1,7 @@
 /** What both pages are made of. Pure views. */
+
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
+import { durationText } from '../../../swarm/quantityText.ts';
 import { FISH } from '../../../swarm/shoalPlaces.ts';
 import { invitedLink } from './ask.ts';
 import { NOTHING, shortId } from './format.ts';
@@ -143,7 +145,30 @@ export function Stat({ label, value, note }: StatProps) {
   );
 }
 
-export function StepProgress({ done, steps, note }: { done: number | null; steps: number; note: string }) {
+interface ProgressProps {
+  readonly done: number | null;
+  readonly steps: number;
+  readonly note: string;
+  /** Of a run that ends with its time, which is what it shows then. */
+  readonly time?: { readonly seconds: number; readonly usedSeconds: number } | undefined;
+}
+
+export function StepProgress({ done, steps, note, time }: ProgressProps) {
+  if (time) {
+    const left = Math.max(0, time.seconds - time.usedSeconds);
+    return (
+      <div class="steps">
+        <div class="steps-line">
+          <span>
+            <strong>{durationText(left)}</strong> left of {durationText(time.seconds)}, step{' '}
+            {done?.toLocaleString('en') ?? NOTHING}
+          </span>
+          <span class="soft small">{note}</span>
+        </div>
+        <progress max={time.seconds} value={time.usedSeconds} aria-label="Time used" />
+      </div>
+    );
+  }
   return (
     <div class="steps">
       <div class="steps-line">
