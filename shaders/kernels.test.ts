@@ -107,7 +107,7 @@ describe('backward references against finite differences', () => {
 
   test('rotary positions: turning back is the gradient, and leaves what it does not turn', () => {
     const dims = { N: 6, T: 3, H: 2, D: 4, S: 10, sign: 1 };
-    const table_TD = rotaryTable(dims.T, dims.D, 100);
+    const table_TD = rotaryTable(dims.T, [1, 0.1]);
     const { x_NS } = float64Arrays({ ...rotary, tensors: [{ name: 'x_NS', access: 'read', type: 'f32' }] }, dims);
     const { x_NS: dy_NS } = float64Arrays(
       { ...rotary, tensors: [{ name: 'x_NS', access: 'read', type: 'f32' }] },
@@ -127,7 +127,10 @@ describe('backward references against finite differences', () => {
   });
 
   test('rotary table: the angle of a late position is that of float64', () => {
-    const table = rotaryTable(8192, 64, 10_000);
+    const table = rotaryTable(
+      8192,
+      Array.from({ length: 32 }, (_, d) => 10_000 ** (-d / 32)),
+    );
     for (const [t, d] of [
       [8191, 0],
       [8191, 5],

@@ -44,6 +44,7 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN', epilogue: { bias: true, gelu: true } }),
   matmul({ layout: 'NN', epilogue: { bias: true, residual: true } }),
   matmul({ layout: 'NT' }),
+  matmul({ layout: 'NT', epilogue: { bias: true } }),
   matmul({ layout: 'NT', epilogue: { residual: true } }),
   matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: true } }),
   matmul({ layout: 'NT', epilogue: { geluBackward: true } }),
@@ -60,6 +61,7 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN', epilogue: { bias: true, gelu: true }, fewRows: true }),
   matmul({ layout: 'NN', epilogue: { bias: true, residual: true }, fewRows: true }),
   matmul({ layout: 'NT', fewRows: true }),
+  matmul({ layout: 'NT', epilogue: { bias: true }, fewRows: true }),
   matmul({ layout: 'NT', epilogue: { residual: true }, fewRows: true }),
 ];
 

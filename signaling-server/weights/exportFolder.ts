@@ -19,6 +19,7 @@ const FLOAT_BYTES = 4;
 const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
   gpt2: 'GPT2LMHeadModel',
   llama: 'LlamaForCausalLM',
+  qwen2: 'Qwen2ForCausalLM',
 };
 
 export interface OtherFile {

@@ -104,13 +104,14 @@ interface Rotary {
   readonly heads: number;
   readonly keyValueHeads: number;
   readonly headWidth: number;
-  readonly theta: number;
+  /** Radians a position of each pair. */
+  readonly turns: { readonly frequencies: readonly number[] };
 }
 
 /** Turns queries and keys in place by `sign` times the angle of their row's position; −1 turns their gradient back. */
 export function rotate(
   qkv_NED: Matrix,
-  { heads, keyValueHeads, headWidth, theta }: Rotary,
+  { heads, keyValueHeads, headWidth, turns: { frequencies } }: Rotary,
   position: (row: number) => number,
   sign: 1 | -1,
 ): void {
@@ -119,7 +120,7 @@ export function rotate(
   for (let row = 0; row < qkv_NED.length / stride; row++)
     for (let head = 0; head < heads + keyValueHeads; head++)
       for (let d = 0; d < half; d++) {
-        const angle = sign * position(row) * theta ** ((-2 * d) / headWidth);
+        const angle = sign * position(row) * at(frequencies, d);
         const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
         const i = row * stride + head * headWidth + d;
         const [first, second] = [qkv_NED[i] ?? 0, qkv_NED[i + half] ?? 0];

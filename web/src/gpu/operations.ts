@@ -29,7 +29,7 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { isCutByRows, PIECE_ROWS, ROTARY } from '../../../swarm/memory/memory.ts';
+import { isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
@@ -174,14 +174,18 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
   }
   const kernel = matmul({
     layout: linear.weightLayout === 'inOut' ? 'NN' : 'NT',
-    epilogue: { bias: linear.bias !== null, gelu: linear.activation === 'gelu', residual: linear.residual !== null },
+    epilogue: {
+      bias: linear.biases.length > 0,
+      gelu: linear.activation === 'gelu',
+      residual: linear.residual !== null,
+    },
     ...(places.fewRows && { fewRows: true }),
   });
   const buffers = {
     a: buffer(named(step.x)),
     b: value(...linear.weights),
     c_MN: buffer(y),
-    ...(linear.bias === null ? {} : { bias_N: value(linear.bias) }),
+    ...(linear.biases.length > 0 && { bias_N: value(...linear.biases) }),
     ...(linear.activation === 'gelu' ? { pre_MN: buffer(`${y}.pre`) } : {}),
     ...(step.residual === null ? {} : { residual_MN: buffer(step.residual) }),
   };
@@ -196,13 +200,13 @@ const attentionDims = (
 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
-  { heads, keyValueHeads, headWidth: D }: OperationOf<'rotary'>,
+  { heads, keyValueHeads, headWidth: D, turns }: OperationOf<'rotary'>,
   { rows, sequence, buffer }: Places,
   x_NS: BufferSlice,
   { sign, label }: { readonly sign: 1 | -1; readonly label: string },
 ): KernelCall {
   const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D, S: (heads + 2 * keyValueHeads) * D, sign };
-  return call(rotary, { table_TD: buffer(ROTARY), x_NS }, dims, label);
+  return call(rotary, { table_TD: buffer(turns.name), x_NS }, dims, label);
 }
 
 /** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
@@ -282,7 +286,8 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
   const pieces = piecesOf(linear, places);
   if (pieces !== null) return pieces.flatMap((piece) => pieceBackward(step, linear, places, piece));
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
-  const biasBeside = inOut && linear.bias !== null;
+  const hasBias = linear.biases.length > 0;
+  const biasBeside = inOut && hasBias;
   const [inner, outer] = inOut ? [linear.inWidth, linear.outWidth] : [linear.outWidth, linear.inWidth];
   const calls = weightGradient(
     call(
@@ -291,7 +296,7 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
         a: inOut ? x : dy,
         b: inOut ? dy : x,
         c_MN: gradient(...linear.weights),
-        ...(biasBeside && linear.bias !== null ? { dbias_N: gradient(linear.bias) } : {}),
+        ...(biasBeside && { dbias_N: gradient(...linear.biases) }),
       },
       { M: inner, N: outer, K: rows },
       label,
@@ -299,8 +304,8 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
     step.accumulate ? null : { place: buffer(named(step.dx)), bytes: rows * linear.inWidth * places.elementBytes },
     adapterOf(places),
   );
-  if (linear.bias !== null && !biasBeside) {
-    const buffers = { dy_NC: dy, dbias_C: gradient(linear.bias) };
+  if (hasBias && !biasBeside) {
+    const buffers = { dy_NC: dy, dbias_C: gradient(...linear.biases) };
     calls.push(call(columnSum, buffers, { N: rows, C: linear.outWidth }, `${label} bias`));
   }
   const pre = step.xBeforeGelu;
