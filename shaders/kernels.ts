@@ -22,6 +22,9 @@ import { sumSlices, sumSlicesBias, sumSlicesInput } from './family/sumSlices.ts'
 import type { Kernel } from './kernel/kernel.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { headNormBackward } from './norm/headNormBackward.ts';
+import { headNormBackwardWeights } from './norm/headNormBackwardWeights.ts';
+import { headNormForward } from './norm/headNormForward.ts';
 import { layerNormBackward } from './norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from './norm/layerNormForward.ts';
@@ -80,6 +83,9 @@ export const kernels: readonly Kernel[] = [
   rmsNormForward,
   rmsNormBackward,
   rmsNormBackwardWeights,
+  headNormForward,
+  headNormBackward,
+  headNormBackwardWeights,
   columnSum,
   rotary,
   attentionForward,

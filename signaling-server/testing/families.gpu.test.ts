@@ -18,7 +18,7 @@ beforeAll(async () => {
   dawn = await dawnDevice();
 });
 
-test.each(['llama3-tiny', 'qwen2-tiny'])('[ST1] %s in two stages', async (name) => {
+test.each(['llama3-tiny', 'qwen2-tiny', 'qwen3-tiny', 'smollm3-tiny'])('[ST1] %s in two stages', async (name) => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const { model, run, expected, readState: read, tokens, weights } = await openGoldenCase(name);
   const { train } = run;

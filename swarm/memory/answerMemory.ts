@@ -78,6 +78,8 @@ export function answerBuffers(model: Model, size: AnswerSize): BufferSpec[] {
     if (y === null) continue;
     if (operation.op === 'layerNorm') add(storage(`${answerPlace(y)}.stat`, 2 * rows));
     if (operation.op === 'rmsNorm') add(storage(`${answerPlace(y)}.stat`, rows));
+    if (operation.op === 'headNorm')
+      add(storage(`${answerPlace(y)}.stat`, rows * (operation.heads + operation.keyValueHeads)));
   }
   for (const { operation, y } of work.head)
     if (y !== null && operation.op !== 'crossEntropy') keep(y, draws * model.width);

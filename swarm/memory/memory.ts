@@ -186,6 +186,8 @@ function wireBuffers({ first, last }: Program, { stream, largestSlice, wires = [
 function statistics({ operation, y }: Step, prefix: string, rows: number): BufferSpec[] {
   if (operation.op === 'layerNorm') return [storage(`${prefix}${y}.stat`, rows * 2)];
   if (operation.op === 'rmsNorm') return [storage(`${prefix}${y}.stat`, rows)];
+  if (operation.op === 'headNorm')
+    return [storage(`${prefix}${y}.stat`, rows * (operation.heads + operation.keyValueHeads))];
   if (operation.op === 'attention') return [storage(`${prefix}${y}.lse`, rows * operation.heads)];
   return [];
 }

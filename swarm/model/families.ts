@@ -3,7 +3,7 @@ import { type Result, refusal } from '../base.ts';
 import { type Config, fieldReason } from './configFields.ts';
 import { gpt2Model } from './gpt2.ts';
 import { isTooDeep, TOO_DEEP } from './inputFields.ts';
-import { llamaModel, qwen2Model } from './llama.ts';
+import { llamaModel, qwen2Model, qwen3Model, smollm3Model } from './llama.ts';
 import { type Model, parameters } from './model.ts';
 
 interface Family {
@@ -16,6 +16,8 @@ const FAMILIES: Readonly<Record<Model['family'], Family>> = {
   gpt2: { model: gpt2Model, dropout: ['resid_pdrop', 'embd_pdrop', 'attn_pdrop'] },
   llama: { model: llamaModel, dropout: ['attention_dropout'] },
   qwen2: { model: qwen2Model, dropout: ['attention_dropout'] },
+  qwen3: { model: qwen3Model, dropout: ['attention_dropout'] },
+  smollm3: { model: smollm3Model, dropout: ['attention_dropout'] },
 };
 
 export const FAMILY_NAMES = Object.keys(FAMILIES) as readonly Model['family'][];

@@ -103,8 +103,8 @@ test("the config is kept verbatim; transformers' other names for a field are hon
 });
 
 test.each<[Record<string, unknown>, string]>([
-  [{ model_type: 'bert' }, 'model_type must be "gpt2", "llama" or "qwen2", not "bert"'],
-  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2", "llama" or "qwen2"'],
+  [{ model_type: 'bert' }, 'model_type must be "gpt2", "llama", "qwen2", "qwen3" or "smollm3", not "bert"'],
+  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2", "llama", "qwen2", "qwen3" or "smollm3"'],
   [{ n_embd: 9 }, 'n_embd must be a multiple of n_head (2), not 9'],
   [{ n_embd: '8' }, 'n_embd must be a positive integer, not "8"'],
   [{ n_layer: 0 }, 'n_layer must be a positive integer up to 256, not 0'],

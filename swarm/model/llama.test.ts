@@ -141,6 +141,37 @@ test('qwen2 has biases of queries, keys and values, joined as their matrices are
   );
 });
 
+test('qwen3 has a norm of each head of queries and of keys before they are turned', () => {
+  const qwen3 = model({ ...tiny, model_type: 'qwen3', head_dim: undefined });
+  expect(qwen3.headWidth).toBe(128);
+  const norms = block(qwen3, 'layer.1').tensors.filter(
+    ({ name }) => name.includes('self_attn.') && name.includes('norm'),
+  );
+  expect(norms.map(({ name, shape }) => [name, shape])).toEqual([
+    ['model.layers.1.self_attn.q_norm.weight', [128]],
+    ['model.layers.1.self_attn.k_norm.weight', [128]],
+  ]);
+  expect(qwen3.layer(1).map(({ op }) => op)).toEqual([
+    ...['rmsNorm', 'linear', 'headNorm', 'rotary', 'attention', 'linear', 'rmsNorm', 'linear', 'swiGlu', 'linear'],
+  ]);
+});
+
+test('smollm3: layers without rotation, by a list or an interval', () => {
+  const turned = (change: Record<string, unknown>): string => {
+    const { layers, layer } = model({ ...tiny, model_type: 'smollm3', num_hidden_layers: 5, ...change });
+    return Array.from({ length: layers }, (_, i) => Number(layer(i).some(({ op }) => op === 'rotary'))).join('');
+  };
+  expect(turned({})).toBe('11101');
+  expect(turned({ no_rope_layers: null, no_rope_layer_interval: 2 })).toBe('10101');
+  expect(turned({ no_rope_layers: [0, 1, 1, 1, 0] })).toBe('01110');
+  expect(reason({ model_type: 'smollm3', no_rope_layers: [1] })).toBe(
+    'no_rope_layers must have as many entries as there are layers (2), not 1',
+  );
+  expect(reason({ model_type: 'smollm3', no_rope_layers: [1, 2] })).toBe(
+    'no_rope_layers must be null or a list of 0 (a layer without rotation) and 1, not [1,2]',
+  );
+});
+
 test('other names of the same arithmetic, as transformers has them, are taken', () => {
   expect(reason({ hidden_act: 'swish', attention_bias: null, mlp_bias: null })).toBe('accepted');
 });

@@ -45,6 +45,20 @@ const QWEN2 = LLAMA.extend({
   max_position_embeddings: count.default(32_768),
 });
 
+const QWEN3 = QWEN2.extend({ head_dim: count.nullable().default(128) });
+
+const SMOLLM3 = LLAMA.extend({
+  vocab_size: count.default(128_256),
+  hidden_size: count.default(2048),
+  num_hidden_layers: layerCount.default(36),
+  num_attention_heads: count.default(16),
+  num_key_value_heads: count.nullable().default(4),
+  max_position_embeddings: count.default(32_768),
+  tie_word_embeddings: z.boolean().default(true),
+  no_rope_layers: z.array(z.union([z.literal(0), z.literal(1)])).nullish(),
+  no_rope_layer_interval: count.default(4),
+});
+
 const EXPECTED = {
   num_hidden_layers: LAYER_COUNT,
   num_key_value_heads: 'a positive integer or null',
@@ -53,6 +67,7 @@ const EXPECTED = {
   initializer_range: INITIALIZER_RANGE,
   tie_word_embeddings: 'true or false',
   pad_token_id: 'an integer or null',
+  no_rope_layers: 'null or a list of 0 (a layer without rotation) and 1',
 };
 const FIXED: ConfigFields<typeof LLAMA>['fixed'] = [
   ['hidden_act', 'silu', 'swish'],
@@ -66,19 +81,47 @@ const NO_BIASES: ConfigFields<typeof LLAMA>['fixed'] = [
 ];
 
 /** What a family has that does not follow from the sizes. */
-type Own = Pick<LlamaShape, 'family' | 'hasBiases' | 'turns'>;
+type Own = Pick<LlamaShape, 'family' | 'hasBiases' | 'hasHeadNorms' | 'turns'>;
+
+const PLAIN = { hasBiases: false, hasHeadNorms: false };
 
 export const llamaModel = (config: Config): Result<Model> =>
   modelOf(config, { schema: LLAMA, expected: EXPECTED, fixed: [...FIXED, ...NO_BIASES] }, (sizes, headWidth) => {
     const turns = turnsOfAll(config, sizes, { theta: 10_000, headWidth });
-    return turns.ok ? success({ family: 'llama', hasBiases: false, turns: turns.value }) : turns;
+    return turns.ok ? success({ ...PLAIN, family: 'llama', turns: turns.value }) : turns;
   });
 
 export const qwen2Model = (config: Config): Result<Model> =>
   modelOf(config, { schema: QWEN2, expected: EXPECTED, fixed: [...FIXED, NO_WINDOW] }, (sizes, headWidth) => {
     const turns = turnsOfAll(config, sizes, { theta: 10_000, headWidth });
-    return turns.ok ? success({ family: 'qwen2', hasBiases: true, turns: turns.value }) : turns;
+    return turns.ok ? success({ ...PLAIN, family: 'qwen2', hasBiases: true, turns: turns.value }) : turns;
   });
+
+export const qwen3Model = (config: Config): Result<Model> =>
+  modelOf(
+    config,
+    { schema: QWEN3, expected: EXPECTED, fixed: [...FIXED, ['attention_bias', false, null], NO_WINDOW] },
+    (sizes, headWidth) => {
+      const turns = turnsOfAll(config, sizes, { theta: 10_000, headWidth });
+      return turns.ok ? success({ ...PLAIN, family: 'qwen3', hasHeadNorms: true, turns: turns.value }) : turns;
+    },
+  );
+
+export const smollm3Model = (config: Config): Result<Model> =>
+  modelOf(
+    config,
+    { schema: SMOLLM3, expected: EXPECTED, fixed: [...FIXED, ...NO_BIASES, NO_WINDOW] },
+    (sizes, headWidth) => {
+      const all = turnsOfAll(config, sizes, { theta: 2_000_000, headWidth });
+      if (!all.ok) return all;
+      const { no_rope_layers: given, no_rope_layer_interval: interval, num_hidden_layers: layers } = sizes;
+      if (given && given.length > 0 && given.length !== layers)
+        return refusal(`no_rope_layers must have as many entries as there are layers (${layers}), not ${given.length}`);
+      const isTurned = (layer: number): boolean => (given?.length ? given[layer] === 1 : (layer + 1) % interval !== 0);
+      const turns = all.value.map((one, layer) => (isTurned(layer) ? one : null));
+      return success({ ...PLAIN, family: 'smollm3', turns });
+    },
+  );
 
 function modelOf<Schema extends z.ZodType<Sizes>>(
   config: Config,

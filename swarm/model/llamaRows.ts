@@ -33,8 +33,10 @@ export interface LlamaShape
   readonly padding: number | null;
   /** Whether queries, keys and values have biases. */
   readonly hasBiases: boolean;
-  /** By how much each layer turns. */
-  readonly turns: readonly RotaryTurns[];
+  /** Whether each head of queries and of keys is normalised. */
+  readonly hasHeadNorms: boolean;
+  /** By how much each layer turns; null: not at all. */
+  readonly turns: readonly (RotaryTurns | null)[];
 }
 
 export function llamaTable(shape: LlamaShape): Model {
@@ -95,6 +97,9 @@ function layerTensors(index: number, shape: LlamaShape): TensorRow[] {
         ])
       : []),
     matrix(`${attention}o_proj.weight`, [width, queries]),
+    ...(shape.hasHeadNorms
+      ? joined([ones(`${attention}q_norm.weight`, headWidth), ones(`${attention}k_norm.weight`, headWidth)])
+      : []),
     ones(`${prefix}post_attention_layernorm.weight`, width),
     ...joined([
       matrix(`${prefix}mlp.gate_proj.weight`, [innerWidth, width]),
@@ -110,6 +115,8 @@ function layerRows(index: number, shape: LlamaShape): Operation[] {
   const name = (module: string): string => `${prefix}${module}.weight`;
   const sizes = { heads, keyValueHeads, headWidth };
   const biases = shape.hasBiases ? ['q', 'k', 'v'].map((part) => `${prefix}self_attn.${part}_proj.bias`) : [];
+  const weights = [name('self_attn.q_norm'), name('self_attn.k_norm')] as const;
+  const turns = at(shape.turns, index);
   return [
     { op: 'rmsNorm', x: 'x', weight: name('input_layernorm'), epsilon, y: 'normed' },
     {
@@ -117,11 +124,12 @@ function layerRows(index: number, shape: LlamaShape): Operation[] {
         'normed',
         [name('self_attn.q_proj'), name('self_attn.k_proj'), name('self_attn.v_proj')],
         [width, (heads + 2 * keyValueHeads) * headWidth],
-        'qkv',
+        shape.hasHeadNorms ? 'projected' : 'qkv',
       ),
       biases,
     },
-    { op: 'rotary', x: 'qkv', ...sizes, turns: at(shape.turns, index), y: 'qkv' },
+    ...(shape.hasHeadNorms ? [{ op: 'headNorm', x: 'projected', ...sizes, weights, epsilon, y: 'qkv' } as const] : []),
+    ...(turns === null ? [] : [{ op: 'rotary', x: 'qkv', ...sizes, turns, y: 'qkv' } as const]),
     { op: 'attention', qkv: 'qkv', ...sizes, y: 'attended' },
     linear('attended', [name('self_attn.o_proj')], [heads * headWidth, width], 'middle', 'x'),
     { op: 'rmsNorm', x: 'middle', weight: name('post_attention_layernorm'), epsilon, y: 'normedMiddle' },

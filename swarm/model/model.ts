@@ -81,6 +81,18 @@ export type Operation =
       readonly y: Activation;
     }
   | {
+      /** An RMS norm over each head of queries and of keys of a qkv, with a weight each of [D]; values stay. */
+      readonly op: 'headNorm';
+      readonly x: Activation;
+      /** Joined. */
+      readonly weights: readonly [queries: string, keys: string];
+      readonly heads: number;
+      readonly keyValueHeads: number;
+      readonly headWidth: number;
+      readonly epsilon: number;
+      readonly y: Activation;
+    }
+  | {
       /** Rotary positions (Su et al. 2021): turns the queries and keys of an attention's qkv in place, so y = x. */
       readonly op: 'rotary';
       readonly x: Activation;
@@ -119,7 +131,7 @@ export interface RotaryTurns {
 
 export interface Model {
   /** The `model_type` of its config.json. */
-  readonly family: 'gpt2' | 'llama' | 'qwen2';
+  readonly family: 'gpt2' | 'llama' | 'qwen2' | 'qwen3' | 'smollm3';
   /** The run's config.json, verbatim, for the export. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly layers: number;

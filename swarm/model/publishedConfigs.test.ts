@@ -165,6 +165,42 @@ const QWEN2_5_05B = {
   use_sliding_window: false,
   vocab_size: 151936,
 };
+const QWEN3_06B = {
+  ...{ ...QWEN2_5_05B, architectures: ['Qwen3ForCausalLM'], attention_bias: false, head_dim: 128 },
+  ...{ hidden_size: 1024, intermediate_size: 3072, max_position_embeddings: 40960, max_window_layers: 28 },
+  ...{ model_type: 'qwen3', num_attention_heads: 16, num_hidden_layers: 28, num_key_value_heads: 8 },
+  ...{ rope_scaling: null, sliding_window: null },
+};
+const SMOLLM3_3B = {
+  architectures: ['SmolLM3ForCausalLM'],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  eos_token_id: 128012,
+  hidden_act: 'silu',
+  hidden_size: 2048,
+  initializer_range: 0.02,
+  intermediate_size: 11008,
+  layer_types: Array.from({ length: 36 }, () => 'full_attention'),
+  max_position_embeddings: 65536,
+  max_window_layers: 28,
+  mlp_bias: false,
+  model_type: 'smollm3',
+  no_rope_layer_interval: 4,
+  no_rope_layers: Array.from({ length: 36 }, (_, layer) => Number((layer + 1) % 4 !== 0)),
+  num_attention_heads: 16,
+  num_hidden_layers: 36,
+  num_key_value_heads: 4,
+  pad_token_id: 128004,
+  pretraining_tp: 2,
+  rms_norm_eps: 1e-6,
+  rope_scaling: null,
+  rope_theta: 5000000.0,
+  sliding_window: null,
+  torch_dtype: 'bfloat16',
+  use_cache: false,
+  use_sliding_window: false,
+  vocab_size: 128256,
+};
 const QWEN_MOE = {
   architectures: ['Qwen2MoeForCausalLM'],
   model_type: 'qwen2_moe',
@@ -182,6 +218,8 @@ test.each<[string, object, number]>([
   ['SmolLM-135M', SMOLLM_135M, 134_515_008],
   ['Llama-3.2-1B', LLAMA_3_2_1B, 1_235_814_400],
   ['Qwen2.5-0.5B', QWEN2_5_05B, 494_032_768],
+  ['Qwen3-0.6B', QWEN3_06B, 596_049_920],
+  ['SmolLM3-3B', SMOLLM3_3B, 3_075_098_624],
 ])('%s is read for inference as it is', (_, config, size) => {
   const model = modelFromConfig(config, 'inference');
   expect(model.ok ? parameters(model.value) : model.reason).toBe(size);

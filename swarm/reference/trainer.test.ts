@@ -14,6 +14,8 @@ const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>
   gpt2: { n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 },
   llama: { ...LLAMA, rope_theta: 30 },
   qwen2: { ...LLAMA, rope_theta: 30, rope_scaling: { rope_type: 'linear', factor: 3 } },
+  qwen3: { ...LLAMA, rope_theta: 30 },
+  smollm3: { ...LLAMA, rope_theta: 30, no_rope_layers: [1, 0] },
 };
 const FAMILIES = Object.keys(CONFIGS) as Model['family'][];
 

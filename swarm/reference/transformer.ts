@@ -130,6 +130,19 @@ export class Transformer {
           },
         };
       }
+      case 'headNorm': {
+        const width = qkvWidth(operation);
+        const passage = this.#passage(block, operation, width, width);
+        const weights = operation.weights.map(this.#tensor);
+        return {
+          forward: () => rows.headNorm(passage, weights, operation),
+          backward: () => {
+            const slopes = this.#slopePassage(block, operation, width, width);
+            const own = { ...slopes, weights: operation.weights.map(this.#gradient) };
+            return () => rows.headNormBackward(passage.x, weights, operation, own);
+          },
+        };
+      }
       case 'rotary': {
         // In place, as y is x.
         const x = this.#activation(block, operation.x, qkvWidth(operation));
